@@ -1,0 +1,166 @@
+//! What is asked of a device: operation, extent, flags, and who asks.
+
+/// Bytes in a sector, the unit of every address in the core.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Operation {
+    /// Data from the device; somebody usually waits for it.
+    Read,
+    /// Data to the device.
+    Write,
+    /// The range holds nothing of value any more (trim, unmap).
+    Discard,
+    /// Make durable what was acknowledged; has no extent.
+    Flush,
+}
+
+impl Operation {
+    /// Every operation, in the order of the discriminants.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Discard, Self::Flush];
+
+    /// The name used in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Discard => "discard",
+            Self::Flush => "flush",
+        }
+    }
+
+    /// The queue limit and the sorted queue that this belongs to: as in Linux, all that is not a read counts as a write.
+    #[must_use]
+    pub const fn direction(self) -> Direction {
+        match self {
+            Self::Read => Direction::Read,
+            Self::Write | Self::Discard | Self::Flush => Direction::Write,
+        }
+    }
+}
+
+/// The two ways data can go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Direction {
+    /// From the device.
+    Read,
+    /// To the device.
+    Write,
+}
+
+impl Direction {
+    /// Both, in the order of the discriminants.
+    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+
+    /// The other one.
+    #[must_use]
+    pub const fn opposite(self) -> Self {
+        match self {
+            Self::Read => Self::Write,
+            Self::Write => Self::Read,
+        }
+    }
+}
+
+/// What the submitter said about a request beyond its operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags(u8);
+
+impl Flags {
+    /// Nothing said.
+    pub const NONE: Self = Self(0);
+    /// Somebody waits for it (blktrace's `S`). Reads count as synchronous without it.
+    pub const SYNC: Self = Self(1);
+    /// Read ahead of what was asked (`A`).
+    pub const READ_AHEAD: Self = Self(2);
+    /// File system metadata (`M`).
+    pub const METADATA: Self = Self(4);
+    /// Durable when it completes, forced unit access (`F` after the operation).
+    pub const FUA: Self = Self(8);
+    /// All that completed before must be durable first (`F` before the operation).
+    pub const PREFLUSH: Self = Self(16);
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether any of `other` is set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The set as bits, for files.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        self.0
+    }
+
+    /// The set from bits; `None` where a bit is not known.
+    #[must_use]
+    pub const fn from_bits(bits: u8) -> Option<Self> {
+        if bits < 32 { Some(Self(bits)) } else { None }
+    }
+}
+
+/// Who submits: a process or a client. The driver chooses the numbers; equal numbers are one stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u32);
+
+/// A request as it is submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What it does.
+    pub operation: Operation,
+    /// What else was said.
+    pub flags: Flags,
+    /// Who asks.
+    pub stream: StreamId,
+    /// First sector.
+    pub sector: u64,
+    /// Length in sectors; zero only for [`Operation::Flush`] and for a write that only carries a flush.
+    pub sectors: u32,
+}
+
+impl Request {
+    /// The sector after the last.
+    #[must_use]
+    pub const fn sector_end(&self) -> u64 {
+        self.sector.saturating_add(self.sectors as u64)
+    }
+
+    /// Whether somebody waits for it: reads, and writes marked so.
+    #[must_use]
+    pub const fn is_sync(&self) -> bool {
+        matches!(self.operation, Operation::Read) || self.flags.has(Flags::SYNC)
+    }
+
+    /// Whether it carries a flush, or is one: such requests pass the elevators by, and nothing merges with them.
+    #[must_use]
+    pub const fn is_flush(&self) -> bool {
+        matches!(self.operation, Operation::Flush) || self.flags.has(Flags::FUA.with(Flags::PREFLUSH))
+    }
+}
+
+/// The handle of a submitted request: a slot, and the generation of its use, so that a stale handle is never taken for a
+/// new request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tag {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+impl Tag {
+    /// The slot number: dense, below the capacity given at construction. A driver keeps what it knows of a request in an
+    /// array indexed by this.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.slot as usize
+    }
+}

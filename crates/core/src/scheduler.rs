@@ -1,0 +1,173 @@
+//! What a policy answers to its driver: the trait, the steps, the reasons for waiting.
+
+use crate::{Flags, Nanos, Operation, Request, StreamId, Tag};
+
+/// Why a request has to wait. Reports and metrics add up waiting time by reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Reason {
+    /// The device holds as many requests as it may, and this one's turn has come or needs no turn.
+    DeviceFull,
+    /// Another stream, direction or batch is being served first.
+    Ordering,
+    /// The device idles on purpose: the stream just served is expected to ask again nearby.
+    Anticipating,
+    /// The stream's requests are gathered until they leave together.
+    Staging,
+    /// A rate limit is reached.
+    Throttled,
+    /// A share of a period is used up.
+    Budget,
+    /// The scheduler's queue is full: the submitter is held back.
+    QueueFull,
+}
+
+impl Reason {
+    /// How many reasons there are.
+    pub const COUNT: usize = 7;
+
+    /// All of them, in the order of the discriminants.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::DeviceFull,
+        Self::Ordering,
+        Self::Anticipating,
+        Self::Staging,
+        Self::Throttled,
+        Self::Budget,
+        Self::QueueFull,
+    ];
+
+    /// The name used in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DeviceFull => "device_full",
+            Self::Ordering => "ordering",
+            Self::Anticipating => "anticipating",
+            Self::Staging => "staging",
+            Self::Throttled => "throttled",
+            Self::Budget => "budget",
+            Self::QueueFull => "queue_full",
+        }
+    }
+}
+
+/// How many submitted requests wait now, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waiting(pub [u32; Reason::COUNT]);
+
+impl Waiting {
+    /// All of `requests` wait for one reason.
+    #[must_use]
+    pub const fn all(reason: Reason, requests: u32) -> Self {
+        let mut counts = [0; Reason::COUNT];
+        counts[reason as usize] = requests;
+        Self(counts)
+    }
+
+    /// `of` wait for `reason`; whoever else of `total` waits, waits for `rest`.
+    #[must_use]
+    pub const fn split(total: u32, reason: Reason, of: u32, rest: Reason) -> Self {
+        let mut counts = [0; Reason::COUNT];
+        counts[rest as usize] += total.saturating_sub(of);
+        counts[reason as usize] += of;
+        Self(counts)
+    }
+
+    /// How many wait for `reason`.
+    #[must_use]
+    pub const fn count(&self, reason: Reason) -> u32 {
+        self.0[reason as usize]
+    }
+}
+
+/// What goes to the device: one submitted request, or several that were merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dispatch {
+    /// The handle to complete it with. It is the tag of one of the members.
+    pub tag: Tag,
+    /// What it does.
+    pub operation: Operation,
+    /// Flags of the first member.
+    pub flags: Flags,
+    /// Stream of the first member.
+    pub stream: StreamId,
+    /// First sector.
+    pub sector: u64,
+    /// Length in sectors.
+    pub sectors: u32,
+    /// How many submitted requests it carries.
+    pub members: u32,
+}
+
+/// The answer to [`Scheduler::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Send this to the device now, and poll again.
+    Dispatch(Dispatch),
+    /// Nothing to do before this time, or before the next call that changes something; [`Nanos::NEVER`] leaves only the
+    /// latter.
+    WaitUntil(Nanos, Reason),
+    /// Nothing is queued.
+    Idle,
+}
+
+/// A request that was not taken; it is handed back unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// What was submitted.
+    pub request: Request,
+    /// Why it was not taken.
+    pub cause: RefusedCause,
+}
+
+/// Why a request was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusedCause {
+    /// The queue is at its limit for this direction: submit again after a completion.
+    Full,
+    /// Longer than the largest request the queue was built for: the driver splits it first.
+    TooLarge,
+}
+
+/// Why a request could not be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelError {
+    /// The tag names no live request.
+    Unknown,
+    /// It is with the device.
+    Dispatched,
+    /// It has been merged with others and leaves with them.
+    Merged,
+}
+
+/// A policy on one device. The crate's head says in which order the calls come and what they promise.
+pub trait Scheduler {
+    /// Takes a request in, or hands it back.
+    ///
+    /// # Errors
+    /// [`Refused`] where the queue is full or the request too large; nothing has changed then.
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused>;
+
+    /// What to do now. To be called after every other call until it answers with something other than a dispatch.
+    #[must_use]
+    fn poll(&mut self, now: Nanos) -> Step;
+
+    /// The device has finished what [`Step::Dispatch`] named. Frees the tags of all its members.
+    fn complete(&mut self, now: Nanos, tag: Tag);
+
+    /// Takes back a request that is queued and was not merged.
+    ///
+    /// # Errors
+    /// [`CancelError`] says why it stays; nothing has changed then.
+    fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError>;
+
+    /// The member after `tag` in the unit that `tag` belongs to; starting from a dispatched tag this walks all members.
+    fn next_member(&self, tag: Tag) -> Option<Tag>;
+
+    /// How many submitted requests are queued (neither dispatched nor finished).
+    fn queued(&self) -> u32;
+
+    /// How many of them wait for which reason; the counts add up to [`Scheduler::queued`].
+    fn waiting(&self) -> Waiting;
+}

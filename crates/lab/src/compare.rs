@@ -1,0 +1,94 @@
+//! Which scheduler is better on this trace, and by how much: runs a [`Comparison`] and gathers the outcomes.
+
+use serde::{Deserialize, Serialize};
+
+use crate::sim::Outcome;
+
+/// Everything that determines a comparison: the same value gives the same bytes. This is what `ioweir compare`'s flags
+/// fill in, what `--spec FILE` reads, and what `ioweir show` prints back with every default.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Comparison {
+    /// Trace files; the per-CPU files of one blktrace capture count as one trace.
+    pub traces: Vec<String>,
+    /// Trace format; recognised from content where absent.
+    pub format: Option<String>,
+    /// Address space to replay, where a trace holds several.
+    pub volume: Option<String>,
+    /// Skip and count what cannot be read, instead of stopping.
+    pub lenient: bool,
+    /// Device: a preset's name or a TOML file.
+    pub device: String,
+    /// Schedulers in the form `name[:parameter=value...]`.
+    pub schedulers: Vec<String>,
+    /// Loads: `recorded`, `x<factor>` or `closed:<outstanding a stream>`.
+    pub loads: Vec<String>,
+    /// Requests that the queue holds in each direction (Linux's `nr_requests`).
+    pub queue_requests: u32,
+    /// Largest request after merging, with unit (Linux's `max_sectors_kb`).
+    pub request_bytes_max: String,
+    /// Whether adjacent requests are merged.
+    pub merge: bool,
+    /// Requests that the device holds at once.
+    pub depth: u32,
+    /// Seed of everything random: the spindle's phase at time zero.
+    pub seed: u64,
+}
+
+impl Default for Comparison {
+    fn default() -> Self {
+        Self {
+            traces: Vec::new(),
+            format: None,
+            volume: None,
+            lenient: false,
+            device: "hdd".into(),
+            schedulers: ["noop", "deadline", "cfq", "bid-hdd"].map(String::from).to_vec(),
+            loads: vec!["recorded".into()],
+            queue_requests: 128,
+            request_bytes_max: "512KiB".into(),
+            merge: true,
+            depth: 1,
+            seed: 0,
+        }
+    }
+}
+
+/// What is needed to run a comparison again, and to trust it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Meta {
+    /// Program version.
+    pub version: String,
+    /// Commit it was built from, `-dirty` behind it where the tree was changed; "unknown" outside a checkout.
+    pub commit: String,
+    /// SHA-256 of the resolved comparison as TOML.
+    pub spec_sha256: String,
+    /// The comparison, with every default filled in.
+    pub spec: Comparison,
+    /// SHA-256 of each trace file as stored.
+    pub traces: Vec<TraceMeta>,
+    /// The device with every parameter, as TOML.
+    pub device_toml: String,
+    /// The command that runs this again.
+    pub command: String,
+}
+
+/// A trace that went into a comparison.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TraceMeta {
+    /// The name the results use.
+    pub name: String,
+    /// The format it was read as.
+    pub format: String,
+    /// Files and their SHA-256.
+    pub files: Vec<(String, String)>,
+}
+
+/// A finished comparison: one outcome for each trace, load and scheduler, in that order.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How to get this again.
+    pub meta: Meta,
+    /// The outcomes.
+    pub outcomes: Vec<Outcome>,
+}

@@ -1,0 +1,7 @@
+//! The laboratory: traces, device models, simulator, statistics, reports.
+//!
+//! The rule of this crate: the same input and seed give the same bytes. No clock, no sockets, no threads inside one run.
+
+pub mod compare;
+pub mod sim;
+pub mod trace;

@@ -1,0 +1,79 @@
+//! Where a trace is not what its format says, told so that a person can find the place.
+
+use std::fmt;
+
+/// A place in a trace file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Position {
+    /// The file as a whole.
+    File,
+    /// Line and column, both from 1.
+    Text {
+        /// Line, from 1.
+        line: u64,
+        /// Column in bytes, from 1.
+        column: u64,
+    },
+    /// Record number from 1, and byte offset from 0 in the decompressed file.
+    Binary {
+        /// Record, from 1.
+        record: u64,
+        /// Byte offset, from 0.
+        offset_bytes: u64,
+    },
+}
+
+/// Input that cannot be read as the trace it claims to be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct TraceError {
+    /// The file's name as given by the user.
+    pub file: String,
+    /// Where in it.
+    pub position: Position,
+    /// What is wrong.
+    pub problem: String,
+    /// What should stand there; may be empty.
+    pub expected: String,
+    /// What the user can do; may be empty.
+    pub hint: String,
+}
+
+impl TraceError {
+    /// An error with neither expectation nor hint.
+    pub fn new(file: impl Into<String>, position: Position, problem: impl Into<String>) -> Self {
+        Self { file: file.into(), position, problem: problem.into(), expected: String::new(), hint: String::new() }
+    }
+
+    /// Says what should stand there.
+    #[must_use]
+    pub fn expected(mut self, expected: impl Into<String>) -> Self {
+        self.expected = expected.into();
+        self
+    }
+
+    /// Says what the user can do.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = hint.into();
+        self
+    }
+}
+
+impl fmt::Display for TraceError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Position::File => write!(out, "{}: {}", self.file, self.problem)?,
+            Position::Text { line, column } => write!(out, "{}:{line}:{column}: {}", self.file, self.problem)?,
+            Position::Binary { record, offset_bytes } => {
+                write!(out, "{}: record {record} at byte {offset_bytes}: {}", self.file, self.problem)?;
+            }
+        }
+        if !self.expected.is_empty() {
+            write!(out, "\n  expected: {}", self.expected)?;
+        }
+        if !self.hint.is_empty() {
+            write!(out, "\n\nhint: {}", self.hint)?;
+        }
+        Ok(())
+    }
+}
