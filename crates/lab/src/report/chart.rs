@@ -266,8 +266,7 @@ impl QuantileAxes {
 
     /// The share of requests, at every power of ten.
     pub(crate) fn share_ticks(&self) -> Vec<Tick> {
-        const SHARES: [(&str, f64); 8] = [
-            ("p0", 0.0),
+        const SHARES: [(&str, f64); 7] = [
             ("p50", std::f64::consts::LOG10_2),
             ("p90", 1.0),
             ("p99", 2.0),

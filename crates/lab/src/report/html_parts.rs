@@ -215,7 +215,7 @@ fn throughput_panels(section: &Section<'_>, palette: &Palette<'_>, span: Nanos) 
     if highest <= 0.0 {
         return (Vec::new(), Vec::new());
     }
-    let (values, decimals) = chart::round_values(0.0, highest / 1e6, 2);
+    let (values, decimals) = chart::round_values(0.0, highest / 1e6, 4);
     let tick = |value: f64| Tick::new(100.0 - value * 1e8 / highest, format_decimals(value, decimals));
     let ticks = values.into_iter().map(tick).collect();
     let panel = |((outcome, series), rates): ((&&crate::sim::Outcome, &crate::sim::Throughput), &Vec<(f64, f64)>)| {

@@ -8,7 +8,7 @@ use crate::report::{HTML_BYTES_MAX, View, render_html};
 fn eight_results_of_a_hundred_thousand_points_stay_below_the_limit() {
     let page = render_html(&report_of(100_000, 100_000), &plain()).unwrap();
     assert!(page.len() < HTML_BYTES_MAX, "{} bytes", page.len());
-    assert!(page.contains("of 800,000 points are drawn"));
+    assert!(page.contains("of 800,000 recorded points are drawn"));
     assert_well_formed(&page);
 }
 
