@@ -1,0 +1,216 @@
+//! The block layer's shape of a scheduler: a request queue that merges, and an elevator that orders.
+//!
+//! The rules that every elevator shares stand here once: limits, merging, flushes passing by, the device's depth, the
+//! life of a tag. An elevator only answers which unit is next.
+
+use crate::queue::{Edge, RequestQueue};
+use crate::structure::{Links, List, NONE};
+use crate::{
+    CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, Tag, Waiting,
+};
+
+/// What an elevator answers when it is asked for the next unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This one; the elevator has forgotten it.
+    Take(u32),
+    /// None before this time, or before something changes.
+    WaitUntil(Nanos, Reason),
+}
+
+/// An order for queued units. Slots are those of the queue; every slot inserted is later taken or removed, once.
+pub(crate) trait Elevator {
+    /// A unit has been queued.
+    fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
+
+    /// A request has arrived and been merged into a unit.
+    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge);
+
+    /// A unit has taken over the `members` of the unit behind it, which has been removed.
+    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32);
+
+    /// A unit leaves without having been taken.
+    fn remove(&mut self, queue: &RequestQueue, slot: u32);
+
+    /// Which unit next? Asked only while at least one is queued and the device has room.
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next;
+
+    /// The device has finished a unit. Its entry can still be read.
+    fn completed(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32) {}
+
+    /// Whether this unit may grow by `request`; the queue has checked operation, adjacency and size.
+    fn may_merge(&self, _queue: &RequestQueue, _slot: u32, _request: &Request) -> bool {
+        true
+    }
+
+    /// Time has passed: anything that was due before `now` happens before what comes at `now`.
+    fn advance(&mut self, _queue: &RequestQueue, _now: Nanos) {}
+
+    /// How many of `queued` requests wait for which reason.
+    fn waiting(&self, queued: u32) -> Waiting {
+        Waiting::all(Reason::DeviceFull, queued)
+    }
+}
+
+/// A scheduler made of a request queue and an elevator.
+#[derive(Clone, Debug)]
+pub(crate) struct BlockScheduler<E> {
+    queue: RequestQueue,
+    pub(crate) elevator: E,
+    /// Flushes and what carries them: first come, first served, ahead of the elevator, as Linux's flush machinery does.
+    bypass: List,
+    bypass_links: Links,
+    /// Submitted requests in the elevator.
+    ordered: u32,
+    in_flight: u32,
+    now: Nanos,
+}
+
+impl<E: Elevator> BlockScheduler<E> {
+    pub(crate) fn new(limits: QueueLimits, elevator: E) -> Self {
+        let queue = RequestQueue::new(limits);
+        let slots = limits.members.max(limits.units()).max(1);
+        Self {
+            queue,
+            elevator,
+            bypass: List::EMPTY,
+            bypass_links: Links::new(slots),
+            ordered: 0,
+            in_flight: 0,
+            now: Nanos::ZERO,
+        }
+    }
+
+    fn step_to(&mut self, now: Nanos) {
+        assert!(now >= self.now, "time never goes back: {now} after {}", self.now);
+        self.now = now;
+    }
+
+    /// Merges the request into a queued unit, where there is one that it fits.
+    fn try_merge(&mut self, now: Nanos, request: Request) -> Option<Tag> {
+        let elevator = &self.elevator;
+        let fit = self.queue.find_fit(&request, |queue, unit| elevator.may_merge(queue, unit, &request))?;
+        let slot = self.queue.merge(now, request, fit);
+        self.ordered += 1;
+        self.elevator.grown(&self.queue, now, fit.unit, fit.edge);
+        self.close_gap(fit.unit);
+        Some(self.queue.tag(slot))
+    }
+
+    /// A merge may have closed the gap to the unit behind: then two units become one. The gap ahead needs no look, since
+    /// a request that fits on both sides goes to the unit ahead of it.
+    fn close_gap(&mut self, unit: u32) {
+        let elevator = &self.elevator;
+        let request = self.queue.entry(unit).request();
+        let accept = |queue: &RequestQueue, other: u32| {
+            elevator.may_merge(queue, other, &request) && elevator.may_merge(queue, unit, &queue.entry(other).request())
+        };
+        if let Some(follower) = self.queue.find_follower(unit, accept) {
+            self.elevator.remove(&self.queue, follower);
+            let members = self.queue.entry(follower).members;
+            self.queue.absorb(unit, follower);
+            self.elevator.absorbed(&self.queue, unit, members);
+        }
+    }
+
+    fn dispatch(&mut self, slot: u32) -> Step {
+        self.in_flight += 1;
+        let dispatch: Dispatch = self.queue.dispatch(slot);
+        Step::Dispatch(dispatch)
+    }
+}
+
+impl<E: Elevator> Scheduler for BlockScheduler<E> {
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
+        self.step_to(now);
+        if request.sectors > self.queue.limits().unit_sectors_max && request.operation != crate::Operation::Discard {
+            return Err(Refused { request, cause: RefusedCause::TooLarge });
+        }
+        let full = Refused { request, cause: RefusedCause::Full };
+        if !self.queue.has_free_slot() {
+            return Err(full);
+        }
+        self.elevator.advance(&self.queue, now);
+        if let Some(tag) = self.try_merge(now, request) {
+            return Ok(tag);
+        }
+        if !self.queue.has_room(request.operation.direction()) {
+            return Err(full);
+        }
+        let slot = self.queue.add(now, request);
+        if request.is_flush() {
+            self.bypass_links.push_back(&mut self.bypass, slot);
+        } else {
+            self.ordered += 1;
+            self.elevator.insert(&self.queue, now, slot);
+        }
+        Ok(self.queue.tag(slot))
+    }
+
+    fn poll(&mut self, now: Nanos) -> Step {
+        self.step_to(now);
+        if self.ordered == 0 && self.bypass.is_empty() {
+            return Step::Idle;
+        }
+        if self.in_flight >= self.queue.limits().depth {
+            return Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull);
+        }
+        if let Some(slot) = self.bypass_links.pop_front(&mut self.bypass) {
+            return self.dispatch(slot);
+        }
+        match self.elevator.next(&self.queue, now) {
+            Next::Take(slot) => {
+                self.ordered -= self.queue.entry(slot).members;
+                self.dispatch(slot)
+            }
+            Next::WaitUntil(time, reason) => Step::WaitUntil(time, reason),
+        }
+    }
+
+    fn complete(&mut self, now: Nanos, tag: Tag) {
+        self.step_to(now);
+        let slot = self.queue.slot(tag).filter(|&slot| self.queue.is_dispatched(slot));
+        assert!(slot.is_some(), "a dispatched unit is completed once, by the tag it was dispatched under");
+        let slot = slot.unwrap_or(NONE);
+        self.elevator.advance(&self.queue, now);
+        if !self.queue.entry(slot).request().is_flush() {
+            self.elevator.completed(&self.queue, now, slot);
+        }
+        self.queue.release(slot);
+        self.in_flight -= 1;
+    }
+
+    fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
+        self.step_to(now);
+        let slot = self.queue.slot(tag).ok_or(CancelError::Unknown)?;
+        if self.queue.is_dispatched(slot) {
+            return Err(CancelError::Dispatched);
+        }
+        let entry = *self.queue.entry(slot);
+        if !self.queue.is_queued(slot) || entry.members > 1 {
+            return Err(CancelError::Merged);
+        }
+        if entry.request().is_flush() {
+            self.bypass_links.remove(&mut self.bypass, slot);
+        } else {
+            self.ordered -= 1;
+            self.elevator.remove(&self.queue, slot);
+        }
+        self.queue.withdraw(slot);
+        Ok(entry.request())
+    }
+
+    fn next_member(&self, tag: Tag) -> Option<Tag> {
+        self.queue.next_member(tag)
+    }
+
+    fn queued(&self) -> u32 {
+        self.ordered + self.bypass.length()
+    }
+
+    fn waiting(&self) -> Waiting {
+        let mut waiting = self.elevator.waiting(self.ordered);
+        waiting.0[Reason::DeviceFull as usize] += self.bypass.length();
+        waiting
+    }
+}

@@ -1,0 +1,414 @@
+//! BID-HDD: requests of a process are gathered, and leave together in sector order.
+//!
+//! Model: each stream with requests has a staging queue with two timers. The wait timer restarts with every request and
+//! lasts as long as the stream's recent gaps between requests, on a weighted average; the deadline timer bounds how long
+//! a staging queue can stay open. Whichever expires first marks the queue. Marked queues are flushed whole, one after the
+//! other in the order of marking, each sorted by sector: no request of another stream comes between.
+//!
+//! Bound: a request is marked at most `write-deadline` after its staging queue was opened (`read-deadline` after a read
+//! came into it), and then waits for the queues marked before it.
+//!
+//! Example: default wait 6 ms. A stream sends at 0, 1 and 2 ms: gaps of 1 ms, so the timer runs out at 3 ms and three
+//! requests leave as one bulk. What the stream sends before the bulk has gone waits, and opens the next staging queue.
+//! Requests that come within `batch` of one another are one arrival, as where a process unplugs a list of requests: only
+//! the gap before the first of them counts.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::{Parameter, Row, Settings, Unit};
+use crate::elevator::{Elevator, Next};
+use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::structure::{Heap, Index, Links, List, NONE};
+use crate::{Nanos, Operation, Reason, Request, StreamId, Waiting};
+
+/// The most gaps that a staging queue remembers.
+const HISTORY_MAX: usize = 32;
+
+const SECOND: u64 = 1_000_000_000;
+
+pub(crate) static ROW: Row<()> = Row {
+    name: "bid-hdd",
+    summary: "bulk I/O dispatch: gathers each process's requests and flushes them together in sector order",
+    source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Algorithms 1 and 2",
+    doc: "A staging queue per process, with a wait timer (weighted mean of the last `history` gaps between its requests, \
+newest weighted most; requests within `batch` of one another are one batch, and the gaps are between batches) and a deadline timer (`write-deadline`, shortened to `read-deadline` once a read is staged). \
+Either marks the queue; marked queues are flushed whole in marking order, each sorted by sector. While a queue is marked \
+the process's new requests wait outside (Algorithm 1), then open a new staging queue. The paper gives neither k nor the \
+default wait nor the weights nor what makes a batch: here k = `history` = 8 with weights 8, 7 .. 1, `wait` = 6 ms, the \
+anticipatory scheduler's, and `batch` = 100 us. Merging is within a process only, so that queues stay apart, and a merge counts as an arrival. Requests of \
+a staging queue count against the request queue's limits, as any queued request does in Linux.",
+    linux: None,
+    parameters: &[
+        Parameter {
+            name: "wait",
+            unit: Unit::Duration,
+            default: 6_000_000,
+            min: 0,
+            max: 3600 * SECOND,
+            help: "wait timer of a staging queue that has no gaps to go by yet",
+        },
+        Parameter {
+            name: "history",
+            unit: Unit::Count,
+            default: 8,
+            min: 1,
+            max: HISTORY_MAX as u64,
+            help: "gaps whose weighted mean is the wait timer (the paper's k)",
+        },
+        Parameter {
+            name: "read-deadline",
+            unit: Unit::Duration,
+            default: SECOND / 2,
+            min: 0,
+            max: 3600 * SECOND,
+            help: "longest time a staging queue stays open once it holds a read",
+        },
+        Parameter {
+            name: "write-deadline",
+            unit: Unit::Duration,
+            default: 5 * SECOND,
+            min: 0,
+            max: 3600 * SECOND,
+            help: "longest time a staging queue of writes stays open",
+        },
+        Parameter {
+            name: "batch",
+            unit: Unit::Duration,
+            default: 100_000,
+            min: 0,
+            max: SECOND,
+            help: "requests of a process at most this far apart are one arrival",
+        },
+    ],
+    form: (),
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Takes requests; its timers run.
+    Open,
+    /// Waits to be flushed, or is being flushed; what its stream sends now is `outside`.
+    Marked,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Staging {
+    stream: StreamId,
+    state: State,
+    staged: List,
+    outside: List,
+    /// Submitted requests staged, merged ones counted.
+    requests: u32,
+    /// When the newest request was staged.
+    newest: Nanos,
+    deadline: Nanos,
+    gaps: [u64; HISTORY_MAX],
+    /// Gaps met so far.
+    gap_count: u64,
+}
+
+impl Staging {
+    /// The weighted mean of the last gaps: the newest has weight `history`, the one before one less.
+    fn mean_gap(&self, history: u64) -> Option<u64> {
+        let known = history.min(self.gap_count);
+        let mut sum: u128 = 0;
+        let mut weights: u128 = 0;
+        for back in 0..known {
+            let weight = u128::from(history - back);
+            let at = (self.gap_count - 1 - back) as usize % HISTORY_MAX;
+            sum += u128::from(self.gaps[at]) * weight;
+            weights += weight;
+        }
+        u64::try_from(sum.checked_div(weights)?).ok()
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct BidHdd {
+    links: Links,
+    /// Which staging queue each slot is in or waits for.
+    home: Box<[u32]>,
+    is_outside: Box<[bool]>,
+    stagings: Box<[Staging]>,
+    by_stream: Index,
+    staging_links: Links,
+    free: List,
+    /// Marked queues that are not being flushed yet, in marking order.
+    marked: List,
+    /// When each open queue will be marked.
+    timers: Heap,
+    flushing: u32,
+    scratch: Box<[(u64, u64, u32)]>,
+    /// Submitted requests in open queues.
+    staged_requests: u32,
+    /// Counts timer settings: breaks ties between timers in the order in which they were set.
+    sequence: u64,
+    wait: Nanos,
+    history: u64,
+    read_deadline: Nanos,
+    write_deadline: Nanos,
+    batch: Nanos,
+}
+
+impl BidHdd {
+    pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
+        let slots = limits.members.max(limits.units()).max(1);
+        // Every staging queue holds a unit, but for the one whose last unit has just left.
+        let stagings = limits.units().saturating_add(1);
+        let empty = Staging {
+            stream: StreamId(0),
+            state: State::Open,
+            staged: List::EMPTY,
+            outside: List::EMPTY,
+            requests: 0,
+            newest: Nanos::ZERO,
+            deadline: Nanos::NEVER,
+            gaps: [0; HISTORY_MAX],
+            gap_count: 0,
+        };
+        let mut staging_links = Links::new(stagings);
+        let mut free = List::EMPTY;
+        for staging in 0..stagings {
+            staging_links.push_back(&mut free, staging);
+        }
+        let mut bid = Self {
+            links: Links::new(slots),
+            home: vec![NONE; slots as usize].into_boxed_slice(),
+            is_outside: vec![false; slots as usize].into_boxed_slice(),
+            stagings: vec![empty; stagings as usize].into_boxed_slice(),
+            by_stream: Index::new(stagings),
+            staging_links,
+            free,
+            marked: List::EMPTY,
+            timers: Heap::new(stagings),
+            flushing: NONE,
+            scratch: vec![(0, 0, 0); limits.units().max(1) as usize].into_boxed_slice(),
+            staged_requests: 0,
+            sequence: 0,
+            wait: Nanos::ZERO,
+            history: 1,
+            read_deadline: Nanos::ZERO,
+            write_deadline: Nanos::ZERO,
+            batch: Nanos::ZERO,
+        };
+        bid.configure(settings);
+        bid
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        let [wait, history, read_deadline, write_deadline, batch] = settings.values();
+        self.wait = Nanos(wait);
+        self.history = history;
+        self.read_deadline = Nanos(read_deadline);
+        self.write_deadline = Nanos(write_deadline);
+        self.batch = Nanos(batch);
+    }
+
+    fn staging(&mut self, number: u32) -> &mut Staging {
+        &mut self.stagings[number as usize]
+    }
+
+    /// The stream's staging queue, made if it has none.
+    fn find_or_open(&mut self, stream: StreamId, now: Nanos) -> Option<u32> {
+        let found = self.by_stream.find(u64::from(stream.0), |_| true);
+        found.or_else(|| {
+            let number = self.staging_links.pop_front(&mut self.free)?;
+            self.by_stream.insert(u64::from(stream.0), number);
+            self.open(number, stream, now);
+            Some(number)
+        })
+    }
+
+    fn open(&mut self, number: u32, stream: StreamId, now: Nanos) {
+        let deadline = now.after(self.write_deadline);
+        let staging = self.staging(number);
+        staging.stream = stream;
+        staging.state = State::Open;
+        staging.staged = List::EMPTY;
+        staging.outside = List::EMPTY;
+        staging.requests = 0;
+        staging.deadline = deadline;
+        staging.gap_count = 0;
+    }
+
+    /// A request of the stream has come into its open staging queue: Algorithm 1's timers.
+    fn arrived(&mut self, number: u32, now: Nanos, operation: Operation, members: u32, gap_known: bool) {
+        let Self { wait, history, read_deadline, batch, .. } = *self;
+        let sequence = self.sequence;
+        self.sequence += 1;
+        self.staged_requests += members;
+        let staging = self.staging(number);
+        staging.requests += members;
+        let gap = now.since(staging.newest);
+        if gap_known && gap > batch {
+            let at = staging.gap_count as usize % HISTORY_MAX;
+            staging.gaps[at] = gap.0;
+            staging.gap_count += 1;
+        }
+        staging.newest = now;
+        if operation == Operation::Read {
+            staging.deadline = staging.deadline.min(now.after(read_deadline));
+        }
+        let wait = staging.mean_gap(history).map_or(wait, Nanos);
+        let expiry = now.after(wait).min(staging.deadline);
+        self.timers.set(number, expiry, sequence);
+    }
+
+    fn stage(&mut self, queue: &RequestQueue, number: u32, now: Nanos, slot: u32, gap_known: bool) {
+        let Self { links, stagings, .. } = self;
+        links.push_back(&mut stagings[number as usize].staged, slot);
+        self.is_outside[slot as usize] = false;
+        let entry = queue.entry(slot);
+        self.arrived(number, now, entry.operation, entry.members, gap_known);
+    }
+
+    /// Marks the queues whose timers expire before `end`, in that order.
+    fn mark_until(&mut self, end: Nanos) {
+        while let Some((expiry, number)) = self.timers.first()
+            && expiry < end
+        {
+            self.timers.remove(number);
+            self.staging(number).state = State::Marked;
+            self.staged_requests -= self.stagings[number as usize].requests;
+            self.staging_links.push_back(&mut self.marked, number);
+        }
+    }
+
+    /// Takes the queue that was marked first, and sorts it.
+    fn start_flush(&mut self, queue: &RequestQueue) -> bool {
+        let Some(number) = self.staging_links.pop_front(&mut self.marked) else {
+            return false;
+        };
+        self.flushing = number;
+        let Self { links, stagings, scratch, .. } = self;
+        let staged = &mut stagings[number as usize].staged;
+        let mut count = 0;
+        while let Some(slot) = links.pop_front(staged) {
+            let entry = queue.entry(slot);
+            scratch[count] = (entry.sector, entry.sequence, slot);
+            count += 1;
+        }
+        scratch[..count].sort_unstable();
+        for &(_, _, slot) in &scratch[..count] {
+            links.push_back(staged, slot);
+        }
+        true
+    }
+
+    /// The flushed queue is gone; what its stream sent meanwhile opens a new one.
+    fn finish_flush(&mut self, queue: &RequestQueue, now: Nanos) {
+        let number = core::mem::replace(&mut self.flushing, NONE);
+        let Staging { stream, mut outside, .. } = self.stagings[number as usize];
+        if outside.is_empty() {
+            self.by_stream.remove(u64::from(stream.0), number);
+            self.staging_links.push_front(&mut self.free, number);
+            return;
+        }
+        self.open(number, stream, now);
+        while let Some(slot) = self.links.pop_front(&mut outside) {
+            // They come as one set into a new queue: there is no gap between them.
+            self.stage(queue, number, now, slot, false);
+        }
+    }
+
+    /// Forgets a slot that waits in or for a staging queue; a queue that is left empty and open is closed.
+    fn forget(&mut self, queue: &RequestQueue, slot: u32) {
+        let number = self.home[slot as usize];
+        let members = queue.entry(slot).members;
+        let Self { links, stagings, .. } = self;
+        let staging = &mut stagings[number as usize];
+        if self.is_outside[slot as usize] {
+            links.remove(&mut staging.outside, slot);
+            return;
+        }
+        links.remove(&mut staging.staged, slot);
+        staging.requests -= members;
+        let Staging { state, staged, stream, .. } = *staging;
+        if state == State::Open {
+            self.staged_requests -= members;
+            if staged.is_empty() {
+                self.timers.remove(number);
+                self.by_stream.remove(u64::from(stream.0), number);
+                self.staging_links.push_front(&mut self.free, number);
+            }
+        }
+    }
+}
+
+impl Elevator for BidHdd {
+    fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
+        self.mark_until(now);
+    }
+
+    fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let Some(number) = self.find_or_open(queue.entry(slot).stream, now) else { return };
+        self.home[slot as usize] = number;
+        let Self { links, stagings, .. } = self;
+        let staging = &mut stagings[number as usize];
+        if staging.state == State::Marked {
+            links.push_back(&mut staging.outside, slot);
+            self.is_outside[slot as usize] = true;
+        } else {
+            let gap_known = !staging.staged.is_empty();
+            self.stage(queue, number, now, slot, gap_known);
+        }
+    }
+
+    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, _edge: Edge) {
+        if !self.is_outside[slot as usize] {
+            self.arrived(self.home[slot as usize], now, queue.entry(slot).operation, 1, true);
+        }
+    }
+
+    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+        // Only what is open or outside merges, and a removed follower was counted out of an open queue.
+        if !self.is_outside[slot as usize] {
+            self.staged_requests += members;
+            self.staging(self.home[slot as usize]).requests += members;
+        }
+    }
+
+    fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        self.forget(queue, slot);
+    }
+
+    /// Within a stream, and not with what is marked: that is closed.
+    fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
+        queue.entry(slot).stream == request.stream
+            && (self.is_outside[slot as usize] || self.stagings[self.home[slot as usize] as usize].state == State::Open)
+    }
+
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
+        // What arrives at the moment of expiry is still staged; once the next unit is asked for, the moment is over.
+        self.mark_until(Nanos(now.0.saturating_add(1)));
+        loop {
+            if self.flushing == NONE && !self.start_flush(queue) {
+                let expiry = self.timers.first().map_or(Nanos::NEVER, |(expiry, _)| expiry);
+                return Next::WaitUntil(expiry, Reason::Staging);
+            }
+            let number = self.flushing;
+            let Self { links, stagings, .. } = self;
+            let staging = &mut stagings[number as usize];
+            let taken = links.pop_front(&mut staging.staged);
+            if let Some(slot) = taken {
+                staging.requests -= queue.entry(slot).members;
+            }
+            if staging.staged.is_empty() {
+                self.finish_flush(queue, now);
+            }
+            if let Some(slot) = taken {
+                return Next::Take(slot);
+            }
+        }
+    }
+
+    /// What is being flushed waits for the device, open queues gather, the rest waits for its turn.
+    fn waiting(&self, queued: u32) -> Waiting {
+        let flushing = self.stagings.get(self.flushing as usize).map_or(0, |staging| staging.requests);
+        let mut waiting = Waiting::split(queued, Reason::DeviceFull, flushing, Reason::Ordering);
+        waiting.0[Reason::Ordering as usize] -= self.staged_requests;
+        waiting.0[Reason::Staging as usize] = self.staged_requests;
+        waiting
+    }
+}

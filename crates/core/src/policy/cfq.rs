@@ -1,0 +1,577 @@
+//! Completely fair queueing as the kernel had it: each process gets the disk to itself for a slice of time.
+//!
+//! Model: a queue sorted by sector for each stream's synchronous requests, one for everybody's asynchronous ones. Queues
+//! take turns; the queue whose turn it is keeps the disk for its slice, and where it runs dry the disk idles for a moment,
+//! because a process that has just read is likely to read on nearby.
+//!
+//! Bound: a synchronous queue waits for the slices of the queues ahead of it; a new synchronous request ends the slice of
+//! the asynchronous queue at once, and the asynchronous queue takes its turn like any other.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::{Parameter, Row, Settings, Unit};
+use crate::elevator::{Elevator, Next};
+use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
+use crate::structure::{Index, Links, List, NONE, Root, Tree};
+use crate::{Nanos, Reason, Request, StreamId, Waiting};
+
+const MILLI: u64 = 1_000_000;
+
+/// Sectors between a request and the one before it, above which it counts as a seek (the kernel's `CFQQ_SEEK_THR`).
+const SEEK_SECTORS: u64 = 8 * 100;
+/// Seeks among the last 32 requests, above which a queue is seeky (`CFQQ_SEEKY`).
+const SEEKY_ABOVE: u32 = 32 / 8;
+/// Requests queued at once, from which a queue is deep, and idled for even if seeky.
+const DEEP_FROM: u32 = 4;
+/// Distance within which a request of another process is close to the one being idled for (`CFQQ_CLOSE_THR`).
+const CLOSE_SECTORS: u64 = 8 * 1024;
+/// A think time is trusted from this sample weight on; the weight approaches 256 (`sample_valid`).
+const THINK_SAMPLES_MIN: u64 = 80;
+/// Dispatches of the asynchronous queue in a turn, at the default priority (`cfq_prio_to_maxrq`).
+const ASYNC_DISPATCHES_MAX: u32 = 16;
+/// Queues that are remembered beyond those that hold requests.
+const IDLE_QUEUES: u32 = 254;
+
+pub(crate) static ROW: Row<()> = Row {
+    name: "cfq",
+    summary: "Linux's completely fair queueing: time slices a process, idling for readers",
+    source: "Linux block/cfq-iosched.c (2.6.33 to 4.20), Documentation/block/cfq-iosched.txt",
+    doc: "In: a sorted queue and a FIFO for each process's synchronous requests and one for all asynchronous ones; time \
+slices that begin with the first completion; slices shortened where many queues are busy (`low_latency` against a target \
+of 300 ms); idling for a queue that ran dry, unless its think time is longer than the idle window or it is seeky and \
+shallow; nearest request forward, backward at twice the distance and no further than `back-seek-max`; expired requests first in a slice; synchronous \
+requests preempt the asynchronous queue, and so does a request close to the head while the disk idles. Simplified: one \
+service order for all queues where the kernel has service trees a workload type; a queue may have `quantum` requests in \
+the device. Left out: I/O priorities and classes, control groups, merging of cooperating queues, idling on a whole \
+service tree. The kernel dropped it in 5.0; `bfq` is its successor.",
+    linux: Some("bfq"),
+    parameters: &[
+        Parameter {
+            name: "slice-sync",
+            unit: Unit::Duration,
+            default: 100 * MILLI,
+            min: MILLI,
+            max: 60_000 * MILLI,
+            help: "time slice of a process's synchronous queue",
+        },
+        Parameter {
+            name: "slice-async",
+            unit: Unit::Duration,
+            default: 40 * MILLI,
+            min: MILLI,
+            max: 60_000 * MILLI,
+            help: "time slice of the asynchronous queue",
+        },
+        Parameter {
+            name: "slice-idle",
+            unit: Unit::Duration,
+            default: 8 * MILLI,
+            min: 0,
+            max: 1_000 * MILLI,
+            help: "how long the disk idles for a queue that ran dry; zero to never idle",
+        },
+        Parameter {
+            name: "quantum",
+            unit: Unit::Count,
+            default: 8,
+            min: 1,
+            max: 1 << 20,
+            help: "requests of one queue in the device at once",
+        },
+        Parameter {
+            name: "fifo-expire-sync",
+            unit: Unit::Duration,
+            default: 125 * MILLI,
+            min: 0,
+            max: 3_600_000 * MILLI,
+            help: "age from which a synchronous request is served first in its queue's slice",
+        },
+        Parameter {
+            name: "fifo-expire-async",
+            unit: Unit::Duration,
+            default: 250 * MILLI,
+            min: 0,
+            max: 3_600_000 * MILLI,
+            help: "the same for the asynchronous queue",
+        },
+        Parameter {
+            name: "back-seek-max",
+            unit: Unit::Bytes,
+            default: 16 << 20,
+            min: 0,
+            max: 1 << 40,
+            help: "longest way back that is considered",
+        },
+        Parameter {
+            name: "target-latency",
+            unit: Unit::Duration,
+            default: 300 * MILLI,
+            min: 0,
+            max: 60_000 * MILLI,
+            help: "time in which all synchronous queues should get a turn; zero to never shorten slices",
+        },
+    ],
+    form: (),
+};
+
+/// The queue of everybody's asynchronous requests.
+const ASYNC: u32 = 0;
+
+/// One queue.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    stream: StreamId,
+    sorted: Root,
+    fifo: List,
+    /// Which request is next by position, or `NONE`.
+    next: u32,
+    /// Submitted requests in it, merged ones counted.
+    requests: u32,
+    in_flight: u32,
+    in_turn: bool,
+    /// Whether the disk idles for it.
+    idle_window: bool,
+    deep: bool,
+    /// The last 32 requests, a bit set for each seek.
+    seeks: u32,
+    last_sector_end: u64,
+    /// When its last synchronous request completed.
+    last_completion: Nanos,
+    think_samples: u64,
+    think_total: u64,
+    think_mean: u64,
+}
+
+impl Queue {
+    const fn new(stream: StreamId, is_sync: bool) -> Self {
+        Self {
+            stream,
+            sorted: Root::EMPTY,
+            fifo: List::EMPTY,
+            next: NONE,
+            requests: 0,
+            in_flight: 0,
+            in_turn: false,
+            idle_window: is_sync,
+            deep: false,
+            seeks: 0,
+            last_sector_end: 0,
+            last_completion: Nanos::ZERO,
+            think_samples: 0,
+            think_total: 0,
+            think_mean: 0,
+        }
+    }
+
+    const fn is_seeky(&self) -> bool {
+        self.seeks.count_ones() > SEEKY_ABOVE
+    }
+
+    const fn think_time_known(&self) -> bool {
+        self.think_samples > THINK_SAMPLES_MIN
+    }
+}
+
+/// The slice of the queue whose turn it is.
+#[derive(Clone, Copy, Debug)]
+struct Slice {
+    queue: u32,
+    start: Nanos,
+    /// Unset until the first completion: the way to the queue's first request is not its fault.
+    end: Option<Nanos>,
+    dispatches: u32,
+    fifo_checked: bool,
+    /// Set while the disk idles.
+    idle_until: Option<Nanos>,
+}
+
+#[derive(Clone, Debug)]
+struct Config {
+    slice: [Nanos; 2],
+    idle: Nanos,
+    quantum: u32,
+    fifo_expire: [Nanos; 2],
+    back_sectors_max: u64,
+    target: Nanos,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cfq {
+    tree: Tree,
+    fifo_links: Links,
+    home: Box<[u32]>,
+    queues: Box<[Queue]>,
+    by_stream: Index,
+    turn_links: Links,
+    turn: List,
+    /// Where the search for a queue to forget goes on.
+    hand: u32,
+    known: u32,
+    slice: Option<Slice>,
+    head_sector: u64,
+    /// Queues with requests, asynchronous and synchronous.
+    busy: [u32; 2],
+    config: Config,
+}
+
+impl Cfq {
+    pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
+        let slots = limits.members.max(limits.units()).max(1);
+        let queues = limits.units().saturating_add(2 + IDLE_QUEUES);
+        Self {
+            tree: Tree::new(slots),
+            fifo_links: Links::new(slots),
+            home: vec![ASYNC; slots as usize].into_boxed_slice(),
+            queues: vec![Queue::new(StreamId(0), false); queues as usize].into_boxed_slice(),
+            by_stream: Index::new(queues),
+            turn_links: Links::new(queues),
+            turn: List::EMPTY,
+            hand: ASYNC,
+            known: 1,
+            slice: None,
+            head_sector: 0,
+            busy: [0; 2],
+            config: Config::from(settings),
+        }
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        self.config = Config::from(settings);
+    }
+
+    fn queue(&self, number: u32) -> &Queue {
+        &self.queues[number as usize]
+    }
+
+    fn queue_mut(&mut self, number: u32) -> &mut Queue {
+        &mut self.queues[number as usize]
+    }
+
+    /// The queue that a request belongs to.
+    fn queue_of(&mut self, entry: &Entry) -> u32 {
+        if !entry.is_sync() {
+            return ASYNC;
+        }
+        let key = u64::from(entry.stream.0);
+        self.by_stream.find(key, |_| true).unwrap_or_else(|| {
+            let number = self.free_queue();
+            self.queues[number as usize] = Queue::new(entry.stream, true);
+            self.by_stream.insert(key, number);
+            number
+        })
+    }
+
+    /// A number never used, or that of a queue that holds nothing: its history is forgotten.
+    fn free_queue(&mut self) -> u32 {
+        let total = self.queues.len() as u32; // made from a u32
+        if self.known < total {
+            self.known += 1;
+            return self.known - 1;
+        }
+        // There are more queues than requests can occupy, so the search ends.
+        loop {
+            self.hand = if self.hand + 1 < total { self.hand + 1 } else { ASYNC + 1 };
+            let queue = self.queue(self.hand);
+            let in_slice = self.slice.is_some_and(|slice| slice.queue == self.hand);
+            if queue.requests == 0 && queue.in_flight == 0 && !queue.in_turn && !in_slice {
+                self.by_stream.remove(u64::from(queue.stream.0), self.hand);
+                return self.hand;
+            }
+        }
+    }
+
+    fn busy_queues(&self) -> u32 {
+        self.busy[0] + self.busy[1]
+    }
+
+    /// Learns from a new request: think time, seeks, and whether idling for this queue is worth it.
+    fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
+        let idle = self.config.idle.0;
+        let queue = self.queue_mut(number);
+        let distance = entry.sector.abs_diff(queue.last_sector_end);
+        queue.seeks = (queue.seeks << 1) | u32::from(distance > SEEK_SECTORS);
+        queue.last_sector_end = entry.sector_end();
+        if number == ASYNC {
+            return;
+        }
+        let think = now.since(queue.last_completion).0.min(2 * idle);
+        queue.think_samples = (7 * queue.think_samples + 256) / 8;
+        queue.think_total = (7 * queue.think_total + 256 * think) / 8;
+        queue.think_mean = (queue.think_total + 128) / queue.think_samples;
+        queue.deep |= queue.fifo.length() >= DEEP_FROM;
+        if idle == 0 || (!queue.deep && queue.is_seeky()) {
+            queue.idle_window = false;
+        } else if queue.think_time_known() {
+            queue.idle_window = queue.think_mean <= idle;
+        }
+    }
+
+    fn slice_used(&self, now: Nanos) -> bool {
+        self.slice.and_then(|slice| slice.end).is_some_and(|end| now >= end)
+    }
+
+    /// Ends the running slice; its queue goes to the end of the line, where it holds requests.
+    fn expire_slice(&mut self) {
+        if let Some(slice) = self.slice.take() {
+            self.queue_up(slice.queue, false);
+        }
+    }
+
+    fn queue_up(&mut self, number: u32, first: bool) {
+        let queue = &mut self.queues[number as usize];
+        if queue.fifo.is_empty() || queue.in_turn {
+            return;
+        }
+        queue.in_turn = true;
+        if first {
+            self.turn_links.push_front(&mut self.turn, number);
+        } else {
+            self.turn_links.push_back(&mut self.turn, number);
+        }
+    }
+
+    /// Whether a new request ends the running slice in favour of its own queue.
+    fn preempts(&self, slice: &Slice, number: u32, entry: &Entry, now: Nanos) -> bool {
+        if self.slice_used(now) || (entry.is_sync() && slice.queue == ASYNC) {
+            return true;
+        }
+        let close = entry.sector.abs_diff(self.head_sector) <= CLOSE_SECTORS;
+        slice.idle_until.is_some() && close && number != ASYNC && !self.queue(number).is_seeky()
+    }
+
+    /// A slice is set when its first request completes.
+    fn slice_length(&self, number: u32) -> Nanos {
+        let is_sync = usize::from(number != ASYNC);
+        let base = self.config.slice[is_sync];
+        let expected = self.config.slice[1].0.saturating_mul(u64::from(self.busy[1].max(1)));
+        let target = self.config.target.0;
+        if target == 0 || expected <= target {
+            return base;
+        }
+        // Never below twice the idle time, in proportion to the synchronous slice.
+        let low = (2 * self.config.idle.0).saturating_mul(base.0) / self.config.slice[1].0;
+        let scaled = (u128::from(base.0) * u128::from(target) / u128::from(expected)) as u64;
+        Nanos(scaled.max(low.min(base.0)))
+    }
+
+    fn should_idle(&self, number: u32) -> bool {
+        number != ASYNC && self.config.idle.0 > 0 && self.queue(number).idle_window
+    }
+
+    /// A seeky queue that runs dry in the first half of its slice is not deep enough to idle for.
+    fn judge_depth(&mut self, slice: &Slice, now: Nanos) {
+        let early = slice.end.is_none_or(|end| end.since(now) > now.since(slice.start));
+        let queue = self.queue_mut(slice.queue);
+        if queue.fifo.is_empty() && queue.idle_window && queue.is_seeky() && early {
+            queue.deep = false;
+            queue.idle_window = false;
+        }
+    }
+
+    /// Which queue's turn is it? Answers with a wait where the disk idles.
+    fn select(&mut self, now: Nanos) -> Result<u32, Next> {
+        if let Some(slice) = self.slice {
+            self.judge_depth(&slice, now);
+            let queue = self.queue(slice.queue);
+            let idling = slice.idle_until.filter(|&until| until > now);
+            if self.slice_used(now) {
+                self.expire_slice();
+            } else if !queue.fifo.is_empty() {
+                return Ok(slice.queue);
+            } else if let Some(until) = idling {
+                return Err(Next::WaitUntil(until, Reason::Anticipating));
+            } else if queue.in_flight > 0 && self.should_idle(slice.queue) {
+                return Err(Next::WaitUntil(Nanos::NEVER, Reason::Anticipating));
+            } else {
+                self.expire_slice();
+            }
+        }
+        let number =
+            self.turn_links.pop_front(&mut self.turn).ok_or(Next::WaitUntil(Nanos::NEVER, Reason::Ordering))?;
+        self.queue_mut(number).in_turn = false;
+        self.slice =
+            Some(Slice { queue: number, start: now, end: None, dispatches: 0, fifo_checked: false, idle_until: None });
+        Ok(number)
+    }
+
+    /// The expired request, once a slice; otherwise the nearest one.
+    fn choose(&mut self, requests: &RequestQueue, number: u32, now: Nanos) -> Option<u32> {
+        let queue = *self.queue(number);
+        if let Some(slice) = &mut self.slice
+            && !slice.fifo_checked
+        {
+            slice.fifo_checked = true;
+            let oldest = queue.fifo.head();
+            let expire = self.config.fifo_expire[usize::from(number != ASYNC)];
+            if oldest != NONE && requests.entry(oldest).submitted.after(expire) <= now {
+                return Some(oldest);
+            }
+        }
+        (queue.next != NONE).then_some(queue.next)
+    }
+
+    /// The one that is nearer to `from`: forward at its distance, backward at twice that, and beyond the longest way back
+    /// only if the other is too; then the lowest.
+    fn nearer(&self, requests: &RequestQueue, left: u32, right: u32, from: u64) -> u32 {
+        let cost = |slot: u32| {
+            let sector = requests.entry(slot).sector;
+            match from.checked_sub(sector) {
+                None | Some(0) => (0, sector - from, u64::MAX - sector),
+                Some(back) if back <= self.config.back_sectors_max => (0, 2 * back, u64::MAX - sector),
+                Some(_) => (1, 0, sector),
+            }
+        };
+        if cost(right) < cost(left) { right } else { left }
+    }
+
+    /// Which request follows `slot`, before that leaves the tree.
+    fn following(&self, requests: &RequestQueue, number: u32, slot: u32) -> u32 {
+        let sorted = self.queue(number).sorted;
+        let sector = requests.entry(slot).sector;
+        let after = self.tree.next(sorted, slot).or_else(|| self.tree.first(sorted)).filter(|&after| after != slot);
+        match (after, self.tree.before(sorted, sector)) {
+            (Some(after), Some(before)) => self.nearer(requests, after, before, sector),
+            (after, before) => after.or(before).unwrap_or(NONE),
+        }
+    }
+
+    fn forget(&mut self, requests: &RequestQueue, slot: u32) {
+        let number = self.home[slot as usize];
+        let entry = requests.entry(slot);
+        if self.queue(number).next == slot {
+            self.queue_mut(number).next = self.following(requests, number, slot);
+        }
+        let queue = &mut self.queues[number as usize];
+        self.tree.remove(&mut queue.sorted, slot);
+        self.fifo_links.remove(&mut queue.fifo, slot);
+        queue.requests -= entry.members;
+        if queue.fifo.is_empty() {
+            self.busy[usize::from(number != ASYNC)] -= 1;
+            if queue.in_turn {
+                queue.in_turn = false;
+                self.turn_links.remove(&mut self.turn, number);
+            }
+        }
+    }
+}
+
+impl From<&Settings> for Config {
+    fn from(settings: &Settings) -> Self {
+        let [slice_sync, slice_async, idle, quantum, expire_sync, expire_async, back_bytes_max, target] =
+            settings.values();
+        Self {
+            slice: [Nanos(slice_async), Nanos(slice_sync)],
+            idle: Nanos(idle),
+            quantum: u32::try_from(quantum).unwrap_or(u32::MAX),
+            fifo_expire: [Nanos(expire_async), Nanos(expire_sync)],
+            back_sectors_max: back_bytes_max / crate::SECTOR_BYTES,
+            target: Nanos(target),
+        }
+    }
+}
+
+impl Elevator for Cfq {
+    fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let entry = queue.entry(slot);
+        let number = self.queue_of(entry);
+        self.home[slot as usize] = number;
+        let own = &mut self.queues[number as usize];
+        let was_empty = own.fifo.is_empty();
+        self.tree.insert(&mut own.sorted, slot, entry.sector, entry.sequence);
+        self.fifo_links.push_back(&mut own.fifo, slot);
+        own.requests += 1;
+        let next = own.next;
+        self.queue_mut(number).next =
+            if next == NONE { slot } else { self.nearer(queue, next, slot, self.head_sector) };
+        self.busy[usize::from(number != ASYNC)] += u32::from(was_empty);
+        self.learn(number, entry, now);
+        match self.slice {
+            Some(slice) if slice.queue == number => {
+                // What the disk idled for has come.
+                self.slice = Some(Slice { idle_until: None, ..slice });
+            }
+            Some(slice) if self.preempts(&slice, number, entry, now) => {
+                self.expire_slice();
+                self.queue_up(number, true);
+            }
+            _ => self.queue_up(number, false),
+        }
+    }
+
+    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+        let own = &mut self.queues[self.home[slot as usize] as usize];
+        own.requests += 1;
+        let entry = queue.entry(slot);
+        own.last_sector_end = entry.sector_end();
+        if edge == Edge::Front {
+            self.tree.remove(&mut own.sorted, slot);
+            self.tree.insert(&mut own.sorted, slot, entry.sector, entry.sequence);
+        }
+    }
+
+    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+        self.queues[self.home[slot as usize] as usize].requests += members;
+    }
+
+    fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        self.forget(queue, slot);
+    }
+
+    /// Only within a queue.
+    fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
+        let entry = queue.entry(slot);
+        entry.is_sync() == request.is_sync() && (!entry.is_sync() || entry.stream == request.stream)
+    }
+
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
+        let number = match self.select(now) {
+            Ok(number) => number,
+            Err(wait) => return wait,
+        };
+        if self.queue(number).in_flight >= self.config.quantum {
+            return Next::WaitUntil(Nanos::NEVER, Reason::Budget);
+        }
+        let Some(slot) = self.choose(queue, number, now) else {
+            return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
+        };
+        self.queue_mut(number).next = self.following(queue, number, slot);
+        self.forget(queue, slot);
+        self.head_sector = queue.entry(slot).sector_end();
+        self.queue_mut(number).in_flight += 1;
+        let others = self.busy_queues() > u32::from(!self.queue(number).fifo.is_empty());
+        if let Some(slice) = &mut self.slice {
+            slice.dispatches += 1;
+            if number == ASYNC && slice.dispatches >= ASYNC_DISPATCHES_MAX && others {
+                self.expire_slice();
+            }
+        }
+        Next::Take(slot)
+    }
+
+    fn completed(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let number = self.home[slot as usize];
+        let own = self.queue_mut(number);
+        own.in_flight -= 1;
+        if queue.entry(slot).is_sync() {
+            own.last_completion = now;
+        }
+        let Some(mut slice) = self.slice.filter(|slice| slice.queue == number) else { return };
+        let end = *slice.end.get_or_insert(now.after(self.slice_length(number)));
+        let own = self.queue(number);
+        let too_slow = own.think_time_known() && end.since(now).0 < own.think_mean;
+        if own.fifo.is_empty() && own.in_flight == 0 && self.should_idle(number) && !too_slow {
+            slice.idle_until = Some(now.after(self.config.idle));
+        }
+        self.slice = Some(slice);
+    }
+
+    /// The queue whose turn it is waits for the device; the others wait for their turn, or for the idling to end.
+    fn waiting(&self, queued: u32) -> Waiting {
+        let Some(slice) = self.slice else {
+            return Waiting::all(Reason::Ordering, queued);
+        };
+        let rest = if slice.idle_until.is_some() { Reason::Anticipating } else { Reason::Ordering };
+        Waiting::split(queued, Reason::DeviceFull, self.queue(slice.queue).requests, rest)
+    }
+}

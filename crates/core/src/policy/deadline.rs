@@ -1,0 +1,253 @@
+//! Sorted service in batches, unless a request has waited too long.
+//!
+//! Model: each direction has a queue sorted by sector and a FIFO with expiry times. Linux's form serves batches along the
+//! sorted queue and looks at the FIFO only between batches; the BID paper's form looks at both FIFOs before each request.
+//!
+//! Bound: in Linux's form a read waits for at most one batch of writes at a time once it has expired; writes are passed
+//! over at most `writes-starved` times.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::{Parameter, Row, Settings, Unit};
+use crate::elevator::{Elevator, Next};
+use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::structure::{Links, List, NONE, Root, Tree};
+use crate::{Direction, Nanos, Reason, Waiting};
+
+const SECOND: u64 = 1_000_000_000;
+
+static PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "read-expire",
+        unit: Unit::Duration,
+        default: SECOND / 2,
+        min: 0,
+        max: 3600 * SECOND,
+        help: "how long a read may wait before it is served out of order",
+    },
+    Parameter {
+        name: "write-expire",
+        unit: Unit::Duration,
+        default: 5 * SECOND,
+        min: 0,
+        max: 3600 * SECOND,
+        help: "the same for writes",
+    },
+    Parameter {
+        name: "fifo-batch",
+        unit: Unit::Count,
+        default: 16,
+        min: 1,
+        max: 1 << 20,
+        help: "requests served along the sorted queue before the FIFOs are looked at",
+    },
+    Parameter {
+        name: "writes-starved",
+        unit: Unit::Count,
+        default: 2,
+        min: 0,
+        max: 1 << 20,
+        help: "batches of reads that may pass waiting writes",
+    },
+];
+
+pub(crate) static LINUX: Row<Form> = Row {
+    name: "deadline",
+    summary: "batches in sector order, reads first, with expiry times",
+    source: "Linux block/deadline-iosched.c (2.6 to 4.20), Documentation/block/deadline-iosched.txt",
+    doc: "Batches of `fifo-batch` requests of one direction in sector order. Between batches: reads are chosen unless \
+writes have been passed over `writes-starved` times; if the oldest request of the chosen direction has expired, or the \
+sorted queue has come to its end, the batch begins at the oldest request, otherwise where the last one ended. Of the \
+kernel's tunables `front_merges` is left out: front merges are always tried. The successor of today's kernels is \
+`mq-deadline`, which adds I/O priorities.",
+    linux: Some("mq-deadline"),
+    parameters: PARAMETERS,
+    form: Form::Linux,
+};
+
+pub(crate) static PAPER: Row<Form> = Row {
+    name: "deadline-paper",
+    summary: "deadline as the BID paper draws it: expiry looked at before each request",
+    source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Fig. 5 and Table 1",
+    doc: "Before each request: if any has expired, the one that expired first; otherwise the read with the lowest \
+sector, and writes in sector order where there are no reads. Batches have no length of their own, so `fifo-batch` and \
+`writes-starved` do nothing here: writes get their turn by expiring.",
+    linux: None,
+    parameters: PARAMETERS,
+    form: Form::Paper,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Linux,
+    Paper,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    sorted: Root,
+    fifo: List,
+    /// Where the sorted queue goes on, or `NONE`.
+    next: u32,
+    expire: Nanos,
+    requests: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Deadline {
+    form: Form,
+    tree: Tree,
+    links: Links,
+    expires: Box<[Nanos]>,
+    sides: [Side; 2],
+    /// Direction and length of the running batch.
+    direction: Direction,
+    batched: u64,
+    starved: u64,
+    fifo_batch: u64,
+    writes_starved: u64,
+}
+
+impl Deadline {
+    pub(crate) fn new(limits: &QueueLimits, form: Form, settings: &Settings) -> Self {
+        let slots = limits.members.max(limits.units()).max(1);
+        let side = Side { sorted: Root::EMPTY, fifo: List::EMPTY, next: NONE, expire: Nanos::ZERO, requests: 0 };
+        let mut deadline = Self {
+            form,
+            tree: Tree::new(slots),
+            links: Links::new(slots),
+            expires: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
+            sides: [side; 2],
+            direction: Direction::Read,
+            batched: 0,
+            starved: 0,
+            fifo_batch: 1,
+            writes_starved: 0,
+        };
+        deadline.configure(settings);
+        deadline
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
+        self.sides[Direction::Read as usize].expire = Nanos(read_expire);
+        self.sides[Direction::Write as usize].expire = Nanos(write_expire);
+        self.fifo_batch = fifo_batch;
+        self.writes_starved = writes_starved;
+    }
+
+    fn side(&self, direction: Direction) -> &Side {
+        &self.sides[direction as usize]
+    }
+
+    fn has(&self, direction: Direction) -> bool {
+        !self.side(direction).fifo.is_empty()
+    }
+
+    /// The oldest request, where it has expired.
+    fn expired(&self, direction: Direction, now: Nanos) -> Option<u32> {
+        let head = self.side(direction).fifo.head();
+        (head != NONE && self.expires[head as usize] <= now).then_some(head)
+    }
+
+    /// Linux's choice.
+    fn choose(&mut self, now: Nanos) -> Option<u32> {
+        let following = self.side(self.direction).next;
+        if following != NONE && self.batched < self.fifo_batch {
+            return Some(following);
+        }
+        self.direction = match (self.has(Direction::Read), self.has(Direction::Write)) {
+            (false, false) => return None,
+            (true, false) => Direction::Read,
+            (true, true) if self.starved < self.writes_starved => {
+                self.starved += 1;
+                Direction::Read
+            }
+            (_, true) => {
+                self.starved = 0;
+                Direction::Write
+            }
+        };
+        self.batched = 0;
+        let side = self.side(self.direction);
+        let following = side.next;
+        if following == NONE { Some(side.fifo.head()) } else { self.expired(self.direction, now).or(Some(following)) }
+    }
+
+    /// The paper's choice.
+    fn choose_paper(&mut self, now: Nanos) -> Option<u32> {
+        let expired = Direction::ALL.into_iter().filter_map(|direction| self.expired(direction, now));
+        // Two that expired at once: the read, since it comes first and `min_by_key` keeps the first.
+        if let Some(slot) = expired.min_by_key(|&slot| self.expires[slot as usize]) {
+            return Some(slot);
+        }
+        self.direction = if self.has(Direction::Read) { Direction::Read } else { Direction::Write };
+        self.tree.first(self.side(self.direction).sorted)
+    }
+
+    fn forget(&mut self, queue: &RequestQueue, slot: u32) {
+        let entry = queue.entry(slot);
+        let side = &mut self.sides[entry.operation.direction() as usize];
+        if side.next == slot {
+            side.next = self.tree.next(side.sorted, slot).unwrap_or(NONE);
+        }
+        self.tree.remove(&mut side.sorted, slot);
+        self.links.remove(&mut side.fifo, slot);
+        side.requests -= entry.members;
+    }
+}
+
+impl Elevator for Deadline {
+    fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let entry = queue.entry(slot);
+        let side = &mut self.sides[entry.operation.direction() as usize];
+        self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
+        self.links.push_back(&mut side.fifo, slot);
+        self.expires[slot as usize] = now.after(side.expire);
+        side.requests += 1;
+    }
+
+    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+        let entry = queue.entry(slot);
+        let side = &mut self.sides[entry.operation.direction() as usize];
+        side.requests += 1;
+        if edge == Edge::Front {
+            self.tree.remove(&mut side.sorted, slot);
+            self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
+        }
+    }
+
+    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides[queue.entry(slot).operation.direction() as usize].requests += members;
+    }
+
+    fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        self.forget(queue, slot);
+    }
+
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
+        let slot = match self.form {
+            Form::Linux => self.choose(now),
+            Form::Paper => self.choose_paper(now),
+        };
+        let Some(slot) = slot else {
+            return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
+        };
+        self.direction = queue.entry(slot).operation.direction();
+        self.batched += 1;
+        let after = self.tree.next(self.side(self.direction).sorted, slot);
+        self.forget(queue, slot);
+        // As in Linux, a batch in one direction makes the other forget where it was.
+        self.sides[self.direction.opposite() as usize].next = NONE;
+        self.sides[self.direction as usize].next = after.unwrap_or(NONE);
+        Next::Take(slot)
+    }
+
+    /// The direction being served waits for the device, the other for its turn.
+    fn waiting(&self, queued: u32) -> Waiting {
+        let served = self.side(self.direction).requests;
+        Waiting::split(queued, Reason::DeviceFull, served, Reason::Ordering)
+    }
+}

@@ -1,0 +1,53 @@
+//! First come, first served, with merging.
+
+use super::{Row, Settings};
+use crate::elevator::{Elevator, Next};
+use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::structure::{Links, List};
+use crate::{Nanos, Reason};
+
+pub(crate) static ROW: Row<()> = Row {
+    name: "noop",
+    summary: "first come, first served, with merging",
+    source: "Linux block/noop-iosched.c (2.6 to 4.20); BID paper, Fig. 4",
+    doc: "One queue. A request that is adjacent to a queued one joins it, wherever that one stands; otherwise it goes to \
+the end. Today's kernels have it as `none`, which merges only in the submitter's plug list and per-CPU queue.",
+    linux: Some("none"),
+    parameters: &[],
+    form: (),
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Noop {
+    links: Links,
+    queue: List,
+}
+
+impl Noop {
+    pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
+        Self { links: Links::new(limits.members.max(limits.units()).max(1)), queue: List::EMPTY }
+    }
+
+    pub(crate) fn configure(&mut self, _settings: &Settings) {}
+}
+
+impl Elevator for Noop {
+    fn insert(&mut self, _queue: &RequestQueue, _now: Nanos, slot: u32) {
+        self.links.push_back(&mut self.queue, slot);
+    }
+
+    fn grown(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
+
+    fn absorbed(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
+
+    fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
+        self.links.remove(&mut self.queue, slot);
+    }
+
+    fn next(&mut self, _queue: &RequestQueue, _now: Nanos) -> Next {
+        match self.links.pop_front(&mut self.queue) {
+            Some(slot) => Next::Take(slot),
+            None => Next::WaitUntil(Nanos::NEVER, Reason::DeviceFull),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Fixed-capacity structures over slot numbers. All memory is taken at construction; nothing here grows.
+
+mod heap;
+mod index;
+mod list;
+mod tree;
+
+pub(crate) use heap::Heap;
+pub(crate) use index::Index;
+pub(crate) use list::{Links, List};
+pub(crate) use tree::{Root, Tree};
+
+/// The slot number that stands for "none".
+pub(crate) const NONE: u32 = u32::MAX;
