@@ -84,6 +84,26 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
+/// A span in the largest unit that holds it without a remainder, as [`parse_duration`] reads it: `250us`.
+#[must_use]
+pub fn exact_duration(span: Nanos) -> String {
+    const UNITS: [(u64, &str); 5] =
+        [(3_600_000_000_000, "h"), (60_000_000_000, "m"), (1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+    if span.0 == 0 {
+        return "0s".into();
+    }
+    let fitting = UNITS.iter().find(|(nanos, _)| span.0.is_multiple_of(*nanos));
+    fitting.map_or_else(|| format!("{}ns", span.0), |(nanos, unit)| format!("{}{unit}", span.0 / nanos))
+}
+
+/// A size in the largest unit that holds it without a remainder, as [`parse_bytes`] reads it: `512KiB`.
+#[must_use]
+pub fn exact_bytes(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let fitting = UNITS.iter().find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
+    fitting.map_or_else(|| format!("{bytes}B"), |(size, unit)| format!("{}{unit}", bytes / size))
+}
+
 /// A whole number with its thousands apart: `1,234,567`.
 #[must_use]
 pub fn format_count(count: u64) -> String {
@@ -183,6 +203,17 @@ mod tests {
         assert_eq!(format_bytes(1_500_000), "1.43 MiB");
         assert_eq!(format_count(1_234_567), "1,234,567");
         assert_eq!(format_decimals(-1234.5, 1), "-1,234.5");
+    }
+
+    #[test]
+    fn exact_amounts_read_back() {
+        for nanos in [0, 1, 999, 1_000, 6_000_000, 1_500_000_000, 60_000_000_000, 86_400_000_000_000] {
+            assert_eq!(parse_duration(&exact_duration(Nanos(nanos))), Ok(Nanos(nanos)));
+        }
+        for bytes in [0, 1, 512, 1_000, 524_288, 1 << 40, u64::MAX] {
+            assert_eq!(parse_bytes(&exact_bytes(bytes)), Ok(bytes));
+        }
+        assert_eq!((exact_duration(Nanos(6_000_000)), exact_bytes(524_288)), ("6ms".into(), "512KiB".into()));
     }
 
     #[test]
