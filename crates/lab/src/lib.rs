@@ -4,7 +4,9 @@
 
 pub mod choice;
 pub mod compare;
+pub mod device;
 pub mod report;
 pub mod sim;
 pub mod trace;
 pub mod units;
+pub mod workload;

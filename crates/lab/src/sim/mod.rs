@@ -1,5 +1,18 @@
-//! Runs one scheduler on one device under one load.
+//! Runs one scheduler on one device under one load: which request is served when?
+//!
+//! Three things happen in simulated time: a request arrives, the device finishes, a policy's timer runs out. At one
+//! moment the device's completions come first, then arrivals, then the policy is asked until it waits. Nothing else is
+//! an event: service times are closed forms, so a request costs two or three turns of the loop.
 
+mod collect;
+mod engine;
+mod feed;
+mod load;
+mod observe;
 mod outcome;
 
+pub use engine::{Failure, Simulation, simulate};
+pub use feed::LOOK_AHEAD_RECORDS;
+pub use load::{Load, LoadError};
+pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{Class, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};

@@ -1,0 +1,78 @@
+//! How many requests a second does the simulator do, statistics included, on one core?
+//!
+//! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy and workload: the median of
+//! five runs over the same records in memory. `IOWEIR_BENCH_REQUESTS` sets how many (default two million).
+
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
+
+use std::time::Instant;
+
+use ioweir_core::policy::{self, POLICIES};
+use ioweir_core::{Nanos, QueueLimits};
+use ioweir_lab::device::DeviceSpec;
+use ioweir_lab::sim::{Load, Simulation, Unobserved, simulate};
+use ioweir_lab::trace::{Record, TraceSource};
+use ioweir_lab::workload::{Generator, Mix, Replay};
+
+const RUNS: usize = 5;
+
+/// Name, mix, load: what the simulator is measured on.
+fn workloads(requests: u64) -> Vec<(&'static str, Mix, Load)> {
+    let random = Mix {
+        requests,
+        streams: 16,
+        sectors: 480_000_000,
+        request_sectors: 8,
+        sequential_per_mille: 0,
+        read_per_mille: 670,
+        interval: Nanos::from_millis(20),
+        seed: 1,
+    };
+    let streams = Mix { sequential_per_mille: 950, request_sectors: 64, interval: Nanos::from_millis(2), ..random };
+    vec![
+        ("random 4k, open, light", random, Load::RECORDED),
+        ("random 4k, closed 8 a stream", random, Load::Closed { outstanding: 8 }),
+        ("16 streams 32k 95% sequential, open", streams, Load::RECORDED),
+        ("16 streams 32k 95% sequential, closed 8", streams, Load::Closed { outstanding: 8 }),
+    ]
+}
+
+fn records(mix: Mix) -> Vec<Record> {
+    let mut source = Generator::new(mix);
+    let (mut batch, mut all) = (Vec::new(), Vec::new());
+    loop {
+        source.read_batch(&mut batch).expect("a generator does not fail");
+        if batch.is_empty() {
+            return all;
+        }
+        all.extend_from_slice(&batch);
+    }
+}
+
+fn run(name: &str, records: &[Record], load: Load) -> f64 {
+    let row = policy::find(name).expect("a policy of the table");
+    let limits = QueueLimits::DEFAULT;
+    let mut device = DeviceSpec::load("hdd").and_then(|spec| spec.build(0)).expect("a preset");
+    let simulation =
+        Simulation { scheduler: row.build(limits, &row.defaults()), limits, device: &mut *device, load, lenient: false };
+    let start = Instant::now();
+    let outcome = simulate(simulation, &mut Replay::new(records), &mut Unobserved).expect("generated records fit");
+    let seconds = start.elapsed().as_secs_f64();
+    assert_eq!(outcome.all.requests, records.len() as u64);
+    outcome.all.requests as f64 / seconds
+}
+
+fn main() {
+    let requests = std::env::var("IOWEIR_BENCH_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
+    let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    for (workload, mix, load) in workloads(requests) {
+        let records = records(mix);
+        for row in POLICIES.iter().filter(|row| chosen.is_empty() || chosen.iter().any(|name| name == row.name)) {
+            let mut rates: Vec<f64> = (0..RUNS).map(|_| run(row.name, &records, load)).collect();
+            rates.sort_unstable_by(f64::total_cmp);
+            let [low, median, high] = [rates[0], rates[RUNS / 2], rates[RUNS - 1]].map(|rate| rate / 1e6);
+            println!("{:14} {workload:40} {median:7.2} M requests/s  ({low:.2} to {high:.2})", row.name);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Gathers what a run leaves behind, in bounded memory whatever its length.
+
+use hdrhistogram::Histogram;
+use ioweir_core::{Dispatch, Nanos, Operation, Reason, Waiting};
+
+use super::outcome::{Class, HISTOGRAM_DIGITS, HeadPoint, ServiceSums, Throughput};
+use crate::device::Service;
+
+/// Buckets of the throughput series: above this, neighbours are joined.
+const BUCKETS_MAX: usize = 2048;
+/// Width of the first buckets.
+const BUCKET_MIN: Nanos = Nanos(1_000_000);
+/// Head positions kept: above this, every other one is dropped.
+const HEAD_POINTS_MAX: usize = 1 << 16;
+
+/// A histogram of nanoseconds that grows to what it is given.
+fn histogram() -> Histogram<u64> {
+    Histogram::new(HISTOGRAM_DIGITS).expect("a histogram takes up to five digits")
+}
+
+impl Class {
+    fn empty() -> Self {
+        Self { requests: 0, bytes: 0, latency: histogram(), latency_sum_nanos: 0 }
+    }
+
+    fn record(&mut self, bytes: u64, latency: Nanos) {
+        self.requests += 1;
+        self.bytes += bytes;
+        self.latency_sum_nanos += u128::from(latency.0);
+        self.latency += latency.0;
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.latency_sum_nanos += other.latency_sum_nanos;
+        self.latency += &other.latency;
+    }
+}
+
+impl Throughput {
+    fn new() -> Self {
+        Self { bucket: BUCKET_MIN, read_bytes: Vec::new(), write_bytes: Vec::new() }
+    }
+
+    fn add(&mut self, now: Nanos, operation: Operation, bytes: u64) {
+        let mut at = now.0 / self.bucket.0;
+        while at >= BUCKETS_MAX as u64 {
+            self.bucket.0 *= 2;
+            at /= 2;
+            halve(&mut self.read_bytes);
+            halve(&mut self.write_bytes);
+        }
+        let series = match operation {
+            Operation::Read => &mut self.read_bytes,
+            Operation::Write => &mut self.write_bytes,
+            Operation::Discard | Operation::Flush => return,
+        };
+        let at = at as usize;
+        if series.len() <= at {
+            series.resize(at + 1, 0);
+        }
+        series[at] += bytes;
+    }
+
+    /// Gives both series the same length.
+    fn align(&mut self) {
+        let length = self.read_bytes.len().max(self.write_bytes.len());
+        self.read_bytes.resize(length, 0);
+        self.write_bytes.resize(length, 0);
+    }
+}
+
+/// Joins neighbours.
+fn halve(series: &mut Vec<u64>) {
+    let joined = series.chunks(2).map(|pair| pair.iter().sum());
+    *series = joined.collect();
+}
+
+/// Keeps every n-th head position; n doubles whenever there are too many.
+struct HeadTrack {
+    points: Vec<HeadPoint>,
+    stride: u32,
+    skip: u32,
+}
+
+impl HeadTrack {
+    fn add(&mut self, point: HeadPoint) {
+        if self.skip > 0 {
+            self.skip -= 1;
+            return;
+        }
+        self.skip = self.stride - 1;
+        self.points.push(point);
+        if self.points.len() >= HEAD_POINTS_MAX {
+            let mut keep = false;
+            self.points.retain(|_| {
+                keep = !keep;
+                keep
+            });
+            self.stride *= 2;
+        }
+    }
+}
+
+/// Everything that is counted during a run.
+pub(super) struct Collector {
+    pub(super) by_operation: [Class; Operation::ALL.len()],
+    pub(super) dispatches: u64,
+    pub(super) merged_requests: u64,
+    pub(super) busy_nanos: u64,
+    pub(super) service: ServiceSums,
+    pub(super) service_time: Histogram<u64>,
+    pub(super) seeks: u64,
+    pub(super) seek_distance_tracks: u64,
+    pub(super) seek_distance_squares: u128,
+    pub(super) wait_nanos: [u128; Reason::COUNT],
+    throughput: Throughput,
+    head: HeadTrack,
+}
+
+impl Collector {
+    pub(super) fn new() -> Self {
+        Self {
+            by_operation: Operation::ALL.map(|_| Class::empty()),
+            dispatches: 0,
+            merged_requests: 0,
+            busy_nanos: 0,
+            service: ServiceSums::default(),
+            service_time: histogram(),
+            seeks: 0,
+            seek_distance_tracks: 0,
+            seek_distance_squares: 0,
+            wait_nanos: [0; Reason::COUNT],
+            throughput: Throughput::new(),
+            head: HeadTrack { points: Vec::new(), stride: 1, skip: 0 },
+        }
+    }
+
+    /// These requests have waited this long.
+    pub(super) fn waited(&mut self, span: Nanos, waiting: &Waiting) {
+        for (sum, &count) in self.wait_nanos.iter_mut().zip(&waiting.0) {
+            *sum += u128::from(span.0) * u128::from(count);
+        }
+    }
+
+    /// The device has taken a unit, and this is how it serves it.
+    pub(super) fn dispatched(&mut self, dispatch: &Dispatch, service: &Service) {
+        let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, .. } = *service;
+        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos;
+        self.dispatches += 1;
+        self.merged_requests += u64::from(dispatch.members - 1);
+        self.busy_nanos += work;
+        self.service.overhead_nanos += u128::from(overhead_nanos);
+        self.service.seek_nanos += u128::from(seek_nanos);
+        self.service.rotation_nanos += u128::from(rotation_nanos);
+        self.service.transfer_nanos += u128::from(transfer_nanos);
+        self.service_time += work;
+        self.seeks += u64::from(service.movements);
+        self.seek_distance_tracks += service.movement_tracks;
+        self.seek_distance_squares += u128::from(service.movement_squares);
+        if dispatch.sectors > 0 {
+            let time = Nanos(finish.0 - transfer_nanos);
+            self.head.add(HeadPoint { time, track: service.track, operation: dispatch.operation });
+        }
+    }
+
+    /// A unit's data has been moved.
+    pub(super) fn moved(&mut self, now: Nanos, operation: Operation, bytes: u64) {
+        self.throughput.add(now, operation, bytes);
+    }
+
+    /// A request as submitted is done.
+    pub(super) fn finished(&mut self, operation: Operation, bytes: u64, latency: Nanos) {
+        self.by_operation[operation as usize].record(bytes, latency);
+    }
+
+    /// All operations together.
+    pub(super) fn all(&self) -> Class {
+        let mut all = Class::empty();
+        for class in &self.by_operation {
+            all.add(class);
+        }
+        all
+    }
+
+    pub(super) fn into_series(mut self) -> (Throughput, Vec<HeadPoint>) {
+        self.throughput.align();
+        (self.throughput, self.head.points)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn throughput_keeps_every_byte_whatever_the_span() {
+        let mut series = Throughput::new();
+        let mut bytes = 0;
+        for step in 0..5_000u64 {
+            series.add(Nanos(step * step * 1_000_000), Operation::Read, step);
+            bytes += step;
+        }
+        assert!(series.read_bytes.len() <= BUCKETS_MAX);
+        assert_eq!(series.read_bytes.iter().sum::<u64>(), bytes);
+    }
+
+    #[test]
+    fn head_points_are_thinned_evenly_and_keep_the_first() {
+        let mut head = HeadTrack { points: Vec::new(), stride: 1, skip: 0 };
+        for number in 0..1_000_000u64 {
+            head.add(HeadPoint { time: Nanos(number), track: 0, operation: Operation::Read });
+        }
+        assert!(head.points.len() < HEAD_POINTS_MAX);
+        let gaps: Vec<u64> = head.points.windows(2).map(|pair| pair[1].time.0 - pair[0].time.0).collect();
+        assert_eq!(head.points[0].time, Nanos(0));
+        assert!(gaps.iter().all(|&gap| gap == gaps[0]), "{:?}", &gaps[..4]);
+    }
+}

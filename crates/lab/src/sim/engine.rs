@@ -1,0 +1,411 @@
+//! The event loop: time, arrivals, completions, and the requests held back by a full queue.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use ioweir_core::{
+    Direction, Dispatch, Nanos, Operation, QueueLimits, Reason, Refused, Request, SECTOR_BYTES, Scheduler, Step, Tag,
+};
+
+use super::collect::Collector;
+use super::feed::Feed;
+use super::{Load, Observer, Outcome};
+use crate::device::Device;
+use crate::trace::{Record, TraceError, TraceSource};
+
+/// What determines a run, apart from the trace.
+pub struct Simulation<'a, S> {
+    /// The scheduler, fresh.
+    pub scheduler: S,
+    /// Its limits.
+    pub limits: QueueLimits,
+    /// The device, fresh.
+    pub device: &'a mut dyn Device,
+    /// How the trace is put on.
+    pub load: Load,
+    /// Drop and count what lies past the device's end, instead of stopping.
+    pub lenient: bool,
+}
+
+/// Why a run stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace does not fit the run.
+    #[error("record {number}: {problem}\n  expected: {expected}\n\nhint: {hint}")]
+    Record {
+        /// Number of the record, from 1.
+        number: u64,
+        /// What is wrong with it.
+        problem: String,
+        /// What would fit.
+        expected: String,
+        /// What the user can do.
+        hint: String,
+    },
+}
+
+/// Sectors that a record covers: partly covered ones count whole, and a flush covers none.
+pub(super) fn sectors_of(record: &Record) -> u64 {
+    if record.length_bytes == 0 {
+        return 0;
+    }
+    let end = record.offset_bytes.saturating_add(record.length_bytes).div_ceil(SECTOR_BYTES);
+    end - record.offset_bytes / SECTOR_BYTES
+}
+
+/// A record that is on its way.
+#[derive(Clone, Copy)]
+struct Live {
+    number: u64,
+    arrival: Nanos,
+    bytes: u64,
+    operation: Operation,
+    stream: u32,
+    /// Parts that have not completed.
+    parts: u32,
+}
+
+/// A part of a record that waits outside a full queue.
+#[derive(Clone, Copy)]
+struct Held {
+    live: u32,
+    request: Request,
+}
+
+/// A unit in the device; ordered by finish, then by dispatch.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Flight {
+    finish: Nanos,
+    sequence: u64,
+    slot: u32,
+}
+
+struct Engine<'a, S, O> {
+    scheduler: S,
+    limits: QueueLimits,
+    device: &'a mut dyn Device,
+    observer: &'a mut O,
+    collector: Collector,
+    lenient: bool,
+    now: Nanos,
+    timer: Nanos,
+    flights: BinaryHeap<Reverse<Flight>>,
+    /// The dispatches in flight, by flight slot.
+    dispatches: Vec<Option<Dispatch>>,
+    free_flights: Vec<u32>,
+    sequence: u64,
+    live: Vec<Live>,
+    free_live: Vec<u32>,
+    /// Which live record each tag belongs to.
+    live_of_tag: Vec<u32>,
+    /// Held back, by direction, first come first served.
+    held: [VecDeque<Held>; 2],
+    numbers: u64,
+    skipped: u64,
+    volume: Option<u32>,
+    members: Vec<Tag>,
+    completed_streams: Vec<u32>,
+    end: Nanos,
+}
+
+/// Runs a trace to its end.
+///
+/// # Errors
+/// [`Failure`] where the trace cannot be read, holds several address spaces, or does not fit the device.
+pub fn simulate<S: Scheduler, O: Observer>(
+    simulation: Simulation<'_, S>,
+    source: &mut dyn TraceSource,
+    observer: &mut O,
+) -> Result<Outcome, Failure> {
+    let Simulation { scheduler, limits, device, load, lenient } = simulation;
+    let tracks = device.tracks();
+    let depth = limits.depth as usize;
+    let slots = limits.members.max(limits.units_per_direction.saturating_mul(2)).max(1) as usize;
+    let mut engine = Engine {
+        scheduler,
+        limits,
+        device,
+        observer,
+        collector: Collector::new(),
+        lenient,
+        now: Nanos::ZERO,
+        timer: Nanos::NEVER,
+        flights: BinaryHeap::new(),
+        dispatches: vec![None; depth],
+        free_flights: (0..limits.depth).rev().collect(),
+        sequence: 0,
+        live: Vec::new(),
+        free_live: Vec::new(),
+        live_of_tag: vec![0; slots],
+        held: [VecDeque::new(), VecDeque::new()],
+        numbers: 0,
+        skipped: 0,
+        volume: None,
+        members: Vec::new(),
+        completed_streams: Vec::new(),
+        end: Nanos::ZERO,
+    };
+    engine.run(source, load)?;
+    let (skipped, end, collector) = (engine.skipped + source.skipped(), engine.end, engine.collector);
+    Ok(outcome(collector, end, tracks, skipped))
+}
+
+fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64) -> Outcome {
+    let all = collector.all();
+    let Collector { dispatches, merged_requests, busy_nanos, service, seeks, seek_distance_tracks, .. } = collector;
+    let Collector { seek_distance_squares, wait_nanos, .. } = collector;
+    let by_operation = collector.by_operation.clone();
+    let service_time = collector.service_time.clone();
+    let (throughput, head) = collector.into_series();
+    Outcome {
+        trace: String::new(),
+        scheduler: String::new(),
+        device: String::new(),
+        load: String::new(),
+        all,
+        by_operation,
+        dispatches,
+        merged_requests,
+        completion: end,
+        busy: Nanos(busy_nanos),
+        service,
+        service_time,
+        seeks,
+        seek_distance_tracks,
+        seek_distance_squares,
+        tracks,
+        wait_nanos,
+        throughput,
+        head,
+        skipped,
+    }
+}
+
+impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
+    fn run(&mut self, source: &mut dyn TraceSource, load: Load) -> Result<(), Failure> {
+        let mut feed = Feed::new(source, load);
+        loop {
+            let arrival = feed.next_time(self.now, self.held_count())?.unwrap_or(Nanos::NEVER);
+            let finish = self.flights.peek().map_or(Nanos::NEVER, |flight| flight.0.finish);
+            let next = arrival.min(finish).min(self.timer);
+            if next == Nanos::NEVER {
+                break;
+            }
+            self.step_to(next);
+            if finish == next {
+                self.complete_due();
+                for stream in self.completed_streams.drain(..) {
+                    feed.completed(stream);
+                }
+                self.retry_held();
+            }
+            while let Some((arrival, record)) = feed.next(self.now, self.held_count())? {
+                if !self.arrive(&record, arrival)? {
+                    feed.completed(record.stream.0);
+                }
+            }
+            self.drain();
+        }
+        assert!(self.held_count() == 0 && self.scheduler.queued() == 0, "a run ends when nothing waits");
+        Ok(())
+    }
+
+    fn held_count(&self) -> usize {
+        self.held[0].len() + self.held[1].len()
+    }
+
+    /// Lets time pass, and charges it to those who wait.
+    fn step_to(&mut self, next: Nanos) {
+        let span = next.since(self.now);
+        if span > Nanos::ZERO {
+            let held = self.held_count();
+            if self.scheduler.queued() > 0 || held > 0 {
+                let mut waiting = self.scheduler.waiting();
+                waiting.0[Reason::QueueFull as usize] += u32::try_from(held).unwrap_or(u32::MAX);
+                self.collector.waited(span, &waiting);
+            }
+            self.now = next;
+        }
+    }
+
+    /// Completes all that the device has finished by now.
+    fn complete_due(&mut self) {
+        while let Some(&Reverse(flight)) = self.flights.peek()
+            && flight.finish <= self.now
+        {
+            self.flights.pop();
+            self.free_flights.push(flight.slot);
+            if let Some(dispatch) = self.dispatches[flight.slot as usize].take() {
+                self.complete(&dispatch);
+            }
+        }
+    }
+
+    fn complete(&mut self, dispatch: &Dispatch) {
+        self.end = self.now;
+        self.observer.completed(self.now, dispatch);
+        self.collector.moved(self.now, dispatch.operation, u64::from(dispatch.sectors) * SECTOR_BYTES);
+        let mut member = Some(dispatch.tag);
+        while let Some(tag) = member {
+            self.finish_part(self.live_of_tag[tag.index()]);
+            member = self.scheduler.next_member(tag);
+        }
+        self.scheduler.complete(self.now, dispatch.tag);
+    }
+
+    fn finish_part(&mut self, number: u32) {
+        let live = &mut self.live[number as usize];
+        live.parts -= 1;
+        if live.parts == 0 {
+            let Live { number: record, arrival, bytes, operation, stream, .. } = *live;
+            self.collector.finished(operation, bytes, self.now.since(arrival));
+            self.observer.finished(record, self.now);
+            self.completed_streams.push(stream);
+            self.free_live.push(number);
+        }
+    }
+
+    /// Lets those in who were held back, as far as there is room now.
+    fn retry_held(&mut self) {
+        for direction in Direction::ALL {
+            while let Some(&held) = self.held[direction as usize].front() {
+                if !self.submit(held) {
+                    break;
+                }
+                self.held[direction as usize].pop_front();
+            }
+        }
+    }
+
+    /// Whether the scheduler has taken it.
+    fn submit(&mut self, held: Held) -> bool {
+        match self.scheduler.submit(self.now, held.request) {
+            Ok(tag) => {
+                self.live_of_tag[tag.index()] = held.live;
+                let number = self.live[held.live as usize].number;
+                self.observer.submitted(number, tag, held.request.sector, held.request.sectors);
+                true
+            }
+            Err(Refused { .. }) => false,
+        }
+    }
+
+    /// Takes a record in: splits it where it is larger than the queue takes, and holds back what finds no room. Answers
+    /// whether it was taken.
+    fn arrive(&mut self, record: &Record, arrival: Nanos) -> Result<bool, Failure> {
+        let number = self.numbers;
+        let sectors = sectors_of(record);
+        let sector = record.offset_bytes / SECTOR_BYTES;
+        if !self.fits(record, sector, sectors)? {
+            self.skipped += 1;
+            return Ok(false);
+        }
+        self.numbers += 1;
+        self.observer.arrived(number, record, arrival);
+        // A discard is one command whatever its length; its extent is cut to what a request can say.
+        let whole = matches!(record.operation, Operation::Discard);
+        let part_max = if whole { u64::from(u32::MAX) } else { u64::from(self.limits.unit_sectors_max) };
+        let parts = sectors.div_ceil(part_max).max(1);
+        let live = self.enlist(Live {
+            number,
+            arrival,
+            bytes: record.length_bytes,
+            operation: record.operation,
+            stream: record.stream.0,
+            parts: u32::try_from(parts).unwrap_or(u32::MAX),
+        });
+        // A record that was read late has waited outside since it arrived.
+        let late = u128::from(self.now.since(arrival).0) * u128::from(parts);
+        self.collector.wait_nanos[Reason::QueueFull as usize] += late;
+        let direction = record.operation.direction() as usize;
+        let mut at = 0;
+        for _ in 0..parts {
+            let length = (sectors - at).min(part_max);
+            let request = Request {
+                operation: record.operation,
+                flags: record.flags,
+                stream: record.stream,
+                sector: sector + at,
+                sectors: u32::try_from(length).unwrap_or(u32::MAX),
+            };
+            at += length;
+            let held = Held { live, request };
+            if !self.held[direction].is_empty() || !self.submit(held) {
+                self.held[direction].push_back(held);
+            }
+        }
+        Ok(true)
+    }
+
+    fn enlist(&mut self, live: Live) -> u32 {
+        if let Some(slot) = self.free_live.pop() {
+            self.live[slot as usize] = live;
+            return slot;
+        }
+        self.live.push(live);
+        u32::try_from(self.live.len() - 1).expect("live records are bounded by queue and look-ahead")
+    }
+
+    /// Whether a record fits the run: one address space, and within the device.
+    fn fits(&mut self, record: &Record, sector: u64, sectors: u64) -> Result<bool, Failure> {
+        let number = self.numbers + self.skipped + 1;
+        if *self.volume.get_or_insert(record.volume) != record.volume {
+            return Err(Failure::Record {
+                number,
+                problem: "the trace goes on in another address space".into(),
+                expected: "one address space, since one device is simulated".into(),
+                hint: "choose one with --volume; `ioweir trace info` lists them".into(),
+            });
+        }
+        let capacity = self.device.sectors();
+        let end = sector.saturating_add(sectors);
+        if end <= capacity || self.lenient {
+            return Ok(end <= capacity);
+        }
+        Err(Failure::Record {
+            number,
+            problem: format!("sectors {sector} to {end} lie past the end of the device"),
+            expected: format!("nothing past sector {capacity}"),
+            hint: "take a larger device with --device, or skip such records with --lenient".into(),
+        })
+    }
+
+    /// Asks the scheduler until it waits.
+    fn drain(&mut self) {
+        loop {
+            match self.scheduler.poll(self.now) {
+                Step::Dispatch(dispatch) => self.dispatch(dispatch),
+                Step::WaitUntil(time, _) => {
+                    assert!(time > self.now, "a scheduler waits for the future");
+                    self.timer = time;
+                    return;
+                }
+                Step::Idle => {
+                    self.timer = Nanos::NEVER;
+                    return;
+                }
+            }
+        }
+    }
+
+    fn dispatch(&mut self, dispatch: Dispatch) {
+        let service = self.device.serve(self.now, &dispatch);
+        self.collector.dispatched(&dispatch, &service);
+        if O::WATCHES {
+            self.members.clear();
+            let mut member = Some(dispatch.tag);
+            while let Some(tag) = member {
+                self.members.push(tag);
+                member = self.scheduler.next_member(tag);
+            }
+            self.observer.dispatched(self.now, &dispatch, &self.members, &service);
+        }
+        let slot = self.free_flights.pop().expect("a scheduler keeps to the device's depth");
+        self.dispatches[slot as usize] = Some(dispatch);
+        self.sequence += 1;
+        self.flights.push(Reverse(Flight { finish: service.finish, sequence: self.sequence, slot }));
+    }
+}

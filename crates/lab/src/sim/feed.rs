@@ -1,0 +1,138 @@
+//! Turns the records of a trace into arrivals, as the load says, looking ahead no further than a bounded number.
+
+use std::collections::VecDeque;
+
+use ioweir_core::Nanos;
+
+use super::Load;
+use crate::trace::{BATCH_RECORDS, Record, TraceError, TraceSource};
+
+/// Records read but not yet submitted, at most. It bounds memory, and in a closed loop it is how far one stream can run
+/// ahead of another.
+pub const LOOK_AHEAD_RECORDS: usize = 4096;
+
+/// A source, read record by record.
+struct Input<'a> {
+    source: &'a mut dyn TraceSource,
+    batch: Vec<Record>,
+    at: usize,
+    ended: bool,
+}
+
+impl Input<'_> {
+    /// The next record, left where it is.
+    fn peek(&mut self) -> Result<Option<&Record>, TraceError> {
+        if self.at == self.batch.len() && !self.ended {
+            self.at = 0;
+            self.source.read_batch(&mut self.batch)?;
+            self.ended = self.batch.is_empty();
+        }
+        Ok(self.batch.get(self.at))
+    }
+
+    fn take(&mut self) -> Result<Option<Record>, TraceError> {
+        let record = self.peek()?.copied();
+        self.at += usize::from(record.is_some());
+        Ok(record)
+    }
+}
+
+/// One stream of a closed loop.
+#[derive(Clone, Debug, Default)]
+struct Stream {
+    outstanding: u32,
+    /// Records that wait for one of its own to complete.
+    backlog: VecDeque<Record>,
+}
+
+/// Arrivals under a load.
+pub(super) struct Feed<'a> {
+    input: Input<'a>,
+    load: Load,
+    streams: Vec<Stream>,
+    backlog: usize,
+    /// Streams that may submit again, in the order in which their completions came.
+    ready: VecDeque<u32>,
+}
+
+impl<'a> Feed<'a> {
+    pub(super) fn new(source: &'a mut dyn TraceSource, load: Load) -> Self {
+        let input = Input { source, batch: Vec::with_capacity(BATCH_RECORDS), at: 0, ended: false };
+        Self { input, load, streams: Vec::new(), backlog: 0, ready: VecDeque::new() }
+    }
+
+    /// When the next request arrives, at the earliest; `None` while none can before something completes. `held` is how
+    /// many requests have arrived but wait outside a full queue.
+    pub(super) fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, TraceError> {
+        if !self.ready.is_empty() {
+            return Ok(Some(now));
+        }
+        if held + self.backlog >= LOOK_AHEAD_RECORDS {
+            return Ok(None);
+        }
+        let load = self.load;
+        let next = self.input.peek()?;
+        Ok(next.map(|record| match load {
+            Load::Open { .. } => load.arrival(record.time).max(now),
+            Load::Closed { .. } => now,
+        }))
+    }
+
+    /// The next request that arrives at `now`, with its arrival time (which is earlier where it was read late).
+    pub(super) fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, TraceError> {
+        match self.load {
+            Load::Open { .. } => self.next_open(now, held),
+            Load::Closed { outstanding } => self.next_closed(now, held, outstanding),
+        }
+    }
+
+    fn next_open(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, TraceError> {
+        if held >= LOOK_AHEAD_RECORDS {
+            return Ok(None);
+        }
+        let load = self.load;
+        let due = self.input.peek()?.is_some_and(|record| load.arrival(record.time) <= now);
+        if !due {
+            return Ok(None);
+        }
+        let record = self.input.take()?;
+        Ok(record.map(|record| (load.arrival(record.time), record)))
+    }
+
+    fn next_closed(&mut self, now: Nanos, held: usize, limit: u32) -> Result<Option<(Nanos, Record)>, TraceError> {
+        if let Some(number) = self.ready.pop_front() {
+            let stream = &mut self.streams[number as usize];
+            if let Some(record) = stream.backlog.pop_front() {
+                stream.outstanding += 1;
+                self.backlog -= 1;
+                return Ok(Some((now, record)));
+            }
+        }
+        while held + self.backlog < LOOK_AHEAD_RECORDS {
+            let Some(record) = self.input.take()? else { break };
+            let number = record.stream.0 as usize;
+            if self.streams.len() <= number {
+                self.streams.resize_with(number + 1, Stream::default);
+            }
+            let stream = &mut self.streams[number];
+            if stream.outstanding < limit && stream.backlog.is_empty() {
+                stream.outstanding += 1;
+                return Ok(Some((now, record)));
+            }
+            stream.backlog.push_back(record);
+            self.backlog += 1;
+        }
+        Ok(None)
+    }
+
+    /// A request of this stream has completed.
+    pub(super) fn completed(&mut self, stream: u32) {
+        if let Load::Closed { .. } = self.load {
+            let entry = &mut self.streams[stream as usize];
+            entry.outstanding -= 1;
+            if !entry.backlog.is_empty() {
+                self.ready.push_back(stream);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Watches a run: does every request get served once, and does the waiting add up?
+
+use std::collections::BTreeMap;
+
+use ioweir_core::{Dispatch, Nanos, Operation, Tag};
+
+use crate::device::Service;
+use crate::trace::Record;
+
+/// What a run tells whoever watches it. Calls come in the order of simulated time.
+pub trait Observer {
+    /// Whether anything is done with the calls; what only serves them is left out otherwise.
+    const WATCHES: bool = true;
+
+    /// The record with this number (from zero) has arrived.
+    fn arrived(&mut self, _number: u64, _record: &Record, _arrival: Nanos) {}
+    /// The scheduler has taken a part of it.
+    fn submitted(&mut self, _number: u64, _tag: Tag, _sector: u64, _sectors: u32) {}
+    /// A unit goes to the device.
+    fn dispatched(&mut self, _now: Nanos, _dispatch: &Dispatch, _members: &[Tag], _service: &Service) {}
+    /// The device has finished a unit.
+    fn completed(&mut self, _now: Nanos, _dispatch: &Dispatch) {}
+    /// The record is done.
+    fn finished(&mut self, _number: u64, _now: Nanos) {}
+}
+
+/// Watches nothing and costs nothing.
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    const WATCHES: bool = false;
+}
+
+/// A part of a record that the scheduler holds.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    number: u64,
+    sector: u64,
+    sectors: u32,
+}
+
+/// Checks the invariants that hold for every scheduler, device and load; panics where one does not.
+///
+/// Every record is served exactly once, over exactly its extent; a unit is exactly the union of its members, of one
+/// operation, contiguous and within the size cap; time never goes back; the device serves one unit at a time unless it
+/// has a queue; and request-time waiting plus in the device is the sum of what each part took.
+pub struct Checker {
+    unit_sectors_max: u32,
+    depth: u32,
+    now: Nanos,
+    in_flight: u32,
+    live: BTreeMap<u64, Record>,
+    unserved_sectors: BTreeMap<u64, u64>,
+    parts: BTreeMap<usize, (Part, Nanos)>,
+    submitted_at: BTreeMap<u64, Nanos>,
+    dispatched_members: BTreeMap<usize, Vec<Tag>>,
+    /// Sum over parts of the time from arrival to completion.
+    total_nanos: u128,
+    /// Of that, with the device.
+    device_nanos: u128,
+    dispatched_at: BTreeMap<usize, Nanos>,
+    finished: u64,
+    arrived: u64,
+}
+
+impl Checker {
+    /// A checker for a queue of these limits.
+    #[must_use]
+    pub fn new(unit_sectors_max: u32, depth: u32) -> Self {
+        Self {
+            unit_sectors_max,
+            depth,
+            now: Nanos::ZERO,
+            in_flight: 0,
+            live: BTreeMap::new(),
+            unserved_sectors: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            submitted_at: BTreeMap::new(),
+            dispatched_members: BTreeMap::new(),
+            total_nanos: 0,
+            device_nanos: 0,
+            dispatched_at: BTreeMap::new(),
+            finished: 0,
+            arrived: 0,
+        }
+    }
+
+    /// What must hold once the run is over, given what it says of itself.
+    ///
+    /// # Panics
+    /// Where it does not.
+    pub fn conclude(&self, outcome: &super::Outcome) {
+        assert!(self.live.is_empty() && self.parts.is_empty(), "{} records were never served", self.live.len());
+        assert_eq!(self.finished, self.arrived, "every record is served once");
+        assert_eq!(self.finished, outcome.all.requests, "every record is counted once");
+        let waited: u128 = outcome.wait_nanos.iter().sum();
+        assert_eq!(waited + self.device_nanos, self.total_nanos, "waiting and service add up to latency");
+        assert!(outcome.busy <= outcome.completion, "the device works no longer than the run takes");
+    }
+
+    fn step_to(&mut self, now: Nanos) {
+        assert!(now >= self.now, "time goes back from {} to {now}", self.now);
+        self.now = now;
+    }
+}
+
+impl Observer for Checker {
+    fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
+        assert_eq!(number, self.arrived, "records arrive in order");
+        self.arrived += 1;
+        self.live.insert(number, *record);
+        self.unserved_sectors.insert(number, super::engine::sectors_of(record));
+        self.submitted_at.insert(number, arrival);
+    }
+
+    fn submitted(&mut self, number: u64, tag: Tag, sector: u64, sectors: u32) {
+        let arrival = self.submitted_at[&number];
+        let before = self.parts.insert(tag.index(), (Part { number, sector, sectors }, arrival));
+        assert!(before.is_none(), "a tag is given to one part at a time");
+    }
+
+    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag], service: &Service) {
+        self.step_to(now);
+        self.in_flight += 1;
+        assert!(self.in_flight <= self.depth, "the device holds no more than its depth");
+        assert!(service.finish >= now, "a device does not finish before it starts");
+        assert_eq!(members.len(), dispatch.members as usize, "a unit knows its members");
+        let mut extents: Vec<Part> = members.iter().map(|tag| self.parts[&tag.index()].0).collect();
+        extents.sort_unstable_by_key(|part| part.sector);
+        let mut end = dispatch.sector;
+        for part in &extents {
+            let record = &self.live[&part.number];
+            assert_eq!(record.operation, dispatch.operation, "merging does not cross operations");
+            assert!(part.sector == end, "a unit is its members, end to end");
+            end += u64::from(part.sectors);
+        }
+        assert_eq!(end, dispatch.sector + u64::from(dispatch.sectors), "a unit covers its members and no more");
+        let is_capped = dispatch.operation != Operation::Discard;
+        assert!(!is_capped || dispatch.sectors <= self.unit_sectors_max, "a unit stays within the size cap");
+        let carries_flush = members.iter().any(|tag| {
+            let flags = self.live[&self.parts[&tag.index()].0.number].flags;
+            flags.has(ioweir_core::Flags::FUA.with(ioweir_core::Flags::PREFLUSH))
+        });
+        assert!(members.len() == 1 || !carries_flush, "nothing merges with a flush");
+        self.dispatched_members.insert(dispatch.tag.index(), members.to_vec());
+        self.dispatched_at.insert(dispatch.tag.index(), now);
+    }
+
+    fn completed(&mut self, now: Nanos, dispatch: &Dispatch) {
+        self.step_to(now);
+        self.in_flight -= 1;
+        let members = self.dispatched_members.remove(&dispatch.tag.index()).expect("completed once");
+        let dispatched_at = self.dispatched_at.remove(&dispatch.tag.index()).expect("dispatched before");
+        for tag in members {
+            let (part, arrival) = self.parts.remove(&tag.index()).expect("a part is completed once");
+            self.total_nanos += u128::from(now.since(arrival).0);
+            self.device_nanos += u128::from(now.since(dispatched_at).0);
+            *self.unserved_sectors.get_mut(&part.number).expect("alive") -= u64::from(part.sectors);
+        }
+    }
+
+    fn finished(&mut self, number: u64, now: Nanos) {
+        self.step_to(now);
+        self.finished += 1;
+        assert!(self.live.remove(&number).is_some(), "a record is finished once");
+        assert_eq!(self.unserved_sectors.remove(&number), Some(0), "a record is served over all of its extent");
+        self.submitted_at.remove(&number);
+    }
+}
