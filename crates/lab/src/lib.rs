@@ -3,5 +3,6 @@
 //! The rule of this crate: the same input and seed give the same bytes. No clock, no sockets, no threads inside one run.
 
 pub mod compare;
+pub mod device;
 pub mod sim;
 pub mod trace;
