@@ -1,0 +1,103 @@
+//! Device files: what is accepted, and what is said about the rest.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn complaint(text: &str) -> String {
+    DeviceSpec::parse("my.toml", text).expect_err("refused").to_string()
+}
+
+fn tiny_with(old: &str, new: &str) -> String {
+    let preset = PRESETS.iter().find(|preset| preset.name == "tiny").expect("tiny");
+    assert!(preset.parameters.contains(old), "{old}");
+    preset.parameters.replace(old, new)
+}
+
+#[test]
+fn every_preset_builds_and_survives_writing_and_reading() {
+    for preset in PRESETS {
+        let spec = DeviceSpec::load(preset.name).unwrap_or_else(|error| panic!("{error}"));
+        let written = spec.to_toml();
+        let read = DeviceSpec::parse(preset.name, &written).unwrap_or_else(|error| panic!("{error}\n{written}"));
+        assert_eq!(read, spec);
+        assert!(spec.build(0).is_ok());
+    }
+}
+
+#[test]
+fn the_presets_have_the_sizes_of_the_drives() {
+    for (name, sectors, tracks) in [
+        ("hdd", 488_397_168, 171_910),
+        ("hdd-15k", 286_749_487, 72_170),
+        ("cheetah-9lp", 17_783_240, 6_962),
+        ("barracuda", 4_110_000, 5_172),
+        ("tiny", 10_000, 100),
+    ] {
+        let device = device(name);
+        assert_eq!((device.sectors(), device.tracks()), (sectors, tracks), "{name}");
+    }
+}
+
+#[test]
+fn a_bad_file_is_refused_with_place_problem_and_hint() {
+    let spindle = complaint(&tiny_with("6000", "0"));
+    assert!(spindle.starts_with("my.toml:2:26: hdd.revolutions_per_minute: is 0"), "{spindle}");
+    assert!(spindle.contains("hint: give a number from 600 to 100000"), "{spindle}");
+
+    let bare = complaint(&tiny_with("\"100MB/s\"", "100"));
+    assert!(bare.starts_with("my.toml:6:18: "), "{bare}");
+    assert!(bare.contains("with a unit"), "{bare}");
+
+    let unit = complaint(&tiny_with("\"100MB/s\"", "\"100MB\""));
+    assert!(unit.contains("\"100MB\" is not a rate"), "{unit}");
+
+    let unknown = complaint(&tiny_with("surfaces", "sufaces"));
+    assert!(unknown.contains("unknown field `sufaces`") && unknown.contains("my.toml:3:1"), "{unknown}");
+
+    let short = complaint(&tiny_with("[99, \"10ms\"]", "[50, \"10ms\"]"));
+    assert!(short.contains("covers distances up to 50, the disk has 100 cylinders"), "{short}");
+
+    let skew = complaint(&tiny_with("20sectors", "100sectors"));
+    assert!(skew.contains("a whole revolution or more"), "{skew}");
+
+    let zones =
+        complaint(&format!("{}\n[[hdd.zone]]\nfirst_cylinder = 0\nsectors_per_track = 9\n", tiny_with("6000", "6000")));
+    assert!(zones.contains("hdd.zone[0].first_cylinder: begins at cylinder 0, the next zone at 0"), "{zones}");
+    assert!(zones.starts_with("my.toml:12:18"), "{zones}");
+
+    let size = complaint(&tiny_with("surfaces = 1", "surfaces = 1\ncapacity = \"1TB\""));
+    assert!(size.contains("hdd.capacity: 1953125000 sectors, but the zones hold only 10000"), "{size}");
+
+    let cylinders = complaint(&tiny_with("cylinders = 100", "cylinders = 4000000000"));
+    assert!(cylinders.contains("hdd.cylinders: is 4000000000"), "{cylinders}");
+}
+
+#[test]
+fn a_name_that_is_neither_preset_nor_file_lists_the_presets() {
+    let error = DeviceSpec::load("hdd-16k").expect_err("no such thing").to_string();
+    assert!(error.contains("give a preset (hdd, hdd-15k, ") && error.contains("or a TOML file"), "{error}");
+}
+
+#[test]
+fn a_device_file_is_read_from_its_path() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), tiny_with("6000", "7200")).expect("written");
+    let path = file.path().to_str().expect("a path");
+    assert!(matches!(DeviceSpec::load(path), Ok(DeviceSpec::Hdd(hdd)) if hdd.revolutions_per_minute == 7200));
+    std::fs::write(file.path(), b"\xff\xfe").expect("written");
+    assert!(DeviceSpec::load(path).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text: String, cut in 0_usize..600, put in "[ -~]{0,6}") {
+        let _ = DeviceSpec::parse("any", &text);
+        let preset = PRESETS.iter().find(|preset| preset.name == "tiny").map_or("", |preset| preset.parameters);
+        let at = cut.min(preset.len());
+        let _ = DeviceSpec::parse("any", &format!("{}{put}{}", &preset[..at], &preset[at..]));
+        let _ = DeviceSpec::parse("any", &preset[..at]);
+    }
+}
