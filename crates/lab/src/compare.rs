@@ -15,6 +15,8 @@ pub struct Comparison {
     pub format: Option<String>,
     /// Address space to replay, where a trace holds several.
     pub volume: Option<String>,
+    /// Event that counts as a request, where a trace holds several: `queue`, `insert` or `issue`.
+    pub event: String,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
     /// Device: a preset's name or a TOML file.
@@ -41,6 +43,7 @@ impl Default for Comparison {
             traces: Vec::new(),
             format: None,
             volume: None,
+            event: "queue".into(),
             lenient: false,
             device: "hdd".into(),
             schedulers: ["noop", "deadline", "cfq", "bid-hdd"].map(String::from).to_vec(),
