@@ -54,8 +54,13 @@ fn run(name: &str, records: &[Record], load: Load) -> f64 {
     let row = policy::find(name).expect("a policy of the table");
     let limits = QueueLimits::DEFAULT;
     let mut device = DeviceSpec::load("hdd").and_then(|spec| spec.build(0)).expect("a preset");
-    let simulation =
-        Simulation { scheduler: row.build(limits, &row.defaults()), limits, device: &mut *device, load, lenient: false };
+    let simulation = Simulation {
+        scheduler: row.build(limits, &row.defaults()),
+        limits,
+        device: &mut *device,
+        load,
+        lenient: false,
+    };
     let start = Instant::now();
     let outcome = simulate(simulation, &mut Replay::new(records), &mut Unobserved).expect("generated records fit");
     let seconds = start.elapsed().as_secs_f64();
