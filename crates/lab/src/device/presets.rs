@@ -44,7 +44,7 @@ pub struct Preset {
 const DISKSIM: &str = "zones, skews, seek points and overheads: the drive's parameter set published with DiskSim 4, extracted from the drive by DIXtrac";
 const SPARES: &str =
     "spares lie at the end of each zone instead of where the drive has them; slipped and remapped sectors are left out";
-const CACHE: &str = "not validated: half of the requests measured on this drive were answered from its cache, of which this model has only \
+const CACHE: &str = "not validated: about half of the requests measured on this drive were answered from its cache, of which this model has only \
      one sequential stream (demerit 48 to 59 % of the mean)";
 const BUS: &str = "interface rate: that of the drive's SCSI generation (assumed)";
 
@@ -55,9 +55,9 @@ pub const PRESETS: &[Preset] = &[
         title: "7200 rpm SATA disk of 250 GB, as in a Hadoop node of 2008",
         status: Status::Datasheet,
         sources: &[
-            "speed, size: what the paper on BID names (250 GB SATA); two surfaces were usual for that at the time",
-            "seek 0.8 / 8.5 ms read, 9.5 ms write: what datasheets of 7200 rpm SATA drives of that time agree on; the \
-             write settle is the difference; full stroke 18 ms assumed",
+            "size: what the paper on BID names (250 GB SATA); 7200 rpm and two surfaces assumed, as usual for that at the time",
+            "seek 8.5 ms read, 9.5 ms write: datasheet of the 7K1000.C; 0.8 ms to the next track: that of the Barracuda ES.2; \
+             the write settle is the difference of the first two; full stroke 18 ms assumed",
             "sectors per track: chosen for a sustained 100 MB/s outside and 60 MB/s inside; cylinders: what the size then needs",
             "skews: cover a head switch of 0.4 ms and a seek of one cylinder with some margin (assumed)",
             "overhead 0.1 ms, read-ahead of 512 KiB, write cache on: assumed",
