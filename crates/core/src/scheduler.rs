@@ -100,6 +100,22 @@ pub struct Dispatch {
     pub members: u32,
 }
 
+impl Dispatch {
+    /// A request that no scheduler holds, to try a device by itself. Its tag names nothing.
+    #[must_use]
+    pub const fn alone(request: &Request) -> Self {
+        Self {
+            tag: Tag { slot: u32::MAX, generation: 0 },
+            operation: request.operation,
+            flags: request.flags,
+            stream: request.stream,
+            sector: request.sector,
+            sectors: request.sectors,
+            members: 1,
+        }
+    }
+}
+
 /// The answer to [`Scheduler::poll`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {

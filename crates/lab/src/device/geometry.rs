@@ -1,0 +1,439 @@
+//! Where on the platters is a sector, and when does it pass under the head?
+//!
+//! Sectors are numbered along one endless path: a track, a skew, the next track, and so on through all zones. The *stream
+//! position* of a sector is the time that a head needs to get there from sector zero along this path, without any
+//! command in between. Two things follow, and they are why no request needs a loop over its tracks:
+//!
+//! - the angle of a sector is its stream position modulo one revolution;
+//! - a transfer takes the difference of two stream positions, skews and crossings included.
+//!
+//! A zone is cut into *bands* of equal groups. A group is what repeats: one cylinder with one track a surface
+//! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, out and back
+//! (serpentine). A group consists of *runs*: consecutive tracks on one surface.
+
+use super::divider::Divider;
+use super::seek::SeekTable;
+use super::spec::Layout;
+
+/// Bits of the fraction in nanoseconds a sector.
+const FRACTION_BITS: u32 = 32;
+/// Entries of the table that finds a band from a sector number.
+const INDEX_ENTRIES: u64 = 1024;
+
+/// A zone as the geometry needs it: checked, every default resolved.
+#[derive(Clone, Debug)]
+pub(super) struct Zone {
+    pub(super) cylinder_first: u32,
+    pub(super) cylinders: u32,
+    pub(super) sectors_per_track: u32,
+    /// Sectors that hold data; the rest of the zone are spares at its end.
+    pub(super) sectors: u64,
+    /// From the end of a track to the beginning of the next, by what the head does between.
+    pub(super) skew: Skews,
+}
+
+/// Angular distance from the end of a track to the beginning of the next, in nanoseconds of rotation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Skews {
+    /// Another surface of the same cylinder.
+    pub(super) surface_nanos: u64,
+    /// The next cylinder.
+    pub(super) cylinder_nanos: u64,
+    /// Further away: from the end of a serpentine bundle to the next.
+    pub(super) turn_nanos: u64,
+}
+
+/// Head travel, as three sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Travel {
+    pub(super) movements: u64,
+    pub(super) tracks: u64,
+    pub(super) squares: u64,
+}
+
+impl Travel {
+    pub(super) fn step(distance: u64) -> Self {
+        Self { movements: u64::from(distance > 0), tracks: distance, squares: distance * distance }
+    }
+
+    fn times(self, count: u64) -> Self {
+        Self { movements: self.movements * count, tracks: self.tracks * count, squares: self.squares * count }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        Self {
+            movements: self.movements + other.movements,
+            tracks: self.tracks + other.tracks,
+            squares: self.squares.saturating_add(other.squares),
+        }
+    }
+
+    pub(super) fn minus(self, other: Self) -> Self {
+        Self {
+            movements: self.movements - other.movements,
+            tracks: self.tracks - other.tracks,
+            squares: self.squares - other.squares,
+        }
+    }
+}
+
+/// Consecutive tracks on one surface, relative to its group.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    stream_nanos: u64,
+    cylinder: u32,
+    outward: bool,
+    head: u32,
+    travel: Travel,
+}
+
+/// Consecutive groups of one shape.
+#[derive(Clone, Debug)]
+struct Band {
+    sector_first: u64,
+    sector_end: u64,
+    sectors_per_track: Divider,
+    /// Nanoseconds for one sector to pass, with [`FRACTION_BITS`] behind the point.
+    sector_nanos_fixed: u64,
+    tracks_per_group: Divider,
+    tracks_per_run: Divider,
+    cylinders_per_group: u32,
+    cylinder_first: u32,
+    stream_first_nanos: u64,
+    group_nanos: u64,
+    /// From the beginning of a track to that of the next of its run.
+    track_nanos: u64,
+    run_first: usize,
+    travel_first: Travel,
+    travel_group: Travel,
+}
+
+/// A sector's place, and what is needed to move on along its track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) cylinder: u32,
+    pub(super) head: u32,
+    /// Sector within its track.
+    pub(super) sector: u32,
+    sectors_per_track: u32,
+    sector_nanos_fixed: u64,
+    /// Stream position of the track's first sector.
+    track_stream_nanos: u64,
+    band: u32,
+    track: u32,
+}
+
+impl Place {
+    /// Stream position of the sector's beginning.
+    pub(super) fn stream_nanos(&self) -> u64 {
+        self.track_stream_nanos + ((u64::from(self.sector) * self.sector_nanos_fixed) >> FRACTION_BITS)
+    }
+
+    /// Stream position of the sector's end.
+    pub(super) fn stream_end_nanos(&self) -> u64 {
+        self.track_stream_nanos + (((u64::from(self.sector) + 1) * self.sector_nanos_fixed) >> FRACTION_BITS)
+    }
+
+    /// The sector `ahead` further on, where it lies on the same track.
+    pub(super) fn along_track(&self, ahead: u64) -> Option<Self> {
+        let sector = u64::from(self.sector) + ahead;
+        (sector < u64::from(self.sectors_per_track)).then_some(Self { sector: low32(sector), ..*self })
+    }
+
+    /// Whether both lie on one track.
+    pub(super) fn same_track(&self, other: &Self) -> bool {
+        self.track == other.track && self.band == other.band
+    }
+}
+
+/// The whole disk.
+#[derive(Clone, Debug)]
+pub(super) struct Geometry {
+    bands: Vec<Band>,
+    runs: Vec<Run>,
+    /// For each slice of the address space the band that its first sector lies in.
+    index: Vec<u16>,
+    index_shift: u32,
+    sectors: u64,
+    cylinders: u32,
+}
+
+/// The low half: for values that validation keeps below 2^32.
+#[allow(clippy::cast_possible_truncation)] // Sectors a track, tracks and cylinders are bounded by `spec::check`.
+pub(super) fn low32(value: u64) -> u32 {
+    value as u32
+}
+
+impl Geometry {
+    /// Lays `zones` out. They are checked: in order, without gaps, not empty.
+    pub(super) fn new(zones: &[Zone], surfaces: u32, layout: Layout, motion: &Motion<'_>, sectors: u64) -> Self {
+        let mut plan = Plan { bands: Vec::new(), runs: Vec::new(), motion, surfaces, sectors_left: sectors };
+        for zone in zones {
+            plan.zone(zone, layout);
+        }
+        let cylinders = zones.last().map_or(0, |zone| zone.cylinder_first + zone.cylinders);
+        let (bands, runs) = (plan.bands, plan.runs);
+        let total = bands.last().map_or(0, |band: &Band| band.sector_end);
+        let mut index_shift = 0;
+        while (total >> index_shift) >= INDEX_ENTRIES {
+            index_shift += 1;
+        }
+        let index = (0..=(total >> index_shift))
+            .map(|slot| {
+                let band = bands.partition_point(|band| band.sector_end <= slot << index_shift);
+                u16::try_from(band.min(bands.len().saturating_sub(1))).unwrap_or(0)
+            })
+            .collect();
+        Self { bands, runs, index, index_shift, sectors: total, cylinders }
+    }
+
+    /// Sectors that hold data.
+    pub(super) fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// Cylinders, spares included.
+    pub(super) fn cylinders(&self) -> u32 {
+        self.cylinders
+    }
+
+    /// The place of `sector`, which must lie on the disk.
+    #[inline]
+    pub(super) fn locate(&self, sector: u64) -> Place {
+        debug_assert!(sector < self.sectors);
+        let slot = usize::try_from(sector >> self.index_shift).unwrap_or(usize::MAX);
+        let mut number = usize::from(self.index[slot]);
+        while self.bands[number].sector_end <= sector {
+            number += 1;
+        }
+        let band = &self.bands[number];
+        let (track, within) = band.sectors_per_track.divide(sector - band.sector_first);
+        let (group, run, along) = band.split(track);
+        let run = &self.runs[band.run_first + run];
+        let along_cylinders = low32(along);
+        let base = band.cylinder_first + low32(group) * band.cylinders_per_group + run.cylinder;
+        Place {
+            cylinder: if run.outward { base - along_cylinders } else { base + along_cylinders },
+            head: run.head,
+            sector: low32(within),
+            sectors_per_track: low32(band.sectors_per_track.divisor()),
+            sector_nanos_fixed: band.sector_nanos_fixed,
+            track_stream_nanos: band.stream_first_nanos
+                + group * band.group_nanos
+                + run.stream_nanos
+                + along * band.track_nanos,
+            band: low32(number as u64),
+            track: low32(track),
+        }
+    }
+
+    /// Head travel from sector zero to the track of `place`, along the stream.
+    pub(super) fn travel(&self, place: &Place) -> Travel {
+        let band = &self.bands[place.band as usize];
+        band.travel(&self.runs, u64::from(place.track))
+    }
+
+    /// The sector at a place, where there is one: the inverse of [`Geometry::locate`].
+    #[cfg(test)]
+    pub(super) fn sector_at(&self, cylinder: u32, head: u32, sector: u32) -> Option<u64> {
+        for band in &self.bands {
+            let tracks = (band.sector_end - band.sector_first).div_ceil(band.sectors_per_track.divisor());
+            for track in 0..tracks {
+                let first = band.sector_first + track * band.sectors_per_track.divisor();
+                let place = self.locate(first);
+                let number = first + u64::from(sector);
+                if (place.cylinder, place.head) == (cylinder, head)
+                    && sector < place.sectors_per_track
+                    && number < band.sector_end
+                {
+                    return Some(number);
+                }
+            }
+        }
+        None
+    }
+}
+
+impl Band {
+    /// Group, run within the group, track within the run.
+    #[inline]
+    fn split(&self, track: u64) -> (u64, usize, u64) {
+        let (group, rest) = self.tracks_per_group.divide(track);
+        let (run, along) = self.tracks_per_run.divide(rest);
+        (group, low32(run) as usize, along)
+    }
+
+    fn travel(&self, runs: &[Run], track: u64) -> Travel {
+        let (group, run, along) = self.split(track);
+        let run = &runs[self.run_first + run];
+        self.travel_first.plus(self.travel_group.times(group)).plus(run.travel).plus(Travel::step(1).times(along))
+    }
+}
+
+/// How long the head needs from one track to another.
+pub(super) struct Motion<'a> {
+    pub(super) seek: &'a SeekTable,
+    pub(super) head_switch_nanos: u64,
+    pub(super) revolution_nanos: u64,
+}
+
+impl Motion<'_> {
+    /// From the end of a track to the beginning of the next: the skew, and as many revolutions as are lost because the
+    /// head is not there in time.
+    pub(super) fn gap(&self, distance: u32, other_head: bool, skew: &Skews) -> u64 {
+        let skew_nanos = match distance {
+            0 => skew.surface_nanos,
+            1 => skew.cylinder_nanos,
+            _ => skew.turn_nanos,
+        };
+        let switch_nanos = if other_head { self.head_switch_nanos } else { 0 };
+        let move_nanos = self.seek.nanos(distance).max(switch_nanos);
+        let lost = move_nanos.saturating_sub(skew_nanos).div_ceil(self.revolution_nanos);
+        skew_nanos + lost * self.revolution_nanos
+    }
+}
+
+/// The disk while it is laid out.
+struct Plan<'a> {
+    bands: Vec<Band>,
+    runs: Vec<Run>,
+    motion: &'a Motion<'a>,
+    surfaces: u32,
+    sectors_left: u64,
+}
+
+/// A stretch of cylinders of a zone that becomes a band.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: u32,
+    cylinders: u32,
+    /// Cylinders in a bundle.
+    bundle: u32,
+    /// Whether the path comes back over a second bundle, so that a group has two.
+    back: bool,
+}
+
+impl Stretch {
+    fn runs(&self, surfaces: u32) -> u32 {
+        if self.back { surfaces * 2 } else { surfaces }
+    }
+
+    fn group_cylinders(&self) -> u32 {
+        if self.back { self.bundle * 2 } else { self.bundle }
+    }
+}
+
+impl Plan<'_> {
+    fn zone(&mut self, zone: &Zone, layout: Layout) {
+        let (first, cylinders) = (zone.cylinder_first, zone.cylinders);
+        let single = |first, cylinders| Stretch { first, cylinders, bundle: 1, back: false };
+        let stretches = match layout {
+            Layout::Conventional => [single(first, cylinders), single(first, 0), single(first, 0)],
+            // What does not fill a pair of bundles is laid out as a narrower pair, and a last odd cylinder by itself.
+            Layout::Serpentine { bundle_cylinders } => {
+                let whole = cylinders - cylinders % (bundle_cylinders * 2);
+                let bundle = (cylinders - whole) / 2;
+                let narrow_first = first + whole;
+                let odd_first = narrow_first + bundle * 2;
+                [
+                    Stretch { first, cylinders: whole, bundle: bundle_cylinders, back: true },
+                    Stretch { first: narrow_first, cylinders: bundle * 2, bundle, back: true },
+                    single(odd_first, (cylinders - whole) % 2),
+                ]
+            }
+        };
+        let mut left = zone.sectors;
+        for stretch in stretches {
+            let tracks = u64::from(stretch.cylinders) * u64::from(self.surfaces);
+            let sectors = (tracks * u64::from(zone.sectors_per_track)).min(left).min(self.sectors_left);
+            if sectors > 0 {
+                self.band(zone, stretch, sectors);
+                left -= sectors;
+                self.sectors_left -= sectors;
+            }
+        }
+    }
+
+    /// Lays out the first `sectors` of a stretch.
+    fn band(&mut self, zone: &Zone, stretch: Stretch, sectors: u64) {
+        let revolution = self.motion.revolution_nanos;
+        let spt = u64::from(zone.sectors_per_track);
+        let track_nanos = revolution + self.motion.gap(1, false, &zone.skew);
+        let run_first = self.runs.len();
+        let (group_nanos, travel_group) = self.group(zone, stretch, track_nanos);
+        let (stream_first_nanos, travel_first, sector_first) = self.after_last(stretch.first, zone);
+        self.bands.push(Band {
+            sector_first,
+            sector_end: sector_first + sectors,
+            sectors_per_track: Divider::new(spt),
+            sector_nanos_fixed: (revolution << FRACTION_BITS).div_ceil(spt),
+            tracks_per_group: Divider::new(u64::from(stretch.runs(self.surfaces)) * u64::from(stretch.bundle)),
+            tracks_per_run: Divider::new(u64::from(stretch.bundle)),
+            cylinders_per_group: stretch.group_cylinders(),
+            cylinder_first: stretch.first,
+            stream_first_nanos,
+            group_nanos,
+            track_nanos,
+            run_first,
+            travel_first,
+            travel_group,
+        });
+    }
+
+    /// Appends the runs of one group. Returns its length and travel, up to the beginning of the next group.
+    fn group(&mut self, zone: &Zone, stretch: Stretch, track_nanos: u64) -> (u64, Travel) {
+        let steps = stretch.bundle - 1;
+        let count = stretch.runs(self.surfaces);
+        let mut stream_nanos = 0;
+        let mut travel = Travel::default();
+        for number in 0..count {
+            let run = shape(number, self.surfaces, stretch.bundle);
+            self.runs.push(Run { stream_nanos, travel, ..run });
+            let last = if run.outward { run.cylinder - steps } else { run.cylinder + steps };
+            let (next_cylinder, next_head) = if number + 1 < count {
+                let next = shape(number + 1, self.surfaces, stretch.bundle);
+                (next.cylinder, next.head)
+            } else {
+                (stretch.group_cylinders(), 0)
+            };
+            let distance = next_cylinder.abs_diff(last);
+            stream_nanos += track_nanos * u64::from(steps) + self.motion.revolution_nanos;
+            stream_nanos += self.motion.gap(distance, next_head != run.head, &zone.skew);
+            travel = travel.plus(Travel::step(1).times(u64::from(steps))).plus(Travel::step(u64::from(distance)));
+        }
+        (stream_nanos, travel)
+    }
+
+    /// Stream position, travel and sector number where a band at cylinder `first` begins: behind the last one.
+    fn after_last(&self, first: u32, zone: &Zone) -> (u64, Travel, u64) {
+        let Some(band) = self.bands.last() else {
+            return (0, Travel::default(), 0);
+        };
+        let last_track = band.sectors_per_track.divide(band.sector_end - 1 - band.sector_first).0;
+        let (group, run, along) = band.split(last_track);
+        let run = &self.runs[band.run_first + run];
+        let base = band.cylinder_first + low32(group) * band.cylinders_per_group + run.cylinder;
+        let last = if run.outward { base - low32(along) } else { base + low32(along) };
+        let distance = first.abs_diff(last);
+        let track = band.stream_first_nanos + group * band.group_nanos + run.stream_nanos + along * band.track_nanos;
+        // The few spare tracks between zones are crossed within the cylinder skew.
+        let gap = self.motion.gap(distance.min(1), run.head != 0, &zone.skew);
+        let travel = band.travel(&self.runs, last_track).plus(Travel::step(u64::from(distance)));
+        (track + self.motion.revolution_nanos + gap, travel, band.sector_end)
+    }
+}
+
+/// Surface, first cylinder and direction of a run within its group.
+fn shape(number: u32, surfaces: u32, bundle: u32) -> Run {
+    let returning = number >= surfaces;
+    let pass = if returning { number - surfaces } else { number };
+    let outward = pass % 2 == 1 && bundle > 1;
+    let base = if returning { bundle } else { 0 };
+    Run {
+        stream_nanos: 0,
+        cylinder: if outward { base + bundle - 1 } else { base },
+        outward,
+        head: if returning { surfaces - 1 - pass } else { pass },
+        travel: Travel::default(),
+    }
+}

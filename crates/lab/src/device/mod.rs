@@ -1,0 +1,141 @@
+//! How long does a device take for a request, and what is it doing meanwhile?
+//!
+//! Service times are closed forms: no event for a sector or a track, so a device serves some ten million requests a
+//! second. A device is one of the [`PRESETS`] or a TOML file of the same form ([`DeviceSpec`]); both go through
+//! [`DeviceSpec::load`].
+
+mod divider;
+mod error;
+mod geometry;
+mod hdd;
+mod null;
+mod presets;
+mod quantity;
+mod seek;
+mod spec;
+#[cfg(test)]
+mod tests;
+pub mod validate;
+
+use std::io::Read;
+
+use ioweir_core::{Dispatch, Nanos};
+
+pub use error::DeviceError;
+pub use hdd::Hdd;
+pub use null::NullDevice;
+pub use presets::{PRESETS, Preset, Status};
+pub use quantity::{Bytes, Rate, Skew, Span};
+pub use spec::{DeviceSpec, HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
+
+/// The largest device file that is read.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+
+/// How a device served one dispatch. The four parts add up to the time from its start to its finish.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Service {
+    /// When it was done.
+    pub finish: Nanos,
+    /// Command processing.
+    pub overhead_nanos: u64,
+    /// Moving the arm or changing heads, settling included.
+    pub seek_nanos: u64,
+    /// Waiting for the sector to come round.
+    pub rotation_nanos: u64,
+    /// Moving data, track crossings included.
+    pub transfer_nanos: u64,
+    /// Cylinder on which the transfer began.
+    pub track: u32,
+    /// Changes of cylinder: on the way from the transfer before, and within this one.
+    pub movements: u32,
+    /// Cylinders crossed by them.
+    pub movement_tracks: u64,
+    /// Sum of the squares of their distances.
+    pub movement_squares: u64,
+}
+
+/// A device that serves one dispatch after the other.
+pub trait Device: Send {
+    /// Serves `dispatch`: it starts at `now`, or when the dispatch before is finished where that is later. The parts of
+    /// the answer count from there, and it never finishes before `now`.
+    ///
+    /// The extent lies on the device: the simulator has looked. What lies beyond the end takes no time.
+    fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service;
+
+    /// Sectors of 512 bytes.
+    fn sectors(&self) -> u64;
+
+    /// Tracks from one edge to the other, that is cylinders; zero for a device without a head.
+    fn tracks(&self) -> u64;
+}
+
+impl DeviceSpec {
+    /// The preset of this name, or the device file at this path.
+    ///
+    /// # Errors
+    /// There is neither, or the file does not describe a device: with the place in it and what to do.
+    pub fn load(name_or_path: &str) -> Result<Self, DeviceError> {
+        if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name_or_path) {
+            return Self::parse(preset.name, preset.parameters);
+        }
+        let failed = |problem: String| DeviceError {
+            file: name_or_path.into(),
+            position: None,
+            problem,
+            hint: format!("give a preset ({}) or a TOML file", PRESETS.map_names()),
+        };
+        let file =
+            std::fs::File::open(name_or_path).map_err(|error| failed(format!("no preset, and as a file: {error}")))?;
+        let mut text = String::new();
+        let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
+        let bytes = read.map_err(|error| failed(format!("cannot be read: {error}")))?;
+        if bytes as u64 > FILE_BYTES_MAX {
+            return Err(failed(format!("longer than {FILE_BYTES_MAX} bytes: not a device file")));
+        }
+        Self::parse(name_or_path, &text)
+    }
+
+    /// Reads a device from TOML; `file` is only for the errors.
+    ///
+    /// # Errors
+    /// As [`DeviceSpec::load`].
+    pub fn parse(file: &str, text: &str) -> Result<Self, DeviceError> {
+        let spec: Self = toml::from_str(text).map_err(|error| error::from_toml(file, text, &error))?;
+        match &spec {
+            Self::Hdd(hdd) => hdd.lay_out().map(drop),
+            Self::Null(null) => null.check(),
+        }
+        .map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(spec)
+    }
+
+    /// Every parameter as TOML, the defaults and what follows from others too; [`DeviceSpec::parse`] reads it back.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        // The types above hold nothing that TOML cannot write.
+        toml::to_string(&self.resolved()).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+    }
+
+    /// The device itself; `seed` decides where its platters stand at time zero.
+    ///
+    /// # Errors
+    /// A parameter that makes no sense, by its key.
+    pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, DeviceError> {
+        let built = match self {
+            Self::Hdd(spec) => Hdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
+            Self::Null(spec) => NullDevice::new(spec).map(|device| Box::new(device) as Box<dyn Device>),
+        };
+        built.map_err(|complaint| complaint.in_file("device", None))
+    }
+}
+
+/// The names in the table, for hints.
+trait Names {
+    fn map_names(&self) -> String;
+}
+
+impl Names for [Preset] {
+    fn map_names(&self) -> String {
+        self.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,105 @@
+//! Where sectors lie, and when they pass.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::super::geometry::{Geometry, Motion, Skews, Travel, Zone};
+use super::super::seek::SeekTable;
+use super::*;
+
+fn seek(cylinders: u32) -> SeekTable {
+    let points = vec![(1, Span::from_nanos(1000)), (cylinders.max(2), Span::from_nanos(9000))];
+    match SeekTable::new(&SeekSpec::Table { points }, cylinders) {
+        Ok(table) => table,
+        Err(error) => panic!("{}", error.problem),
+    }
+}
+
+fn small(zones: &[(u32, u32, u64)], surfaces: u32, layout: Layout) -> Geometry {
+    let mut first = 0;
+    let zones: Vec<Zone> = zones
+        .iter()
+        .map(|&(cylinders, sectors_per_track, spares)| {
+            let held = u64::from(cylinders * surfaces * sectors_per_track);
+            let skew = Skews { surface_nanos: 300, cylinder_nanos: 1200, turn_nanos: 2500 };
+            let sectors = held.saturating_sub(spares).max(1);
+            let zone = Zone { cylinder_first: first, cylinders, sectors_per_track, sectors, skew };
+            first += cylinders;
+            zone
+        })
+        .collect();
+    let seek = seek(first);
+    let motion = Motion { seek: &seek, head_switch_nanos: 200, revolution_nanos: 6000 };
+    Geometry::new(&zones, surfaces, layout, &motion, zones.iter().map(|zone| zone.sectors).sum())
+}
+
+fn layouts() -> impl Strategy<Value = Layout> {
+    prop_oneof![
+        Just(Layout::Conventional),
+        (1_u32..6).prop_map(|bundle_cylinders| Layout::Serpentine { bundle_cylinders }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn every_sector_has_a_place_of_its_own_and_is_found_there_again(
+        zones in prop::collection::vec((1_u32..14, 1_u32..8, 0_u64..9), 1..4),
+        surfaces in 1_u32..5,
+        layout in layouts(),
+    ) {
+        let geometry = small(&zones, surfaces, layout);
+        let mut places = BTreeSet::new();
+        for sector in 0..geometry.sectors() {
+            let place = geometry.locate(sector);
+            prop_assert!(place.cylinder < geometry.cylinders() && place.head < surfaces);
+            prop_assert!(places.insert((place.cylinder, place.head, place.sector)), "{sector} {place:?}");
+            prop_assert_eq!(geometry.sector_at(place.cylinder, place.head, place.sector), Some(sector));
+        }
+    }
+
+    #[test]
+    fn stream_and_travel_agree_with_a_walk_along_the_tracks(
+        zones in prop::collection::vec((1_u32..14, 1_u32..8, 0_u64..9), 1..4),
+        surfaces in 1_u32..5,
+        layout in layouts(),
+    ) {
+        let geometry = small(&zones, surfaces, layout);
+        let mut before = geometry.locate(0);
+        let mut walked = Travel::default();
+        for sector in 1..geometry.sectors() {
+            let place = geometry.locate(sector);
+            prop_assert!(place.stream_nanos() >= before.stream_end_nanos());
+            if place.same_track(&before) {
+                prop_assert_eq!(place.stream_nanos(), before.stream_end_nanos());
+                prop_assert_eq!(Some(place), before.along_track(1));
+            }
+            walked = walked.plus(Travel::step(u64::from(place.cylinder.abs_diff(before.cylinder))));
+            prop_assert_eq!(geometry.travel(&place), walked);
+            before = place;
+        }
+    }
+}
+
+#[test]
+fn bundles_of_65_cylinders_go_out_and_back_over_four_surfaces() {
+    let geometry = small(&[(260, 10, 0)], 4, Layout::Serpentine { bundle_cylinders: 65 });
+    let track = |number: u64| {
+        let place = geometry.locate(number * 10);
+        (place.head, place.cylinder)
+    };
+    // Of the published layout of the Cheetah 15K.5: eight runs of 65 tracks, then the next 130 cylinders.
+    let begins: Vec<_> = (0..9).map(|run| track(run * 65)).collect();
+    assert_eq!(begins, [(0, 0), (1, 64), (2, 0), (3, 64), (3, 65), (2, 129), (1, 65), (0, 129), (0, 130)]);
+    assert_eq!((track(64), track(129), track(519)), ((0, 64), (1, 0), (0, 65)));
+}
+
+#[test]
+fn a_switch_that_outlasts_the_skew_loses_a_revolution() {
+    let seek = seek(10);
+    let motion = Motion { seek: &seek, head_switch_nanos: 900, revolution_nanos: 6000 };
+    let skew = Skews { surface_nanos: 300, cylinder_nanos: 1200, turn_nanos: 2500 };
+    assert_eq!(motion.gap(0, true, &skew), 6300);
+    assert_eq!(motion.gap(1, true, &skew), 1200);
+    assert_eq!(motion.gap(0, false, &skew), 300);
+}
