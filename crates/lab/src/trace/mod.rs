@@ -3,9 +3,34 @@
 //! A reader streams: memory is bounded by a batch, whatever the length of the trace. Records come out in the order of
 //! their submission times, which start at zero; the wall-clock time of the first record is kept apart as the epoch.
 
+mod blkparse;
+mod blktrace;
+mod columnar;
+mod columnar_write;
 mod error;
+mod event;
+mod fio;
+mod formats;
+mod group;
+mod hadoop;
+mod input;
+mod lines;
+mod msr;
+mod names;
+mod number;
+mod order;
+mod rwbs;
+mod source;
+mod vscsi;
+mod write;
 
 pub use error::{Position, TraceError};
+pub use event::Event;
+use formats::single;
+pub use formats::{FORMATS, Format, ReadOptions, WriteFn, format, open, open_inputs};
+pub use group::{TraceGroup, group};
+pub use input::Input;
+pub use write::{Target, TraceSink, convert};
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 

@@ -1,0 +1,115 @@
+//! Which formats are there, and which of them is this file?
+//!
+//! Everything that lists, detects, documents or names formats reads [`FORMATS`]: a new one is a file and a row.
+
+use std::path::PathBuf;
+
+use super::source::{RawSource, Rebased};
+use super::write::{Target, TraceSink};
+use super::{Event, Input, Position, TraceError, TraceSource, blkparse, blktrace, columnar, fio, hadoop, msr, vscsi};
+
+/// Opens a trace for writing.
+pub type WriteFn = fn(Target) -> Result<Box<dyn TraceSink>, TraceError>;
+
+/// One format of traces.
+pub struct Format {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line for lists.
+    pub title: &'static str,
+    /// Columns, units, what to know before use; Markdown.
+    pub doc: &'static str,
+    /// By how many records it may be out of order; zero where it must be in order.
+    pub window_records: usize,
+    /// Whether the first bytes of the unpacked content look like it.
+    pub detect: fn(&[u8]) -> bool,
+    /// Opens the files of one trace for reading.
+    pub(super) open: fn(Vec<Input>, &ReadOptions) -> Result<Box<dyn RawSource>, TraceError>,
+    /// Opens a trace for writing, where this project can write the format.
+    pub write: Option<WriteFn>,
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Every format, in the order in which they are tried: those with a magic number first, the fixed records last.
+pub static FORMATS: &[Format] =
+    &[blktrace::FORMAT, columnar::FORMAT, hadoop::FORMAT, fio::FORMAT, msr::FORMAT, blkparse::FORMAT, vscsi::FORMAT];
+
+/// The format of that name.
+#[must_use]
+pub fn format(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}
+
+/// How a trace is read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// The format; `None` to recognise it by its content.
+    pub format: Option<&'static Format>,
+    /// Which event becomes a record, in the formats that hold several.
+    pub event: Event,
+    /// Leave out what cannot be read, and count it, instead of failing.
+    pub lenient: bool,
+    /// Only the requests of the volume of this name.
+    pub volume: Option<String>,
+}
+
+/// Opens the files of one trace, as [`super::group`] puts them together.
+///
+/// # Errors
+/// [`TraceError`] where a file cannot be read or is of no known format.
+pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
+    open_inputs(paths.iter().map(|path| Input::from_path(path)).collect(), options)
+}
+
+/// As [`open`], from files or memory.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
+    let format = match options.format {
+        Some(format) => format,
+        None => detect(&inputs)?,
+    };
+    let raw = (format.open)(inputs, options)?;
+    Ok(Box::new(Rebased::new(raw, options.volume.clone())))
+}
+
+/// The format of the first file that holds anything: a processor without events leaves an empty file.
+fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
+    let Some(first) = inputs.first() else {
+        return Err(TraceError::new("", Position::File, "no file was named").expected("a trace"));
+    };
+    for input in inputs {
+        let head = input.head()?;
+        if head.is_empty() {
+            continue;
+        }
+        return FORMATS.iter().find(|format| (format.detect)(&head)).ok_or_else(|| {
+            let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+            TraceError::new(input.name(), Position::File, "the format is not recognised")
+                .expected(format!("one of: {}", known.join(", ")))
+                .hint("if it is one of these, name it: its first lines may be damaged")
+        });
+    }
+    Err(TraceError::new(first.name(), Position::File, "the file is empty").expected("a trace"))
+}
+
+/// The only file of a trace, for the formats that have only one.
+pub(super) fn single(inputs: Vec<Input>, format: &Format) -> Result<Input, TraceError> {
+    let mut inputs = inputs.into_iter();
+    match (inputs.next(), inputs.next()) {
+        (Some(input), None) => Ok(input),
+        (Some(_), Some(second)) => Err(TraceError::new(
+            second.name(),
+            Position::File,
+            format!("a second file of one trace, but {} is one file a trace", format.name),
+        )
+        .hint("read the files one by one")),
+        (None, _) => Err(TraceError::new("", Position::File, "no file was named").expected("a trace")),
+    }
+}

@@ -1,0 +1,107 @@
+//! Which of the files that the user named form one trace?
+
+use std::path::{Path, PathBuf};
+
+use super::{Position, TraceError};
+
+/// Files that are one trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceGroup {
+    /// What the trace is called: the file, or what its per-processor files have in common.
+    pub name: String,
+    /// Its files; per-processor files in the order of their processors.
+    pub files: Vec<PathBuf>,
+}
+
+/// A per-processor file: what its name has in common with the others, and the processor.
+fn processor(file_name: &str) -> Option<(&str, u32)> {
+    let plain = [".gz", ".zst", ".zstd"].iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name);
+    let (base, number) = plain.rsplit_once('.')?;
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let named = base.strip_suffix(".blktrace").is_some_and(|name| !name.is_empty());
+    if digits && named { Some((base, number.parse().ok()?)) } else { None }
+}
+
+/// Puts files together that are one trace: `X.blktrace.0`, `X.blktrace.1` ... are, with or without compression. Where a
+/// name is not a file but per-processor files of that name exist, all of them are meant. Every other file is a trace of
+/// its own.
+///
+/// # Errors
+/// [`TraceError`] where a name stands for no file, or two files for one processor.
+pub fn group(paths: &[PathBuf]) -> Result<Vec<TraceGroup>, TraceError> {
+    let mut groups: Vec<Found> = Vec::new();
+    for path in paths {
+        let files = if path.exists() { vec![path.clone()] } else { siblings(path)? };
+        for file in files {
+            let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            match processor(&name) {
+                Some((base, number)) => add(&mut groups, &file.with_file_name(base), Some(number), file)?,
+                None => add(&mut groups, &file.clone(), None, file)?,
+            }
+        }
+    }
+    Ok(groups.into_iter().map(Found::sorted).collect())
+}
+
+struct Found {
+    base: PathBuf,
+    files: Vec<(u32, PathBuf)>,
+}
+
+impl Found {
+    fn sorted(mut self) -> TraceGroup {
+        self.files.sort();
+        TraceGroup {
+            name: self.base.display().to_string(),
+            files: self.files.into_iter().map(|(_, file)| file).collect(),
+        }
+    }
+}
+
+fn add(groups: &mut Vec<Found>, base: &Path, number: Option<u32>, file: PathBuf) -> Result<(), TraceError> {
+    let group = number.and_then(|_| groups.iter_mut().find(|group| group.base == base));
+    let entry = (number.unwrap_or(0), file);
+    let Some(group) = group else {
+        groups.push(Found { base: base.to_path_buf(), files: vec![entry] });
+        return Ok(());
+    };
+    if group.files.contains(&entry) {
+        return Ok(());
+    }
+    if let Some((_, other)) = group.files.iter().find(|(number, _)| *number == entry.0) {
+        let problem = format!("processor {} is in {} as well", entry.0, other.display());
+        return Err(TraceError::new(entry.1.display().to_string(), Position::File, problem)
+            .expected("one file for each processor")
+            .hint("name the files one by one, or remove one of the two"));
+    }
+    group.files.push(entry);
+    Ok(())
+}
+
+/// The per-processor files that `X` or `X.blktrace` stands for.
+fn siblings(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    let error = |problem: String| TraceError::new(path.display().to_string(), Position::File, problem);
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let bases = [name.clone(), format!("{name}.blktrace")];
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let mut files = Vec::new();
+    let entries = std::fs::read_dir(folder).map_err(|bad| error(format!("cannot be read: {bad}")))?;
+    for entry in entries {
+        let entry = entry.map_err(|bad| error(format!("cannot be read: {bad}")))?;
+        let file_name = entry.file_name().to_string_lossy().into_owned();
+        if let Some((base, number)) = processor(&file_name)
+            && bases.iter().any(|known| known == base)
+        {
+            files.push((number, path.with_file_name(&file_name)));
+        }
+    }
+    if files.is_empty() {
+        return Err(error("no such file".to_owned()).expected(format!("a trace, or files {name}.blktrace.0 and so on")));
+    }
+    // The order of a folder is not defined.
+    files.sort();
+    Ok(files.into_iter().map(|(_, file)| file).collect())
+}

@@ -1,0 +1,181 @@
+//! The CSV of this project's own captures: `time_s,pid,comm,op,lba,sectors`.
+
+use std::io::Write;
+
+use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
+use memchr::{memchr, memrchr};
+
+use super::lines::{LineFormat, LineSource};
+use super::number::{Fault, Faulty, field, field32, quote, seconds, sector_extent};
+use super::source::RawSource;
+use super::write::{Target, TraceSink};
+use super::{Format, Input, Names, ReadOptions, Record, TraceError, names, rwbs};
+
+const COLUMNS: [&str; 6] = ["time_s", "pid", "comm", "op", "lba", "sectors"];
+
+/// The row of the table.
+pub(super) const FORMAT: Format = Format {
+    name: "hadoop-csv",
+    title: "CSV of block-layer events with process names, as in traces/hadoop",
+    doc: "\
+Header line `time_s,pid,comm,op,lba,sectors`, then one request a line.
+
+| column | unit | meaning |
+|---|---|---|
+| time_s | seconds, up to nine decimals | time of the event since an origin of the capture |
+| pid | | kernel task id, as blktrace reports it |
+| comm | | command of that task; may hold commas; `(null)` where unknown |
+| op | | letters of the block layer, by position: `[F]` flush before, `R` `W` `D`, then `F` durable, `A` read-ahead, `S` synchronous, `M` metadata |
+| lba | sectors of 512 bytes | first sector |
+| sectors | sectors of 512 bytes | length; zero for a flush without data |
+
+A stream is a pid with its command; the volume is the file. There is no wall clock and no latency.
+Written with six decimals where the time is whole microseconds and nine where it is not. One volume, whole sectors only.",
+    window_records: 0,
+    detect: |head| head.starts_with(b"time_s,"),
+    open,
+    write: Some(|target| Ok(Box::new(Writer { target, header_written: false, volume: None, line: Vec::new() }))),
+};
+
+fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
+    let input = super::single(inputs, &FORMAT)?;
+    let format = Lines { header_read: false, volume_name: input.volume_name(), processes: names::Processes::new() };
+    Ok(Box::new(LineSource::open(&input, format, FORMAT.window_records, options.lenient)?))
+}
+
+struct Lines {
+    header_read: bool,
+    volume_name: String,
+    processes: names::Processes,
+}
+
+impl LineFormat for Lines {
+    #[inline]
+    fn line(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+        if !self.header_read {
+            self.header_read = true;
+            names.volumes.push(std::mem::take(&mut self.volume_name));
+            return header(line).map(|()| None);
+        }
+        // The command may hold commas: two columns are cut off in front of it and three behind.
+        let cut = (|| {
+            let time_end = memchr(b',', line)?;
+            let pid_end = time_end + 1 + memchr(b',', &line[time_end + 1..])?;
+            let lba_end = memrchr(b',', line)?;
+            let op_end = memrchr(b',', &line[..lba_end])?;
+            let comm_end = memrchr(b',', &line[..op_end])?;
+            (comm_end > pid_end).then_some([time_end, pid_end, comm_end, op_end, lba_end])
+        })();
+        let Some([time_end, pid_end, comm_end, op_end, lba_end]) = cut else { return Err(columns_missing(line)) };
+        let time = seconds(line, 0, time_end, "time_s")?;
+        let pid = field32(line, time_end + 1, pid_end, "pid")?;
+        let sector = field(line, op_end + 1, lba_end, "lba")?;
+        let sectors = field(line, lba_end + 1, line.len(), "sectors")?;
+        let (offset_bytes, length_bytes) = sector_extent(sector, sectors, op_end + 1)?;
+        let meaning =
+            rwbs::parse(&line[comm_end + 1..op_end], length_bytes).map_err(|fault| fault.shifted(comm_end + 1))?;
+        let Some(operation) = meaning.operation else {
+            return Err(Fault::new(comm_end + 1, "operation `N` moves no data and is no flush"));
+        };
+        let stream = self.processes.stream(pid, &line[pid_end + 1..comm_end], names)?;
+        let flush = operation == Operation::Flush;
+        Ok(Some(Record {
+            time: Nanos(time),
+            offset_bytes: if flush { 0 } else { offset_bytes },
+            length_bytes: if flush { 0 } else { length_bytes },
+            operation,
+            flags: meaning.flags,
+            stream,
+            volume: 0,
+            latency: None,
+        }))
+    }
+}
+
+#[cold]
+fn header(line: &[u8]) -> Faulty<()> {
+    let expected = COLUMNS.join(",");
+    let mut at = 0;
+    let mut count = 0;
+    for (place, name) in line.split(|&byte| byte == b',').enumerate() {
+        let known = COLUMNS.iter().position(|column| column.as_bytes() == name);
+        match known {
+            Some(known) if known == place => {}
+            Some(_) => return Err(Fault::new(at, format!("column {} is out of place", quote(name))).expected(expected)),
+            None => return Err(Fault::new(at, format!("unknown column {}", quote(name))).expected(expected)),
+        }
+        at += name.len() + 1;
+        count += 1;
+    }
+    match COLUMNS.get(count) {
+        Some(missing) => Err(Fault::new(line.len(), format!("column `{missing}` is missing")).expected(expected)),
+        None => Ok(()),
+    }
+}
+
+#[cold]
+fn columns_missing(line: &[u8]) -> Box<Fault> {
+    let count = line.split(|&byte| byte == b',').count();
+    Fault::new(line.len(), format!("the line has {count} columns")).expected("six: time_s,pid,comm,op,lba,sectors")
+}
+
+struct Writer {
+    target: Target,
+    header_written: bool,
+    volume: Option<u32>,
+    line: Vec<u8>,
+}
+
+impl Writer {
+    fn record(&mut self, record: &Record, names: &Names) -> Result<(), TraceError> {
+        let refuse = |what: String, hint: &str| self.target.error(format!("hadoop-csv cannot hold {what}")).hint(hint);
+        if *self.volume.get_or_insert(record.volume) != record.volume {
+            return Err(refuse("more than one volume".to_owned(), "choose one volume, or write parquet"));
+        }
+        if record.offset_bytes % SECTOR_BYTES != 0 || record.length_bytes % SECTOR_BYTES != 0 {
+            let extent = format!("offset {} + length {} bytes", record.offset_bytes, record.length_bytes);
+            return Err(refuse(format!("{extent}: not whole sectors"), "write parquet"));
+        }
+        let (whole, nanos) = (record.time.0 / 1_000_000_000, record.time.0 % 1_000_000_000);
+        self.line.clear();
+        if nanos % 1000 == 0 {
+            write!(self.line, "{whole}.{:06},", nanos / 1000).map_err(|error| self.target.broken(&error))?;
+        } else {
+            write!(self.line, "{whole}.{nanos:09},").map_err(|error| self.target.broken(&error))?;
+        }
+        process(record.stream.0, names, &mut self.line);
+        self.line.push(b',');
+        rwbs::write(record.operation, record.flags, &mut self.line);
+        let sector = record.offset_bytes / SECTOR_BYTES;
+        let sectors = record.length_bytes / SECTOR_BYTES;
+        writeln!(self.line, ",{sector},{sectors}").map_err(|error| self.target.broken(&error))?;
+        self.target.write_all(&self.line)
+    }
+}
+
+/// `pid,comm` of a stream: as its name has them, else its number and name.
+fn process(stream: u32, names: &Names, out: &mut Vec<u8>) {
+    let name = names.streams.get(stream as usize).map_or("", String::as_str);
+    let (pid, command) = name.split_once(' ').unwrap_or((name, "(null)"));
+    let (pid, command) = match pid.parse::<u32>() {
+        Ok(pid) => (pid, command),
+        Err(_) => (stream, if name.is_empty() { "(null)" } else { name }),
+    };
+    out.extend_from_slice(pid.to_string().as_bytes());
+    out.push(b',');
+    out.extend(command.bytes().map(|byte| if byte == b'\n' || byte == b'\r' { b' ' } else { byte }));
+}
+
+impl TraceSink for Writer {
+    fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError> {
+        if !self.header_written {
+            self.header_written = true;
+            self.target.write_all(format!("{}\n", COLUMNS.join(",")).as_bytes())?;
+        }
+        batch.iter().try_for_each(|record| self.record(record, names))
+    }
+
+    fn finish(mut self: Box<Self>, _: &Names, _: Option<i128>) -> Result<(), TraceError> {
+        self.target.flush()
+    }
+}

@@ -1,0 +1,140 @@
+//! The MSR Cambridge CSV: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
+
+use ioweir_core::{Flags, Nanos, Operation, StreamId};
+use memchr::memchr;
+
+use super::lines::{LineFormat, LineSource};
+use super::names::Volumes;
+use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled};
+use super::source::RawSource;
+use super::{Format, Input, Names, ReadOptions, Record, TraceError};
+
+/// A Windows file time counts these.
+const TICK_NANOS: u64 = 100;
+/// Unix time of the zero of Windows file times, 1601-01-01.
+const FILETIME_ZERO_UNIX_NANOS: i128 = -11_644_473_600 * 1_000_000_000;
+
+/// The row of the table.
+pub(super) const FORMAT: Format = Format {
+    name: "msr-csv",
+    title: "MSR Cambridge CSV",
+    doc: "\
+No header. One request a line: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`.
+
+| column | unit | meaning |
+|---|---|---|
+| Timestamp | 100 ns since 1601-01-01 UTC | when the request was issued; kept as the epoch |
+| Hostname, DiskNumber | | together the volume: disk numbers repeat across hosts |
+| Type | | `Read` or `Write` |
+| Offset, Size | bytes | offsets are multiples of 512, not of 4096 |
+| ResponseTime | 100 ns | becomes the latency |
+
+Several requests may share a tick. There are no processes: each volume is one stream.",
+    window_records: 0,
+    detect,
+    open,
+    write: None,
+};
+
+const HEADER: &[u8] = b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";
+
+fn detect(head: &[u8]) -> bool {
+    let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let mut columns = line.split(|&byte| byte == b',');
+    line.starts_with(b"Timestamp,Hostname,")
+        || (columns.next().is_some_and(|ticks| digits(ticks).is_some())
+            && columns.nth(2).is_some_and(|kind| kind == b"Read" || kind == b"Write"))
+}
+
+fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
+    let input = super::single(inputs, &FORMAT)?;
+    let format = Lines { started: false, volumes: Volumes::default() };
+    Ok(Box::new(LineSource::open(&input, format, FORMAT.window_records, options.lenient)?))
+}
+
+struct Lines {
+    started: bool,
+    volumes: Volumes,
+}
+
+impl LineFormat for Lines {
+    #[inline]
+    fn line(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+        if !self.started {
+            self.started = true;
+            if line.starts_with(b"Timestamp,") {
+                return header(line);
+            }
+        }
+        let mut ends = [0; 6];
+        let mut from = 0;
+        for end in &mut ends {
+            let Some(length) = memchr(b',', &line[from..]) else { return Err(wrong_columns(line)) };
+            *end = from + length;
+            from = *end + 1;
+        }
+        let [time_end, host_end, disk_end, kind_end, offset_end, size_end] = ends;
+        let ticks = field(line, 0, time_end, "Timestamp")?;
+        let operation = match &line[disk_end + 1..kind_end] {
+            b"Read" => Operation::Read,
+            b"Write" => Operation::Write,
+            kind => {
+                return Err(
+                    Fault::new(disk_end + 1, format!("Type {} is not known", quote(kind))).expected("Read or Write")
+                );
+            }
+        };
+        field(line, host_end + 1, disk_end, "DiskNumber")?;
+        let offset = field(line, kind_end + 1, offset_end, "Offset")?;
+        let size = field(line, offset_end + 1, size_end, "Size")?;
+        if memchr(b',', &line[size_end + 1..]).is_some() {
+            return Err(wrong_columns(line));
+        }
+        let response = field(line, size_end + 1, line.len(), "ResponseTime")?;
+        let (offset_bytes, length_bytes) = byte_extent(offset, size, kind_end + 1)?;
+        let volume = self.volumes.with_stream(&line[time_end + 1..disk_end], names, || {
+            let host = String::from_utf8_lossy(&line[time_end + 1..host_end]);
+            format!("{host}_{}", String::from_utf8_lossy(&line[host_end + 1..disk_end]))
+        })?;
+        Ok(Some(Record {
+            time: Nanos(scaled(ticks, TICK_NANOS, 0, "Timestamp")?),
+            offset_bytes,
+            length_bytes,
+            operation,
+            flags: Flags::NONE,
+            stream: StreamId(volume),
+            volume,
+            latency: Some(Nanos(scaled(response, TICK_NANOS, size_end + 1, "ResponseTime")?)),
+        }))
+    }
+
+    fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {
+        Some(FILETIME_ZERO_UNIX_NANOS)
+    }
+}
+
+/// Some copies have a header after all.
+#[cold]
+fn header(line: &[u8]) -> Faulty<Option<Record>> {
+    if line == HEADER {
+        return Ok(None);
+    }
+    let mut at = 0;
+    let mut known = HEADER.split(|&byte| byte == b',');
+    for name in line.split(|&byte| byte == b',') {
+        if known.next() != Some(name) {
+            return Err(
+                Fault::new(at, format!("unknown column {}", quote(name))).expected(String::from_utf8_lossy(HEADER))
+            );
+        }
+        at += name.len() + 1;
+    }
+    Err(Fault::new(line.len(), "a column is missing").expected(String::from_utf8_lossy(HEADER)))
+}
+
+#[cold]
+fn wrong_columns(line: &[u8]) -> Box<Fault> {
+    let count = line.split(|&byte| byte == b',').count();
+    Fault::new(line.len(), format!("the line has {count} columns"))
+        .expected("seven: Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime")
+}

@@ -1,0 +1,13 @@
+//! Rules of the trace readers and writers.
+//!
+//! Tests that need the shared samples say so and pass where the folder is absent.
+
+// Tests speak to whoever runs them.
+#![allow(clippy::print_stderr, clippy::print_stdout, clippy::unwrap_used)]
+
+mod golden;
+mod group;
+mod malformed;
+mod reading;
+mod round_trip;
+mod support;
