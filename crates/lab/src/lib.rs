@@ -2,8 +2,11 @@
 //!
 //! The rule of this crate: the same input and seed give the same bytes. No clock, no sockets, no threads inside one run.
 
+pub mod choice;
 pub mod compare;
 pub mod device;
+pub mod report;
 pub mod sim;
 pub mod trace;
+pub mod units;
 pub mod workload;

@@ -1,0 +1,206 @@
+//! Which scheduler is `bid-hdd:wait=6ms:history=4`, and which name was meant by `bid-hd`?
+
+use std::fmt;
+
+use ioweir_core::policy::{self, POLICIES, Parameter, PolicyRow, SettingError, Settings, Unit};
+
+use crate::units::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
+
+/// A policy with its settings.
+#[derive(Clone, Copy, Debug)]
+pub struct SchedulerChoice {
+    /// The row of the policy table.
+    pub row: &'static PolicyRow,
+    /// What is set.
+    pub settings: Settings,
+}
+
+/// A choice that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct ChoiceError {
+    /// What is wrong.
+    pub problem: String,
+    /// What it should be.
+    pub expected: String,
+    /// What the user can do; may be empty.
+    pub hint: String,
+}
+
+impl fmt::Display for ChoiceError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}\n  expected: {}", self.problem, self.expected)?;
+        if self.hint.is_empty() { Ok(()) } else { write!(out, "\n\nhint: {}", self.hint) }
+    }
+}
+
+impl std::str::FromStr for SchedulerChoice {
+    type Err = ChoiceError;
+
+    /// Reads `name[:parameter=value...]`.
+    fn from_str(text: &str) -> Result<Self, ChoiceError> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let row = policy::find(name).ok_or_else(|| unknown_scheduler(name))?;
+        let mut settings = row.defaults();
+        let mut seen: Vec<&str> = Vec::new();
+        for part in parts {
+            let (name, value) = part.split_once('=').ok_or_else(|| ChoiceError {
+                problem: format!("`{}` in scheduler `{}` sets nothing", shown(part), shown(text)),
+                expected: "NAME:PARAMETER=VALUE, with more parameters behind further colons".into(),
+                hint: format!("`ioweir doc policy {}` lists its parameters", row.name),
+            })?;
+            let parameter = row.parameters.iter().find(|parameter| parameter.name == name);
+            let parameter = parameter.ok_or_else(|| unknown_parameter(row, name))?;
+            if seen.contains(&name) {
+                return Err(ChoiceError {
+                    problem: format!("scheduler `{}` sets {name} twice", shown(text)),
+                    expected: "each parameter once".into(),
+                    hint: String::new(),
+                });
+            }
+            seen.push(name);
+            let value = parse_value(row, parameter, value)?;
+            row.set(&mut settings, name, value).map_err(|error| refused(row, parameter, value, error))?;
+        }
+        Ok(Self { row, settings })
+    }
+}
+
+impl fmt::Display for SchedulerChoice {
+    /// The form that [`SchedulerChoice::from_str`](std::str::FromStr::from_str) reads, without what is at its default.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.row.name)?;
+        for parameter in self.row.parameters {
+            let value = self.row.get(&self.settings, parameter.name).unwrap_or(parameter.default);
+            if value != parameter.default {
+                write!(out, ":{}={}", parameter.name, format_value(parameter.unit, value))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A parameter's value in the form that is read back.
+#[must_use]
+pub fn format_value(unit: Unit, value: u64) -> String {
+    match unit {
+        Unit::Count => value.to_string(),
+        Unit::Duration => exact_duration(ioweir_core::Nanos(value)),
+        Unit::Bytes => exact_bytes(value),
+        Unit::Switch => if value == 0 { "no" } else { "yes" }.into(),
+    }
+}
+
+fn parse_value(row: &PolicyRow, parameter: &Parameter, text: &str) -> Result<u64, ChoiceError> {
+    let error = |problem: String, expected: &str| ChoiceError {
+        problem: format!("{}: {}: {problem}", row.name, parameter.name),
+        expected: expected.into(),
+        hint: String::new(),
+    };
+    match parameter.unit {
+        Unit::Count => {
+            text.parse().map_err(|_| error(format!("`{}` is not a whole number", shown(text)), "a whole number"))
+        }
+        Unit::Duration => parse_duration(text).map(|span| span.0).map_err(|bad| error(bad.problem, bad.expected)),
+        Unit::Bytes => parse_bytes(text).map_err(|bad| error(bad.problem, bad.expected)),
+        Unit::Switch => match text {
+            "yes" | "on" | "true" | "1" => Ok(1),
+            "no" | "off" | "false" | "0" => Ok(0),
+            _ => Err(error(format!("`{}` is neither yes nor no", shown(text)), "yes or no")),
+        },
+    }
+}
+
+fn refused(row: &PolicyRow, parameter: &Parameter, value: u64, error: SettingError) -> ChoiceError {
+    match error {
+        SettingError::UnknownParameter => unknown_parameter(row, parameter.name),
+        SettingError::OutOfRange { min, max } => ChoiceError {
+            problem: format!(
+                "{}: {}: {} is out of range",
+                row.name,
+                parameter.name,
+                format_value(parameter.unit, value)
+            ),
+            expected: format!("{} to {}", format_value(parameter.unit, min), format_value(parameter.unit, max)),
+            hint: String::new(),
+        },
+    }
+}
+
+fn unknown_scheduler(name: &str) -> ChoiceError {
+    let names: Vec<_> = POLICIES.iter().map(|row| row.name).collect();
+    unknown("scheduler", name, &names, "`ioweir doc policy` says what each of them does")
+}
+
+fn unknown_parameter(row: &PolicyRow, name: &str) -> ChoiceError {
+    let names: Vec<_> = row.parameters.iter().map(|parameter| parameter.name).collect();
+    if names.is_empty() {
+        return ChoiceError {
+            problem: format!("scheduler {} has no parameter `{}`", row.name, shown(name)),
+            expected: "no parameters".into(),
+            hint: String::new(),
+        };
+    }
+    unknown(&format!("{} parameter", row.name), name, &names, &format!("`ioweir doc policy {}` lists them", row.name))
+}
+
+/// An error for a name that is not in a table, with the nearest name that is.
+#[must_use]
+pub fn unknown(what: &str, name: &str, known: &[&str], otherwise: &str) -> ChoiceError {
+    let hint = match nearest(name, known) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => otherwise.to_string(),
+    };
+    ChoiceError {
+        problem: format!("unknown {what} `{}`", shown(name)),
+        expected: format!("one of {}", known.join(", ")),
+        hint,
+    }
+}
+
+/// The known name that `name` was probably meant to be.
+fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    const SIMILAR: f64 = 0.75;
+    let folded = name.to_lowercase().replace('_', "-");
+    let similarity = |candidate: &&'a str| (strsim::jaro_winkler(&folded, candidate), *candidate);
+    let best = known.iter().map(similarity).max_by(|left, right| left.0.total_cmp(&right.0))?;
+    (best.0 >= SIMILAR).then_some(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_reads_back_what_it_prints() {
+        for text in ["noop", "bid-hdd", "bid-hdd:wait=4ms:history=3", "deadline:read-expire=250ms"] {
+            assert_eq!(text.parse::<SchedulerChoice>().unwrap().to_string(), text);
+        }
+        let default = "bid-hdd:wait=6ms".parse::<SchedulerChoice>().unwrap();
+        assert_eq!(default.to_string(), "bid-hdd");
+    }
+
+    #[test]
+    fn defaults_of_every_policy_read_back() {
+        for row in POLICIES {
+            let mut text = row.name.to_string();
+            for parameter in row.parameters {
+                text += &format!(":{}={}", parameter.name, format_value(parameter.unit, parameter.default));
+            }
+            assert_eq!(text.parse::<SchedulerChoice>().unwrap().to_string(), row.name);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let error = |text: &str| text.parse::<SchedulerChoice>().unwrap_err();
+        assert_eq!(error("bid_hd").hint, "did you mean `bid-hdd`?");
+        assert_eq!(error("xyzzy").hint, "`ioweir doc policy` says what each of them does");
+        assert_eq!(error("bid-hdd:waits=6ms").hint, "did you mean `wait`?");
+        assert_eq!(error("noop:wait=6ms").problem, "scheduler noop has no parameter `wait`");
+        assert_eq!(error("bid-hdd:wait=6").problem, "bid-hdd: wait: duration `6` has no unit");
+        assert_eq!(error("bid-hdd:wait").problem, "`wait` in scheduler `bid-hdd:wait` sets nothing");
+        assert_eq!(error("bid-hdd:wait=1ms:wait=2ms").expected, "each parameter once");
+        assert_eq!(error("bid-hdd:wait=9h").problem, "bid-hdd: wait: 9h is out of range");
+    }
+}

@@ -1,0 +1,175 @@
+//! What does a section of the report say in one or two sentences?
+//!
+//! The sentences are computed, and they must not oversell: where the trace's own pauses set the pace, they say so.
+
+use super::Section;
+use super::numbers as n;
+use crate::sim::Outcome;
+use crate::units::format_nanos;
+use ioweir_core::Nanos;
+
+/// Completion times closer than this share of the longer one count as no difference: a rotation more or less at the end
+/// of a run decides about them.
+const SAME_SHARE: f64 = 0.01;
+
+/// Below this share of busy time the device mostly waits for the trace.
+const IDLE_SHARE: f64 = 0.7;
+
+/// How many of the others are named one by one.
+const NAMED_MAX: usize = 4;
+
+/// Which scheduler finishes first, by how much, and whether that means anything.
+pub(crate) fn headline(section: &Section<'_>) -> String {
+    let mut ranked = section.outcomes.clone();
+    ranked.sort_by_key(|outcome| outcome.completion);
+    let (Some(first), Some(last)) = (ranked.first(), ranked.last()) else { return "There are no results.".into() };
+    if first.all.requests == 0 {
+        return "The trace holds no requests.".into();
+    }
+    if ranked.len() == 1 {
+        return format!(
+            "{} takes {}; there is nothing to compare it with.{}",
+            first.scheduler,
+            format_nanos(first.completion),
+            idleness(&ranked)
+        );
+    }
+    let spread = saved_share(first, last);
+    if spread < SAME_SHARE {
+        return format!(
+            "Completion hardly depends on the scheduler: all {} finish within {} of each other.{}{}",
+            ranked.len(),
+            percent(spread),
+            idleness(&ranked),
+            latency_sentence(&ranked)
+        );
+    }
+    let tied = ranked.iter().take_while(|outcome| saved_share(first, outcome) < SAME_SHARE).count();
+    let who = if tied == 1 {
+        format!("{} finishes first, in {}", first.scheduler, format_nanos(first.completion))
+    } else {
+        let names: Vec<_> = ranked[..tied].iter().map(|outcome| outcome.scheduler.as_str()).collect();
+        format!("{} finish first, within {} of each other", and_list(&names), percent(SAME_SHARE))
+    };
+    format!("{who}: {}.{}", against(first, &ranked[tied..]), idleness(&ranked))
+}
+
+/// What all sections say together: the headline of the only one, or how often each scheduler is first.
+pub(crate) fn overall(sections: &[Section<'_>]) -> String {
+    if let [only] = sections {
+        return headline(only);
+    }
+    let mut wins: Vec<(&str, usize)> = Vec::new();
+    let (mut same, mut shared) = (0, 0);
+    for section in sections {
+        let Some(first) = section.outcomes.iter().min_by_key(|outcome| outcome.completion) else { continue };
+        let close = section.outcomes.iter().filter(|outcome| saved_share(first, outcome) < SAME_SHARE).count();
+        if close == section.outcomes.len() {
+            same += 1;
+        } else if close > 1 {
+            shared += 1;
+        } else if let Some(win) = wins.iter_mut().find(|win| win.0 == first.scheduler) {
+            win.1 += 1;
+        } else {
+            wins.push((&first.scheduler, 1));
+        }
+    }
+    wins.sort_by_key(|win| std::cmp::Reverse(win.1));
+    let mut parts: Vec<_> = wins.iter().map(|(name, count)| format!("{name} finishes first in {count}")).collect();
+    if shared > 0 {
+        parts.push(format!("the first place is shared in {shared}"));
+    }
+    if same > 0 {
+        parts.push(format!("completion differs by less than {} in {same}", percent(SAME_SHARE)));
+    }
+    let parts: Vec<_> = parts.iter().map(String::as_str).collect();
+    format!("Of {} comparisons: {}.", sections.len(), and_list(&parts))
+}
+
+/// How much less time `first` takes than each of `others`, or than the range of them.
+fn against(first: &Outcome, others: &[&Outcome]) -> String {
+    if others.len() <= NAMED_MAX {
+        let parts: Vec<_> = others
+            .iter()
+            .enumerate()
+            .map(|(index, other)| {
+                let less = if index == 0 { " less time" } else { "" };
+                format!("{}{less} than {}", percent(saved_share(first, other)), other.scheduler)
+            })
+            .collect();
+        return and_list(&parts.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let shares = || others.iter().map(|other| saved_share(first, other));
+    let least = shares().fold(f64::INFINITY, f64::min);
+    let most = shares().fold(0.0, f64::max);
+    format!("{} to {} less time than the {} others", percent(least), percent(most), others.len())
+}
+
+/// A sentence about the device's idleness, where it is idle enough to matter.
+fn idleness(outcomes: &[&Outcome]) -> String {
+    let shares = || outcomes.iter().filter_map(|outcome| n::busy_share(outcome));
+    let least = shares().fold(f64::INFINITY, f64::min);
+    let most = shares().fold(0.0, f64::max);
+    if most == 0.0 || least >= IDLE_SHARE {
+        return String::new();
+    }
+    let range = if percent(least) == percent(most) {
+        percent(most)
+    } else {
+        format!("{} to {}", percent(least), percent(most))
+    };
+    let pace = if most < IDLE_SHARE { ", so the pauses of the trace set the pace; busy time says more" } else { "" };
+    format!(" The device is busy {range} of the time{pace}.")
+}
+
+/// A sentence about mean latency, which may differ where completion does not.
+fn latency_sentence(outcomes: &[&Outcome]) -> String {
+    let means = outcomes.iter().filter_map(|outcome| Some((n::latency_mean(&outcome.all)?, outcome)));
+    let Some((low, best)) = means.clone().min_by(|left, right| left.0.total_cmp(&right.0)) else {
+        return String::new();
+    };
+    let Some((high, worst)) = means.max_by(|left, right| left.0.total_cmp(&right.0)) else { return String::new() };
+    if low <= 0.0 || high / low < 1.05 {
+        return String::new();
+    }
+    format!(
+        " Mean latency does: {} with {}, {} with {}.",
+        format_seconds(low),
+        best.scheduler,
+        format_seconds(high),
+        worst.scheduler
+    )
+}
+
+/// Seconds in the unit that suits them.
+pub(crate) fn format_seconds(seconds: f64) -> String {
+    // The cast saturates, and reports hold no spans near 584 years.
+    #[expect(clippy::cast_possible_truncation, reason = "saturating, and far from the limit")]
+    let nanos = (seconds * 1e9).round() as u64;
+    format_nanos(Nanos(nanos))
+}
+
+/// The share of `other`'s time that `first` does without.
+fn saved_share(first: &Outcome, other: &Outcome) -> f64 {
+    n::relative_completion(first, other).map_or(0.0, |relative| 1.0 - relative)
+}
+
+fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    if value >= 10.0 {
+        format!("{value:.0} %")
+    } else if value >= 0.1 || value == 0.0 {
+        format!("{value:.1} %").replace(".0 %", " %")
+    } else {
+        // Rounded up: what differs is not shown as the same.
+        "0.1 %".into()
+    }
+}
+
+fn and_list(items: &[&str]) -> String {
+    match items {
+        [] => String::new(),
+        [only] => (*only).to_string(),
+        [head @ .., last] => format!("{} and {last}", head.join(", ")),
+    }
+}

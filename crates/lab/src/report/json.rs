@@ -1,0 +1,174 @@
+//! What does a program get to read?
+//!
+//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles stand beside the count of requests they are
+//! taken from, what is not defined is `null`. Order and numbers depend on the report alone.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use ioweir_core::{Operation, Reason};
+use serde::Serialize;
+
+use super::ReportError;
+use super::numbers as n;
+use crate::compare::{Meta, Report};
+use crate::sim::{Class, Outcome};
+
+/// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Renders `report` as one JSON object, indented, with a newline at its end.
+///
+/// # Errors
+/// [`ReportError::Json`] where the serialiser fails, which no report makes it do.
+pub fn render_json(report: &Report) -> Result<String, ReportError> {
+    let results: Vec<_> = report.outcomes.iter().map(JsonResult::new).collect();
+    let whole = JsonReport { meta: JsonMeta { schema_version: SCHEMA_VERSION, meta: &report.meta }, results };
+    let mut text = serde_json::to_string_pretty(&whole)?;
+    text.push('\n');
+    Ok(text)
+}
+
+#[derive(Serialize)]
+struct JsonReport<'a> {
+    meta: JsonMeta<'a>,
+    results: Vec<JsonResult<'a>>,
+}
+
+#[derive(Serialize)]
+struct JsonMeta<'a> {
+    schema_version: u32,
+    #[serde(flatten)]
+    meta: &'a Meta,
+}
+
+/// A result; the CSV form has the same names in the same order.
+#[derive(Serialize)]
+pub(super) struct JsonResult<'a> {
+    trace: &'a str,
+    load: &'a str,
+    scheduler: &'a str,
+    device: &'a str,
+    requests: u64,
+    merged_requests: u64,
+    dispatches: u64,
+    skipped_records: u64,
+    bytes: u64,
+    completion_seconds: f64,
+    busy_seconds: f64,
+    busy_share: Option<f64>,
+    throughput_bytes_per_second: Option<f64>,
+    seeks: u64,
+    seek_distance_tracks: u64,
+    seek_distance_mean_tracks: Option<f64>,
+    seek_distance_deviation_tracks: Option<f64>,
+    sweeps: Option<f64>,
+    #[serde(flatten)]
+    latency: JsonLatency,
+    read: JsonClass,
+    write: JsonClass,
+    discard: JsonClass,
+    flush: JsonClass,
+    service_seconds_by_part: Ordered,
+    service_time_seconds: JsonServiceTime,
+    wait_seconds_by_reason: Ordered,
+    wait_mean_seconds: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct JsonClass {
+    requests: u64,
+    bytes: u64,
+    #[serde(flatten)]
+    latency: JsonLatency,
+}
+
+#[derive(Serialize)]
+struct JsonLatency {
+    latency_mean_seconds: Option<f64>,
+    latency_p50_seconds: Option<f64>,
+    latency_p90_seconds: Option<f64>,
+    latency_p99_seconds: Option<f64>,
+    latency_p999_seconds: Option<f64>,
+    latency_max_seconds: Option<f64>,
+    latency_samples: u64,
+}
+
+#[derive(Serialize)]
+struct JsonServiceTime {
+    p50: Option<f64>,
+    p99: Option<f64>,
+    max: Option<f64>,
+    samples: u64,
+}
+
+/// Names with seconds; sorted by name, which is an order that needs no explanation.
+type Ordered = BTreeMap<&'static str, f64>;
+
+impl<'a> JsonResult<'a> {
+    pub(super) fn new(outcome: &'a Outcome) -> Self {
+        let operation = |operation: Operation| JsonClass::new(&outcome.by_operation[operation as usize]);
+        Self {
+            trace: &outcome.trace,
+            load: &outcome.load,
+            scheduler: &outcome.scheduler,
+            device: &outcome.device,
+            requests: outcome.all.requests,
+            merged_requests: outcome.merged_requests,
+            dispatches: outcome.dispatches,
+            skipped_records: outcome.skipped,
+            bytes: outcome.all.bytes,
+            completion_seconds: outcome.completion.as_seconds(),
+            busy_seconds: outcome.busy.as_seconds(),
+            busy_share: n::busy_share(outcome),
+            throughput_bytes_per_second: n::throughput(outcome),
+            seeks: outcome.seeks,
+            seek_distance_tracks: outcome.seek_distance_tracks,
+            seek_distance_mean_tracks: n::seek_distance_mean(outcome),
+            seek_distance_deviation_tracks: n::seek_distance_deviation(outcome),
+            sweeps: n::sweeps(outcome),
+            latency: JsonLatency::new(&outcome.all),
+            read: operation(Operation::Read),
+            write: operation(Operation::Write),
+            discard: operation(Operation::Discard),
+            flush: operation(Operation::Flush),
+            service_seconds_by_part: n::service_parts(outcome).map(|(name, nanos)| (name, n::seconds(nanos))).into(),
+            service_time_seconds: JsonServiceTime::new(&outcome.service_time),
+            wait_seconds_by_reason: Reason::ALL
+                .map(|reason| (reason.name(), n::seconds(outcome.wait_nanos[reason as usize])))
+                .into(),
+            wait_mean_seconds: n::wait_mean(outcome),
+        }
+    }
+}
+
+impl JsonClass {
+    fn new(class: &Class) -> Self {
+        Self { requests: class.requests, bytes: class.bytes, latency: JsonLatency::new(class) }
+    }
+}
+
+impl JsonLatency {
+    fn new(class: &Class) -> Self {
+        Self {
+            latency_mean_seconds: n::latency_mean(class),
+            latency_p50_seconds: n::quantile(&class.latency, 0.5),
+            latency_p90_seconds: n::quantile(&class.latency, 0.9),
+            latency_p99_seconds: n::quantile(&class.latency, 0.99),
+            latency_p999_seconds: n::quantile(&class.latency, 0.999),
+            latency_max_seconds: n::maximum(&class.latency),
+            latency_samples: class.latency.len(),
+        }
+    }
+}
+
+impl JsonServiceTime {
+    fn new(histogram: &Histogram<u64>) -> Self {
+        Self {
+            p50: n::quantile(histogram, 0.5),
+            p99: n::quantile(histogram, 0.99),
+            max: n::maximum(histogram),
+            samples: histogram.len(),
+        }
+    }
+}

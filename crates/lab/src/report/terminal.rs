@@ -1,0 +1,163 @@
+//! How does a comparison read on a terminal?
+//!
+//! For each trace and load: one table of results, one of where the time went, one or two sentences. The best value of a
+//! column carries a `*`, so that it reads the same without colour; where colour is allowed it is bold as well.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Attribute, Cell as TableCell, CellAlignment, ContentArrangement, Table};
+use ioweir_core::Reason;
+
+use super::columns::{COLUMNS, Cell, column_texts};
+use super::headline::{headline, overall};
+use super::numbers as n;
+use super::{ReportError, Section, View, sections};
+use crate::compare::Report;
+use crate::units::{format_count, shown};
+
+/// Renders the tables of `report`; the lines end in newlines, the last one too.
+///
+/// # Errors
+/// [`ReportError::UnknownReference`] where the view's reference is not among the results.
+pub fn render_terminal(report: &Report, view: &View) -> Result<String, ReportError> {
+    let mut out = String::new();
+    let sections = sections(report, view)?;
+    for (index, section) in sections.iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        push_section(&mut out, section, view.colour);
+    }
+    if sections.len() > 1 {
+        let _ = writeln!(out, "\n{}", shown(&overall(&sections)));
+    }
+    Ok(out)
+}
+
+fn push_section(out: &mut String, section: &Section<'_>, colour: bool) {
+    let reference = section.reference();
+    let title = format!("{} on {}, load {}", shown(section.trace), shown(section.device), shown(section.load));
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "{title}");
+    let _ = writeln!(
+        out,
+        "{} requests; relative to {}; * best\n",
+        format_count(reference.all.requests),
+        shown(&reference.scheduler)
+    );
+    push_table(out, &results_table(section, colour));
+    out.push('\n');
+    push_table(out, &time_table(section, colour));
+    let _ = writeln!(out, "\n{}", shown(&headline(section)));
+    for outcome in section.outcomes.iter().filter(|outcome| outcome.skipped > 0) {
+        let _ = writeln!(out, "{}: {} records skipped", shown(&outcome.scheduler), format_count(outcome.skipped));
+    }
+}
+
+fn results_table(section: &Section<'_>, colour: bool) -> Table {
+    let mut table = new_table(colour);
+    let mut header = vec!["\nscheduler".to_string()];
+    for (index, column) in COLUMNS.iter().enumerate() {
+        // The first of the four latency columns says what they are: the table has to fit into a terminal.
+        let name = if column.name == "mean" { column.long_name() } else { column.name.to_string() };
+        header.push(format!("{name}\n{}", column.unit));
+        if index == 0 {
+            header.push("relative\n".into());
+        }
+    }
+    table.set_header(header);
+    let columns: Vec<Vec<Cell>> = COLUMNS.iter().map(|column| column.cells(section)).collect();
+    for (row, outcome) in section.outcomes.iter().enumerate() {
+        let mut cells = vec![TableCell::new(shown(&outcome.scheduler))];
+        for (index, column) in columns.iter().enumerate() {
+            cells.push(marked(&column[row], colour));
+            if index == 0 {
+                cells.push(TableCell::new(relative(section, row)));
+            }
+        }
+        table.add_row(cells);
+    }
+    align_right(&mut table);
+    table
+}
+
+/// Completion relative to the reference, as `x0.71`.
+pub(super) fn relative(section: &Section<'_>, row: usize) -> String {
+    n::relative_completion(section.outcomes[row], section.reference())
+        .map_or_else(|| "-".into(), |value| format!("x{value:.2}"))
+}
+
+/// Where the time went: waiting by reason, and the device's work by part.
+fn time_table(section: &Section<'_>, colour: bool) -> Table {
+    let mut table = new_table(colour);
+    let reasons = reasons_met(section);
+    let mut header = vec!["\nscheduler".to_string(), "mean wait\nms".into()];
+    header.extend(reasons.iter().map(|reason| format!("{}\n%", reason.name())));
+    header.push("device busy\ns".into());
+    header.extend(["overhead\n%", "seek\n%", "rotation\n%", "transfer\n%"].map(String::from));
+    table.set_header(header);
+    let waits: Vec<_> = section.outcomes.iter().map(|o| n::wait_mean(o).map(|wait| wait * 1e3)).collect();
+    let waits = column_texts(&waits, None);
+    let busy: Vec<_> = section.outcomes.iter().map(|outcome| Some(outcome.busy.as_seconds())).collect();
+    let busy = column_texts(&busy, None);
+    for (row, outcome) in section.outcomes.iter().enumerate() {
+        let mut cells = vec![shown(&outcome.scheduler), waits[row].clone()];
+        let wait_total = n::wait_nanos(outcome);
+        cells.extend(reasons.iter().map(|reason| share(outcome.wait_nanos[*reason as usize], wait_total)));
+        cells.push(busy[row].clone());
+        let parts = n::service_parts(outcome);
+        let total = parts.iter().map(|part| part.1).sum();
+        cells.extend(parts.iter().map(|part| share(part.1, total)));
+        table.add_row(cells);
+    }
+    align_right(&mut table);
+    table
+}
+
+/// The reasons that any scheduler of the section made anybody wait for.
+pub(super) fn reasons_met(section: &Section<'_>) -> Vec<Reason> {
+    let met = |reason: &Reason| section.outcomes.iter().any(|outcome| outcome.wait_nanos[*reason as usize] > 0);
+    Reason::ALL.into_iter().filter(met).collect()
+}
+
+/// A part of a total in percent.
+pub(super) fn share(part: u128, total: u128) -> String {
+    if total == 0 { "-".into() } else { format!("{:.1}", part as f64 / total as f64 * 100.0) }
+}
+
+fn marked(cell: &Cell, colour: bool) -> TableCell {
+    if !cell.best {
+        return TableCell::new(&cell.text);
+    }
+    let marked = TableCell::new(format!("*{}", cell.text));
+    if colour { marked.add_attribute(Attribute::Bold) } else { marked }
+}
+
+/// A table of columns two blanks apart, with a rule under the header, as wide as it needs.
+fn new_table(colour: bool) -> Table {
+    let mut table = Table::new();
+    table.load_preset("     --            ");
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.force_no_tty();
+    if colour {
+        table.enforce_styling();
+    }
+    table
+}
+
+fn align_right(table: &mut Table) {
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((if index > 0 { 2 } else { 0 }, 0));
+        if index > 0 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// Writes the table's lines without the blanks at their ends.
+fn push_table(out: &mut String, table: &Table) {
+    for line in table.lines() {
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+}
