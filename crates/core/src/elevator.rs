@@ -88,6 +88,9 @@ impl<E: Elevator> BlockScheduler<E> {
 
     /// Merges the request into a queued unit, where there is one that it fits.
     fn try_merge(&mut self, now: Nanos, request: Request) -> Option<Tag> {
+        if self.ordered == 0 {
+            return None;
+        }
         let elevator = &self.elevator;
         let fit = self.queue.find_fit(&request, |queue, unit| elevator.may_merge(queue, unit, &request))?;
         let slot = self.queue.merge(now, request, fit);

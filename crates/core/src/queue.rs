@@ -132,6 +132,8 @@ pub(crate) struct RequestQueue {
     free: u32,
     by_start: Index,
     by_end: Index,
+    /// The newest unit, which is only indexed once another request comes: one that leaves at once never is.
+    fresh: u32,
     units: [u32; 2],
     sequence: u64,
     limits: QueueLimits,
@@ -154,6 +156,7 @@ impl RequestQueue {
             free: 0,
             by_start: Index::new(limits.units()),
             by_end: Index::new(limits.units()),
+            fresh: NONE,
             units: [0; 2],
             sequence: 0,
             limits,
@@ -227,37 +230,48 @@ impl RequestQueue {
     pub(crate) fn add(&mut self, now: Nanos, request: Request) -> u32 {
         let slot = self.take_slot(now, request, State::Queued);
         self.units[request.operation.direction() as usize] += 1;
-        if self.is_indexed(slot) {
-            self.index(slot);
+        if self.is_mergeable(slot) {
+            self.index_fresh();
+            self.fresh = slot;
         }
         slot
     }
 
     /// Nothing merges with flushes and what carries them; discards stay as they are, since a device takes them whole.
-    fn is_indexed(&self, slot: u32) -> bool {
-        let request = self.entry(slot).request();
+    fn is_mergeable(&self, slot: u32) -> bool {
+        self.takes_part(&self.entry(slot).request())
+    }
+
+    fn takes_part(&self, request: &Request) -> bool {
         self.limits.merge && !request.is_flush() && request.operation != Operation::Discard
     }
 
-    fn index(&mut self, slot: u32) {
-        let entry = self.entries[slot as usize];
-        self.by_start.insert(merge_key(entry.sector, entry.operation), slot);
-        self.by_end.insert(merge_key(entry.sector_end(), entry.operation), slot);
+    fn index_fresh(&mut self) {
+        let slot = core::mem::replace(&mut self.fresh, NONE);
+        if slot != NONE {
+            let entry = self.entries[slot as usize];
+            self.by_start.insert(merge_key(entry.sector, entry.operation), slot);
+            self.by_end.insert(merge_key(entry.sector_end(), entry.operation), slot);
+        }
     }
 
     fn unindex(&mut self, slot: u32) {
-        let entry = self.entries[slot as usize];
-        self.by_start.remove(merge_key(entry.sector, entry.operation), slot);
-        self.by_end.remove(merge_key(entry.sector_end(), entry.operation), slot);
+        if self.fresh == slot {
+            self.fresh = NONE;
+        } else if self.is_mergeable(slot) {
+            let entry = self.entries[slot as usize];
+            self.by_start.remove(merge_key(entry.sector, entry.operation), slot);
+            self.by_end.remove(merge_key(entry.sector_end(), entry.operation), slot);
+        }
     }
 
     /// A queued unit that `request` can be merged with: same operation, adjacent, within the size cap, and accepted by
     /// the elevator. A back merge is preferred, as in Linux.
-    pub(crate) fn find_fit(&self, request: &Request, mut accept: impl FnMut(&Self, u32) -> bool) -> Option<Fit> {
-        let mergeable = self.limits.merge && !request.is_flush() && request.operation != Operation::Discard;
-        if !mergeable || request.sectors == 0 {
+    pub(crate) fn find_fit(&mut self, request: &Request, mut accept: impl FnMut(&Self, u32) -> bool) -> Option<Fit> {
+        if !self.takes_part(request) || request.sectors == 0 {
             return None;
         }
+        self.index_fresh();
         let mut fits = |unit: u32| {
             self.entry(unit).sectors + request.sectors <= self.limits.unit_sectors_max && accept(self, unit)
         };
@@ -322,9 +336,7 @@ impl RequestQueue {
 
     /// Hands a queued unit to the device.
     pub(crate) fn dispatch(&mut self, slot: u32) -> Dispatch {
-        if self.is_indexed(slot) {
-            self.unindex(slot);
-        }
+        self.unindex(slot);
         let tag = self.tag(slot);
         let entry = &mut self.entries[slot as usize];
         entry.state = State::Dispatched;
@@ -341,9 +353,7 @@ impl RequestQueue {
 
     /// Frees a unit that was queued, where it is cancelled.
     pub(crate) fn withdraw(&mut self, slot: u32) {
-        if self.is_indexed(slot) {
-            self.unindex(slot);
-        }
+        self.unindex(slot);
         self.release(slot);
     }
 

@@ -52,21 +52,27 @@ impl Complaint {
 /// An error of the TOML reader.
 pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> DeviceError {
     let message = error.message();
-    let hint = if message.contains("unknown field") {
-        "`ioweir show` prints a preset with every parameter there is"
-    } else if message.contains("unknown variant") {
-        "the devices are [hdd] and [null]; a seek curve is [hdd.seek.table], [hdd.seek.hpl] or [hdd.seek.datasheet]"
-    } else if message.contains("with a unit") {
-        "durations, sizes, rates and skews are text with a unit: \"8.5ms\", \"250GB\", \"300MB/s\", \"97sectors\""
+    let has = |part: &str| message.contains(part);
+    let (problem, hint) = if has("wanted exactly 1 element") {
+        let found = if has("more than 1") { "several" } else { "none" };
+        (format!("a device file holds one device, this one holds {found}"), "begin it with [hdd] or [null]")
+    } else if has("expected `hdd` or `null`") {
+        (message.to_owned(), "a device file holds one device: begin it with [hdd] or [null]")
+    } else if has("expected one of `table`, `hpl`, `datasheet`") {
+        (message.to_owned(), "a seek curve is [hdd.seek.table], [hdd.seek.hpl] or [hdd.seek.datasheet]")
+    } else if has("expected `conventional` or `serpentine`") {
+        (message.to_owned(), "write layout = \"conventional\" or layout = { serpentine = { bundle_cylinders = 65 } }")
+    } else if has("unknown field") || has("unexpected keys") || has("missing field") {
+        (message.to_owned(), "`ioweir show` prints a preset with every parameter there is")
+    } else if has("with a unit") {
+        let hint =
+            "durations, sizes, rates and skews are text with a unit: \"8.5ms\", \"250GB\", \"300MB/s\", \"97sectors\"";
+        (message.to_owned(), hint)
     } else {
-        ""
+        (message.to_owned(), "")
     };
-    DeviceError {
-        file: file.into(),
-        position: error.span().map(|span| line_and_column(text, span.start)),
-        problem: message.to_owned(),
-        hint: hint.into(),
-    }
+    let position = error.span().map(|span| line_and_column(text, span.start));
+    DeviceError { file: file.into(), position, problem, hint: hint.into() }
 }
 
 fn line_and_column(text: &str, offset: usize) -> (usize, usize) {

@@ -15,6 +15,7 @@ mod seek;
 mod spec;
 #[cfg(test)]
 mod tests;
+pub mod validate;
 
 use std::io::Read;
 
@@ -108,11 +109,11 @@ impl DeviceSpec {
         Ok(spec)
     }
 
-    /// Every parameter as TOML, the defaults too; [`DeviceSpec::parse`] reads it back.
+    /// Every parameter as TOML, the defaults and what follows from others too; [`DeviceSpec::parse`] reads it back.
     #[must_use]
     pub fn to_toml(&self) -> String {
         // The types above hold nothing that TOML cannot write.
-        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+        toml::to_string(&self.resolved()).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 
     /// The device itself; `seed` decides where its platters stand at time zero.

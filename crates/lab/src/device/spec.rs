@@ -24,6 +24,17 @@ pub enum DeviceSpec {
     Null(NullSpec),
 }
 
+impl DeviceSpec {
+    /// The same device with nothing left to be worked out: what [`DeviceSpec::to_toml`] writes.
+    #[must_use]
+    pub fn resolved(&self) -> Self {
+        match self {
+            Self::Hdd(spec) => Self::Hdd(spec.resolved()),
+            Self::Null(spec) => Self::Null(spec.clone()),
+        }
+    }
+}
+
 /// A device that answers after a fixed time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -174,6 +185,27 @@ pub struct ZoneSpec {
 }
 
 impl HddSpec {
+    /// The same disk with nothing left to be worked out.
+    fn resolved(&self) -> Self {
+        let mut resolved = self.clone();
+        resolved.turn_skew = Some(self.turn_skew.unwrap_or(self.cylinder_skew));
+        for (number, zone) in resolved.zones.iter_mut().enumerate() {
+            let held = self.zone_sectors(number);
+            zone.sectors.get_or_insert(held);
+        }
+        let total = resolved.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.sectors.unwrap_or(0)));
+        resolved.capacity.get_or_insert(Bytes(total.saturating_mul(SECTOR_BYTES)));
+        resolved
+    }
+
+    /// Sectors on the tracks of a zone, spares included.
+    fn zone_sectors(&self, number: usize) -> u64 {
+        let Some(zone) = self.zones.get(number) else { return 0 };
+        let end = self.zones.get(number + 1).map_or(self.cylinders, |next| next.first_cylinder);
+        let tracks = u64::from(end.saturating_sub(zone.first_cylinder)).saturating_mul(u64::from(self.surfaces));
+        tracks.saturating_mul(u64::from(zone.sectors_per_track))
+    }
+
     /// One revolution, to the nanosecond.
     pub(super) fn revolution_nanos(&self) -> u64 {
         let speed = u64::from(self.revolutions_per_minute.max(1));
@@ -309,7 +341,7 @@ impl HddSpec {
                 ));
             }
             let cylinders = end - spec.first_cylinder;
-            let held = u64::from(cylinders) * u64::from(self.surfaces) * u64::from(spec.sectors_per_track);
+            let held = self.zone_sectors(number);
             let sectors = spec.sectors.unwrap_or(held);
             if sectors == 0 || sectors > held {
                 return Err(Complaint::new(

@@ -7,6 +7,7 @@ use super::*;
 mod disk;
 mod files;
 mod layout;
+mod measured;
 
 /// A dispatch as the simulator sends it.
 fn dispatch(operation: Operation, sector: u64, sectors: u32) -> Dispatch {

@@ -140,7 +140,9 @@ impl Collector {
     /// These requests have waited this long.
     pub(super) fn waited(&mut self, span: Nanos, waiting: &Waiting) {
         for (sum, &count) in self.wait_nanos.iter_mut().zip(&waiting.0) {
-            *sum += u128::from(span.0) * u128::from(count);
+            if count > 0 {
+                *sum += u128::from(span.0) * u128::from(count);
+            }
         }
     }
 

@@ -108,6 +108,8 @@ struct Engine<'a, S, O> {
     volume: Option<u32>,
     members: Vec<Tag>,
     completed_streams: Vec<u32>,
+    /// In which directions units have completed at this moment.
+    freed: [bool; 2],
     end: Nanos,
 }
 
@@ -146,6 +148,7 @@ pub fn simulate<S: Scheduler, O: Observer>(
         volume: None,
         members: Vec::new(),
         completed_streams: Vec::new(),
+        freed: [false; 2],
         end: Nanos::ZERO,
     };
     engine.run(source, load)?;
@@ -254,6 +257,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             member = self.scheduler.next_member(tag);
         }
         self.scheduler.complete(self.now, dispatch.tag);
+        self.freed[dispatch.operation.direction() as usize] = true;
     }
 
     fn finish_part(&mut self, number: u32) {
@@ -268,9 +272,13 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         }
     }
 
-    /// Lets those in who were held back, as far as there is room now.
+    /// Lets those in who were held back, as far as there is room now. Where nothing has completed there is no room, and
+    /// nothing to merge with that was not there before.
     fn retry_held(&mut self) {
         for direction in Direction::ALL {
+            if !std::mem::take(&mut self.freed[direction as usize]) {
+                continue;
+            }
             while let Some(&held) = self.held[direction as usize].front() {
                 if !self.submit(held) {
                     break;

@@ -436,12 +436,13 @@ fn meaning(category: u32, bytes: u32) -> Option<(Operation, Flags)> {
     }
     let operation = if has(CATEGORY_DISCARD) {
         Operation::Discard
-    } else if has(CATEGORY_WRITE) && !(bytes == 0 && has(CATEGORY_FLUSH)) {
-        Operation::Write
-    } else if has(CATEGORY_READ) {
-        Operation::Read
-    } else if has(CATEGORY_FLUSH) {
+    } else if has(CATEGORY_FLUSH) && bytes == 0 {
+        // A flush on its own may carry the bit of a write, or that of a read.
         return Some((Operation::Flush, flags));
+    } else if has(CATEGORY_WRITE) {
+        Operation::Write
+    } else if has(CATEGORY_READ) && bytes > 0 {
+        Operation::Read
     } else {
         return None;
     };

@@ -92,6 +92,8 @@ fn the_flags_of_a_blktrace_event_decide_its_operation() {
         (WRITE | DISCARD | SYNC, 512, Some((Operation::Discard, Flags::SYNC))),
         (WRITE | FLUSH | SYNC, 0, Some((Operation::Flush, Flags::SYNC))),
         (FLUSH, 0, Some((Operation::Flush, Flags::NONE))),
+        (READ | FLUSH, 0, Some((Operation::Flush, Flags::NONE))),
+        (READ, 0, None),
         (WRITE | FLUSH | FUA, 512, Some((Operation::Write, Flags::FUA.with(Flags::PREFLUSH)))),
         (WRITE, 0, Some((Operation::Write, Flags::NONE))),
         (READ | PASSED_THROUGH, 36, None),

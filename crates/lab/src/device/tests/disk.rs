@@ -225,3 +225,13 @@ fn the_end_of_time_is_no_panic() {
         }
     }
 }
+
+#[test]
+#[cfg_attr(debug_assertions, ignore = "a debug build asserts that the simulator refuses these")]
+fn what_lies_past_the_end_takes_no_time() {
+    let mut disk = device("tiny");
+    let within = disk.serve(Nanos::ZERO, &dispatch(Operation::Read, 9_990, 100));
+    assert_eq!(within.transfer_nanos, 1_000_000, "ten sectors");
+    let beyond = disk.serve(within.finish, &dispatch(Operation::Write, u64::MAX, u32::MAX));
+    assert_eq!(beyond.finish, within.finish);
+}

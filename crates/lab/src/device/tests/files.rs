@@ -20,7 +20,7 @@ fn every_preset_builds_and_survives_writing_and_reading() {
         let spec = DeviceSpec::load(preset.name).unwrap_or_else(|error| panic!("{error}"));
         let written = spec.to_toml();
         let read = DeviceSpec::parse(preset.name, &written).unwrap_or_else(|error| panic!("{error}\n{written}"));
-        assert_eq!(read, spec);
+        assert_eq!((&read, read.to_toml()), (&spec.resolved(), written));
         assert!(spec.build(0).is_ok());
     }
 }
@@ -71,6 +71,62 @@ fn a_bad_file_is_refused_with_place_problem_and_hint() {
 
     let cylinders = complaint(&tiny_with("cylinders = 100", "cylinders = 4000000000"));
     assert!(cylinders.contains("hdd.cylinders: is 4000000000"), "{cylinders}");
+}
+
+#[test]
+fn what_is_no_device_or_two_or_half_of_one_is_refused_with_a_hint() {
+    let points = "points = [[1, \"1ms\"], [99, \"10ms\"]]";
+    let datasheet = "[hdd.seek.datasheet]\nsingle = \"1ms\"\naverage = \"9ms\"\nfull = \"10ms\"";
+    for (text, problem, hint) in [
+        (String::new(), "my.toml:1:1: a device file holds one device, this one holds none", "[hdd] or [null]"),
+        (
+            tiny_with("6000", "6000") + "\n[null]\ncapacity = \"1GB\"\n",
+            "my.toml:1:1: a device file holds one device, this one holds several",
+            "[hdd] or [null]",
+        ),
+        ("[ssd]\na = 1\n".into(), "my.toml:1:2: unknown variant `ssd`", "[hdd] or [null]"),
+        ("[hdd]\n".into(), "my.toml:1:1: missing field `revolutions_per_minute`", "`ioweir show`"),
+        (tiny_with("points", "pints"), "my.toml:9:1: unexpected keys in table: pints", "`ioweir show`"),
+        (tiny_with("seek.table", "seek.tab"), "my.toml:8:11: unknown variant `tab`", "[hdd.seek.datasheet]"),
+        (tiny_with("surfaces = 1", "surfaces = 1\nlayout = \"spiral\""), "my.toml:4:10: unknown", "serpentine"),
+        (tiny_with("[1, \"1ms\"]", "[3, \"1ms\"]"), "my.toml:9:11: hdd.seek.table.points[0]", "1 cylinder"),
+        (
+            tiny_with(&format!("[hdd.seek.table]\n{points}"), datasheet),
+            "my.toml:11:8: hdd.seek.datasheet.full: 10ms does not fit an average of 9ms: the curve would bend the wrong \
+             way (it can be 16.000 ms to 25.000 ms)",
+            "an arm accelerates",
+        ),
+        ("[null]\ncapacity = \"1B\"\n".into(), "my.toml:2:12: null.capacity: 1B is less", "at least 512B"),
+    ] {
+        let complaint = complaint(&text);
+        assert!(complaint.starts_with(problem), "{complaint}");
+        assert!(complaint.split_once("hint: ").is_some_and(|(_, given)| given.contains(hint)), "{complaint}");
+    }
+}
+
+#[test]
+fn the_largest_disk_that_is_accepted_is_laid_out_without_overflow() {
+    for layout in [
+        "\"conventional\"",
+        "{ serpentine = { bundle_cylinders = 1048576 } }",
+        "{ serpentine = { bundle_cylinders = 7 } }",
+    ] {
+        let text = format!(
+            "[hdd]\nrevolutions_per_minute = 600\nsurfaces = 64\ncylinders = 2097152\nlayout = {layout}\n\
+             interface_rate = \"1MB/s\"\nread_ahead = \"1TiB\"\nhead_switch = \"4s\"\n\
+             seek = {{ table = {{ points = [[1, \"4s\"], [2097151, \"4s\"]] }} }}\n\
+             zone = [{{ first_cylinder = 0, sectors_per_track = 65536 }}]\n"
+        );
+        let spec = DeviceSpec::parse("large", &text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(DeviceSpec::parse("large", &spec.to_toml()).is_ok());
+        let mut disk = spec.build(0).expect("a disk");
+        assert_eq!(disk.sectors(), 1 << 43);
+        let far = disk.serve(Nanos::ZERO, &dispatch(Operation::Read, disk.sectors() - 8, 8));
+        let all = disk.serve(far.finish, &dispatch(Operation::Read, 0, u32::MAX));
+        let on =
+            disk.serve(all.finish.after(Nanos::from_seconds(1)), &dispatch(Operation::Read, u64::from(u32::MAX), 8));
+        assert!(far.finish < all.finish && all.finish < on.finish);
+    }
 }
 
 #[test]
