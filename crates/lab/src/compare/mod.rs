@@ -1,5 +1,9 @@
 //! Which scheduler is better on this trace, and by how much: runs a [`Comparison`] and gathers the outcomes.
 
+mod run;
+
+pub use run::{CompareError, Origin, Progress, Silent, run, run_observed};
+
 use serde::{Deserialize, Serialize};
 
 use crate::sim::Outcome;
@@ -15,6 +19,8 @@ pub struct Comparison {
     pub format: Option<String>,
     /// Address space to replay, where a trace holds several.
     pub volume: Option<String>,
+    /// Event that counts as a request, where a trace holds several: `queue`, `insert` or `issue`.
+    pub event: String,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
     /// Device: a preset's name or a TOML file.
@@ -41,6 +47,7 @@ impl Default for Comparison {
             traces: Vec::new(),
             format: None,
             volume: None,
+            event: "queue".into(),
             lenient: false,
             device: "hdd".into(),
             schedulers: ["noop", "deadline", "cfq", "bid-hdd"].map(String::from).to_vec(),
@@ -51,6 +58,15 @@ impl Default for Comparison {
             depth: 1,
             seed: 0,
         }
+    }
+}
+
+impl Comparison {
+    /// Every key as TOML: what `--spec` reads.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        // Strings, numbers and lists of strings: all that TOML can write.
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 }
 
