@@ -48,7 +48,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
         volumes: Volumes::default(),
         processes: Processes::new(),
     };
-    Ok(Box::new(LineSource::open(&input, format, FORMAT.window_records, options.lenient)?))
+    Ok(Box::new(LineSource::open(&input, format, options.order(FORMAT.window_records), options.lenient)?))
 }
 
 struct Lines {

@@ -259,7 +259,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     Ok(Box::new(Merge {
         files,
         others,
-        order: Order::new(FORMAT.window_records),
+        order: options.order(FORMAT.window_records),
         sink: Requests {
             wanted: options.event,
             counts: EventCounts::default(),

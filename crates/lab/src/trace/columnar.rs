@@ -128,7 +128,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
         },
         None => None,
     };
-    let order = Order::new(FORMAT.window_records);
+    let order = options.order(FORMAT.window_records);
     let lenient = options.lenient;
     Ok(Box::new(Rows { file, reader, names, epoch, group: 0, columns: None, row: 0, order, lenient, skipped: 0 }))
 }

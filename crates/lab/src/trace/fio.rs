@@ -41,7 +41,7 @@ fn detect(head: &[u8]) -> bool {
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let input = super::single(inputs, &FORMAT)?;
     let format = Lines { version: None, now_micros: 0, volume_name: input.volume_name(), volumes: Volumes::default() };
-    Ok(Box::new(LineSource::open(&input, format, FORMAT.window_records, options.lenient)?))
+    Ok(Box::new(LineSource::open(&input, format, options.order(FORMAT.window_records), options.lenient)?))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

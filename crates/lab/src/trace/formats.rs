@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use super::order::Order;
 use super::source::{RawSource, Rebased};
 use super::write::{Target, TraceSink};
 use super::{Event, Input, Position, TraceError, TraceSource, blkparse, blktrace, columnar, fio, hadoop, msr, vscsi};
@@ -27,6 +28,14 @@ pub struct Format {
     pub(super) open: fn(Vec<Input>, &ReadOptions) -> Result<Box<dyn RawSource>, TraceError>,
     /// Opens a trace for writing, where this project can write the format.
     pub write: Option<WriteFn>,
+}
+
+impl ReadOptions {
+    /// What a reader of this format holds its records to.
+    pub(super) fn order(&self, window_records: usize) -> Order {
+        let end_bytes_max = self.end_bytes_max.filter(|_| self.volume.is_none());
+        Order::new(window_records, end_bytes_max.unwrap_or(u64::MAX))
+    }
 }
 
 impl std::fmt::Debug for Format {
@@ -56,6 +65,9 @@ pub struct ReadOptions {
     pub lenient: bool,
     /// Only the requests of the volume of this name.
     pub volume: Option<String>,
+    /// Where the device that is to serve them ends: a request past it is an error. Not looked at where a volume is chosen,
+    /// since the others may be larger.
+    pub end_bytes_max: Option<u64>,
 }
 
 /// Opens the files of one trace, as [`super::group`] puts them together.
@@ -71,12 +83,18 @@ pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSou
 /// # Errors
 /// As [`open`].
 pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
-    let format = match options.format {
-        Some(format) => format,
-        None => detect(&inputs)?,
-    };
+    let format = options.format.map_or_else(|| detect(&inputs), Ok)?;
     let raw = (format.open)(inputs, options)?;
     Ok(Box::new(Rebased::new(raw, options.volume.clone())))
+}
+
+/// The format that [`open`] reads these files as.
+///
+/// # Errors
+/// [`TraceError`] where a file cannot be read or is of no known format.
+pub fn recognise(paths: &[PathBuf], options: &ReadOptions) -> Result<&'static Format, TraceError> {
+    let inputs: Vec<Input> = paths.iter().map(|path| Input::from_path(path)).collect();
+    options.format.map_or_else(|| detect(&inputs), Ok)
 }
 
 /// The format of the first file that holds anything: a processor without events leaves an empty file.

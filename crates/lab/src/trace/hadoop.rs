@@ -40,7 +40,7 @@ Written with six decimals where the time is whole microseconds and nine where it
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let input = super::single(inputs, &FORMAT)?;
     let format = Lines { header_read: false, volume_name: input.volume_name(), processes: names::Processes::new() };
-    Ok(Box::new(LineSource::open(&input, format, FORMAT.window_records, options.lenient)?))
+    Ok(Box::new(LineSource::open(&input, format, options.order(FORMAT.window_records), options.lenient)?))
 }
 
 struct Lines {

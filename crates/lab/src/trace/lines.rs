@@ -46,13 +46,13 @@ pub(super) struct LineSource<F> {
 }
 
 impl<F: LineFormat> LineSource<F> {
-    pub(super) fn open(input: &Input, format: F, window_records: usize, lenient: bool) -> Result<Self, TraceError> {
+    pub(super) fn open(input: &Input, format: F, order: Order, lenient: bool) -> Result<Self, TraceError> {
         Ok(Self {
             format,
             file: input.name().to_owned(),
             chunks: input.open()?,
             line: 0,
-            order: Order::new(window_records),
+            order,
             names: Names::default(),
             lenient,
             skipped: 0,

@@ -27,7 +27,7 @@ mod write;
 pub use error::{Position, TraceError};
 pub use event::Event;
 use formats::single;
-pub use formats::{FORMATS, Format, ReadOptions, WriteFn, format, open, open_inputs};
+pub use formats::{FORMATS, Format, ReadOptions, WriteFn, format, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
 pub use input::Input;
 pub use write::{Target, TraceSink, convert};

@@ -1,6 +1,6 @@
 //! Do the records come in the order of their times, and what is done where they nearly do?
 //!
-//! Most formats are in order or broken. Those that are collected from several processors may be out by a few records:
+//! And do they lie on the device that is to serve them? Most formats are in order or broken. Those that are collected from several processors may be out by a few records:
 //! a window of a stated number of records puts them right, and what is later than that is an error.
 
 use std::collections::VecDeque;
@@ -17,14 +17,21 @@ pub(super) const WINDOW_RECORDS: usize = 4096;
 #[derive(Debug)]
 pub(super) struct Order {
     window_records: usize,
+    /// Where the device ends.
+    end_bytes_max: u64,
     waiting: VecDeque<Record>,
     emitted: Nanos,
 }
 
 impl Order {
     /// A window of zero records demands order.
-    pub(super) fn new(window_records: usize) -> Self {
-        Self { window_records, waiting: VecDeque::with_capacity(window_records + 1), emitted: Nanos::ZERO }
+    pub(super) fn new(window_records: usize, end_bytes_max: u64) -> Self {
+        Self {
+            window_records,
+            end_bytes_max,
+            waiting: VecDeque::with_capacity(window_records + 1),
+            emitted: Nanos::ZERO,
+        }
     }
 
     /// Takes one record, and hands on at most one.
@@ -32,6 +39,9 @@ impl Order {
     pub(super) fn push(&mut self, record: Record, batch: &mut Vec<Record>) -> Faulty<()> {
         if record.time < self.emitted {
             return Err(self.late(record.time));
+        }
+        if record.offset_bytes.saturating_add(record.length_bytes) > self.end_bytes_max {
+            return Err(self.beyond(&record));
         }
         if self.window_records == 0 {
             self.emitted = record.time;
@@ -61,6 +71,14 @@ impl Order {
         if let Some(last) = batch.last() {
             self.emitted = last.time;
         }
+    }
+
+    #[cold]
+    fn beyond(&self, record: &Record) -> Box<Fault> {
+        let end = record.offset_bytes.saturating_add(record.length_bytes);
+        Fault::new(0, format!("bytes {} to {end} lie past the end of the device", record.offset_bytes))
+            .expected(format!("nothing past byte {}", self.end_bytes_max))
+            .hint("take a larger device, or read leniently to leave such records out")
     }
 
     #[cold]
@@ -97,7 +115,7 @@ mod tests {
     }
 
     fn ordered(times: &[u64], window_records: usize) -> Option<Vec<Record>> {
-        let mut order = Order::new(window_records);
+        let mut order = Order::new(window_records, u64::MAX);
         let mut batch = Vec::new();
         for (number, &time) in times.iter().enumerate() {
             order.push(record(time, number as u64), &mut batch).ok()?;

@@ -1,5 +1,9 @@
 //! Which scheduler is better on this trace, and by how much: runs a [`Comparison`] and gathers the outcomes.
 
+mod run;
+
+pub use run::{CompareError, Origin, Progress, Silent, run, run_observed};
+
 use serde::{Deserialize, Serialize};
 
 use crate::sim::Outcome;
@@ -54,6 +58,15 @@ impl Default for Comparison {
             depth: 1,
             seed: 0,
         }
+    }
+}
+
+impl Comparison {
+    /// Every key as TOML: what `--spec` reads.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        // Strings, numbers and lists of strings: all that TOML can write.
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 }
 

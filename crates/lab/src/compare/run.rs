@@ -1,0 +1,300 @@
+//! Runs a comparison: every trace under every load and scheduler, side by side on the cores there are.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use ioweir_core::{QueueLimits, SECTOR_BYTES};
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+
+use super::{Comparison, Meta, Report, TraceMeta};
+use crate::choice::{ChoiceError, SchedulerChoice, unknown};
+use crate::device::{DeviceError, DeviceSpec};
+use crate::sim::{Failure, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
+use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
+use crate::units::{UnitError, parse_bytes};
+
+/// What the program that runs the comparison says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its version.
+    pub version: String,
+    /// The commit it was built from.
+    pub commit: String,
+    /// The command that runs this comparison again.
+    pub command: String,
+}
+
+/// Hears how far a comparison has come. Calls come from several threads.
+pub trait Progress: Sync {
+    /// There are this many runs.
+    fn started(&self, _runs: usize) {}
+    /// So many more records have been read.
+    fn read(&self, _records: u64) {}
+    /// A run is done.
+    fn finished(&self, _scheduler: &str) {}
+}
+
+/// Nobody listens.
+pub struct Silent;
+
+impl Progress for Silent {}
+
+/// Why a comparison could not be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// A scheduler cannot be read.
+    #[error(transparent)]
+    Scheduler(#[from] ChoiceError),
+    /// A load cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A size cannot be read.
+    #[error(transparent)]
+    Size(#[from] UnitError),
+    /// The device cannot be built.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A trace does not fit.
+    #[error("{trace}: {failure}")]
+    Run {
+        /// The trace.
+        trace: String,
+        /// What does not fit.
+        failure: Failure,
+    },
+    /// A value that cannot be.
+    #[error("{0}")]
+    Value(String),
+}
+
+/// A comparison with every name looked up.
+struct Plan {
+    groups: Vec<TraceGroup>,
+    options: ReadOptions,
+    device: DeviceSpec,
+    device_name: String,
+    schedulers: Vec<SchedulerChoice>,
+    loads: Vec<Load>,
+    limits: QueueLimits,
+    lenient: bool,
+    seed: u64,
+}
+
+impl Plan {
+    fn new(comparison: &Comparison) -> Result<Self, CompareError> {
+        let device = DeviceSpec::load(&comparison.device)?;
+        let schedulers: Result<Vec<_>, _> =
+            comparison.schedulers.iter().map(|text| SchedulerChoice::from_str(text)).collect();
+        let loads: Result<Vec<_>, _> = comparison.loads.iter().map(|text| Load::from_str(text)).collect();
+        let paths: Vec<PathBuf> = comparison.traces.iter().map(PathBuf::from).collect();
+        if paths.is_empty() {
+            return Err(CompareError::Value("no trace is named\n  expected: at least one trace file".into()));
+        }
+        let capacity_bytes = device.build(comparison.seed)?.sectors().saturating_mul(SECTOR_BYTES);
+        Ok(Self {
+            groups: trace::group(&paths)?,
+            options: read_options(comparison, capacity_bytes)?,
+            device,
+            device_name: comparison.device.clone(),
+            schedulers: schedulers?,
+            loads: loads?,
+            limits: limits(comparison)?,
+            lenient: comparison.lenient,
+            seed: comparison.seed,
+        })
+    }
+
+    /// One run, on a scheduler and a device that nobody has used.
+    fn run<O: Observer>(
+        &self,
+        run: &Run<'_>,
+        progress: &dyn Progress,
+        observer: &mut O,
+    ) -> Result<Outcome, CompareError> {
+        let source = trace::open(&run.group.files, &self.options)?;
+        let mut source = Watched { source, progress };
+        let mut device = self.device.build(self.seed)?;
+        let simulation = Simulation {
+            scheduler: run.scheduler.row.build(self.limits, &run.scheduler.settings),
+            limits: self.limits,
+            device: &mut *device,
+            load: run.load,
+            lenient: self.lenient,
+        };
+        let outcome = simulate(simulation, &mut source, observer).map_err(|failure| match failure {
+            Failure::Trace(error) => CompareError::Trace(error),
+            failure @ Failure::Record { .. } => CompareError::Run { trace: run.group.name.clone(), failure },
+        })?;
+        Ok(Outcome {
+            trace: run.group.name.clone(),
+            scheduler: run.scheduler.to_string(),
+            device: self.device_name.clone(),
+            load: run.load.to_string(),
+            ..outcome
+        })
+    }
+
+    /// Every run, in the order of the report.
+    fn runs(&self) -> Vec<Run<'_>> {
+        let mut runs = Vec::new();
+        for group in &self.groups {
+            for &load in &self.loads {
+                runs.extend(self.schedulers.iter().map(|&scheduler| Run { group, load, scheduler }));
+            }
+        }
+        runs
+    }
+}
+
+/// One trace under one load and one scheduler.
+struct Run<'a> {
+    group: &'a TraceGroup,
+    load: Load,
+    scheduler: SchedulerChoice,
+}
+
+/// A source that tells how far it has been read.
+struct Watched<'a> {
+    source: Box<dyn TraceSource>,
+    progress: &'a dyn Progress,
+}
+
+impl TraceSource for Watched<'_> {
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        self.source.read_batch(batch)?;
+        self.progress.read(batch.len() as u64);
+        Ok(())
+    }
+
+    fn names(&self) -> &Names {
+        self.source.names()
+    }
+
+    fn epoch_unix_nanos(&self) -> Option<i128> {
+        self.source.epoch_unix_nanos()
+    }
+
+    fn skipped(&self) -> u64 {
+        self.source.skipped()
+    }
+}
+
+fn read_options(comparison: &Comparison, capacity_bytes: u64) -> Result<ReadOptions, CompareError> {
+    let format = match &comparison.format {
+        None => None,
+        Some(name) => {
+            let names: Vec<_> = trace::FORMATS.iter().map(|format| format.name).collect();
+            let found = trace::format(name);
+            Some(found.ok_or_else(|| unknown("trace format", name, &names, "`ioweir doc format` lists them"))?)
+        }
+    };
+    let names = Event::ALL.map(Event::name);
+    let event = Event::ALL.into_iter().find(|event| event.name() == comparison.event);
+    Ok(ReadOptions {
+        format,
+        event: event.ok_or_else(|| unknown("kind of event", &comparison.event, &names, ""))?,
+        lenient: comparison.lenient,
+        volume: comparison.volume.clone(),
+        end_bytes_max: Some(capacity_bytes),
+    })
+}
+
+/// The most requests that a queue can be given: what the core allocates for them stays within a few hundred megabytes.
+const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
+/// The deepest device.
+const DEPTH_MAX: u32 = 1 << 12;
+
+fn limits(comparison: &Comparison) -> Result<QueueLimits, CompareError> {
+    let request_bytes_max = parse_bytes(&comparison.request_bytes_max)?;
+    let sectors = request_bytes_max / SECTOR_BYTES;
+    let unit_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
+    let unit_sectors_max = unit_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {
+        let text = &comparison.request_bytes_max;
+        CompareError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
+    })?;
+    let within = |what: &str, value: u32, max: u32| match value {
+        value if value > 0 && value <= max => Ok(value),
+        value => Err(CompareError::Value(format!("{what} is {value}\n  expected: 1 to {max}"))),
+    };
+    let units = within("queue_requests", comparison.queue_requests, QUEUE_REQUESTS_MAX)?;
+    let depth = within("depth", comparison.depth, DEPTH_MAX)?;
+    Ok(QueueLimits { unit_sectors_max, merge: comparison.merge, depth, ..QueueLimits::with_units(units) })
+}
+
+/// Runs a comparison. The report depends on nothing but the arguments and the files they name.
+///
+/// # Errors
+/// [`CompareError`] for the first run, in the order of the report, that cannot be done.
+pub fn run(comparison: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Report, CompareError> {
+    let plan = Plan::new(comparison)?;
+    let runs = plan.runs();
+    progress.started(runs.len());
+    let outcomes: Vec<Result<Outcome, CompareError>> = runs
+        .par_iter()
+        .map(|run| {
+            let outcome = plan.run(run, progress, &mut Unobserved);
+            progress.finished(&run.scheduler.to_string());
+            outcome
+        })
+        .collect();
+    let outcomes: Result<Vec<_>, _> = outcomes.into_iter().collect();
+    Ok(Report { meta: meta(comparison, origin, &plan)?, outcomes: outcomes? })
+}
+
+/// Runs the only run of a comparison under an observer.
+///
+/// # Errors
+/// As [`run`]; and where the comparison is not exactly one run.
+pub fn run_observed<O: Observer>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, CompareError> {
+    let plan = Plan::new(comparison)?;
+    match &plan.runs()[..] {
+        [run] => plan.run(run, &Silent, observer),
+        runs => Err(CompareError::Value(format!("{} runs are to be observed\n  expected: one", runs.len()))),
+    }
+}
+
+fn meta(comparison: &Comparison, origin: &Origin, plan: &Plan) -> Result<Meta, CompareError> {
+    let traces: Result<Vec<TraceMeta>, CompareError> =
+        plan.groups.iter().map(|group| trace_meta(group, &plan.options)).collect();
+    let Origin { version, commit, command } = origin.clone();
+    Ok(Meta {
+        version,
+        commit,
+        spec_sha256: hexadecimal(&Sha256::digest(comparison.to_toml())),
+        spec: comparison.clone(),
+        traces: traces?,
+        device_toml: plan.device.to_toml(),
+        command,
+    })
+}
+
+fn trace_meta(group: &TraceGroup, options: &ReadOptions) -> Result<TraceMeta, CompareError> {
+    let format = trace::recognise(&group.files, options)?;
+    let files: Result<Vec<_>, TraceError> = group
+        .files
+        .iter()
+        .map(|path| {
+            let name = path.display().to_string();
+            let unreadable = |error: std::io::Error| {
+                TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}"))
+            };
+            let mut hash = Sha256::new();
+            let mut file = std::fs::File::open(path).map_err(unreadable)?;
+            std::io::copy(&mut file, &mut hash).map_err(unreadable)?;
+            Ok((name, hexadecimal(&hash.finalize())))
+        })
+        .collect();
+    Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
