@@ -1,17 +1,58 @@
 //! Where does the command line meet the laboratory? Traces are named, found and opened here, and comparisons started.
 
+use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_lab::choice::unknown;
-use ioweir_lab::compare::{Comparison, Report};
+use ioweir_lab::compare::{self, Comparison, Origin, Progress, Report, Silent};
 use ioweir_lab::trace::{self, Event, FORMATS, Format, ReadOptions, TraceGroup};
+use ioweir_lab::units::format_count;
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
 
 /// Runs a comparison, with a progress bar where somebody watches.
-pub(crate) fn compare(_comparison: &Comparison, _command: &str, _quiet: bool) -> Result<Report, Failure> {
-    Err(Failure::Running("comparisons cannot be run yet".into()))
+pub(crate) fn compare(comparison: &Comparison, command: &str, quiet: bool) -> Result<Report, Failure> {
+    let origin = Origin {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: env!("IOWEIR_COMMIT").into(),
+        command: command.into(),
+    };
+    if quiet || !io::stderr().is_terminal() {
+        return Ok(compare::run(comparison, &origin, &Silent)?);
+    }
+    let watch = Watch { bar: ProgressBar::new(0).with_style(style()), records: AtomicU64::new(0) };
+    let report = compare::run(comparison, &origin, &watch);
+    watch.bar.finish_and_clear();
+    Ok(report?)
+}
+
+/// A bar on standard error that counts runs, and records beside it.
+struct Watch {
+    bar: ProgressBar,
+    records: AtomicU64,
+}
+
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs, {msg} {elapsed}");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Progress for Watch {
+    fn started(&self, runs: usize) {
+        self.bar.set_length(runs as u64);
+    }
+
+    fn read(&self, records: u64) {
+        let records = self.records.fetch_add(records, Ordering::Relaxed) + records;
+        self.bar.set_message(format!("{} requests,", format_count(records)));
+    }
+
+    fn finished(&self, _scheduler: &str) {
+        self.bar.inc(1);
+    }
 }
 
 /// The format of that name.
@@ -34,6 +75,7 @@ pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, 
         event: arguments.event.as_deref().map(event).transpose()?.unwrap_or_default(),
         lenient: arguments.lenient,
         volume: arguments.volume.clone(),
+        ..ReadOptions::default()
     })
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 
 use ioweir_lab::choice::ChoiceError;
+use ioweir_lab::compare::CompareError;
 use ioweir_lab::device::DeviceError;
 use ioweir_lab::report::ReportError;
 use ioweir_lab::trace::TraceError;
@@ -84,6 +85,12 @@ impl From<io::Error> for Failure {
 
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<CompareError> for Failure {
+    fn from(error: CompareError) -> Self {
         Self::Input(error.to_string())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::fs;
 
-use ioweir_lab::compare::Comparison;
 use ioweir_lab::device::{DeviceSpec, PRESETS};
 
 use crate::arguments::ShowArguments;
@@ -27,7 +26,7 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         return output::print(DeviceSpec::load(name)?.to_toml().as_bytes());
     }
     let comparison = check(parse_comparison(name, &read_spec(name)?)?)?;
-    output::print(to_toml(&comparison)?.as_bytes())
+    output::print(comparison.to_toml().as_bytes())
 }
 
 /// Devices are tables under the kind of device; comparisons have no tables.
@@ -42,8 +41,4 @@ pub(crate) fn read_spec(name: &str) -> Result<String, Failure> {
         return Err(Failure::input(format!("{name}: longer than {SPEC_BYTES_MAX} bytes"), "a TOML file", ""));
     }
     fs::read_to_string(name).map_err(|error| Failure::unreadable(name, &error))
-}
-
-fn to_toml(comparison: &Comparison) -> Result<String, Failure> {
-    toml::to_string(comparison).map_err(|error| Failure::Running(format!("the comparison cannot be written: {error}")))
 }

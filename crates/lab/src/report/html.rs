@@ -277,7 +277,7 @@ impl PageMeta {
             spec_sha256: meta.spec_sha256.clone(),
             seed: meta.spec.seed,
             command: meta.command.clone(),
-            spec_toml: toml::to_string(&meta.spec)?,
+            spec_toml: meta.spec.to_toml(),
             device_toml: meta.device_toml.clone(),
             traces: meta
                 .traces
