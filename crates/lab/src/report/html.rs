@@ -91,6 +91,7 @@ struct PageCell {
 #[derive(Serialize)]
 struct PageSection {
     id: String,
+    name: String,
     trace: String,
     load: String,
     device: String,
@@ -174,13 +175,13 @@ impl Page {
     fn new(report: &Report, sections: &[Section<'_>], points: usize) -> Result<Self, ReportError> {
         let palette = Palette::new(report);
         let title = match sections {
-            [only] => format!("{} on {}", shown(only.trace), shown(only.device)),
+            [only] => format!("{} on {}", shown(short_name(only, sections)), shown(only.device)),
             _ => format!("{} comparisons of {} schedulers", sections.len(), palette.order.len()),
         };
         let page_sections = sections
             .iter()
             .enumerate()
-            .map(|(index, section)| PageSection::new(index, section, &palette, points))
+            .map(|(index, section)| PageSection::new((index, section), sections, &palette, points))
             .collect();
         Ok(Self {
             title,
@@ -204,7 +205,7 @@ fn overview(sections: &[Section<'_>], palette: &Palette<'_>) -> Overview {
         };
         OverviewRow {
             id: section_id(index),
-            name: format!("{}, load {}", shown(section.trace), shown(section.load)),
+            name: format!("{}, load {}", shown(short_name(section, sections)), shown(section.load)),
             cells: palette.order.iter().map(cell).collect(),
         }
     };
@@ -214,15 +215,30 @@ fn overview(sections: &[Section<'_>], palette: &Palette<'_>) -> Overview {
     }
 }
 
+/// The trace's file name without its folders, where that still tells it from the other traces.
+fn short_name<'a>(section: &Section<'a>, sections: &[Section<'_>]) -> &'a str {
+    fn last(name: &str) -> &str {
+        name.rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or(name)
+    }
+    let same = |other: &Section<'_>| other.trace != section.trace && last(other.trace) == last(section.trace);
+    if sections.iter().any(same) { section.trace } else { last(section.trace) }
+}
+
 fn section_id(index: usize) -> String {
     format!("comparison-{}", index + 1)
 }
 
 impl PageSection {
-    fn new(index: usize, section: &Section<'_>, palette: &Palette<'_>, points: usize) -> Self {
+    fn new(
+        (index, section): (usize, &Section<'_>),
+        sections: &[Section<'_>],
+        palette: &Palette<'_>,
+        points: usize,
+    ) -> Self {
         let skipped = section.outcomes.iter().filter(|outcome| outcome.skipped > 0);
         Self {
             id: section_id(index),
+            name: shown(short_name(section, sections)),
             trace: shown(section.trace),
             load: shown(section.load),
             device: shown(section.device),

@@ -4,13 +4,13 @@ use ioweir_core::{Nanos, Operation};
 use serde::Serialize;
 
 use super::Section;
-use super::chart::{self, QuantileAxes, Tick};
+use super::chart::{self, QuantileAxes, Tick, Tracks};
 use super::columns::column_texts;
 use super::headline::format_seconds;
 use super::html::{Named, Palette, percent};
 use super::numbers as n;
 use super::terminal::{reasons_met, share};
-use crate::sim::{Class, HeadPoint};
+use crate::sim::{Class, HeadPoint, Outcome, Throughput};
 use crate::units::{format_count, format_decimals};
 
 /// Points of one magnified part of the head's way: about what a panel can show one by one.
@@ -61,7 +61,8 @@ pub(super) struct OverTime {
     ticks: Vec<Tick>,
     throughput_ticks: Vec<Tick>,
     throughput: Vec<ThroughputPanel>,
-    head: Vec<HeadPanel>,
+    head: Option<Head>,
+    /// Tracks of the disk.
     tracks: String,
     /// Points drawn and points there, where the two differ.
     thinned: Option<(String, String)>,
@@ -75,6 +76,13 @@ struct ThroughputPanel {
     total: String,
 }
 
+/// The head's ways, all on the same part of the disk.
+#[derive(Serialize)]
+struct Head {
+    track_ticks: Vec<Tick>,
+    panels: Vec<HeadPanel>,
+}
+
 #[derive(Serialize)]
 struct HeadPanel {
     scheduler: Named,
@@ -86,7 +94,7 @@ struct Magnified {
     from: String,
     to: String,
     ticks: Vec<Tick>,
-    head: Vec<HeadPanel>,
+    head: Head,
 }
 
 /// Bars in parts that add up.
@@ -186,14 +194,18 @@ pub(super) fn over_time(section: &Section<'_>, palette: &Palette<'_>, points: us
     let span = section.outcomes.iter().map(|outcome| outcome.completion).max().filter(|span| span.0 > 0)?;
     let (throughput, throughput_ticks) = throughput_panels(section, palette, span);
     let all: usize = section.outcomes.iter().map(|outcome| outcome.head.len()).sum();
-    let tracks = section.outcomes.iter().map(|outcome| outcome.tracks).max().unwrap_or(0);
+    let runs: Vec<&[HeadPoint]> = section.outcomes.iter().map(|outcome| outcome.head.as_slice()).collect();
     let mut drawn = 0;
-    let mut head = Vec::new();
-    for outcome in section.outcomes.iter().filter(|outcome| !outcome.head.is_empty()) {
-        let kept = chart::thin(&outcome.head, points);
-        drawn += kept.len();
-        let path = chart::head_path(&kept, Nanos::ZERO, span, tracks);
-        head.push(HeadPanel { scheduler: palette.named(&outcome.scheduler), path });
+    let mut head = None;
+    if let Some(tracks) = Tracks::around(&runs) {
+        let mut panels = Vec::new();
+        for outcome in section.outcomes.iter().filter(|outcome| !outcome.head.is_empty()) {
+            let kept = chart::thin(&outcome.head, points);
+            drawn += kept.len();
+            let path = chart::head_path(&kept, Nanos::ZERO, span, tracks);
+            panels.push(HeadPanel { scheduler: palette.named(&outcome.scheduler), path });
+        }
+        head = Some(Head { track_ticks: tracks.ticks(), panels });
     }
     Some(OverTime {
         span_seconds: span.as_seconds(),
@@ -201,9 +213,9 @@ pub(super) fn over_time(section: &Section<'_>, palette: &Palette<'_>, points: us
         throughput_ticks,
         throughput,
         head,
-        tracks: format_count(tracks),
+        tracks: format_count(section.outcomes.iter().map(|outcome| outcome.tracks).max().unwrap_or(0)),
         thinned: (drawn < all).then(|| (format_count(drawn as u64), format_count(all as u64))),
-        magnified: magnified(section, palette, tracks, points),
+        magnified: magnified(section, palette, points),
     })
 }
 
@@ -218,7 +230,7 @@ fn throughput_panels(section: &Section<'_>, palette: &Palette<'_>, span: Nanos) 
     let (values, decimals) = chart::round_values(0.0, highest / 1e6, 4);
     let tick = |value: f64| Tick::new(100.0 - value * 1e8 / highest, format_decimals(value, decimals));
     let ticks = values.into_iter().map(tick).collect();
-    let panel = |((outcome, series), rates): ((&&crate::sim::Outcome, &crate::sim::Throughput), &Vec<(f64, f64)>)| {
+    let panel = |((outcome, series), rates): ((&&Outcome, &Throughput), &Vec<(f64, f64)>)| {
         let read: Vec<_> = rates.iter().map(|rate| rate.0).collect();
         let total: Vec<_> = rates.iter().map(|rate| rate.1).collect();
         ThroughputPanel {
@@ -230,19 +242,22 @@ fn throughput_panels(section: &Section<'_>, palette: &Palette<'_>, span: Nanos) 
     (section.outcomes.iter().zip(&gathered).zip(&rates).map(panel).collect(), ticks)
 }
 
-fn magnified(section: &Section<'_>, palette: &Palette<'_>, tracks: u64, points: usize) -> Option<Magnified> {
+fn magnified(section: &Section<'_>, palette: &Palette<'_>, points: usize) -> Option<Magnified> {
     let runs: Vec<&[HeadPoint]> = section.outcomes.iter().map(|outcome| outcome.head.as_slice()).collect();
     let reference = &section.reference().head;
     let (start, end) = chart::magnified(&runs, reference, points.min(MAGNIFIED_POINTS))?;
-    let panels = section.outcomes.iter().filter(|outcome| !outcome.head.is_empty()).map(|outcome| HeadPanel {
+    let parts: Vec<&[HeadPoint]> = runs.iter().map(|points| chart::within(points, start, end)).collect();
+    let tracks = Tracks::around(&parts)?;
+    let panel = |(outcome, part): (&&Outcome, &&[HeadPoint])| HeadPanel {
         scheduler: palette.named(&outcome.scheduler),
-        path: chart::head_path(chart::within(&outcome.head, start, end), start, end, tracks),
-    });
+        path: chart::head_path(part, start, end, tracks),
+    };
+    let drawn = section.outcomes.iter().zip(&parts).filter(|(outcome, _)| !outcome.head.is_empty());
     Some(Magnified {
         from: format_seconds(start.as_seconds()),
         to: format_seconds(end.as_seconds()),
         ticks: chart::time_ticks(start, end),
-        head: panels.collect(),
+        head: Head { track_ticks: tracks.ticks(), panels: drawn.map(panel).collect() },
     })
 }
 
