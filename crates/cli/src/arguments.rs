@@ -73,7 +73,7 @@ pub(crate) struct CompareArguments {
     pub(crate) reading: ReadingArguments,
 
     /// Requests that the queue holds in each direction, as Linux's nr_requests [default: 128]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "The queue")]
+    #[arg(long, value_name = "N", help_heading = "The queue")]
     pub(crate) queue_requests: Option<u32>,
 
     /// Largest request after merging, with unit, as Linux's max_sectors_kb: 512k, 1MiB [default: 512KiB]
@@ -85,7 +85,7 @@ pub(crate) struct CompareArguments {
     pub(crate) no_merge: bool,
 
     /// Requests that the device holds at once [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "The queue")]
+    #[arg(long, value_name = "N", help_heading = "The queue")]
     pub(crate) depth: Option<u32>,
 
     /// Seed of everything random: where the platters stand at the start [default: 0]

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_lab::choice::SchedulerChoice;
+use ioweir_lab::choice::{ChoiceError, SchedulerChoice, unknown};
 use ioweir_lab::compare::Comparison;
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::report::{FORMS, Form, View, render, render_terminal};
@@ -17,6 +17,7 @@ use crate::{engine, output, show};
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
     let comparison = resolve(arguments)?;
+    engine::check_device(&comparison.device)?;
     let view = View { reference: reference(arguments, &comparison)?, colour: false };
     let exports = exports(arguments, &comparison)?;
     let report = engine::compare(&comparison, &command(&comparison), arguments.quiet)?;
@@ -130,11 +131,9 @@ fn reference(arguments: &CompareArguments, comparison: &Comparison) -> Result<Op
     let found = comparison.schedulers.iter().find(|scheduler| Some(*scheduler) == full.as_ref());
     let found = found.or_else(|| comparison.schedulers.iter().find(is_meant));
     found.cloned().map(Some).ok_or_else(|| {
-        Failure::input(
-            format!("reference scheduler `{}` is not compared", shown(name)),
-            &format!("one of {}", comparison.schedulers.join(", ")),
-            "",
-        )
+        let compared: Vec<&str> = comparison.schedulers.iter().map(String::as_str).collect();
+        let problem = format!("reference scheduler `{}` is not compared", shown(name));
+        ChoiceError { problem, ..unknown("", name, &compared, "") }.into()
     })
 }
 
@@ -160,7 +159,7 @@ fn exports<'a>(arguments: &'a CompareArguments, comparison: &Comparison) -> Resu
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let mut outputs: Vec<&str> = exports.iter().map(|export| export.0).collect();
     outputs.extend(arguments.json.as_deref().filter(|target| *target != "-"));
-    output::check_distinct(&outputs, &inputs)?;
+    output::check_outputs(&outputs, &inputs)?;
     Ok(exports)
 }
 

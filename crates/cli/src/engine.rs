@@ -1,12 +1,14 @@
 //! Where does the command line meet the laboratory? Traces are named, found and opened here, and comparisons started.
 
+use std::fs;
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ioweir_lab::choice::unknown;
+use ioweir_lab::choice::{ChoiceError, unknown};
 use ioweir_lab::compare::{self, Comparison, Origin, Progress, Report, Silent};
+use ioweir_lab::device::PRESETS;
 use ioweir_lab::trace::{self, Event, FORMATS, Format, ReadOptions, TraceGroup};
 use ioweir_lab::units::format_count;
 
@@ -66,6 +68,21 @@ pub(crate) fn event(name: &str) -> Result<Event, Failure> {
     let names = Event::ALL.map(Event::name);
     let found = Event::ALL.into_iter().find(|event| event.name() == name);
     found.ok_or_else(|| unknown("kind of event", name, &names, "").into())
+}
+
+/// Checks that a device is a preset or a file that is there.
+pub(crate) fn check_device(name: &str) -> Result<(), Failure> {
+    if PRESETS.iter().any(|preset| preset.name == name) { Ok(()) } else { check_file("device preset or file", name) }
+}
+
+/// Checks that a name which is no preset is a file, and guesses which preset was meant where it is not.
+pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
+    if fs::exists(name).unwrap_or(false) {
+        return Ok(());
+    }
+    let presets: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+    let error = unknown(what, name, &presets, "`ioweir doc device` lists the presets");
+    Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into())
 }
 
 /// How the flags say that traces are read.

@@ -49,7 +49,6 @@ pub(crate) fn write_file(name: &str, write: impl FnOnce(&mut fs::File) -> Result
 
 /// A file that disappears unless it is given a name; it has the permissions that a new file usually has.
 fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ioweir-");
     #[cfg(unix)]
@@ -57,11 +56,16 @@ fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
         use std::os::unix::fs::PermissionsExt as _;
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder)
+    builder.tempfile_in(folder_of(path))
 }
 
-/// Refuses outputs that are one of the inputs, whatever the two are called, and outputs that are named twice.
-pub(crate) fn check_distinct(outputs: &[&str], inputs: &[&Path]) -> Result<(), Failure> {
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+/// Refuses outputs that are one of the inputs, whatever the two are called, outputs that are named twice, and those whose
+/// folder is missing: to be told before the work is done, not after.
+pub(crate) fn check_outputs(outputs: &[&str], inputs: &[&Path]) -> Result<(), Failure> {
     for (index, output) in outputs.iter().enumerate() {
         if let Some(input) = inputs.iter().find(|input| is_same_file(Path::new(output), input)) {
             return Err(Failure::input(
@@ -73,6 +77,10 @@ pub(crate) fn check_distinct(outputs: &[&str], inputs: &[&Path]) -> Result<(), F
         let earlier = &outputs[..index];
         if earlier.iter().any(|other| other == output || is_same_file(Path::new(other), Path::new(output))) {
             return Err(Failure::input(format!("output {} is named twice", shown(output)), "each output once", ""));
+        }
+        if !folder_of(Path::new(output)).is_dir() || Path::new(output).is_dir() {
+            let problem = format!("output {} cannot be written", shown(output));
+            return Err(Failure::input(problem, "a file in a folder that is there", ""));
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use ioweir_lab::device::{DeviceSpec, PRESETS};
 use crate::arguments::ShowArguments;
 use crate::compare::{check, parse_comparison};
 use crate::failure::Failure;
-use crate::output;
+use crate::{engine, output};
 
 /// The largest file that is taken for a spec.
 const SPEC_BYTES_MAX: u64 = 4 << 20;
@@ -16,11 +16,8 @@ const SPEC_BYTES_MAX: u64 = 4 << 20;
 pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     let name = arguments.spec.as_str();
     let is_preset = PRESETS.iter().any(|preset| preset.name == name);
-    if !is_preset && !fs::exists(name).unwrap_or(false) {
-        let presets: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
-        let failure =
-            ioweir_lab::choice::unknown("preset or file", name, &presets, "`ioweir doc device` lists the presets");
-        return Err(failure.into());
+    if !is_preset {
+        engine::check_file("preset or file", name)?;
     }
     if is_preset || is_device(&read_spec(name)?) {
         return output::print(DeviceSpec::load(name)?.to_toml().as_bytes());

@@ -38,7 +38,7 @@ fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
         ));
     };
     let inputs: Vec<&Path> = group.files.iter().map(PathBuf::as_path).collect();
-    output::check_distinct(&[target], &inputs)?;
+    output::check_outputs(&[target], &inputs)?;
     let mut source = trace::open(&group.files, &options)?;
     let mut records = 0;
     output::write_file(target, |file| {

@@ -50,7 +50,7 @@ fn push_section(out: &mut String, section: &Section<'_>, colour: bool) {
     push_table(out, &time_table(section, colour));
     let _ = writeln!(out, "\n{}", shown(&headline(section)));
     for outcome in section.outcomes.iter().filter(|outcome| outcome.skipped > 0) {
-        let _ = writeln!(out, "{}: {} records skipped", shown(&outcome.scheduler), format_count(outcome.skipped));
+        let _ = writeln!(out, "{}: records skipped: {}", shown(&outcome.scheduler), format_count(outcome.skipped));
     }
 }
 
