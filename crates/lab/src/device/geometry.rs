@@ -51,15 +51,6 @@ pub(super) struct Travel {
     pub(super) squares: u64,
 }
 
-impl Run {
-    /// The cylinder `along` tracks into the run, in a group at cylinder `base`. Without a branch: the direction of a run is
-    /// as good as random.
-    #[inline]
-    fn cylinder_at(&self, base: u32, along: u32) -> u32 {
-        (base + self.cylinder).wrapping_add(self.step.wrapping_mul(along))
-    }
-}
-
 impl Travel {
     pub(super) fn step(distance: u64) -> Self {
         Self { movements: u64::from(distance > 0), tracks: distance, squares: distance * distance }
@@ -95,6 +86,15 @@ struct Run {
     step: u32,
     head: u32,
     travel: Travel,
+}
+
+impl Run {
+    /// The cylinder `along` tracks into the run, in a group at cylinder `base`. Without a branch: the direction of a run is
+    /// as good as random.
+    #[inline]
+    fn cylinder_at(&self, base: u32, along: u32) -> u32 {
+        (base + self.cylinder).wrapping_add(self.step.wrapping_mul(along))
+    }
 }
 
 /// Consecutive groups of one shape.
