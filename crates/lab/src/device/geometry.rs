@@ -82,9 +82,19 @@ impl Travel {
 struct Run {
     stream_nanos: u64,
     cylinder: u32,
-    outward: bool,
+    /// Cylinders from one track to the next: one inward, or one outward (as the number that adds up to minus one).
+    step: u32,
     head: u32,
     travel: Travel,
+}
+
+impl Run {
+    /// The cylinder `along` tracks into the run, in a group at cylinder `base`. Without a branch: the direction of a run is
+    /// as good as random.
+    #[inline]
+    fn cylinder_at(&self, base: u32, along: u32) -> u32 {
+        (base + self.cylinder).wrapping_add(self.step.wrapping_mul(along))
+    }
 }
 
 /// Consecutive groups of one shape.
@@ -109,6 +119,9 @@ struct Band {
 }
 
 /// A sector's place, and what is needed to move on along its track.
+///
+/// What is done with it on the way of a request is always inlined: in memory, its fields are written one by one and read
+/// in pairs, which the processor makes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) cylinder: u32,
@@ -125,24 +138,28 @@ pub(super) struct Place {
 
 impl Place {
     /// Stream position of the sector's beginning.
+    #[inline(always)]
     pub(super) fn stream_nanos(&self) -> u64 {
         self.track_stream_nanos + ((u64::from(self.sector) * self.sector_nanos_fixed) >> FRACTION_BITS)
     }
 
     /// Stream position of the sector's end.
+    #[inline(always)]
     pub(super) fn stream_end_nanos(&self) -> u64 {
         self.track_stream_nanos + (((u64::from(self.sector) + 1) * self.sector_nanos_fixed) >> FRACTION_BITS)
     }
 
     /// The sector `ahead` further on, where it lies on the same track.
+    #[inline(always)]
     pub(super) fn along_track(&self, ahead: u64) -> Option<Self> {
         let sector = u64::from(self.sector) + ahead;
         (sector < u64::from(self.sectors_per_track)).then_some(Self { sector: low32(sector), ..*self })
     }
 
-    /// Whether both lie on one track.
-    pub(super) fn same_track(&self, other: &Self) -> bool {
-        self.track == other.track && self.band == other.band
+    /// The track, by its number and that of its band.
+    #[inline(always)]
+    pub(super) fn track(&self) -> (u32, u32) {
+        (self.band, self.track)
     }
 }
 
@@ -198,7 +215,7 @@ impl Geometry {
     }
 
     /// The place of `sector`, which must lie on the disk.
-    #[inline]
+    #[inline(always)]
     pub(super) fn locate(&self, sector: u64) -> Place {
         debug_assert!(sector < self.sectors);
         let slot = usize::try_from(sector >> self.index_shift).unwrap_or(usize::MAX);
@@ -210,10 +227,9 @@ impl Geometry {
         let (track, within) = band.sectors_per_track.divide(sector - band.sector_first);
         let (group, run, along) = band.split(track);
         let run = &self.runs[band.run_first + run];
-        let along_cylinders = low32(along);
-        let base = band.cylinder_first + low32(group) * band.cylinders_per_group + run.cylinder;
+        let base = band.cylinder_first + low32(group) * band.cylinders_per_group;
         Place {
-            cylinder: if run.outward { base - along_cylinders } else { base + along_cylinders },
+            cylinder: run.cylinder_at(base, low32(along)),
             head: run.head,
             sector: low32(within),
             sectors_per_track: low32(band.sectors_per_track.divisor()),
@@ -227,10 +243,9 @@ impl Geometry {
         }
     }
 
-    /// Head travel from sector zero to the track of `place`, along the stream.
-    pub(super) fn travel(&self, place: &Place) -> Travel {
-        let band = &self.bands[place.band as usize];
-        band.travel(&self.runs, u64::from(place.track))
+    /// Head travel from sector zero to a track (see [`Place::track`]), along the stream.
+    pub(super) fn travel(&self, (band, track): (u32, u32)) -> Travel {
+        self.bands[band as usize].travel(&self.runs, u64::from(track))
     }
 
     /// The sector at a place, where there is one: the inverse of [`Geometry::locate`].
@@ -389,7 +404,7 @@ impl Plan<'_> {
         for number in 0..count {
             let run = shape(number, self.surfaces, stretch.bundle);
             self.runs.push(Run { stream_nanos, travel, ..run });
-            let last = if run.outward { run.cylinder - steps } else { run.cylinder + steps };
+            let last = run.cylinder_at(0, steps);
             let (next_cylinder, next_head) = if number + 1 < count {
                 let next = shape(number + 1, self.surfaces, stretch.bundle);
                 (next.cylinder, next.head)
@@ -412,8 +427,8 @@ impl Plan<'_> {
         let last_track = band.sectors_per_track.divide(band.sector_end - 1 - band.sector_first).0;
         let (group, run, along) = band.split(last_track);
         let run = &self.runs[band.run_first + run];
-        let base = band.cylinder_first + low32(group) * band.cylinders_per_group + run.cylinder;
-        let last = if run.outward { base - low32(along) } else { base + low32(along) };
+        let base = band.cylinder_first + low32(group) * band.cylinders_per_group;
+        let last = run.cylinder_at(base, low32(along));
         let distance = first.abs_diff(last);
         let track = band.stream_first_nanos + group * band.group_nanos + run.stream_nanos + along * band.track_nanos;
         // The few spare tracks between zones are crossed within the cylinder skew.
@@ -432,7 +447,7 @@ fn shape(number: u32, surfaces: u32, bundle: u32) -> Run {
     Run {
         stream_nanos: 0,
         cylinder: if outward { base + bundle - 1 } else { base },
-        outward,
+        step: if outward { u32::MAX } else { 1 },
         head: if returning { surfaces - 1 - pass } else { pass },
         travel: Travel::default(),
     }

@@ -42,7 +42,8 @@ pub struct Hdd {
     /// By this operation's direction, then by that of the one before.
     overhead_nanos: [[u64; 2]; 2],
     head_switch_nanos: u64,
-    write_settle_nanos: u64,
+    /// By direction.
+    settle_nanos: [u64; 2],
     interface_nanos_fixed: u64,
     /// The least time in which the head passes a sector, anywhere.
     sector_nanos_min: u64,
@@ -97,7 +98,7 @@ impl Hdd {
                 [overhead.write_after_read.nanos(), overhead.write_after_write.nanos()],
             ],
             head_switch_nanos: spec.head_switch.nanos(),
-            write_settle_nanos: spec.write_settle.nanos(),
+            settle_nanos: [0, spec.write_settle.nanos()],
             interface_nanos_fixed: ((SECTOR_BYTES * 1_000_000_000) << FRACTION_BITS) / spec.interface_rate.0.0.max(1),
             sector_nanos_min: revolution.divisor() / most_sectors,
             read_ahead_sectors: spec.read_ahead.0 / SECTOR_BYTES,
@@ -129,6 +130,7 @@ impl Hdd {
         if angle >= head { angle - head } else { angle + self.revolution.divisor() - head }
     }
 
+    #[inline(always)]
     fn extent(&self, sector: u64, sectors: u32) -> Option<Extent> {
         let total = self.geometry.sectors();
         let end = sector.saturating_add(u64::from(sectors));
@@ -145,19 +147,16 @@ impl Hdd {
     }
 
     /// Seek, wait, transfer.
+    #[inline(always)]
     fn access(&mut self, start_nanos: u64, direction: Direction, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[direction as usize][self.before as usize];
         let distance = extent.first.cylinder.abs_diff(self.last.cylinder);
         let other_head = extent.first.head != self.last.head;
-        let mut seek_nanos = self.seek.nanos(distance);
-        if distance > 0 || other_head {
-            if direction == Direction::Write {
-                seek_nanos += self.write_settle_nanos;
-            }
-            if other_head {
-                seek_nanos = seek_nanos.max(self.head_switch_nanos);
-            }
-        }
+        // Selected rather than branched: heads and directions come as good as at random.
+        let moves = distance > 0 || other_head;
+        let settle_nanos = if moves { self.settle_nanos[direction as usize] } else { 0 };
+        let switch_nanos = if other_head { self.head_switch_nanos } else { 0 };
+        let seek_nanos = (self.seek.nanos(distance) + settle_nanos).max(switch_nanos);
         let stream_nanos = extent.first.stream_nanos();
         let arrival_nanos = start_nanos.saturating_add(overhead_nanos + seek_nanos);
         let rotation_nanos = self.rotation_nanos(arrival_nanos, stream_nanos);
@@ -182,6 +181,7 @@ impl Hdd {
     }
 
     /// A read from the read-ahead.
+    #[inline(always)]
     fn read_on(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[0][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
@@ -232,6 +232,7 @@ impl Hdd {
     }
 
     /// A write that the cache lets stream on.
+    #[inline(always)]
     fn write_on(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[1][self.before as usize];
         let ready_nanos = start_nanos.saturating_add(overhead_nanos + self.interface_nanos(extent.end - extent.sector));
@@ -248,6 +249,7 @@ impl Hdd {
     }
 
     /// Adds where the head went, and leaves it at the end of the extent.
+    #[inline(always)]
     fn account(&mut self, extent: &Extent, service: &mut Service) {
         service.track = extent.first.cylinder;
         let distance = u64::from(extent.first.cylinder.abs_diff(self.last.cylinder));
@@ -256,8 +258,8 @@ impl Hdd {
             service.movement_tracks = distance;
             service.movement_squares = distance * distance;
         }
-        if !extent.first.same_track(&extent.last) {
-            let travel = self.geometry.travel(&extent.last).minus(self.geometry.travel(&extent.first));
+        if extent.first.track() != extent.last.track() {
+            let travel = self.geometry.travel(extent.last.track()).minus(self.geometry.travel(extent.first.track()));
             service.movements = service.movements.saturating_add(u32::try_from(travel.movements).unwrap_or(u32::MAX));
             service.movement_tracks += travel.tracks;
             service.movement_squares = service.movement_squares.saturating_add(travel.squares);

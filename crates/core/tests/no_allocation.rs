@@ -1,0 +1,92 @@
+//! No policy allocates after construction, whatever the load.
+
+#![allow(unsafe_code, reason = "a global allocator is unsafe by its signature; this one only counts")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ioweir_core::policy::POLICIES;
+use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// A small generator, so that the load itself does not allocate.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+}
+
+/// Submits, cancels and serves at random; answers with how many requests were served.
+fn load(scheduler: &mut impl Scheduler, steps: u64) -> u64 {
+    let mut random = Random(1);
+    let mut now = Nanos::ZERO;
+    let mut flight = None;
+    let mut newest = None;
+    let mut served = 0;
+    for _ in 0..steps {
+        now = now.after(Nanos(random.below(4_000_000)));
+        for _ in 0..random.below(4) {
+            let operation = Operation::ALL[[0, 0, 1, 1, 1, 2, 3][random.below(7) as usize]];
+            let flags = [Flags::NONE, Flags::SYNC, Flags::FUA][random.below(3) as usize];
+            let sectors = if operation == Operation::Flush { 0 } else { 8 };
+            let stream = StreamId(random.below(2000) as u32);
+            let request = Request { operation, flags, stream, sector: random.below(4096) * 8, sectors };
+            newest = scheduler.submit(now, request).ok().or(newest);
+        }
+        if let Some(tag) = newest.filter(|_| random.below(8) == 0) {
+            let _ = scheduler.cancel(now, tag);
+        }
+        if let Some(tag) = flight.take() {
+            scheduler.complete(now, tag);
+            served += 1;
+        }
+        while let Step::Dispatch(dispatch) = scheduler.poll(now) {
+            flight = Some(dispatch.tag);
+        }
+        let waiting: u32 = scheduler.waiting().0.iter().sum();
+        if waiting != scheduler.queued() {
+            // Not an assertion in place: its message would allocate.
+            return 0;
+        }
+    }
+    served
+}
+
+/// One test in this file: another thread's allocations would be counted too.
+#[test]
+fn no_policy_allocates_after_construction() {
+    for row in POLICIES {
+        let mut scheduler = row.build(QueueLimits::DEFAULT, &row.defaults());
+        let before = ALLOCATIONS.load(Ordering::Relaxed);
+        let served = load(&mut scheduler, 50_000);
+        let after = ALLOCATIONS.load(Ordering::Relaxed);
+        assert!(served > 10_000, "{}: served {served}, or lost count of who waits", row.name);
+        assert_eq!(after - before, 0, "{} allocates", row.name);
+    }
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
+    drop(std::hint::black_box(Box::new(1)));
+    assert_ne!(ALLOCATIONS.load(Ordering::Relaxed), before, "the counter counts");
+}

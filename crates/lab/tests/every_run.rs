@@ -1,0 +1,82 @@
+//! What holds for every scheduler on every sample trace under every load.
+
+use std::path::PathBuf;
+
+use ioweir_core::policy::POLICIES;
+use ioweir_lab::compare::{Comparison, Origin, Silent, run, run_observed};
+use ioweir_lab::report::render_json;
+use ioweir_lab::sim::Checker;
+
+const LOADS: [&str; 5] = ["recorded", "x50", "closed:1", "closed:2", "closed:32"];
+
+/// The traces of this repository.
+fn traces() -> Vec<String> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces");
+    let mut traces = vec![root.join("oltp/oltp.blktrace").display().to_string()];
+    for disk in ["hdd-emul", "loop-ssd"] {
+        let folder = root.join("hadoop").join(disk);
+        let files = std::fs::read_dir(&folder).expect("the sample traces are in the repository");
+        let names = files.map(|file| file.expect("a file").path().display().to_string());
+        traces.extend(names.filter(|name| name.ends_with(".insert.csv.zst")));
+    }
+    traces.sort();
+    assert_eq!(traces.len(), 13, "one capture of OLTP, six jobs on two disks");
+    traces
+}
+
+fn check(comparison: &Comparison) {
+    let mut checker = Checker::new(1024, comparison.depth);
+    let outcome = run_observed(comparison, &mut checker).expect("a sample trace runs");
+    checker.conclude(&outcome);
+}
+
+#[test]
+fn every_scheduler_serves_every_request_once_at_every_load() {
+    for trace in traces() {
+        for row in POLICIES {
+            for load in LOADS {
+                check(&Comparison {
+                    traces: vec![trace.clone()],
+                    schedulers: vec![row.name.into()],
+                    loads: vec![load.into()],
+                    ..Comparison::default()
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn it_holds_too_for_deep_devices_small_queues_and_without_merging() {
+    let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
+    for row in POLICIES {
+        for (queue_requests, depth, merge) in [(1, 1, true), (4, 8, true), (256, 32, false), (4096, 1, true)] {
+            check(&Comparison {
+                traces: vec![trace.clone()],
+                schedulers: vec![row.name.into()],
+                loads: vec!["x50".into()],
+                queue_requests,
+                depth,
+                merge,
+                ..Comparison::default()
+            });
+        }
+    }
+}
+
+#[test]
+fn the_same_comparison_gives_the_same_bytes() {
+    let comparison = Comparison {
+        traces: traces(),
+        schedulers: POLICIES.iter().map(|row| row.name.to_string()).collect(),
+        loads: vec!["recorded".into(), "closed:32".into()],
+        seed: 7,
+        ..Comparison::default()
+    };
+    let origin = Origin { version: "test".into(), commit: "test".into(), command: "test".into() };
+    let report =
+        || render_json(&run(&comparison, &origin, &Silent).expect("the sample traces run")).expect("it renders");
+    let (first, second) = (report(), report());
+    assert_eq!(first.len(), second.len());
+    assert!(first == second, "the same inputs and seed give the same bytes");
+}
