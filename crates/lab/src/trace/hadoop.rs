@@ -171,7 +171,7 @@ impl Writer {
         if *self.volume.get_or_insert(record.volume) != record.volume {
             return Err(refuse("more than one volume".to_owned(), "choose one volume, or write parquet"));
         }
-        if record.offset_bytes % SECTOR_BYTES != 0 || record.length_bytes % SECTOR_BYTES != 0 {
+        if !record.offset_bytes.is_multiple_of(SECTOR_BYTES) || !record.length_bytes.is_multiple_of(SECTOR_BYTES) {
             let extent = format!("offset {} + length {} bytes", record.offset_bytes, record.length_bytes);
             return Err(refuse(format!("{extent}: not whole sectors"), "write parquet"));
         }

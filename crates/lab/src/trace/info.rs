@@ -47,9 +47,9 @@ pub struct Info {
     pub volumes: u64,
     /// Their names, in the order of appearance.
     pub volume_names: Vec<String>,
-    /// Share of reads and writes that start where the one before, on the same volume, ended.
+    /// Share of reads and writes that start where the one before ended, on the same volume.
     pub sequential_in_trace_ratio: Option<f64>,
-    /// The same, where the one before of the same stream and volume counts.
+    /// The same, where only the one before of the same stream counts.
     pub sequential_in_stream_ratio: Option<f64>,
     /// Among reads only: share that start where the read before ended.
     pub read_sequential_in_trace_ratio: Option<f64>,
@@ -142,8 +142,8 @@ struct Spread {
 
 impl Spread {
     fn new() -> Self {
-        // Three digits are within what the library accepts, so that this never falls back to one.
-        let histogram = Histogram::new(3).or_else(|_| Histogram::new(1));
+        // The bounds and three digits are within what the library accepts, so that this never falls back to one digit.
+        let histogram = Histogram::new_with_bounds(1, 1 << 62, 3).or_else(|_| Histogram::new(1));
         Self { histogram: histogram.unwrap_or_else(|_| unreachable!("one digit is always accepted")), max: 0 }
     }
 
@@ -227,7 +227,6 @@ struct Tally {
     latencies: Spread,
     data: Sequence,
     reads: Sequence,
-    /// Per-volume ends would be kept here if the trace interleaved them: the last of each volume.
     streams: Vec<StreamTally>,
     volumes: Vec<u64>,
     footprint: Footprint,

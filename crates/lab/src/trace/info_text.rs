@@ -127,7 +127,7 @@ fn size(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let step = (bytes.max(1).ilog2() / 10) as usize;
     let unit = 1_u64 << (10 * step);
-    if bytes % unit == 0 {
+    if bytes.is_multiple_of(unit) {
         format!("{} {}", bytes / unit, UNITS[step])
     } else {
         format!("{:.1} {} ({bytes} bytes)", bytes as f64 / unit as f64, UNITS[step])
