@@ -4,7 +4,7 @@ use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
 use super::lines::{LineFormat, LineSource};
 use super::names::Volumes;
-use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled};
+use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
 use super::source::RawSource;
 use super::{Format, Input, Names, ReadOptions, Record, TraceError};
 
@@ -71,6 +71,11 @@ impl LineFormat for Lines {
                 }
             },
         };
+        if version == Version::Three
+            && let Some(record) = self.fast(line)
+        {
+            return Ok(Some(record));
+        }
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -99,6 +104,31 @@ struct Action<'a> {
 }
 
 impl Lines {
+    /// A request of version 3 to the same file as the one before, in one pass; `None` for anything else.
+    #[inline]
+    fn fast(&mut self, line: &[u8]) -> Option<Record> {
+        let mut at = 0;
+        let micros = scan_to(line, &mut at, b' ')?;
+        let (volume, length) = self.volumes.again(&line[at..], b' ')?;
+        at += length;
+        let (operation, length) = match line.get(at..)? {
+            [b'r', b'e', b'a', b'd', b' ', ..] => (Operation::Read, 5),
+            [b'w', b'r', b'i', b't', b'e', b' ', ..] => (Operation::Write, 6),
+            _ => return None,
+        };
+        at += length;
+        let offset_bytes = scan_to(line, &mut at, b' ')?;
+        let length_bytes = scan(line, &mut at)?;
+        offset_bytes.checked_add(length_bytes)?;
+        let time = Nanos(micros.checked_mul(MICROSECOND_NANOS)?);
+        if at != line.len() {
+            return None;
+        }
+        self.now_micros = micros;
+        let (flags, stream) = (Flags::NONE, StreamId(volume));
+        Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None })
+    }
+
     /// `file action [offset length]`, from `start`. The file's name may hold spaces, so it is read from behind.
     fn action(&mut self, line: &[u8], start: usize, names: &mut Names) -> Faulty<Option<Record>> {
         let (last_start, last_end) = last_word(line, start, line.len());

@@ -110,7 +110,7 @@ impl<F: LineFormat> LineSource<F> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn one_line<F: LineFormat>(
     format: &mut F,
     line: &[u8],

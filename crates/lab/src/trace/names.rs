@@ -46,6 +46,14 @@ impl Volumes {
         }
     }
 
+    /// Where `text` goes on with the volume of the call before and then `follows`: its number, and the bytes of both.
+    #[inline]
+    pub(super) fn again(&self, text: &[u8], follows: u8) -> Option<(u32, usize)> {
+        let (key, number) = self.last.as_ref()?;
+        let rest = text.strip_prefix(&**key)?;
+        (rest.first() == Some(&follows)).then_some((*number, key.len() + 1))
+    }
+
     /// As [`Self::number`], and with the volume comes a stream of the same number and name.
     #[inline]
     pub(super) fn with_stream(&mut self, key: &[u8], names: &mut Names, name: impl FnOnce() -> String) -> Faulty<u32> {

@@ -7,6 +7,7 @@
 
 mod golden;
 mod group;
+mod info;
 mod malformed;
 mod reading;
 mod round_trip;
