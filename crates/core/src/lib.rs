@@ -14,7 +14,8 @@
 //!
 //! **The run loop.** After submitting, completing or cancelling, and when the time of the last `WaitUntil` has come, the
 //! driver polls until the answer is not a dispatch. Several submissions and completions may share one moment and one
-//! round of polling (a list of requests unplugged at once); none may be left unpolled when time moves on.
+//! round of polling (a list of requests unplugged at once); none may be left unpolled when time moves on. While the device
+//! holds its depth the answer is known, and a driver may leave the question out.
 //!
 //! **Time.** [`Nanos`] since an origin of the driver's choice. `now` never goes back: asserted. What was due before `now`
 //! happens before what the call brings, in the order in which it was due, however late the driver looks.
