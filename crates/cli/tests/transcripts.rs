@@ -221,6 +221,32 @@ fn exports_are_written_whole_and_never_over_an_input() {
 }
 
 #[test]
+fn figures_of_a_trace_read_as_drawn() {
+    let folder = folder();
+    fs::copy(folder.path().join("trace.csv"), folder.path().join("second.csv")).unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["trace", "info", "trace.csv"],
+            &["trace", "info", "trace.csv", "--json", "-"],
+            &["trace", "info", "none.csv"]
+        ],
+    ));
+    let both = run(folder.path(), &["trace", "info", "trace.csv", "second.csv", "--json", "-"]).stdout;
+    let both: serde_json::Value = serde_json::from_slice(&both).unwrap();
+    assert_eq!((&both[0]["requests"], &both[1]["trace"]), (&100.into(), &"second.csv".into()));
+}
+
+#[test]
+fn names_in_a_trace_are_not_sent_to_the_terminal() {
+    let folder = folder();
+    fs::write(folder.path().join("evil.csv"), trace().replace("worker", "\u{1b}[2Jworker")).unwrap();
+    for arguments in [&["trace", "info", "evil.csv"][..], &["compare", "evil.csv"]] {
+        assert!(!run(folder.path(), arguments).stdout.contains(&0x1b), "{arguments:?}");
+    }
+}
+
+#[test]
 fn a_trace_converts_there_and_back() {
     let folder = folder();
     insta::assert_snapshot!(transcripts(
