@@ -25,7 +25,8 @@ fn many_results_are_thinned_evenly() {
     }
     let page = render_html(&many, &plain()).unwrap();
     assert!(page.len() < HTML_BYTES_MAX, "{} bytes", page.len());
-    assert!(page.contains("All comparisons"));
+    assert!(page.contains("All comparisons") && page.contains("recorded points are drawn"));
+    assert_eq!(page.matches("class=\"plot curve\"").count(), 2 * 11);
     assert_well_formed(&page);
 }
 
