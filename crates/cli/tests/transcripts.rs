@@ -1,5 +1,7 @@
 //! What does the program say, where does it say it, and what does it exit with?
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
