@@ -9,6 +9,7 @@ use ioweir_core::{Flags, Nanos, Operation, StreamId};
 use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
@@ -114,6 +115,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
             error(format!("the columns are {}", columns.join(", "))).expected("those of version 1, see the reference")
         );
     }
+    check_groups(reader.metadata()).map_err(|problem| error(format!("damaged Parquet: {problem}")))?;
     let names = |key: &str| {
         let text = value(key).ok_or_else(|| error(format!("the key {key} is missing")))?;
         serde_json::from_str::<Vec<String>>(text)
@@ -131,6 +133,31 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     let order = options.order(FORMAT.window_records);
     let lenient = options.lenient;
     Ok(Box::new(Rows { file, reader, names, epoch, group: 0, columns: None, row: 0, order, lenient, skipped: 0 }))
+}
+
+/// The most bytes that a row group of this project's own files can unpack to: 65,536 rows of eight numbers, with room.
+const GROUP_BYTES_MAX: i64 = 64 << 20;
+
+/// What the metadata claims of the row groups, before memory is spent on it.
+fn check_groups(about: &ParquetMetaData) -> Result<(), String> {
+    for (number, group) in about.row_groups().iter().enumerate() {
+        let rows = group.num_rows();
+        let size: i64 = group.columns().iter().fold(0, |sum, column| sum.saturating_add(column.uncompressed_size()));
+        let strange = |column: &ColumnChunkMetaData| {
+            let starts = [Some(column.data_page_offset()), column.dictionary_page_offset()];
+            column.compressed_size() < 0
+                || column.uncompressed_size() < 0
+                || column.num_values() != rows
+                || starts
+                    .into_iter()
+                    .flatten()
+                    .any(|start| start < 0 || start.checked_add(column.compressed_size()).is_none())
+        };
+        if rows < 0 || size > GROUP_BYTES_MAX || group.columns().iter().any(strange) {
+            return Err(format!("row group {} claims {rows} rows in {size} bytes", number + 1));
+        }
+    }
+    Ok(())
 }
 
 /// The rows of a file, a batch at a time.

@@ -6,7 +6,7 @@ use super::lines::{LineFormat, LineSource};
 use super::names::Volumes;
 use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
 use super::source::RawSource;
-use super::{Format, Input, Names, ReadOptions, Record, TraceError};
+use super::{Format, Input, Names, ReadOptions, Record, TraceError, fio_write};
 
 const MICROSECOND_NANOS: u64 = 1_000;
 /// fio itself does not wait for less.
@@ -26,11 +26,14 @@ The first line tells the version: `fio version 3 iolog`, `fio version 2 iolog`, 
 
 Offsets and lengths are bytes. `read`, `write`, `trim` are requests; `sync`, `datasync`, `syncfs` and `sync_file_range` are
 flushes; `add`, `open`, `close` are no requests. Each file is a volume and a stream. There is no wall clock and no latency;
-lines stand in the order of issue.",
+lines stand in the order of issue.
+
+Written as version 3: whole microseconds, rounded down; streams, flags and latencies are lost; a volume's name must be without
+blanks.",
     window_records: 0,
     detect,
     open,
-    write: None,
+    write: Some(fio_write::open),
 };
 
 fn detect(head: &[u8]) -> bool {

@@ -10,6 +10,7 @@ mod columnar_write;
 mod error;
 mod event;
 mod fio;
+mod fio_write;
 mod footprint;
 mod formats;
 mod group;
