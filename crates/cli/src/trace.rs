@@ -83,7 +83,8 @@ fn target_format(named: Option<&str>, target: &str) -> Result<&'static Format, F
             let known = SUFFIXES.iter().find(|(known, _)| suffix.eq_ignore_ascii_case(known));
             known.and_then(|(_, name)| trace::format(name)).ok_or_else(|| {
                 let problem = format!("{}: the suffix stands for no format", shown(target));
-                Failure::input(problem, &expected, "name the format with --to")
+                let suffixes = SUFFIXES.map(|(suffix, _)| format!(".{suffix}")).join(", ");
+                Failure::input(problem, &format!("one of {suffixes}"), "name the format with --to")
             })?
         }
     };
