@@ -122,10 +122,16 @@ fn a_damaged_trace_is_named_with_the_place() {
 fn a_damaged_spec_is_named_with_the_place() {
     let folder = folder();
     fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\ndeph = 4\n").unwrap();
+    fs::write(folder.path().join("wrong.toml"), "loads = [\"fast\"]\n").unwrap();
     fs::write(folder.path().join("broken.toml"), "traces = [\"trace.csv\"\n").unwrap();
     insta::assert_snapshot!(transcripts(
         folder.path(),
-        &[&["compare", "--spec", "spec.toml"], &["show", "broken.toml"], &["compare", "--spec", "missing.toml"]],
+        &[
+            &["compare", "--spec", "spec.toml"],
+            &["show", "broken.toml"],
+            &["show", "wrong.toml"],
+            &["compare", "--spec", "missing.toml"]
+        ],
     ));
 }
 
@@ -214,12 +220,24 @@ fn exports_are_written_whole_and_never_over_an_input() {
         &[
             &["compare", "trace.csv", "--export", "./trace.csv"],
             &["compare", "trace.csv", "--export", "linked.csv"],
-            &["compare", "trace.csv", "--json", "a.json", "--export", "a.json"],
+            &["compare", "trace.csv", "--json", "a.json", "--export", "./a.json"],
             &["compare", "trace.csv", "--quiet", "--json", "missing/a.json"],
             &["trace", "convert", "trace.csv", "trace.csv"],
         ],
     ));
     assert_eq!(fs::read_to_string(folder.path().join("trace.csv")).unwrap(), trace());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_that_is_a_link_stays_one() {
+    let folder = folder();
+    let link = folder.path().join("link.json");
+    std::os::unix::fs::symlink("real.json", &link).unwrap();
+    for _ in 0..2 {
+        assert!(run(folder.path(), &["compare", "trace.csv", "--json", "link.json"]).status.success());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && folder.path().join("real.json").is_file());
+    }
 }
 
 #[test]
