@@ -163,11 +163,12 @@ pub(crate) struct InfoArguments {
 
 #[derive(Args, Debug)]
 #[command(
+    override_usage = "ioweir trace convert [OPTIONS] <IN>... <OUT>",
     after_help = "Examples:\n  ioweir trace convert grep.blktrace.0 grep.blktrace.1 grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0"
 )]
 pub(crate) struct ConvertArguments {
     /// Files of one trace, and behind them the file to write
-    #[arg(value_name = "IN... OUT", num_args = 2.., required = true)]
+    #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true)]
     pub(crate) files: Vec<String>,
 
     /// Format to write [default: the one that the suffix of OUT stands for]

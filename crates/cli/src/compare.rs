@@ -40,7 +40,7 @@ fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
     let mut comparison = match &arguments.spec {
         Some(path) => {
             let name = path.display().to_string();
-            parse_comparison(&name, &show::read_spec(&name)?)?
+            read_comparison(&name)?
         }
         None => Comparison::default(),
     };
@@ -72,8 +72,12 @@ fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
     check(comparison)
 }
 
-/// Reads a comparison file; `name` is for the errors.
-pub(crate) fn parse_comparison(name: &str, text: &str) -> Result<Comparison, Failure> {
+/// Reads and checks a comparison file.
+pub(crate) fn read_comparison(name: &str) -> Result<Comparison, Failure> {
+    check(parse_comparison(name, &show::read_spec(name)?)?).map_err(|failure| failure.within(name))
+}
+
+fn parse_comparison(name: &str, text: &str) -> Result<Comparison, Failure> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
@@ -89,7 +93,7 @@ pub(crate) fn parse_comparison(name: &str, text: &str) -> Result<Comparison, Fai
 }
 
 /// Checks what can be checked without opening a trace, and writes every value in its canonical form.
-pub(crate) fn check(mut comparison: Comparison) -> Result<Comparison, Failure> {
+fn check(mut comparison: Comparison) -> Result<Comparison, Failure> {
     for scheduler in &mut comparison.schedulers {
         *scheduler = scheduler.parse::<SchedulerChoice>()?.to_string();
     }

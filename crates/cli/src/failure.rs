@@ -36,6 +36,14 @@ impl Failure {
         Self::Input(message)
     }
 
+    /// The same, said of a file.
+    pub(crate) fn within(self, file: &str) -> Self {
+        match self {
+            Self::Input(message) => Self::Input(format!("{file}: {message}")),
+            other => other,
+        }
+    }
+
     /// A file that cannot be read.
     pub(crate) fn unreadable(file: &str, error: &io::Error) -> Self {
         Self::Input(format!("{}: cannot be read: {}", ioweir_lab::units::shown(file), plain(error)))

@@ -21,6 +21,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use arguments::{Arguments, Verb};
 use failure::Failure;
+use ioweir_lab::units::shown;
 
 /// Runs the program with its arguments, the first of which is its own name, and returns what to exit with.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -33,8 +34,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(failure) => {
             if let Some(message) = failure.message() {
                 let style = clap::builder::styling::AnsiColor::Red.on_default().bold();
-                // Where standard error is closed there is nobody left to tell.
-                let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {message}");
+                // Messages quote traces and specs, which may hold anything. Where standard error is closed there is nobody
+                // left to tell.
+                let message: Vec<String> = message.lines().map(shown).collect();
+                let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", message.join("\n"));
             }
             ExitCode::from(failure.code())
         }

@@ -35,7 +35,7 @@ pub(crate) fn put_file(name: &str, bytes: &[u8]) -> Result<(), Failure> {
 pub(crate) fn write_file(name: &str, write: impl FnOnce(&mut fs::File) -> Result<(), Failure>) -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::unwritable(name, &error);
     // A link stays a link, and what is no file (a pipe, a device) must not be replaced by one.
-    let path = fs::canonicalize(name).unwrap_or_else(|_| PathBuf::from(name));
+    let path = resolved(Path::new(name));
     if path.exists() && !path.is_file() {
         let mut file = fs::OpenOptions::new().write(true).open(&path).map_err(failed)?;
         return write(&mut file);
@@ -87,13 +87,22 @@ pub(crate) fn check_outputs(outputs: &[&str], inputs: &[&Path]) -> Result<(), Fa
 }
 
 fn is_same_file(left: &Path, right: &Path) -> bool {
-    if let (Ok(left), Ok(right)) = (fs::canonicalize(left), fs::canonicalize(right))
-        && left == right
-    {
-        // Writing to /dev/null twice, or reading from it, does no harm.
-        return left.is_file();
+    let (left, right) = (resolved(left), resolved(right));
+    // Writing to /dev/null twice, or reading from it, does no harm.
+    (left == right && (left.is_file() || !left.exists())) || is_linked(&left, &right)
+}
+
+/// The file that a name stands for, behind links, whether or not it is there yet.
+fn resolved(path: &Path) -> PathBuf {
+    if let Ok(path) = fs::canonicalize(path) {
+        return path;
     }
-    is_linked(left, right)
+    // A link to a file that is not there yet.
+    let path = fs::read_link(path).map_or_else(|_| path.to_path_buf(), |target| folder_of(path).join(target));
+    match (fs::canonicalize(folder_of(&path)), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
 }
 
 /// Whether two names are hard links of one file.

@@ -5,7 +5,7 @@ use std::fs;
 use ioweir_lab::device::{DeviceSpec, PRESETS};
 
 use crate::arguments::ShowArguments;
-use crate::compare::{check, parse_comparison};
+use crate::compare::read_comparison;
 use crate::failure::Failure;
 use crate::{engine, output};
 
@@ -22,8 +22,7 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     if is_preset || is_device(&read_spec(name)?) {
         return output::print(DeviceSpec::load(name)?.to_toml().as_bytes());
     }
-    let comparison = check(parse_comparison(name, &read_spec(name)?)?)?;
-    output::print(comparison.to_toml().as_bytes())
+    output::print(read_comparison(name)?.to_toml().as_bytes())
 }
 
 /// Devices are tables under the kind of device; comparisons have no tables.

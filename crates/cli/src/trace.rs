@@ -3,8 +3,9 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use ioweir_lab::trace::{self, FORMATS, Format, Target, TraceError};
+use ioweir_lab::trace::{self, FORMATS, Format, Info, Target, TraceError};
 use ioweir_lab::units::{format_count, shown};
+use serde::Serialize;
 
 use crate::arguments::{ConvertArguments, InfoArguments, TraceArguments, TraceVerb};
 use crate::failure::Failure;
@@ -82,7 +83,8 @@ fn target_format(named: Option<&str>, target: &str) -> Result<&'static Format, F
             let known = SUFFIXES.iter().find(|(known, _)| suffix.eq_ignore_ascii_case(known));
             known.and_then(|(_, name)| trace::format(name)).ok_or_else(|| {
                 let problem = format!("{}: the suffix stands for no format", shown(target));
-                Failure::input(problem, &expected, "name the format with --to")
+                let suffixes = SUFFIXES.map(|(suffix, _)| format!(".{suffix}")).join(", ");
+                Failure::input(problem, &format!("one of {suffixes}"), "name the format with --to")
             })?
         }
     };
@@ -92,6 +94,49 @@ fn target_format(named: Option<&str>, target: &str) -> Result<&'static Format, F
     Ok(format)
 }
 
-fn info(_arguments: &InfoArguments) -> Result<(), Failure> {
-    Err(Failure::Running("not yet".into()))
+/// The figures of a trace under its name.
+#[derive(Serialize)]
+struct NamedInfo {
+    trace: String,
+    format: &'static str,
+    #[serde(flatten)]
+    info: Info,
+}
+
+fn info(arguments: &InfoArguments) -> Result<(), Failure> {
+    let options = engine::read_options(&arguments.reading)?;
+    let groups = engine::groups(&arguments.files)?;
+    let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
+    let outputs: Vec<&str> = arguments.json.as_deref().filter(|target| *target != "-").into_iter().collect();
+    output::check_outputs(&outputs, &inputs)?;
+    let mut infos = Vec::new();
+    for group in &groups {
+        let format = trace::recognise(&group.files, &options)?.name;
+        let mut source = trace::open(&group.files, &options)?;
+        infos.push(NamedInfo { trace: group.name.clone(), format, info: trace::info(source.as_mut())? });
+    }
+    if let Some(target) = &arguments.json {
+        output::put(target, info_json(&infos)?.as_bytes())?;
+    }
+    if arguments.json.as_deref() != Some("-") {
+        let tables: Vec<_> = infos.iter().map(info_text).collect();
+        output::print(tables.join("\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// One object for one trace, else a list.
+fn info_json(infos: &[NamedInfo]) -> Result<String, Failure> {
+    let text = match infos {
+        [only] => serde_json::to_string_pretty(only),
+        all => serde_json::to_string_pretty(all),
+    };
+    let text = text.map_err(|error| Failure::Running(format!("the figures cannot be written as JSON: {error}")))?;
+    Ok(text + "\n")
+}
+
+/// The figures as tables. Names of streams come from the trace: control characters in them are shown, not sent.
+fn info_text(named: &NamedInfo) -> String {
+    let text = format!("{} ({})\n{}", named.trace.replace('\n', " "), named.format, trace::render(&named.info));
+    text.lines().map(|line| shown(line) + "\n").collect()
 }

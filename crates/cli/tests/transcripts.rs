@@ -1,5 +1,7 @@
 //! What does the program say, where does it say it, and what does it exit with?
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -120,10 +122,16 @@ fn a_damaged_trace_is_named_with_the_place() {
 fn a_damaged_spec_is_named_with_the_place() {
     let folder = folder();
     fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\ndeph = 4\n").unwrap();
+    fs::write(folder.path().join("wrong.toml"), "loads = [\"fast\"]\n").unwrap();
     fs::write(folder.path().join("broken.toml"), "traces = [\"trace.csv\"\n").unwrap();
     insta::assert_snapshot!(transcripts(
         folder.path(),
-        &[&["compare", "--spec", "spec.toml"], &["show", "broken.toml"], &["compare", "--spec", "missing.toml"]],
+        &[
+            &["compare", "--spec", "spec.toml"],
+            &["show", "broken.toml"],
+            &["show", "wrong.toml"],
+            &["compare", "--spec", "missing.toml"]
+        ],
     ));
 }
 
@@ -212,12 +220,50 @@ fn exports_are_written_whole_and_never_over_an_input() {
         &[
             &["compare", "trace.csv", "--export", "./trace.csv"],
             &["compare", "trace.csv", "--export", "linked.csv"],
-            &["compare", "trace.csv", "--json", "a.json", "--export", "a.json"],
+            &["compare", "trace.csv", "--json", "a.json", "--export", "./a.json"],
             &["compare", "trace.csv", "--quiet", "--json", "missing/a.json"],
             &["trace", "convert", "trace.csv", "trace.csv"],
         ],
     ));
     assert_eq!(fs::read_to_string(folder.path().join("trace.csv")).unwrap(), trace());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_that_is_a_link_stays_one() {
+    let folder = folder();
+    let link = folder.path().join("link.json");
+    std::os::unix::fs::symlink("real.json", &link).unwrap();
+    for _ in 0..2 {
+        assert!(run(folder.path(), &["compare", "trace.csv", "--json", "link.json"]).status.success());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && folder.path().join("real.json").is_file());
+    }
+}
+
+#[test]
+fn figures_of_a_trace_read_as_drawn() {
+    let folder = folder();
+    fs::copy(folder.path().join("trace.csv"), folder.path().join("second.csv")).unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["trace", "info", "trace.csv"],
+            &["trace", "info", "trace.csv", "--json", "-"],
+            &["trace", "info", "none.csv"]
+        ],
+    ));
+    let both = run(folder.path(), &["trace", "info", "trace.csv", "second.csv", "--json", "-"]).stdout;
+    let both: serde_json::Value = serde_json::from_slice(&both).unwrap();
+    assert_eq!((&both[0]["requests"], &both[1]["trace"]), (&100.into(), &"second.csv".into()));
+}
+
+#[test]
+fn names_in_a_trace_are_not_sent_to_the_terminal() {
+    let folder = folder();
+    fs::write(folder.path().join("evil.csv"), trace().replace("worker", "\u{1b}[2Jworker")).unwrap();
+    for arguments in [&["trace", "info", "evil.csv"][..], &["compare", "evil.csv"]] {
+        assert!(!run(folder.path(), arguments).stdout.contains(&0x1b), "{arguments:?}");
+    }
 }
 
 #[test]

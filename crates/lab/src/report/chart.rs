@@ -74,34 +74,46 @@ fn scaled(value: u64, whole: u64, units: u32) -> i64 {
 struct Path {
     text: String,
     last: Option<(i64, i64)>,
+    /// The kind of the last stroke: it need not be written again.
+    stroke: char,
 }
 
 impl Path {
     fn new() -> Self {
-        Self { text: String::new(), last: None }
+        Self { text: String::new(), last: None, stroke: 'M' }
     }
 
     fn to(&mut self, x: i64, y: i64) {
-        // Writing to a string does not fail. A minus sign parts two numbers as well as a blank does.
-        let _ = match self.last {
-            None => write!(self.text, "M{x} {y}l"),
-            Some((last_x, last_y)) => {
-                let (across, down) = (x - last_x, y - last_y);
-                if across == 0 && down == 0 {
-                    return;
-                }
-                let blank = if self.text.ends_with('l') || across < 0 { "" } else { " " };
-                let inner = if down < 0 { "" } else { " " };
-                write!(self.text, "{blank}{across}{inner}{down}")
-            }
+        let Some((last_x, last_y)) = self.last.replace((x, y)) else {
+            self.stroke('M', &[x, y]);
+            return;
         };
-        self.last = Some((x, y));
+        match (x - last_x, y - last_y) {
+            (0, 0) => {}
+            (across, 0) => self.stroke('h', &[across]),
+            (0, down) => self.stroke('v', &[down]),
+            (across, down) => self.stroke('l', &[across, down]),
+        }
+    }
+
+    fn stroke(&mut self, stroke: char, numbers: &[i64]) {
+        let mut is_first = self.stroke != stroke || self.text.is_empty();
+        if is_first {
+            self.text.push(stroke);
+            self.stroke = stroke;
+        }
+        for number in numbers {
+            // A minus sign parts two numbers as well as a blank does. Writing to a string does not fail.
+            let blank = if is_first || *number < 0 { "" } else { " " };
+            let _ = write!(self.text, "{blank}{number}");
+            is_first = false;
+        }
     }
 
     fn finish(mut self) -> String {
-        if self.text.ends_with('l') {
-            // A single point: a dash of no length, which round caps make visible.
-            self.text.push_str("0 0");
+        if self.stroke == 'M' && !self.text.is_empty() {
+            // A single point: a stroke of no length, which round caps make visible.
+            self.text.push_str("h0");
         }
         self.text
     }
@@ -278,14 +290,13 @@ impl QuantileAxes {
         1.0 - ((nanos.max(1) as f64).log10() - self.nanos.0) / (self.nanos.1 - self.nanos.0)
     }
 
-    /// The curve of `histogram` and the height of its right end in percent from the top.
-    pub(crate) fn curve(&self, histogram: &Histogram<u64>) -> (String, f64) {
-        const STEPS: u32 = 120;
+    /// The curve of `histogram` in `steps` strokes, and the height of its right end in percent from the top.
+    pub(crate) fn curve(&self, histogram: &Histogram<u64>, steps: u32) -> (String, f64) {
         let own_max = (histogram.len() as f64).log10().min(self.rarity_max);
         let mut path = Path::new();
         let mut end = 0.0;
-        for step in 0..=STEPS {
-            let rarity = own_max * f64::from(step) / f64::from(STEPS);
+        for step in 0..=steps {
+            let rarity = own_max * f64::from(step) / f64::from(steps);
             end = self.y(histogram.value_at_quantile(1.0 - 10f64.powf(-rarity))).clamp(0.0, 1.0);
             #[expect(clippy::cast_possible_truncation, reason = "between 0 and WIDTH, and 0 and HEIGHT")]
             path.to(
@@ -392,7 +403,13 @@ mod tests {
         let points = [point(0, 0), point(50, 99), point(100, 49)];
         let (end, tracks) = (Nanos::from_micros(100), Tracks { low: 0, high: 99 });
         assert_eq!(head_path(&points, Nanos::ZERO, end, tracks), "M0 4000l500000-4000 500000 2021");
-        assert_eq!(head_path(&points[..1], Nanos::ZERO, end, tracks), "M0 4000l0 0");
+        assert_eq!(head_path(&points[..1], Nanos::ZERO, end, tracks), "M0 4000h0");
+    }
+
+    #[test]
+    fn areas_are_written_in_steps() {
+        let path = area_path(&[2.0, 1.0], Nanos(50), Nanos(100), 2.0);
+        assert_eq!(path, "M0 4000v-4000h500000v2000h500000v2000");
     }
 
     #[test]
