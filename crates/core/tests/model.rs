@@ -1,5 +1,7 @@
 //! Policies against naive models: the same calls, the same order, with lists instead of trees, heaps and indices.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use ioweir_core::policy::{self, Policy};
 use ioweir_core::{Direction, Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
 use proptest::prelude::*;
@@ -58,8 +60,7 @@ impl DeadlineModel {
     }
 
     fn following(&self, direction: Direction) -> Option<Item> {
-        let side = self.side(direction).into_iter();
-        side.filter(|item| Some(item.number) == self.next).last()
+        self.side(direction).into_iter().find(|item| Some(item.number) == self.next)
     }
 
     /// The request behind this one in sector order, of the same direction.
@@ -169,7 +170,7 @@ impl BidModel {
         let weights: Vec<u64> = (1..=HISTORY as u64).rev().take(recent.len()).collect();
         let weight: u64 = weights.iter().sum();
         let sum: u64 = recent.iter().zip(&weights).map(|(gap, weight)| gap * weight).sum();
-        let wait = if weight == 0 { Nanos::from_millis(6) } else { Nanos(sum / weight) };
+        let wait = sum.checked_div(weight).map_or(Nanos::from_millis(6), Nanos);
         staging.expiry = (now.after(wait).min(staging.deadline), self.settings);
         self.settings += 1;
     }

@@ -65,7 +65,7 @@ pub enum CompareError {
         /// The trace.
         trace: String,
         /// What does not fit.
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// A value that cannot be.
     #[error("{0}")]
@@ -128,7 +128,9 @@ impl Plan {
         };
         let outcome = simulate(simulation, &mut source, observer).map_err(|failure| match failure {
             Failure::Trace(error) => CompareError::Trace(error),
-            failure @ Failure::Record { .. } => CompareError::Run { trace: run.group.name.clone(), failure },
+            failure @ Failure::Record { .. } => {
+                CompareError::Run { trace: run.group.name.clone(), failure: Box::new(failure) }
+            }
         })?;
         Ok(Outcome {
             trace: run.group.name.clone(),
