@@ -6,7 +6,8 @@ use ioweir_lab::trace::{self, Event, Input, ReadOptions};
 pub(crate) const FORMATS: [&str; 8] =
     ["", "blktrace", "blkparse", "hadoop-csv", "msr-csv", "vscsi", "fio-iolog", "parquet"];
 
-/// First byte: format in the low three bits (0: by content), then lenient, then the event, then two files of one trace.
+/// First byte: format in the low three bits (0: by content), then lenient, then the event, then two files of one trace,
+/// then latencies.
 /// The rest is the file. Reads it to its end; whatever comes out must hold what a reader promises.
 pub(crate) fn drive(data: &[u8]) {
     let Some((&selector, bytes)) = data.split_first() else { return };
@@ -14,6 +15,7 @@ pub(crate) fn drive(data: &[u8]) {
         format: trace::format(FORMATS[usize::from(selector & 7)]),
         lenient: selector & 8 != 0,
         event: Event::ALL[usize::from(selector >> 4 & 3) % 3],
+        latency: selector & 128 != 0,
         volume: None,
     };
     let inputs = if selector & 64 != 0 {

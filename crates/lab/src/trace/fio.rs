@@ -5,6 +5,7 @@ use ioweir_core::{Flags, Nanos, Operation, StreamId};
 use super::lines::{LineFormat, LineSource};
 use super::names::Volumes;
 use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
+use super::order::Order;
 use super::source::RawSource;
 use super::{Format, Input, Names, ReadOptions, Record, TraceError, fio_write};
 
@@ -44,7 +45,7 @@ fn detect(head: &[u8]) -> bool {
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let input = super::single(inputs, &FORMAT)?;
     let format = Lines { version: None, now_micros: 0, volume_name: input.volume_name(), volumes: Volumes::default() };
-    Ok(Box::new(LineSource::open(&input, format, FORMAT.window_records, options.lenient)?))
+    Ok(Box::new(LineSource::open(&input, format, Order::new(FORMAT.window_records), options.lenient)?))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

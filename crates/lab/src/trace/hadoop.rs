@@ -7,6 +7,7 @@ use memchr::{memchr, memrchr};
 
 use super::lines::{LineFormat, LineSource};
 use super::number::{Fault, Faulty, field, field32, pass, quote, scan, scan_seconds, scan_to, seconds, sector_extent};
+use super::order::Order;
 use super::source::RawSource;
 use super::write::{Target, TraceSink};
 use super::{Format, Input, Names, ReadOptions, Record, TraceError, names, rwbs};
@@ -40,7 +41,7 @@ Written with six decimals where the time is whole microseconds and nine where it
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let input = super::single(inputs, &FORMAT)?;
     let format = Lines { header_read: false, volume_name: input.volume_name(), processes: names::Processes::new() };
-    Ok(Box::new(LineSource::open(&input, format, FORMAT.window_records, options.lenient)?))
+    Ok(Box::new(LineSource::open(&input, format, Order::new(FORMAT.window_records), options.lenient)?))
 }
 
 struct Lines {

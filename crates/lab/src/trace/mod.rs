@@ -18,6 +18,7 @@ mod hadoop;
 mod info;
 mod info_text;
 mod input;
+mod latency;
 mod lines;
 mod msr;
 mod names;

@@ -28,8 +28,8 @@ fn binary_and_text_of_one_capture_are_the_same_queue_events() {
 #[test]
 fn binary_and_text_of_one_capture_are_the_same_for_every_kind_of_event() {
     let Some(text) = shared("block/blktrace-local/oltp.blkparse.txt.gz") else { return };
-    for event in trace::Event::ALL {
-        let options = ReadOptions { event, ..ReadOptions::default() };
+    for (event, latency) in trace::Event::ALL.into_iter().flat_map(|event| [(event, false), (event, true)]) {
+        let options = ReadOptions { event, latency, ..ReadOptions::default() };
         let binary = ["oltp.blktrace.0.gz", "oltp.blktrace.1.gz"]
             .map(|file| Input::from_path(&repository().join("traces/oltp").join(file)));
         let binary = read_inputs(binary.to_vec(), &options).unwrap();
@@ -38,6 +38,10 @@ fn binary_and_text_of_one_capture_are_the_same_for_every_kind_of_event() {
         for (place, (binary, text)) in binary.records.iter().zip(&text.records).enumerate() {
             assert_eq!(binary, text, "{} {place}", event.name());
         }
+        let data = count(&binary, |record| record.length_bytes > 0);
+        let known = count(&binary, |record| record.latency.is_some());
+        println!("{}: {known} latencies of {data}", event.name());
+        assert!(if latency { known * 1000 >= data * 999 } else { known == 0 });
     }
 }
 
