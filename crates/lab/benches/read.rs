@@ -67,7 +67,7 @@ fn line(format: &str, request: &Request, out: &mut Vec<u8>) {
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let letters = if read { "RA" } else { "WS" };
     match format {
-        "blktrace" => {
+        "blktrace" | "blktrace, with latencies" => {
             blktrace(request, out, &[1, 4, 12, 7, 8]);
             return;
         }
@@ -122,8 +122,8 @@ fn input(format: &str, size: usize) -> Vec<u8> {
     out
 }
 
-fn read(input: &Input) -> u64 {
-    let mut source = trace::open_inputs(vec![input.clone()], &ReadOptions::default()).unwrap();
+fn read(input: &Input, options: &ReadOptions) -> u64 {
+    let mut source = trace::open_inputs(vec![input.clone()], options).unwrap();
     let mut batch = Vec::new();
     let mut records = 0;
     loop {
@@ -138,11 +138,12 @@ fn read(input: &Input) -> u64 {
 fn measure(format: &str, bytes: Vec<u8>, runs: usize) {
     let size = bytes.len() as f64;
     let input = Input::from_bytes("bench", bytes);
+    let options = ReadOptions { latency: format.ends_with("latencies"), ..ReadOptions::default() };
     let mut records = 0;
     let mut seconds: Vec<f64> = (0..runs)
         .map(|_| {
             let start = Instant::now();
-            records = read(&input);
+            records = read(&input, &options);
             start.elapsed().as_secs_f64()
         })
         .collect();
@@ -162,8 +163,16 @@ fn main() {
     let (mebibytes, runs) = (number(0, 128), number(1, 5));
     let chosen = words.get(2).map_or("", String::as_str);
     println!("{mebibytes} MiB of each, median of {runs} runs");
-    let formats =
-        ["blktrace", "blktrace, queue events only", "blkparse", "hadoop-csv", "msr-csv", "fio-iolog", "vscsi"];
+    let formats = [
+        "blktrace",
+        "blktrace, queue events only",
+        "blktrace, with latencies",
+        "blkparse",
+        "hadoop-csv",
+        "msr-csv",
+        "fio-iolog",
+        "vscsi",
+    ];
     for format in formats.into_iter().filter(|format| format.starts_with(chosen)) {
         measure(format, input(format, mebibytes << 20), runs);
     }

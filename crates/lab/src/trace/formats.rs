@@ -57,7 +57,7 @@ pub struct ReadOptions {
     pub event: Event,
     /// Leave out what cannot be read, and count it, instead of failing.
     pub lenient: bool,
-    /// Fill in latencies from completion events, in the formats that hold them apart: costs about half the speed, and
+    /// Fill in latencies from completion events, in the formats that hold them apart: costs three quarters of the speed, and
     /// reaches requests that complete before 4096 more have come.
     pub latency: bool,
     /// Only the requests of the volume of this name.
