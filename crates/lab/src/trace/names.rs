@@ -66,8 +66,8 @@ impl Volumes {
     #[inline]
     pub(super) fn with_stream(&mut self, key: &[u8], names: &mut Names, name: impl FnOnce() -> String) -> Faulty<u32> {
         let number = self.number(key, names, name)?;
-        if names.streams.len() < names.volumes.len() {
-            names.streams.clone_from(&names.volumes);
+        if let Some(new) = names.volumes.get(names.streams.len()..).filter(|new| !new.is_empty()) {
+            names.streams.extend_from_slice(new);
         }
         Ok(number)
     }

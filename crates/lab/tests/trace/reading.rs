@@ -291,3 +291,10 @@ fn completions_tell_latencies_where_they_are_asked_for() {
     let without = read_as("blktrace", &bytes, false).unwrap();
     assert!(without.records.iter().all(|record| record.latency.is_none()));
 }
+
+#[test]
+fn many_volumes_are_read_in_time_linear_in_their_number() {
+    let lines = (0..200_000).map(|number| format!("{number},host{number},0,Read,0,512,1\n"));
+    let read = read(lines.collect::<String>().as_bytes()).unwrap();
+    assert_eq!((read.names.volumes.len(), read.names.streams.len()), (200_000, 200_000));
+}
