@@ -67,7 +67,7 @@ fn line(format: &str, request: &Request, out: &mut Vec<u8>) {
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let letters = if read { "RA" } else { "WS" };
     match format {
-        "blktrace" | "blktrace, with latencies" => {
+        "blktrace" | "blktrace, with latencies" | "blktrace, 8 processors" => {
             blktrace(request, out, &[1, 4, 12, 7, 8]);
             return;
         }
@@ -122,8 +122,8 @@ fn input(format: &str, size: usize) -> Vec<u8> {
     out
 }
 
-fn read(input: &Input, options: &ReadOptions) -> u64 {
-    let mut source = trace::open_inputs(vec![input.clone()], options).unwrap();
+fn read(inputs: &[Input], options: &ReadOptions) -> u64 {
+    let mut source = trace::open_inputs(inputs.to_vec(), options).unwrap();
     let mut batch = Vec::new();
     let mut records = 0;
     loop {
@@ -135,15 +135,24 @@ fn read(input: &Input, options: &ReadOptions) -> u64 {
     }
 }
 
+/// The records of one file dealt to eight, so that the next record is always in another file.
+fn deal(bytes: &[u8]) -> Vec<Input> {
+    let mut files = vec![Vec::new(); 8];
+    for (place, record) in bytes.chunks_exact(48).enumerate() {
+        files[place % 8].extend_from_slice(record);
+    }
+    files.into_iter().map(|file| Input::from_bytes("bench", file)).collect()
+}
+
 fn measure(format: &str, bytes: Vec<u8>, runs: usize) {
     let size = bytes.len() as f64;
-    let input = Input::from_bytes("bench", bytes);
+    let inputs = if format.ends_with("processors") { deal(&bytes) } else { vec![Input::from_bytes("bench", bytes)] };
     let options = ReadOptions { latency: format.ends_with("latencies"), ..ReadOptions::default() };
     let mut records = 0;
     let mut seconds: Vec<f64> = (0..runs)
         .map(|_| {
             let start = Instant::now();
-            records = read(&input, &options);
+            records = read(&inputs, &options);
             start.elapsed().as_secs_f64()
         })
         .collect();
@@ -167,6 +176,7 @@ fn main() {
         "blktrace",
         "blktrace, queue events only",
         "blktrace, with latencies",
+        "blktrace, 8 processors",
         "blkparse",
         "hadoop-csv",
         "msr-csv",

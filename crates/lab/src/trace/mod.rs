@@ -11,6 +11,7 @@ mod error;
 mod event;
 mod fio;
 mod fio_write;
+mod footer;
 mod footprint;
 mod formats;
 mod group;
