@@ -6,8 +6,8 @@ use ioweir_lab::trace::{self, Event, Input, ReadOptions};
 pub(crate) const FORMATS: [&str; 8] =
     ["", "blktrace", "blkparse", "hadoop-csv", "msr-csv", "vscsi", "fio-iolog", "parquet"];
 
-/// First byte: format in the low three bits (0: by content), then lenient, then the event, then two files of one trace, then
-/// a device of 1 TiB.
+/// First byte: format in the low three bits (0: by content), then lenient, then the event, then two files of one trace,
+/// then latencies and a device of 1 TiB.
 /// The rest is the file. Reads it to its end; whatever comes out must hold what a reader promises.
 pub(crate) fn drive(data: &[u8]) {
     let Some((&selector, bytes)) = data.split_first() else { return };
@@ -15,6 +15,7 @@ pub(crate) fn drive(data: &[u8]) {
         format: trace::format(FORMATS[usize::from(selector & 7)]),
         lenient: selector & 8 != 0,
         event: Event::ALL[usize::from(selector >> 4 & 3) % 3],
+        latency: selector & 128 != 0,
         volume: None,
         end_bytes_max: (selector & 128 != 0).then_some(1 << 40),
     };

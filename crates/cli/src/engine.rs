@@ -92,6 +92,7 @@ pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, 
         event: arguments.event.as_deref().map(event).transpose()?.unwrap_or_default(),
         lenient: arguments.lenient,
         volume: arguments.volume.clone(),
+        latency: true,
         ..ReadOptions::default()
     })
 }

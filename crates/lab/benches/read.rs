@@ -67,7 +67,7 @@ fn line(format: &str, request: &Request, out: &mut Vec<u8>) {
     let (seconds, fraction) = (nanos / 1_000_000_000, nanos % 1_000_000_000);
     let letters = if read { "RA" } else { "WS" };
     match format {
-        "blktrace" => {
+        "blktrace" | "blktrace, with latencies" | "blktrace, 8 processors" => {
             blktrace(request, out, &[1, 4, 12, 7, 8]);
             return;
         }
@@ -124,8 +124,8 @@ fn input(format: &str, size: usize) -> Vec<u8> {
 
 /// What `scripts/instructions` counts.
 #[inline(never)]
-fn measured(input: &Input) -> u64 {
-    let mut source = trace::open_inputs(vec![input.clone()], &ReadOptions::default()).unwrap();
+fn measured(inputs: &[Input], options: &ReadOptions) -> u64 {
+    let mut source = trace::open_inputs(inputs.to_vec(), options).unwrap();
     let mut batch = Vec::new();
     let mut records = 0;
     loop {
@@ -146,14 +146,24 @@ fn bytes_or_records(format: &str, size: f64, records: u64) -> u64 {
     }
 }
 
+/// The records of one file dealt to eight, so that the next record is always in another file.
+fn deal(bytes: &[u8]) -> Vec<Input> {
+    let mut files = vec![Vec::new(); 8];
+    for (place, record) in bytes.chunks_exact(48).enumerate() {
+        files[place % 8].extend_from_slice(record);
+    }
+    files.into_iter().map(|file| Input::from_bytes("bench", file)).collect()
+}
+
 fn measure(format: &str, bytes: Vec<u8>, runs: usize) {
     let size = bytes.len() as f64;
-    let input = Input::from_bytes("bench", bytes);
+    let inputs = if format.ends_with("processors") { deal(&bytes) } else { vec![Input::from_bytes("bench", bytes)] };
+    let options = ReadOptions { latency: format.ends_with("latencies"), ..ReadOptions::default() };
     let mut records = 0;
     let mut seconds: Vec<f64> = (0..runs)
         .map(|_| {
             let start = Instant::now();
-            records = measured(&input);
+            records = measured(&inputs, &options);
             start.elapsed().as_secs_f64()
         })
         .collect();
@@ -174,8 +184,17 @@ fn main() {
     let (mebibytes, runs) = (number(0, 128), number(1, 5));
     let chosen = words.get(2).map_or("", String::as_str);
     println!("{mebibytes} MiB of each, median of {runs} runs");
-    let formats =
-        ["blktrace", "blktrace, queue events only", "blkparse", "hadoop-csv", "msr-csv", "fio-iolog", "vscsi"];
+    let formats = [
+        "blktrace",
+        "blktrace, queue events only",
+        "blktrace, with latencies",
+        "blktrace, 8 processors",
+        "blkparse",
+        "hadoop-csv",
+        "msr-csv",
+        "fio-iolog",
+        "vscsi",
+    ];
     for format in formats.into_iter().filter(|format| format.starts_with(chosen)) {
         measure(format, input(format, mebibytes << 20), runs);
     }

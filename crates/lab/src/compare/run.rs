@@ -202,6 +202,7 @@ fn read_options(comparison: &Comparison, capacity_bytes: u64) -> Result<ReadOpti
         event: event.ok_or_else(|| unknown("kind of event", &comparison.event, &names, ""))?,
         lenient: comparison.lenient,
         volume: comparison.volume.clone(),
+        latency: false,
         end_bytes_max: Some(capacity_bytes),
     })
 }

@@ -18,7 +18,7 @@ use super::input::Data;
 use super::number::{Fault, Faulty, byte_extent};
 use super::order::Order;
 use super::source::RawSource;
-use super::{BATCH_RECORDS, Format, Input, Names, Position, ReadOptions, Record, TraceError, columnar_write};
+use super::{BATCH_RECORDS, Format, Input, Names, Position, ReadOptions, Record, TraceError, columnar_write, footer};
 
 /// The row of the table.
 pub(super) const FORMAT: Format = Format {
@@ -80,6 +80,10 @@ fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, ParquetError>) -> Res
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let input = super::single(inputs, &FORMAT)?;
     let file = input.name().to_owned();
+    let hint = "the file may be cut short, or compressed once more: unpack it first";
+    footer::check(input.data())
+        .map_err(|error| input.broken(&error))?
+        .map_err(|problem| TraceError::new(&*file, Position::File, format!("damaged Parquet: {problem}")).hint(hint))?;
     let reader: Box<dyn FileReader> = match input.data() {
         Data::File(path) => {
             let opened = std::fs::File::open(path).map_err(|error| input.broken(&error))?;
@@ -89,7 +93,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
             guarded(&file, || Ok(Box::new(SerializedFileReader::new(bytes.clone())?) as Box<dyn FileReader>))
         }
     }
-    .map_err(|error| error.hint("the file may be cut short, or compressed once more: unpack it first"))?;
+    .map_err(|error| error.hint(hint))?;
     let about = reader.metadata().file_metadata();
     let value = |key: &str| {
         let pairs = about.key_value_metadata()?;

@@ -1,5 +1,6 @@
 //! How is a trace written so that fio replays it?
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use ioweir_core::Operation;
@@ -8,14 +9,14 @@ use super::write::{Target, TraceSink};
 use super::{Names, Record, TraceError};
 
 pub(super) fn open(target: Target) -> Result<Box<dyn TraceSink>, TraceError> {
-    Ok(Box::new(Writer { target, started: false, opened: Vec::new(), micros: 0, line: Vec::new() }))
+    Ok(Box::new(Writer { target, started: false, opened: BTreeSet::new(), micros: 0, line: Vec::new() }))
 }
 
 struct Writer {
     target: Target,
     started: bool,
-    /// Volumes that were added and opened, in the order in which they came.
-    opened: Vec<u32>,
+    /// Volumes that were added and opened.
+    opened: BTreeSet<u32>,
     micros: u64,
     line: Vec<u8>,
 }
@@ -48,8 +49,7 @@ impl Writer {
         let micros = self.micros;
         let mut put = |text: std::fmt::Arguments<'_>| self.line.write_fmt(text);
         let mut written = Ok(());
-        if !self.opened.contains(&record.volume) {
-            self.opened.push(record.volume);
+        if self.opened.insert(record.volume) {
             written = put(format_args!("{micros} {file} add\n{micros} {file} open\n"));
         }
         let action = match record.operation {

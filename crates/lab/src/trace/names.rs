@@ -46,6 +46,14 @@ impl Volumes {
         }
     }
 
+    /// The number of `key`, if a request was made to it.
+    pub(super) fn known(&self, key: &[u8]) -> Option<u32> {
+        match &self.last {
+            Some((last, number)) if **last == *key => Some(*number),
+            _ => self.numbers.get(key).copied(),
+        }
+    }
+
     /// Where `text` goes on with the volume of the call before and then `follows`: its number, and the bytes of both.
     #[inline]
     pub(super) fn again(&self, text: &[u8], follows: u8) -> Option<(u32, usize)> {
@@ -58,8 +66,8 @@ impl Volumes {
     #[inline]
     pub(super) fn with_stream(&mut self, key: &[u8], names: &mut Names, name: impl FnOnce() -> String) -> Faulty<u32> {
         let number = self.number(key, names, name)?;
-        if names.streams.len() < names.volumes.len() {
-            names.streams.clone_from(&names.volumes);
+        if let Some(new) = names.volumes.get(names.streams.len()..).filter(|new| !new.is_empty()) {
+            names.streams.extend_from_slice(new);
         }
         Ok(number)
     }
