@@ -1,7 +1,8 @@
 //! How many requests a second does the simulator do, statistics included, on one core?
 //!
 //! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy and workload: the median of
-//! five runs over the same records in memory. `IOWEIR_BENCH_REQUESTS` and `IOWEIR_BENCH_RUNS` set other numbers.
+//! five runs over the same records in memory. `IOWEIR_BENCH_REQUESTS` and `IOWEIR_BENCH_RUNS` set other numbers,
+//! `IOWEIR_BENCH_WORKLOAD` chooses one workload by its place.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
@@ -83,7 +84,9 @@ fn main() {
     let runs = number("IOWEIR_BENCH_RUNS", 5).max(1);
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let mut simulated = 0;
-    for (workload, mix, load) in workloads(requests) {
+    let place = std::env::var("IOWEIR_BENCH_WORKLOAD").ok().and_then(|text| text.parse().ok());
+    let workloads = workloads(requests).into_iter().enumerate();
+    for (_, (workload, mix, load)) in workloads.filter(|(at, _)| place.is_none_or(|place: usize| place == *at)) {
         let records = records(mix);
         for row in POLICIES.iter().filter(|row| chosen.is_empty() || chosen.iter().any(|name| name == row.name)) {
             let mut rates: Vec<f64> = (0..runs).map(|_| run(row.name, &records, load)).collect();
