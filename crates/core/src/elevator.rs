@@ -69,7 +69,7 @@ pub(crate) struct BlockScheduler<E> {
 impl<E: Elevator> BlockScheduler<E> {
     pub(crate) fn new(limits: QueueLimits, elevator: E) -> Self {
         let queue = RequestQueue::new(limits);
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         Self {
             queue,
             elevator,

@@ -12,22 +12,20 @@ use alloc::vec;
 
 use super::{Parameter, Row, Settings, Unit};
 use crate::elevator::{Elevator, Next};
+use crate::part::habits::{Mean, Seeks};
+use crate::part::nearest;
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::structure::{Index, Links, List, NONE, Root, Tree};
 use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
 const MILLI: u64 = 1_000_000;
 
-/// Sectors between a request and the one before it, above which it counts as a seek (the kernel's `CFQQ_SEEK_THR`).
-const SEEK_SECTORS: u64 = 8 * 100;
 /// Seeks among the last 32 requests, above which a queue is seeky (`CFQQ_SEEKY`).
 const SEEKY_ABOVE: u32 = 32 / 8;
 /// Requests queued at once, from which a queue is deep, and idled for even if seeky.
 const DEEP_FROM: u32 = 4;
 /// Distance within which a request of another process is close to the one being idled for (`CFQQ_CLOSE_THR`).
 const CLOSE_SECTORS: u64 = 8 * 1024;
-/// A think time is trusted from this sample weight on; the weight approaches 256 (`sample_valid`).
-const THINK_SAMPLES_MIN: u64 = 80;
 /// Dispatches of the asynchronous queue in a turn, at the default priority (`cfq_prio_to_maxrq`).
 const ASYNC_DISPATCHES_MAX: u32 = 16;
 /// Queues that are remembered beyond those that hold requests.
@@ -133,14 +131,10 @@ struct Queue {
     /// Whether the disk idles for it.
     idle_window: bool,
     deep: bool,
-    /// The last 32 requests, a bit set for each seek.
-    seeks: u32,
-    last_sector_end: u64,
+    seeks: Seeks,
     /// When its last synchronous request completed.
     last_completion: Nanos,
-    think_samples: u64,
-    think_total: u64,
-    think_mean: u64,
+    think: Mean,
 }
 
 impl Queue {
@@ -155,21 +149,14 @@ impl Queue {
             in_turn: false,
             idle_window: is_sync,
             deep: false,
-            seeks: 0,
-            last_sector_end: 0,
+            seeks: Seeks::NONE,
             last_completion: Nanos::ZERO,
-            think_samples: 0,
-            think_total: 0,
-            think_mean: 0,
+            think: Mean::UNKNOWN,
         }
     }
 
     const fn is_seeky(&self) -> bool {
-        self.seeks.count_ones() > SEEKY_ABOVE
-    }
-
-    const fn think_time_known(&self) -> bool {
-        self.think_samples > THINK_SAMPLES_MIN
+        self.seeks.count() > SEEKY_ABOVE
     }
 }
 
@@ -217,7 +204,7 @@ pub(crate) struct Cfq {
 
 impl Cfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         let queues = limits.units().saturating_add(2 + IDLE_QUEUES);
         Self {
             tree: Tree::new(slots),
@@ -289,21 +276,17 @@ impl Cfq {
     fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
         let idle = self.config.idle.0;
         let queue = self.queue_mut(number);
-        let distance = entry.sector.abs_diff(queue.last_sector_end);
-        queue.seeks = (queue.seeks << 1) | u32::from(distance > SEEK_SECTORS);
-        queue.last_sector_end = entry.sector_end();
+        queue.seeks.learn(entry.sector, entry.sector_end());
         if number == ASYNC {
             return;
         }
         let think = now.since(queue.last_completion).0.min(2 * idle);
-        queue.think_samples = (7 * queue.think_samples + 256) / 8;
-        queue.think_total = (7 * queue.think_total + 256 * think) / 8;
-        queue.think_mean = (queue.think_total + 128) / queue.think_samples;
+        queue.think.learn(think);
         queue.deep |= queue.fifo.length() >= DEEP_FROM;
         if idle == 0 || (!queue.deep && queue.is_seeky()) {
             queue.idle_window = false;
-        } else if queue.think_time_known() {
-            queue.idle_window = queue.think_mean <= idle;
+        } else if queue.think.is_trusted() {
+            queue.idle_window = queue.think.value() <= idle;
         }
     }
 
@@ -411,29 +394,10 @@ impl Cfq {
         (queue.next != NONE).then_some(queue.next)
     }
 
-    /// The one that is nearer to `from`: forward at its distance, backward at twice that, and beyond the longest way back
-    /// only if the other is too; then the lowest.
-    fn nearer(&self, requests: &RequestQueue, left: u32, right: u32, from: u64) -> u32 {
-        let cost = |slot: u32| {
-            let sector = requests.entry(slot).sector;
-            match from.checked_sub(sector) {
-                None | Some(0) => (0, sector - from, u64::MAX - sector),
-                Some(back) if back <= self.config.back_sectors_max => (0, 2 * back, u64::MAX - sector),
-                Some(_) => (1, 0, sector),
-            }
-        };
-        if cost(right) < cost(left) { right } else { left }
-    }
-
     /// Which request follows `slot`, before that leaves the tree.
     fn following(&self, requests: &RequestQueue, number: u32, slot: u32) -> u32 {
         let sorted = self.queue(number).sorted;
-        let sector = requests.entry(slot).sector;
-        let after = self.tree.next(sorted, slot).or_else(|| self.tree.first(sorted)).filter(|&after| after != slot);
-        match (after, self.tree.before(sorted, sector)) {
-            (Some(after), Some(before)) => self.nearer(requests, after, before, sector),
-            (after, before) => after.or(before).unwrap_or(NONE),
-        }
+        nearest::following(requests, &self.tree, sorted, slot, self.config.back_sectors_max).unwrap_or(NONE)
     }
 
     fn forget(&mut self, requests: &RequestQueue, slot: u32) {
@@ -482,8 +446,11 @@ impl Elevator for Cfq {
         self.fifo_links.push_back(&mut own.fifo, slot);
         own.requests += 1;
         let next = own.next;
-        self.queue_mut(number).next =
-            if next == NONE { slot } else { self.nearer(queue, next, slot, self.head_sector) };
+        self.queue_mut(number).next = if next == NONE {
+            slot
+        } else {
+            nearest::nearer(queue, next, slot, self.head_sector, self.config.back_sectors_max)
+        };
         self.busy[usize::from(number != ASYNC)] += u32::from(was_empty);
         self.learn(number, entry, now);
         match self.slice {
@@ -503,7 +470,7 @@ impl Elevator for Cfq {
         let own = &mut self.queues[self.home[slot as usize] as usize];
         own.requests += 1;
         let entry = queue.entry(slot);
-        own.last_sector_end = entry.sector_end();
+        own.seeks.extend(entry.sector_end());
         if edge == Edge::Front {
             self.tree.remove(&mut own.sorted, slot);
             self.tree.insert(&mut own.sorted, slot, entry.sector, entry.sequence);
@@ -559,7 +526,7 @@ impl Elevator for Cfq {
         let Some(mut slice) = self.slice.filter(|slice| slice.queue == number) else { return };
         let end = *slice.end.get_or_insert(now.after(self.slice_length(number)));
         let own = self.queue(number);
-        let too_slow = own.think_time_known() && end.since(now).0 < own.think_mean;
+        let too_slow = own.think.is_trusted() && end.since(now).0 < own.think.value();
         if own.fifo.is_empty() && own.in_flight == 0 && self.should_idle(number) && !too_slow {
             slice.idle_until = Some(now.after(self.config.idle));
         }

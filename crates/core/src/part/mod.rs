@@ -1,0 +1,7 @@
+//! What several elevators are built from: sorted queues with a FIFO beside each, and what is known of a process's habits.
+
+pub(crate) mod habits;
+pub(crate) mod nearest;
+pub(crate) mod sides;
+
+pub(crate) use sides::Sides;
