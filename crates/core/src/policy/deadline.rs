@@ -15,40 +15,43 @@ use crate::{Direction, Nanos, Reason, Waiting};
 
 const SECOND: u64 = 1_000_000_000;
 
-static PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "read-expire",
-        unit: Unit::Duration,
-        default: SECOND / 2,
-        min: 0,
-        max: 3600 * SECOND,
-        help: "how long a read may wait before it is served out of order",
-    },
-    Parameter {
-        name: "write-expire",
-        unit: Unit::Duration,
-        default: 5 * SECOND,
-        min: 0,
-        max: 3600 * SECOND,
-        help: "the same for writes",
-    },
-    Parameter {
-        name: "fifo-batch",
-        unit: Unit::Count,
-        default: 16,
-        min: 1,
-        max: 1 << 20,
-        help: "requests served along the sorted queue before the FIFOs are looked at",
-    },
-    Parameter {
-        name: "writes-starved",
-        unit: Unit::Count,
-        default: 2,
-        min: 0,
-        max: 1 << 20,
-        help: "batches of reads that may pass waiting writes",
-    },
-];
+pub(super) const READ_EXPIRE: Parameter = Parameter {
+    name: "read-expire",
+    unit: Unit::Duration,
+    default: SECOND / 2,
+    min: 0,
+    max: 3600 * SECOND,
+    help: "how long a read may wait before it is served out of order",
+};
+
+pub(super) const WRITE_EXPIRE: Parameter = Parameter {
+    name: "write-expire",
+    unit: Unit::Duration,
+    default: 5 * SECOND,
+    min: 0,
+    max: 3600 * SECOND,
+    help: "the same for writes",
+};
+
+pub(super) const FIFO_BATCH: Parameter = Parameter {
+    name: "fifo-batch",
+    unit: Unit::Count,
+    default: 16,
+    min: 1,
+    max: 1 << 20,
+    help: "requests served along the sorted queue before the FIFOs are looked at",
+};
+
+pub(super) const WRITES_STARVED: Parameter = Parameter {
+    name: "writes-starved",
+    unit: Unit::Count,
+    default: 2,
+    min: 0,
+    max: 1 << 20,
+    help: "batches of reads that may pass waiting writes",
+};
+
+static PARAMETERS: &[Parameter] = &[READ_EXPIRE, WRITE_EXPIRE, FIFO_BATCH, WRITES_STARVED];
 
 pub(crate) static LINUX: Row<Form> = Row {
     name: "deadline",
@@ -58,7 +61,7 @@ pub(crate) static LINUX: Row<Form> = Row {
 writes have been passed over `writes-starved` times; if the oldest request of the chosen direction has expired, or the \
 sorted queue has come to its end, the batch begins at the oldest request, otherwise where the last one ended. Of the \
 kernel's tunables `front_merges` is left out: front merges are always tried. The successor of today's kernels is \
-`mq-deadline`, which adds I/O priorities.",
+`mq-deadline`, which has a row of its own.",
     linux: Some("mq-deadline"),
     parameters: PARAMETERS,
     form: Form::Linux,

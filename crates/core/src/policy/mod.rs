@@ -5,9 +5,10 @@
 
 mod bid_hdd;
 mod cfq;
-
 mod cfq_paper;
+mod clook;
 mod deadline;
+mod mq_deadline;
 mod noop;
 
 use crate::elevator::BlockScheduler;
@@ -212,9 +213,10 @@ pub(crate) struct Row<F> {
 
 policies! {
     Noop, noop::Noop, ROW;
+    Clook, clook::Clook, ROW;
     Deadline, deadline::Deadline, LINUX;
     DeadlinePaper, deadline::Deadline, PAPER;
-
+    MqDeadline, mq_deadline::MqDeadline, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;

@@ -1,0 +1,88 @@
+//! The schedulers that Linux has or had, and the baseline they are measured against, each told as a story.
+
+mod driver;
+
+use driver::Disk;
+use ioweir_core::QueueLimits;
+
+#[test]
+fn clook_goes_up_and_starts_again_at_the_bottom() {
+    let mut disk = Disk::new("clook", &[]);
+    disk.read("a", 200);
+    assert_eq!(disk.serve(), "a");
+    for (name, sector) in [("b", 100), ("c", 300), ("d", 250)] {
+        disk.read(name, sector);
+    }
+    assert_eq!(disk.serve(), "d");
+    disk.write("e", 270);
+    disk.write("f", 240);
+    assert_eq!(disk.serve_all(), "e c b f");
+}
+
+#[test]
+fn clook_keeps_a_units_place_in_the_sweep() {
+    let mut disk = Disk::with_limits("clook", &[], QueueLimits::DEFAULT);
+    disk.read("a", 196);
+    disk.read("b", 208);
+    assert_eq!(disk.serve(), "a");
+    // The head is at 204: joining c, b would begin behind it and wait for the next sweep. b and d stay ahead.
+    disk.read("c", 200);
+    disk.read("d", 216);
+    assert_eq!(disk.serve_all(), "b+d c");
+}
+
+#[test]
+fn mq_deadline_serves_reads_in_batches_and_writes_after_two_of_them() {
+    let mut disk = Disk::new("mq-deadline", &[("fifo-batch", 2)]);
+    for (number, sector) in [(1, 50), (2, 10), (3, 20), (4, 40), (5, 30), (6, 60)] {
+        disk.read(&format!("r{number}"), sector);
+    }
+    for (number, sector) in [(1, 15), (2, 5), (3, 25)] {
+        disk.write(&format!("w{number}"), sector);
+    }
+    for (number, sector) in [(7, 70), (8, 80)] {
+        disk.read(&format!("r{number}"), sector);
+    }
+    // The first batch is not chosen, it goes on from the beginning of the disk; after two chosen ones writes have theirs,
+    // and the reads go on above 60, where they were.
+    assert_eq!(disk.serve_all(), "r2 r3 r5 r4 r1 r6 w2 w1 r7 r8 w3");
+}
+
+#[test]
+fn mq_deadline_goes_on_where_a_direction_was_and_deadline_does_not() {
+    for (policy, order) in [("mq-deadline", "r1 w1 r3 r2"), ("deadline", "r1 w1 r2 r3")] {
+        let mut disk = Disk::new(policy, &[("fifo-batch", 1), ("writes-starved", 0)]);
+        disk.read("r1", 100);
+        let mut served = vec![disk.serve()];
+        disk.write("w1", 500);
+        served.push(disk.serve());
+        disk.read("r2", 50);
+        disk.read("r3", 200);
+        served.push(disk.serve_all());
+        assert_eq!(served.join(" "), order, "{policy}");
+    }
+}
+
+#[test]
+fn mq_deadline_begins_a_batch_at_an_expired_request() {
+    let mut disk = Disk::new("mq-deadline", &[("fifo-batch", 4)]);
+    disk.service = ioweir_core::Nanos::from_millis(100);
+    disk.read("r1", 500);
+    assert_eq!(disk.serve(), "r1");
+    disk.read("old", 10);
+    for number in 2..10 {
+        disk.read(&format!("r{number}"), 500 + number * 10);
+    }
+    // `old` expires while r5 is served: the batch that runs is finished, and the next one begins with it.
+    assert_eq!(disk.serve_all(), "r2 r3 r4 r5 r6 r7 r8 old r9");
+}
+
+#[test]
+fn mq_deadline_leaves_front_merges_out_where_told() {
+    for (front_merges, order) in [(1, "b+a"), (0, "a b")] {
+        let mut disk = Disk::with_limits("mq-deadline", &[("front-merges", front_merges)], QueueLimits::DEFAULT);
+        disk.read("b", 108);
+        disk.read("a", 100);
+        assert_eq!(disk.serve_all(), order);
+    }
+}
