@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::Disk;
-use ioweir_core::QueueLimits;
+use ioweir_core::{Nanos, QueueLimits, Reason, Scheduler};
 
 #[test]
 fn clook_goes_up_and_starts_again_at_the_bottom() {
@@ -66,7 +66,7 @@ fn mq_deadline_goes_on_where_a_direction_was_and_deadline_does_not() {
 #[test]
 fn mq_deadline_begins_a_batch_at_an_expired_request() {
     let mut disk = Disk::new("mq-deadline", &[("fifo-batch", 4)]);
-    disk.service = ioweir_core::Nanos::from_millis(100);
+    disk.service = Nanos::from_millis(100);
     disk.read("r1", 500);
     assert_eq!(disk.serve(), "r1");
     disk.read("old", 10);
@@ -84,5 +84,48 @@ fn mq_deadline_leaves_front_merges_out_where_told() {
         disk.read("b", 108);
         disk.read("a", 100);
         assert_eq!(disk.serve_all(), order);
+    }
+}
+
+#[test]
+fn kyber_takes_turns_between_reads_and_writes() {
+    let mut disk = Disk::new("kyber", &[]);
+    for number in 0..20 {
+        disk.read("r", number * 1_000);
+        disk.write("w", number * 1_000 + 500);
+    }
+    let order = disk.serve_all().replace(' ', "");
+    let batches: Vec<usize> = order.as_bytes().chunk_by(|left, right| left == right).map(<[u8]>::len).collect();
+    assert_eq!(batches, [16, 8, 4, 12], "reads, writes, the last reads, and all the writes that are left");
+}
+
+/// Twenty reads and twenty writes at a time, until there were 500 of each; each takes as long as told.
+fn serve_kyber(disk: &mut Disk, read: Nanos, write: Nanos) {
+    for _ in 0..25 {
+        (0..20).for_each(|number| assert!(disk.read("r", number * 1_000)));
+        assert_eq!(disk.fill().0, 20);
+        disk.pass(read);
+        (0..20).for_each(|_| disk.complete());
+        (0..20).for_each(|number| assert!(disk.write("w", number * 1_000)));
+        assert_eq!(disk.fill().0, 20);
+        disk.pass(write);
+        (0..20).for_each(|_| disk.complete());
+    }
+}
+
+#[test]
+fn kyber_takes_depth_from_writes_where_reads_miss_their_target() {
+    for (read_millis, tokens) in [(1, 128), (3, 64)] {
+        let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_units(256) });
+        serve_kyber(&mut disk, Nanos::from_millis(read_millis), Nanos::from_millis(4));
+        // Let the time of the next look pass.
+        disk.pass(Nanos::from_millis(100));
+        (0..200).for_each(|number| assert!(disk.write("w", number * 1_000)));
+        let (dispatched, answer) = disk.fill();
+        assert_eq!(dispatched, tokens, "reads took {read_millis} ms");
+        assert_eq!(answer, "(throttled)");
+        assert_eq!(disk.scheduler.waiting().count(Reason::Throttled), 200 - tokens as u32);
+        disk.complete();
+        assert_eq!(disk.fill().0, 1, "a completion gives its token back");
     }
 }

@@ -8,6 +8,7 @@ mod cfq;
 mod cfq_paper;
 mod clook;
 mod deadline;
+mod kyber;
 mod mq_deadline;
 mod noop;
 
@@ -217,6 +218,7 @@ policies! {
     Deadline, deadline::Deadline, LINUX;
     DeadlinePaper, deadline::Deadline, PAPER;
     MqDeadline, mq_deadline::MqDeadline, ROW;
+    Kyber, kyber::Kyber, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;

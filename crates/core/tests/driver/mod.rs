@@ -5,21 +5,21 @@
 use ioweir_core::policy::{self, Policy};
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
 
-pub struct Disk {
-    pub scheduler: Policy,
-    pub now: Nanos,
+pub(crate) struct Disk {
+    pub(crate) scheduler: Policy,
+    pub(crate) now: Nanos,
     /// How long the disk takes for a request.
-    pub service: Nanos,
+    pub(crate) service: Nanos,
     names: Vec<String>,
     flight: Vec<Tag>,
 }
 
 impl Disk {
-    pub fn new(policy: &str, parameters: &[(&str, u64)]) -> Self {
+    pub(crate) fn new(policy: &str, parameters: &[(&str, u64)]) -> Self {
         Self::with_limits(policy, parameters, QueueLimits { merge: false, ..QueueLimits::DEFAULT })
     }
 
-    pub fn with_limits(policy: &str, parameters: &[(&str, u64)], limits: QueueLimits) -> Self {
+    pub(crate) fn with_limits(policy: &str, parameters: &[(&str, u64)], limits: QueueLimits) -> Self {
         let row = policy::find(policy).expect("a policy of the table");
         let mut settings = row.defaults();
         for &(name, value) in parameters {
@@ -35,7 +35,7 @@ impl Disk {
     }
 
     /// Whether there was room.
-    pub fn submit(&mut self, name: &str, operation: Operation, flags: Flags, sector: u64, sectors: u32) -> bool {
+    pub(crate) fn submit(&mut self, name: &str, operation: Operation, flags: Flags, sector: u64, sectors: u32) -> bool {
         let stream = StreamId(u32::from(name.as_bytes()[0]));
         let tag = self.scheduler.submit(self.now, Request { operation, flags, stream, sector, sectors });
         if let Ok(tag) = tag {
@@ -44,20 +44,20 @@ impl Disk {
         tag.is_ok()
     }
 
-    pub fn read(&mut self, name: &str, sector: u64) -> bool {
+    pub(crate) fn read(&mut self, name: &str, sector: u64) -> bool {
         self.submit(name, Operation::Read, Flags::NONE, sector, 8)
     }
 
-    pub fn write(&mut self, name: &str, sector: u64) -> bool {
+    pub(crate) fn write(&mut self, name: &str, sector: u64) -> bool {
         self.submit(name, Operation::Write, Flags::NONE, sector, 8)
     }
 
-    pub fn pass(&mut self, span: Nanos) {
+    pub(crate) fn pass(&mut self, span: Nanos) {
         self.now = self.now.after(span);
     }
 
     /// What the scheduler does now: the members of a dispatch, or for how long it waits and why.
-    pub fn poll(&mut self) -> String {
+    pub(crate) fn poll(&mut self) -> String {
         match self.scheduler.poll(self.now) {
             Step::Dispatch(dispatch) => {
                 self.flight.push(dispatch.tag);
@@ -79,13 +79,25 @@ impl Disk {
     }
 
     /// The disk finishes what it got first.
-    pub fn complete(&mut self) {
+    pub(crate) fn complete(&mut self) {
         let tag = self.flight.remove(0);
         self.scheduler.complete(self.now, tag);
     }
 
+    /// Polls until the answer is not a dispatch; how many there were, and that answer.
+    pub(crate) fn fill(&mut self) -> (usize, String) {
+        let before = self.flight.len();
+        loop {
+            let flight = self.flight.len();
+            let answer = self.poll();
+            if self.flight.len() == flight {
+                return (flight - before, answer);
+            }
+        }
+    }
+
     /// Polls until a request is dispatched, letting time pass where the scheduler waits, and serves it.
-    pub fn serve(&mut self) -> String {
+    pub(crate) fn serve(&mut self) -> String {
         loop {
             let waits_until = match self.scheduler.clone().poll(self.now) {
                 Step::WaitUntil(time, _) => Some(time),
@@ -107,7 +119,7 @@ impl Disk {
         }
     }
 
-    pub fn serve_all(&mut self) -> String {
+    pub(crate) fn serve_all(&mut self) -> String {
         let mut order = vec![];
         loop {
             match self.serve() {
