@@ -129,3 +129,69 @@ fn kyber_takes_depth_from_writes_where_reads_miss_their_target() {
         assert_eq!(disk.fill().0, 1, "a completion gives its token back");
     }
 }
+
+/// Process a has read sector 1000, and b waits far away.
+fn anticipating() -> Disk {
+    let mut disk = Disk::new("anticipatory", &[]);
+    disk.read("a1", 1_000);
+    disk.read("b1", 900_000);
+    assert_eq!(disk.serve(), "a1");
+    assert_eq!(disk.poll(), "(anticipating 6000 us)");
+    assert_eq!(disk.scheduler.waiting().count(Reason::Anticipating), 1);
+    disk
+}
+
+#[test]
+fn anticipatory_idles_for_the_reader_that_it_has_just_served() {
+    let mut disk = anticipating();
+    disk.pass(Nanos::from_millis(1));
+    disk.read("a2", 1_008);
+    assert_eq!(disk.serve(), "a2");
+    assert_eq!(disk.poll(), "(anticipating 6000 us)");
+    disk.pass(Nanos::from_millis(6));
+    assert_eq!(disk.poll(), "b1", "a stays silent");
+}
+
+#[test]
+fn anticipatory_takes_a_close_request_of_another_process() {
+    let mut disk = anticipating();
+    disk.read("c1", 500_000);
+    assert_eq!(disk.poll(), "(anticipating 6000 us)", "no better than b");
+    disk.read("d1", 1_500);
+    assert_eq!(disk.poll(), "d1");
+}
+
+#[test]
+fn anticipatory_does_not_wait_for_a_process_that_thinks_longer() {
+    let mut disk = anticipating();
+    disk.pass(Nanos::from_millis(10));
+    disk.read("a2", 1_008);
+    assert_eq!(disk.serve_all(), "a2 b1", "a2 is near");
+    disk.pass(Nanos::from_millis(10));
+    disk.read("a3", 900_100);
+    assert_eq!(disk.serve(), "a3");
+    disk.read("b2", 1_000);
+    assert_eq!(disk.poll(), "b2", "a is known to think for 10 ms");
+}
+
+#[test]
+fn anticipatory_breaks_off_for_an_expired_request() {
+    let mut disk = Disk::new("anticipatory", &[("antic-expire", 1_000_000_000)]);
+    disk.read("a1", 1_000);
+    disk.read("b1", 900_000);
+    assert_eq!(disk.serve(), "a1");
+    assert_eq!(disk.poll(), "(anticipating 124000 us)");
+    disk.pass(Nanos::from_millis(124));
+    assert_eq!(disk.poll(), "b1");
+}
+
+#[test]
+fn anticipatory_serves_writes_while_readers_think_and_in_batches() {
+    let mut disk = Disk::new("anticipatory", &[("antic-expire", 0), ("read-batch-expire", 3_000_000)]);
+    for number in 0..6 {
+        disk.read(&format!("r{number}"), number * 100);
+        disk.write(&format!("w{number}"), 50_000 + number * 100);
+    }
+    // The batch of reads is timed from its first completion on; the writes have theirs, and finish within it.
+    assert_eq!(disk.serve_all(), "r0 r1 r2 r3 w0 w1 w2 w3 w4 w5 r4 r5");
+}

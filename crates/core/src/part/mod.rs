@@ -3,5 +3,7 @@
 pub(crate) mod habits;
 pub(crate) mod nearest;
 pub(crate) mod sides;
+pub(crate) mod streams;
 
 pub(crate) use sides::Sides;
+pub(crate) use streams::Streams;

@@ -13,10 +13,10 @@ use alloc::vec;
 use super::{Parameter, Row, Settings, Unit};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::{Mean, Seeks};
-use crate::part::nearest;
+use crate::part::{Streams, nearest};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
-use crate::structure::{Index, Links, List, NONE, Root, Tree};
-use crate::{Nanos, Reason, Request, StreamId, Waiting};
+use crate::structure::{Links, List, NONE, Root, Tree};
+use crate::{Nanos, Reason, Request, Waiting};
 
 const MILLI: u64 = 1_000_000;
 
@@ -28,8 +28,6 @@ const DEEP_FROM: u32 = 4;
 const CLOSE_SECTORS: u64 = 8 * 1024;
 /// Dispatches of the asynchronous queue in a turn, at the default priority (`cfq_prio_to_maxrq`).
 const ASYNC_DISPATCHES_MAX: u32 = 16;
-/// Queues that are remembered beyond those that hold requests.
-const IDLE_QUEUES: u32 = 254;
 
 pub(crate) static ROW: Row<()> = Row {
     name: "cfq",
@@ -119,7 +117,6 @@ const ASYNC: u32 = 0;
 /// One queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    stream: StreamId,
     sorted: Root,
     fifo: List,
     /// Which request is next by position, or `NONE`.
@@ -138,9 +135,8 @@ struct Queue {
 }
 
 impl Queue {
-    const fn new(stream: StreamId, is_sync: bool) -> Self {
+    const fn new(is_sync: bool) -> Self {
         Self {
-            stream,
             sorted: Root::EMPTY,
             fifo: List::EMPTY,
             next: NONE,
@@ -189,12 +185,9 @@ pub(crate) struct Cfq {
     fifo_links: Links,
     home: Box<[u32]>,
     queues: Box<[Queue]>,
-    by_stream: Index,
+    streams: Streams,
     turn_links: Links,
     turn: List,
-    /// Where the search for a queue to forget goes on.
-    hand: u32,
-    known: u32,
     slice: Option<Slice>,
     head_sector: u64,
     /// Queues with requests, asynchronous and synchronous.
@@ -205,17 +198,15 @@ pub(crate) struct Cfq {
 impl Cfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        let queues = limits.units().saturating_add(2 + IDLE_QUEUES);
+        let queues = Streams::places(limits, 1);
         Self {
             tree: Tree::new(slots),
             fifo_links: Links::new(slots),
             home: vec![ASYNC; slots as usize].into_boxed_slice(),
-            queues: vec![Queue::new(StreamId(0), false); queues as usize].into_boxed_slice(),
-            by_stream: Index::new(queues),
+            queues: vec![Queue::new(false); queues as usize].into_boxed_slice(),
+            streams: Streams::new(limits, 1),
             turn_links: Links::new(queues),
             turn: List::EMPTY,
-            hand: ASYNC,
-            known: 1,
             slice: None,
             head_sector: 0,
             busy: [0; 2],
@@ -240,32 +231,16 @@ impl Cfq {
         if !entry.is_sync() {
             return ASYNC;
         }
-        let key = u64::from(entry.stream.0);
-        self.by_stream.find(key, |_| true).unwrap_or_else(|| {
-            let number = self.free_queue();
-            self.queues[number as usize] = Queue::new(entry.stream, true);
-            self.by_stream.insert(key, number);
+        self.streams.find(entry.stream).unwrap_or_else(|| {
+            let Self { streams, queues, slice, .. } = self;
+            let number = streams.add(entry.stream, |number| {
+                let queue = &queues[number as usize];
+                let in_slice = slice.is_some_and(|slice| slice.queue == number);
+                queue.requests > 0 || queue.in_flight > 0 || queue.in_turn || in_slice
+            });
+            queues[number as usize] = Queue::new(true);
             number
         })
-    }
-
-    /// A number never used, or that of a queue that holds nothing: its history is forgotten.
-    fn free_queue(&mut self) -> u32 {
-        let total = self.queues.len() as u32; // made from a u32
-        if self.known < total {
-            self.known += 1;
-            return self.known - 1;
-        }
-        // There are more queues than requests can occupy, so the search ends.
-        loop {
-            self.hand = if self.hand + 1 < total { self.hand + 1 } else { ASYNC + 1 };
-            let queue = self.queue(self.hand);
-            let in_slice = self.slice.is_some_and(|slice| slice.queue == self.hand);
-            if queue.requests == 0 && queue.in_flight == 0 && !queue.in_turn && !in_slice {
-                self.by_stream.remove(u64::from(queue.stream.0), self.hand);
-                return self.hand;
-            }
-        }
     }
 
     fn busy_queues(&self) -> u32 {

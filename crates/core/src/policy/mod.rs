@@ -3,6 +3,7 @@
 //! A new policy is one file beside this one, one variant of [`Policy`] and one row of [`POLICIES`]: names on the command
 //! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
 
+mod anticipatory;
 mod bid_hdd;
 mod cfq;
 mod cfq_paper;
@@ -217,6 +218,7 @@ policies! {
     Clook, clook::Clook, ROW;
     Deadline, deadline::Deadline, LINUX;
     DeadlinePaper, deadline::Deadline, PAPER;
+    Anticipatory, anticipatory::Anticipatory, ROW;
     MqDeadline, mq_deadline::MqDeadline, ROW;
     Kyber, kyber::Kyber, ROW;
     Cfq, cfq::Cfq, ROW;
