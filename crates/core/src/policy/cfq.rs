@@ -13,9 +13,9 @@ use alloc::vec;
 use super::{Parameter, Row, Settings, Unit};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::{Mean, Seeks};
-use crate::part::{Streams, nearest};
+use crate::part::{Lane, Lanes, Streams};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
-use crate::structure::{Links, List, NONE, Root, Tree};
+use crate::structure::{Links, List};
 use crate::{Nanos, Reason, Request, Waiting};
 
 const MILLI: u64 = 1_000_000;
@@ -117,12 +117,7 @@ const ASYNC: u32 = 0;
 /// One queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    sorted: Root,
-    fifo: List,
-    /// Which request is next by position, or `NONE`.
-    next: u32,
-    /// Submitted requests in it, merged ones counted.
-    requests: u32,
+    lane: Lane,
     in_flight: u32,
     in_turn: bool,
     /// Whether the disk idles for it.
@@ -137,10 +132,7 @@ struct Queue {
 impl Queue {
     const fn new(is_sync: bool) -> Self {
         Self {
-            sorted: Root::EMPTY,
-            fifo: List::EMPTY,
-            next: NONE,
-            requests: 0,
+            lane: Lane::EMPTY,
             in_flight: 0,
             in_turn: false,
             idle_window: is_sync,
@@ -181,8 +173,7 @@ struct Config {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cfq {
-    tree: Tree,
-    fifo_links: Links,
+    lanes: Lanes,
     home: Box<[u32]>,
     queues: Box<[Queue]>,
     streams: Streams,
@@ -199,9 +190,9 @@ impl Cfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
         let queues = Streams::places(limits, 1);
+        let config = Config::from(settings);
         Self {
-            tree: Tree::new(slots),
-            fifo_links: Links::new(slots),
+            lanes: Lanes::new(limits, config.back_sectors_max),
             home: vec![ASYNC; slots as usize].into_boxed_slice(),
             queues: vec![Queue::new(false); queues as usize].into_boxed_slice(),
             streams: Streams::new(limits, 1),
@@ -210,12 +201,13 @@ impl Cfq {
             slice: None,
             head_sector: 0,
             busy: [0; 2],
-            config: Config::from(settings),
+            config,
         }
     }
 
     pub(crate) fn configure(&mut self, settings: &Settings) {
         self.config = Config::from(settings);
+        self.lanes.back_sectors_max = self.config.back_sectors_max;
     }
 
     fn queue(&self, number: u32) -> &Queue {
@@ -236,7 +228,7 @@ impl Cfq {
             let number = streams.add(entry.stream, |number| {
                 let queue = &queues[number as usize];
                 let in_slice = slice.is_some_and(|slice| slice.queue == number);
-                queue.requests > 0 || queue.in_flight > 0 || queue.in_turn || in_slice
+                !queue.lane.is_empty() || queue.in_flight > 0 || queue.in_turn || in_slice
             });
             queues[number as usize] = Queue::new(true);
             number
@@ -257,7 +249,7 @@ impl Cfq {
         }
         let think = now.since(queue.last_completion).0.min(2 * idle);
         queue.think.learn(think);
-        queue.deep |= queue.fifo.length() >= DEEP_FROM;
+        queue.deep |= queue.lane.units() >= DEEP_FROM;
         if idle == 0 || (!queue.deep && queue.is_seeky()) {
             queue.idle_window = false;
         } else if queue.think.is_trusted() {
@@ -278,7 +270,7 @@ impl Cfq {
 
     fn queue_up(&mut self, number: u32, first: bool) {
         let queue = &mut self.queues[number as usize];
-        if queue.fifo.is_empty() || queue.in_turn {
+        if queue.lane.is_empty() || queue.in_turn {
             return;
         }
         queue.in_turn = true;
@@ -321,7 +313,7 @@ impl Cfq {
     fn judge_depth(&mut self, slice: &Slice, now: Nanos) {
         let early = slice.end.is_none_or(|end| end.since(now) > now.since(slice.start));
         let queue = self.queue_mut(slice.queue);
-        if queue.fifo.is_empty() && queue.idle_window && queue.is_seeky() && early {
+        if queue.lane.is_empty() && queue.idle_window && queue.is_seeky() && early {
             queue.deep = false;
             queue.idle_window = false;
         }
@@ -335,7 +327,7 @@ impl Cfq {
             let idling = slice.idle_until.filter(|&until| until > now);
             if self.slice_used(now) {
                 self.expire_slice();
-            } else if !queue.fifo.is_empty() {
+            } else if !queue.lane.is_empty() {
                 return Ok(slice.queue);
             } else if let Some(until) = idling {
                 return Err(Next::WaitUntil(until, Reason::Anticipating));
@@ -355,37 +347,20 @@ impl Cfq {
 
     /// The expired request, once a slice; otherwise the nearest one.
     fn choose(&mut self, requests: &RequestQueue, number: u32, now: Nanos) -> Option<u32> {
-        let queue = *self.queue(number);
+        let lane = self.queue(number).lane;
         if let Some(slice) = &mut self.slice
-            && !slice.fifo_checked
+            && !core::mem::replace(&mut slice.fifo_checked, true)
         {
-            slice.fifo_checked = true;
-            let oldest = queue.fifo.head();
             let expire = self.config.fifo_expire[usize::from(number != ASYNC)];
-            if oldest != NONE && requests.entry(oldest).submitted.after(expire) <= now {
-                return Some(oldest);
-            }
+            return lane.expired(requests, expire, now).or_else(|| lane.nearest());
         }
-        (queue.next != NONE).then_some(queue.next)
+        lane.nearest()
     }
 
-    /// Which request follows `slot`, before that leaves the tree.
-    fn following(&self, requests: &RequestQueue, number: u32, slot: u32) -> u32 {
-        let sorted = self.queue(number).sorted;
-        nearest::following(requests, &self.tree, sorted, slot, self.config.back_sectors_max).unwrap_or(NONE)
-    }
-
-    fn forget(&mut self, requests: &RequestQueue, slot: u32) {
-        let number = self.home[slot as usize];
-        let entry = requests.entry(slot);
-        if self.queue(number).next == slot {
-            self.queue_mut(number).next = self.following(requests, number, slot);
-        }
+    /// A request has left: its queue may be without any.
+    fn left(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];
-        self.tree.remove(&mut queue.sorted, slot);
-        self.fifo_links.remove(&mut queue.fifo, slot);
-        queue.requests -= entry.members;
-        if queue.fifo.is_empty() {
+        if queue.lane.is_empty() {
             self.busy[usize::from(number != ASYNC)] -= 1;
             if queue.in_turn {
                 queue.in_turn = false;
@@ -416,16 +391,8 @@ impl Elevator for Cfq {
         let number = self.queue_of(entry);
         self.home[slot as usize] = number;
         let own = &mut self.queues[number as usize];
-        let was_empty = own.fifo.is_empty();
-        self.tree.insert(&mut own.sorted, slot, entry.sector, entry.sequence);
-        self.fifo_links.push_back(&mut own.fifo, slot);
-        own.requests += 1;
-        let next = own.next;
-        self.queue_mut(number).next = if next == NONE {
-            slot
-        } else {
-            nearest::nearer(queue, next, slot, self.head_sector, self.config.back_sectors_max)
-        };
+        let was_empty = own.lane.is_empty();
+        self.lanes.insert(&mut own.lane, queue, slot, self.head_sector);
         self.busy[usize::from(number != ASYNC)] += u32::from(was_empty);
         self.learn(number, entry, now);
         match self.slice {
@@ -443,21 +410,18 @@ impl Elevator for Cfq {
 
     fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let own = &mut self.queues[self.home[slot as usize] as usize];
-        own.requests += 1;
-        let entry = queue.entry(slot);
-        own.seeks.extend(entry.sector_end());
-        if edge == Edge::Front {
-            self.tree.remove(&mut own.sorted, slot);
-            self.tree.insert(&mut own.sorted, slot, entry.sector, entry.sequence);
-        }
+        self.lanes.grown(&mut own.lane, queue, slot, edge);
+        own.seeks.extend(queue.entry(slot).sector_end());
     }
 
     fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
-        self.queues[self.home[slot as usize] as usize].requests += members;
+        self.queues[self.home[slot as usize] as usize].lane.absorbed(members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {
-        self.forget(queue, slot);
+        let number = self.home[slot as usize];
+        self.lanes.remove(&mut self.queues[number as usize].lane, queue, slot);
+        self.left(number);
     }
 
     /// Only within a queue.
@@ -477,11 +441,11 @@ impl Elevator for Cfq {
         let Some(slot) = self.choose(queue, number, now) else {
             return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
         };
-        self.queue_mut(number).next = self.following(queue, number, slot);
-        self.forget(queue, slot);
+        self.lanes.take(&mut self.queues[number as usize].lane, queue, slot);
+        self.left(number);
         self.head_sector = queue.entry(slot).sector_end();
         self.queue_mut(number).in_flight += 1;
-        let others = self.busy_queues() > u32::from(!self.queue(number).fifo.is_empty());
+        let others = self.busy_queues() > u32::from(!self.queue(number).lane.is_empty());
         if let Some(slice) = &mut self.slice {
             slice.dispatches += 1;
             if number == ASYNC && slice.dispatches >= ASYNC_DISPATCHES_MAX && others {
@@ -502,7 +466,7 @@ impl Elevator for Cfq {
         let end = *slice.end.get_or_insert(now.after(self.slice_length(number)));
         let own = self.queue(number);
         let too_slow = own.think.is_trusted() && end.since(now).0 < own.think.value();
-        if own.fifo.is_empty() && own.in_flight == 0 && self.should_idle(number) && !too_slow {
+        if own.lane.is_empty() && own.in_flight == 0 && self.should_idle(number) && !too_slow {
             slice.idle_until = Some(now.after(self.config.idle));
         }
         self.slice = Some(slice);
@@ -514,6 +478,6 @@ impl Elevator for Cfq {
             return Waiting::all(Reason::Ordering, queued);
         };
         let rest = if slice.idle_until.is_some() { Reason::Anticipating } else { Reason::Ordering };
-        Waiting::split(queued, Reason::DeviceFull, self.queue(slice.queue).requests, rest)
+        Waiting::split(queued, Reason::DeviceFull, self.queue(slice.queue).lane.requests(), rest)
     }
 }

@@ -137,7 +137,7 @@ impl Domain {
 pub(crate) struct Kyber {
     links: Links,
     dispatched_at: Box<[Nanos]>,
-    domains: [Domain; DOMAINS],
+    domains: Box<[Domain; DOMAINS]>,
     /// Whose turn it is, and how many units it has sent.
     turn: usize,
     batched: u32,
@@ -169,7 +169,7 @@ impl Kyber {
         let mut kyber = Self {
             links: Links::new(slots),
             dispatched_at: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
-            domains: TOKENS_MAX.map(domain),
+            domains: Box::new(TOKENS_MAX.map(domain)),
             turn: 0,
             batched: 0,
             look: Nanos::NEVER,
@@ -193,7 +193,7 @@ impl Kyber {
         }
         let now = core::mem::replace(&mut self.look, Nanos::NEVER);
         let mut is_congested = false;
-        for domain in &mut self.domains {
+        for domain in self.domains.iter_mut() {
             is_congested |= domain.in_device.take_percentile(90, now).is_some_and(|bucket| bucket >= BUCKETS_GOOD);
         }
         for (domain, tokens_max) in self.domains.iter_mut().zip(TOKENS_MAX) {
