@@ -38,8 +38,9 @@
 //! # What is where
 //!
 //! [`policy`] has the table of policies. The block layer's policies are elevators (order) behind one request queue
-//! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. `structure` has the
-//! fixed-capacity list, tree, heap and index that they are built from.
+//! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. `part` has what several of
+//! them order by (sorted queues with a FIFO, think times, seeks), `structure` the fixed-capacity list, tree, heap and
+//! index that all of it is built from.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -47,6 +48,7 @@
 extern crate alloc;
 
 mod elevator;
+mod part;
 pub mod policy;
 mod queue;
 mod request;
