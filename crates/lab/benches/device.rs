@@ -38,7 +38,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    for name in ["hdd-15k", "hdd", "cheetah-9lp", "null"] {
+    for name in ["hdd-15k", "hdd", "cheetah-9lp", "atlas-10k", "null"] {
         let Ok(spec) = DeviceSpec::load(name) else { continue };
         let build = median(
             (0..RUNS)
