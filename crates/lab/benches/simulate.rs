@@ -1,6 +1,6 @@
 //! How many requests a second does the simulator do, statistics included, on one core?
 //!
-//! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy and workload: the median of
+//! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy, device and workload: the median of
 //! five runs over the same records in memory. `IOWEIR_BENCH_REQUESTS` sets how many (default two million).
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
@@ -18,7 +18,7 @@ use ioweir_lab::workload::{Generator, Mix, Replay};
 const RUNS: usize = 5;
 
 /// Name, mix, load: what the simulator is measured on.
-fn workloads(requests: u64) -> Vec<(&'static str, Mix, Load)> {
+fn workloads(requests: u64) -> Vec<(&'static str, &'static str, Mix, Load)> {
     let random = Mix {
         requests,
         streams: 16,
@@ -31,10 +31,12 @@ fn workloads(requests: u64) -> Vec<(&'static str, Mix, Load)> {
     };
     let streams = Mix { sequential_per_mille: 950, request_sectors: 64, interval: Nanos::from_millis(2), ..random };
     vec![
-        ("random 4k, open, light", random, Load::RECORDED),
-        ("random 4k, closed 8 a stream", random, Load::Closed { outstanding: 8 }),
-        ("16 streams 32k 95% sequential, open", streams, Load::RECORDED),
-        ("16 streams 32k 95% sequential, closed 8", streams, Load::Closed { outstanding: 8 }),
+        ("random 4k, open, light", "hdd", random, Load::RECORDED),
+        ("random 4k, closed 8 a stream", "hdd", random, Load::Closed { outstanding: 8 }),
+        ("16 streams 32k 95% sequential, open", "hdd", streams, Load::RECORDED),
+        ("16 streams 32k 95% sequential, closed 8", "hdd", streams, Load::Closed { outstanding: 8 }),
+        ("random 4k, closed 8 a stream", "ssd-970pro", random, Load::Closed { outstanding: 8 }),
+        ("16 streams 32k 95% sequential, closed 8", "ssd-970pro", streams, Load::Closed { outstanding: 8 }),
     ]
 }
 
@@ -50,10 +52,11 @@ fn records(mix: Mix) -> Vec<Record> {
     }
 }
 
-fn run(name: &str, records: &[Record], load: Load) -> f64 {
+fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
     let row = policy::find(name).expect("a policy of the table");
-    let limits = QueueLimits::DEFAULT;
-    let mut device = DeviceSpec::load("hdd").and_then(|spec| spec.build(0)).expect("a preset");
+    let depth = if device == "hdd" { 1 } else { 32 };
+    let limits = QueueLimits { depth, ..QueueLimits::DEFAULT };
+    let mut device = DeviceSpec::load(device).and_then(|spec| spec.build(0)).expect("a preset");
     let simulation = Simulation {
         scheduler: row.build(limits, &row.defaults()),
         limits,
@@ -71,13 +74,13 @@ fn run(name: &str, records: &[Record], load: Load) -> f64 {
 fn main() {
     let requests = std::env::var("IOWEIR_BENCH_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    for (workload, mix, load) in workloads(requests) {
+    for (workload, device, mix, load) in workloads(requests) {
         let records = records(mix);
         for row in POLICIES.iter().filter(|row| chosen.is_empty() || chosen.iter().any(|name| name == row.name)) {
-            let mut rates: Vec<f64> = (0..RUNS).map(|_| run(row.name, &records, load)).collect();
+            let mut rates: Vec<f64> = (0..RUNS).map(|_| run(row.name, device, &records, load)).collect();
             rates.sort_unstable_by(f64::total_cmp);
             let [low, median, high] = [rates[0], rates[RUNS / 2], rates[RUNS - 1]].map(|rate| rate / 1e6);
-            println!("{:14} {workload:40} {median:7.2} M requests/s  ({low:.2} to {high:.2})", row.name);
+            println!("{:14} {device:10} {workload:40} {median:7.2} M requests/s  ({low:.2} to {high:.2})", row.name);
         }
     }
 }

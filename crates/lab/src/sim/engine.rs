@@ -401,7 +401,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
 
     fn dispatch(&mut self, dispatch: Dispatch) {
         let service = self.device.serve(self.now, &dispatch);
-        self.collector.dispatched(&dispatch, &service);
+        self.collector.dispatched(self.now, &dispatch, &service);
         if O::WATCHES {
             self.members.clear();
             let mut member = Some(dispatch.tag);
