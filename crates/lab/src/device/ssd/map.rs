@@ -1,7 +1,7 @@
 //! Where is each unit on flash, and which block is worth collecting?
 //!
 //! The page map: from unit to place and back, in 32 bits each. Both directions take memory only where something was
-//! written or discarded: the map in leaves of [`LEAF`] units, the way back in one leaf a block. What was there before the
+//! written or discarded: the map as in `sparse`, the way back in one leaf a block. What was there before the
 //! first request is computed ([`Fill`]). Time is none of its business: the drive asks it step by step and charges what
 //! each step costs.
 //!
@@ -12,10 +12,9 @@ use std::collections::VecDeque;
 
 use super::super::divider::Divider;
 use super::fill::Fill;
+use super::sparse::Sparse;
 use super::spec::Shape;
 
-/// Units in a leaf of the map.
-const LEAF: usize = 1024;
 /// No unit, block or leaf.
 const NONE: u32 = u32::MAX;
 /// In the map: as the fill says.
@@ -93,8 +92,7 @@ pub(super) enum Step {
 pub(super) struct Map {
     shape: Shape,
     fill: Fill,
-    leaves: Vec<Option<Box<[u32; LEAF]>>>,
-    leaf_count: usize,
+    places: Sparse,
     blocks: Vec<Block>,
     block_leaves: Vec<Box<[u32]>>,
     spare_leaves: Vec<u32>,
@@ -129,8 +127,7 @@ impl Map {
         let usable = (shape.die_blocks - 3) * shape.block_units;
         let mut map = Self {
             shape: *shape,
-            leaves: vec![None; (shape.units as usize).div_ceil(LEAF)],
-            leaf_count: 0,
+            places: Sparse::default(),
             blocks: vec![blank; shape.blocks() as usize],
             block_leaves: Vec::new(),
             spare_leaves: Vec::new(),
@@ -152,20 +149,11 @@ impl Map {
     /// Where a unit is.
     #[inline]
     pub(super) fn place(&self, unit: u32) -> Option<u32> {
-        let entry = self.leaves[unit as usize / LEAF].as_ref().map_or(UNTOUCHED, |leaf| leaf[unit as usize % LEAF]);
-        match entry {
+        match self.places.get(unit) {
             UNTOUCHED => self.fill.place(unit),
             NOWHERE => None,
             place => Some(place - 2),
         }
-    }
-
-    fn set(&mut self, unit: u32, entry: u32) {
-        let leaf = &mut self.leaves[unit as usize / LEAF];
-        if leaf.is_none() {
-            self.leaf_count += 1;
-        }
-        leaf.get_or_insert_with(|| Box::new([UNTOUCHED; LEAF]))[unit as usize % LEAF] = entry;
     }
 
     /// The die, and the slot in its block.
@@ -230,22 +218,20 @@ impl Map {
             return false;
         }
         self.lose(unit);
-        self.set(unit, NOWHERE);
+        self.places.set(unit, NOWHERE);
         true
     }
 
-    /// Whether nothing from this unit to the end of its leaf was ever anywhere; then the first unit after the leaf.
-    pub(super) fn skip(&self, unit: u32) -> Option<u32> {
-        let leaf = unit as usize / LEAF;
-        let is_blank = matches!(self.fill, Fill::Fresh) && self.leaves[leaf].is_none();
-        is_blank.then(|| u32::try_from((leaf + 1) * LEAF).unwrap_or(u32::MAX))
+    /// Whether no unit was ever anywhere.
+    pub(super) fn is_blank(&self) -> bool {
+        matches!(self.fill, Fill::Fresh) && self.places.is_blank()
     }
 
     fn put(&mut self, frontier: Frontier, unit: u32) -> u32 {
         let leaf = self.blocks[frontier.block as usize].leaf;
         self.block_leaves[leaf as usize][frontier.slot as usize] = unit;
         let place = frontier.block * self.shape.block_units + frontier.slot;
-        self.set(unit, place + 2);
+        self.places.set(unit, place + 2);
         place
     }
 
@@ -381,8 +367,7 @@ impl Map {
             return Some(self.block_leaves[leaf as usize][slot as usize]).filter(|&unit| unit != NONE);
         }
         let unit = self.fill.unit(block, slot)?;
-        let entry = self.leaves[unit as usize / LEAF].as_ref().map_or(UNTOUCHED, |leaf| leaf[unit as usize % LEAF]);
-        (entry == UNTOUCHED).then_some(unit)
+        (self.places.get(unit) == UNTOUCHED).then_some(unit)
     }
 
     fn erase(&mut self, die: u32, block: u32) {
@@ -399,13 +384,13 @@ impl Map {
 
     /// Bytes of memory that it holds.
     pub(super) fn state_bytes(&self) -> usize {
-        let leaves = self.leaves.len() * size_of::<usize>() + self.leaf_count * LEAF * size_of::<u32>();
+        let places = self.places.state_bytes();
         let back =
             self.block_leaves.len() * (2 * size_of::<usize>() + self.shape.block_units as usize * size_of::<u32>());
         let heads = self.pools.len() * (self.shape.block_units as usize + 1) * size_of::<u32>();
         let erased: usize = self.pools.iter().map(|pool| pool.erased.capacity() * size_of::<u32>()).sum();
         let spare = self.spare_leaves.capacity() * size_of::<u32>();
-        leaves + back + heads + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
+        places + back + heads + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
     }
 }
 

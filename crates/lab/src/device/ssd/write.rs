@@ -66,13 +66,9 @@ impl Ssd {
         let (first, end) = self.whole_units(dispatch);
         if first == 0 && end == self.shape.units {
             self.forget();
-        } else {
-            let mut unit = first;
-            while unit < end {
-                unit = self.map.skip(unit).unwrap_or_else(|| {
-                    self.map.discard(unit);
-                    unit + 1
-                });
+        } else if !self.map.is_blank() {
+            for unit in first..end {
+                self.map.discard(unit);
             }
         }
         let finish_nanos = now_nanos.saturating_add(self.times.command);
