@@ -1,6 +1,7 @@
 //! How many requests a second does the simulator do, statistics included, on one core?
 //!
-//! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy and workload: the median of
+//! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy, device and workload: the
+//! median of
 //! five runs over the same records in memory. `IOWEIR_BENCH_REQUESTS` and `IOWEIR_BENCH_RUNS` set other numbers,
 //! `IOWEIR_BENCH_WORKLOAD` chooses one workload by its place.
 
@@ -22,7 +23,7 @@ fn number(name: &str, usual: usize) -> usize {
 }
 
 /// Name, mix, load: what the simulator is measured on.
-fn workloads(requests: u64) -> Vec<(&'static str, Mix, Load)> {
+fn workloads(requests: u64) -> Vec<(&'static str, &'static str, Mix, Load)> {
     let random = Mix {
         requests,
         streams: 16,
@@ -35,10 +36,12 @@ fn workloads(requests: u64) -> Vec<(&'static str, Mix, Load)> {
     };
     let streams = Mix { sequential_per_mille: 950, request_sectors: 64, interval: Nanos::from_millis(2), ..random };
     vec![
-        ("random 4k, open, light", random, Load::RECORDED),
-        ("random 4k, closed 8 a stream", random, Load::Closed { outstanding: 8 }),
-        ("16 streams 32k 95% sequential, open", streams, Load::RECORDED),
-        ("16 streams 32k 95% sequential, closed 8", streams, Load::Closed { outstanding: 8 }),
+        ("random 4k, open, light", "hdd", random, Load::RECORDED),
+        ("random 4k, closed 8 a stream", "hdd", random, Load::Closed { outstanding: 8 }),
+        ("16 streams 32k 95% sequential, open", "hdd", streams, Load::RECORDED),
+        ("16 streams 32k 95% sequential, closed 8", "hdd", streams, Load::Closed { outstanding: 8 }),
+        ("random 4k, closed 8 a stream", "ssd-970pro", random, Load::Closed { outstanding: 8 }),
+        ("16 streams 32k 95% sequential, closed 8", "ssd-970pro", streams, Load::Closed { outstanding: 8 }),
     ]
 }
 
@@ -54,10 +57,11 @@ fn records(mix: Mix) -> Vec<Record> {
     }
 }
 
-fn run(name: &str, records: &[Record], load: Load) -> f64 {
+fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
     let row = policy::find(name).expect("a policy of the table");
-    let limits = QueueLimits::DEFAULT;
-    let mut device = DeviceSpec::load("hdd").and_then(|spec| spec.build(0)).expect("a preset");
+    let depth = if device == "hdd" { 1 } else { 32 };
+    let limits = QueueLimits { depth, ..QueueLimits::DEFAULT };
+    let mut device = DeviceSpec::load(device).and_then(|spec| spec.build(0)).expect("a preset");
     let simulation = Simulation {
         scheduler: row.build(limits, &row.defaults()),
         limits,
@@ -86,13 +90,14 @@ fn main() {
     let mut simulated = 0;
     let place = std::env::var("IOWEIR_BENCH_WORKLOAD").ok().and_then(|text| text.parse().ok());
     let workloads = workloads(requests).into_iter().enumerate();
-    for (_, (workload, mix, load)) in workloads.filter(|(at, _)| place.is_none_or(|place: usize| place == *at)) {
+    for (_, (workload, device, mix, load)) in workloads.filter(|(at, _)| place.is_none_or(|place: usize| place == *at))
+    {
         let records = records(mix);
         for row in POLICIES.iter().filter(|row| chosen.is_empty() || chosen.iter().any(|name| name == row.name)) {
-            let mut rates: Vec<f64> = (0..runs).map(|_| run(row.name, &records, load)).collect();
+            let mut rates: Vec<f64> = (0..runs).map(|_| run(row.name, device, &records, load)).collect();
             rates.sort_unstable_by(f64::total_cmp);
             let [low, median, high] = [rates[0], rates[runs / 2], rates[runs - 1]].map(|rate| rate / 1e6);
-            println!("{:14} {workload:40} {median:7.2} M requests/s  ({low:.2} to {high:.2})", row.name);
+            println!("{:14} {device:10} {workload:40} {median:7.2} M requests/s  ({low:.2} to {high:.2})", row.name);
             simulated += requests * runs as u64;
         }
     }

@@ -322,6 +322,7 @@ pub(super) fn wait_stack(section: &Section<'_>, palette: &Palette<'_>) -> Stack 
 /// The device's time, by part.
 pub(super) fn service_stack(section: &Section<'_>, palette: &Palette<'_>) -> Stack {
     let mut legend: Vec<Named> = Vec::new();
+    let shown = n::service_parts_shown(&section.outcomes);
     let sums: Vec<u128> =
         section.outcomes.iter().map(|outcome| n::service_parts(outcome).iter().map(|part| part.1).sum()).collect();
     let longest = sums.iter().copied().max().unwrap_or(0).max(1);
@@ -334,14 +335,15 @@ pub(super) fn service_stack(section: &Section<'_>, palette: &Palette<'_>) -> Sta
                 name: (*name).to_string(),
                 class: format!("p{index}"),
             };
-            legend = parts.iter().enumerate().map(part).collect();
+            legend = parts.iter().take(shown).enumerate().map(part).collect();
         }
         let nanos = parts.map(|part| part.1);
+        let nanos = &nanos[..shown];
         rows.push(StackRow {
             scheduler: palette.named(&outcome.scheduler),
             total,
-            segments: segments(&legend, &nanos, *sum as f64 / longest as f64),
-            shares: shares(&nanos),
+            segments: segments(&legend, nanos, *sum as f64 / longest as f64),
+            shares: shares(nanos),
         });
     }
     Stack { legend, rows }

@@ -127,6 +127,8 @@ pub(super) struct Collector {
     pub(super) dispatches: u64,
     pub(super) merged_requests: u64,
     pub(super) busy_nanos: u64,
+    /// When the device has finished all that it was given.
+    busy_until: Nanos,
     pub(super) service: ServiceSums,
     pub(super) service_time: Histogram<u64>,
     pub(super) seeks: u64,
@@ -144,6 +146,7 @@ impl Collector {
             dispatches: 0,
             merged_requests: 0,
             busy_nanos: 0,
+            busy_until: Nanos::ZERO,
             service: ServiceSums::default(),
             service_time: histogram(),
             seeks: 0,
@@ -165,16 +168,19 @@ impl Collector {
     }
 
     /// The device has taken a unit, and this is how it serves it.
-    pub(super) fn dispatched(&mut self, dispatch: &Dispatch, service: &Service) {
-        let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, .. } = *service;
-        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos;
+    pub(super) fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+        let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, queue_nanos, .. } = *service;
+        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
         self.dispatches += 1;
         self.merged_requests += u64::from(dispatch.members - 1);
-        self.busy_nanos += work;
+        // A device may serve several at once: the time when it serves any, not the sum.
+        self.busy_nanos += finish.since(now.max(self.busy_until)).0;
+        self.busy_until = self.busy_until.max(finish);
         self.service.overhead_nanos += u128::from(overhead_nanos);
         self.service.seek_nanos += u128::from(seek_nanos);
         self.service.rotation_nanos += u128::from(rotation_nanos);
         self.service.transfer_nanos += u128::from(transfer_nanos);
+        self.service.queue_nanos += u128::from(queue_nanos);
         self.service_time += work;
         self.seeks += u64::from(service.movements);
         self.seek_distance_tracks += service.movement_tracks;

@@ -437,7 +437,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
 
     fn start(&mut self, dispatch: &Dispatch, slot: u32) {
         let service = self.device.serve(self.now, dispatch);
-        self.collector.dispatched(dispatch, &service);
+        self.collector.dispatched(self.now, dispatch, &service);
         if O::WATCHES {
             self.observer.started(self.now, dispatch, &service);
         }
