@@ -5,6 +5,7 @@
 
 mod anticipatory;
 mod bid_hdd;
+mod bid_hybrid;
 mod cfq;
 mod cfq_paper;
 mod clook;
@@ -13,7 +14,7 @@ mod kyber;
 mod mq_deadline;
 mod noop;
 
-use crate::elevator::BlockScheduler;
+use crate::elevator::{BlockScheduler, Elevator};
 use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
 
 /// The most parameters that a policy has.
@@ -94,6 +95,8 @@ pub struct PolicyRow {
     pub linux: Option<&'static str>,
     /// What can be set.
     pub parameters: &'static [Parameter],
+    /// Whether it places data on a fast device beside the one that is addressed.
+    pub places: bool,
     build: fn(QueueLimits, &Settings) -> Policy,
 }
 
@@ -163,6 +166,7 @@ macro_rules! policies {
             doc: $module::$row.doc,
             linux: $module::$row.linux,
             parameters: $module::$row.parameters,
+            places: <$module::$elevator as Elevator>::PLACES,
             build: |limits, settings| {
                 let elevator = $module::$elevator::new(&limits, $module::$row.form, settings);
                 Policy(Inner::$variant(BlockScheduler::new(limits, elevator)))
@@ -224,4 +228,5 @@ policies! {
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;
+    BidHybrid, bid_hybrid::BidHybrid, ROW;
 }
