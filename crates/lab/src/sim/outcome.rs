@@ -40,6 +40,8 @@ pub struct Outcome {
     pub merged_requests: u64,
     /// First arrival to last completion.
     pub completion: Nanos,
+    /// What went to the fast device, where the scheduler places data on one; what follows speaks of the other only.
+    pub fast: Option<FastOutcome>,
     /// Time the device was working on at least one request.
     pub busy: Nanos,
     /// Time of requests in the device by part, in nanoseconds: more than the busy time where it serves several at once.
@@ -62,6 +64,21 @@ pub struct Outcome {
     pub head: Vec<HeadPoint>,
     /// Records skipped by a lenient reader, or dropped because they lie past the device's end.
     pub skipped: u64,
+}
+
+/// What a fast device did beside the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FastOutcome {
+    /// Its name.
+    pub device: String,
+    /// Units sent to it.
+    pub dispatches: u64,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Bytes written to it.
+    pub write_bytes: u64,
+    /// Time it was working on at least one request.
+    pub busy: Nanos,
 }
 
 /// Where the device's time went.
