@@ -75,6 +75,11 @@ pub trait Device: Send {
 
     /// Tracks from one edge to the other, that is cylinders; zero for a device without a head.
     fn tracks(&self) -> u64;
+
+    /// What it has done to its flash so far; none for a device that has none.
+    fn flash(&self) -> Option<FlashCounts> {
+        None
+    }
 }
 
 impl DeviceSpec {

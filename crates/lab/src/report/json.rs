@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::ReportError;
 use super::numbers as n;
 use crate::compare::{Meta, Report};
+use crate::device::FlashCounts;
 use crate::sim::{Class, Outcome};
 
 /// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
@@ -73,6 +74,27 @@ pub(super) struct JsonResult<'a> {
     service_time_seconds: JsonServiceTime,
     wait_seconds_by_reason: Ordered,
     wait_mean_seconds: Option<f64>,
+    /// Absent where the device has no flash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flash: Option<JsonFlash>,
+}
+
+#[derive(Serialize)]
+struct JsonFlash {
+    write_amplification: Option<f64>,
+    written_units: u64,
+    coalesced_units: u64,
+    padded_units: u64,
+    copied_units: u64,
+    erased_blocks: u64,
+}
+
+impl JsonFlash {
+    fn new(counts: &FlashCounts) -> Self {
+        let FlashCounts { written_units, coalesced_units, padded_units, copied_units, erased_blocks } = *counts;
+        let write_amplification = counts.write_amplification();
+        Self { write_amplification, written_units, coalesced_units, padded_units, copied_units, erased_blocks }
+    }
 }
 
 #[derive(Serialize)]
@@ -138,6 +160,7 @@ impl<'a> JsonResult<'a> {
                 .map(|reason| (reason.name(), n::seconds(outcome.wait_nanos[reason as usize])))
                 .into(),
             wait_mean_seconds: n::wait_mean(outcome),
+            flash: outcome.flash.as_ref().map(JsonFlash::new),
         }
     }
 }

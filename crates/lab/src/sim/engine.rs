@@ -152,8 +152,9 @@ pub fn simulate<S: Scheduler, O: Observer>(
         end: Nanos::ZERO,
     };
     engine.run(source, load)?;
+    let flash = engine.device.flash();
     let (skipped, end, collector) = (engine.skipped + source.skipped(), engine.end, engine.collector);
-    Ok(outcome(collector, end, tracks, skipped))
+    Ok(Outcome { flash, ..outcome(collector, end, tracks, skipped) })
 }
 
 fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64) -> Outcome {
@@ -183,6 +184,7 @@ fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64) -> Outco
         wait_nanos,
         throughput,
         head,
+        flash: None,
         skipped,
     }
 }

@@ -4,8 +4,9 @@ use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
 use proptest::prelude::*;
 
 use super::super::{Device, DeviceSpec, Service};
-use super::{Map, Ssd, SsdSpec};
+use super::{Map, Ssd, SsdSpec, SsdState};
 
+mod files;
 mod flash;
 mod speed;
 mod writes;

@@ -1,20 +1,19 @@
 //! The page map, garbage collection, discards, and what they cost in memory.
 
 use super::super::fill::Fill;
-use super::super::spec::SsdState;
 use super::*;
 
 /// Overwrites everything at random so many times over; answers the write amplification of the last time over.
 fn overwrite(ssd: &mut Ssd, times: u64, seed: u64) -> f64 {
     let (units, mut random) = (ssd.sectors() / 8, Random(seed));
-    let mut before = ssd.counts();
+    let mut before = ssd.counts;
     for number in 0..units * times {
         if number == units * (times - 1) {
-            before = ssd.counts();
+            before = ssd.counts;
         }
         serve(ssd, number * 1_000_000, Operation::Write, random.below(units), 1);
     }
-    let now = ssd.counts();
+    let now = ssd.counts;
     (now.written_units - before.written_units + now.copied_units - before.copied_units) as f64
         / (now.written_units - before.written_units) as f64
 }
@@ -71,8 +70,8 @@ fn sequential_overwrites_copy_nothing() {
     for number in 0..3 * units {
         serve(&mut ssd, number * 1_000_000, Operation::Write, number % units, 1);
     }
-    assert_eq!(ssd.counts().write_amplification(), Some(1.0));
-    assert!(ssd.counts().erased_blocks > 2 * units / 256);
+    assert_eq!(ssd.counts.write_amplification(), Some(1.0));
+    assert!(ssd.counts.erased_blocks > 2 * units / 256);
 }
 
 #[test]
@@ -99,12 +98,12 @@ fn a_discarded_drive_behaves_as_fresh() {
     for unit in (0..65_536).step_by(64) {
         used.serve(Nanos(later), &request(Operation::Discard, unit * 8, 512, Flags::NONE));
     }
-    let before = used.counts();
+    let before = used.counts;
     assert_eq!(serve(&mut used, later, Operation::Read, 77, 1).finish, Nanos(later), "nothing is there");
     for unit in 0..65_536 {
         serve(&mut used, later + unit * 1_000_000, Operation::Write, unit * 7 % 65_536, 1);
     }
-    assert_eq!(used.counts().copied_units, before.copied_units);
+    assert_eq!(used.counts.copied_units, before.copied_units);
     used.map.check();
 }
 
@@ -120,7 +119,7 @@ fn discards_leave_collection_less_to_copy() {
             serve(ssd, number * 1_000_000, Operation::Write, unit, 1);
         }
     }
-    assert!(half.counts().copied_units * 4 < kept.counts().copied_units);
+    assert!(half.counts.copied_units * 4 < kept.counts.copied_units);
 }
 
 #[test]

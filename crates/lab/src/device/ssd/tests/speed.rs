@@ -89,7 +89,7 @@ fn random_writes_run_at_the_programs_rate_until_collection_begins() {
     let (units, mut random) = (ssd.sectors() / 8, Random(3));
     let (rate, _) = closed(&mut ssd, 32, 100_000, || (Operation::Write, random.below(units), 1));
     assert!(near(rate, 16.0 * 8.0 / 185e-6, 0.03), "{rate}");
-    assert_eq!(ssd.counts().copied_units, 0);
+    assert_eq!(ssd.counts.copied_units, 0);
 }
 
 #[test]
