@@ -47,7 +47,7 @@ fn write_amplification_is_that_of_greedy_collection() {
         let (mut ssd, used) = plain(per_mille, "filled");
         let measured = overwrite(&mut ssd, 4, 11);
         let expected = expected(used);
-        assert!(near(measured, expected, 0.06), "{per_mille}: {measured} for {expected}");
+        assert!(near(measured, expected, 0.03), "{per_mille}: {measured} for {expected}");
         ssd.map.check();
     }
 }
@@ -59,7 +59,7 @@ fn a_steady_drive_begins_where_a_filled_one_arrives() {
         ssd.map.check();
         let measured = overwrite(&mut ssd, 1, 12);
         let expected = expected(used);
-        assert!(near(measured, expected, 0.08), "{per_mille}: {measured} for {expected}");
+        assert!(near(measured, expected, 0.03), "{per_mille}: {measured} for {expected}");
     }
 }
 
@@ -137,6 +137,21 @@ fn collection_delays_who_comes_to_its_die() {
         .1
     };
     assert!(mean(SsdState::Steady) > 1.3 * mean(SsdState::Filled));
+}
+
+#[test]
+fn sustained_writes_run_at_what_collection_leaves() {
+    // For each program of the host's a die does `amplification` programs, and senses about as many pages: most pages of a
+    // victim still hold something. Moving what it copies keeps a die waiting in addition, twice 40.96 us a program.
+    let mut spec = preset("ssd-970pro");
+    (spec.capacity, spec.state) = (super::super::super::Bytes(1 << 30), SsdState::Steady);
+    let mut ssd = build(&spec);
+    let (units, mut random) = (ssd.sectors() / 8, Random(6));
+    let (rate, _) = closed(&mut ssd, 64, 300_000, || (Operation::Write, random.below(units), 1));
+    let amplification = ssd.counts.write_amplification().expect("written");
+    let most = 16.0 * 8.0 / (amplification * (185e-6 + 36e-6));
+    let least = 16.0 * 8.0 / (amplification * (185e-6 + 36e-6 + 82e-6));
+    assert!(rate < 1.05 * most && rate > 0.95 * least, "{rate}: {least} to {most} at {amplification}");
 }
 
 #[test]
