@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::super::{Device, DeviceSpec, Service};
 use super::{Map, Ssd, SsdSpec, SsdState};
 
+mod events;
 mod files;
 mod flash;
 mod speed;

@@ -93,6 +93,18 @@ fn random_writes_run_at_the_programs_rate_until_collection_begins() {
 }
 
 #[test]
+fn planes_and_shots_program_together() {
+    for (more, units) in [("", 4), ("planes_per_die = 2", 8), ("pages_per_program = 4", 16)] {
+        let mut ssd = small(more);
+        // One round over the four dies, side by side.
+        let write = serve(&mut ssd, 0, Operation::Write, 0, 4 * units);
+        assert_eq!(write.finish, Nanos(500_000), "{more}");
+        let more = serve(&mut ssd, 1_000_000, Operation::Write, 0, 4 * units + 1);
+        assert_eq!(more.finish, Nanos(2_000_000), "the last program waits for its die");
+    }
+}
+
+#[test]
 fn a_request_waits_for_the_slowest_of_its_pages() {
     let mut ssd = small("channel_rate = \"1TB/s\"\ninterface_rate = \"1TB/s\"");
     for unit in 0..16 {
