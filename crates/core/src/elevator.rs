@@ -43,6 +43,11 @@ pub(crate) trait Elevator {
         true
     }
 
+    /// Whether requests may join a unit at its front at all.
+    fn merges_front(&self) -> bool {
+        true
+    }
+
     /// Time has passed: anything that was due before `now` happens before what comes at `now`.
     fn advance(&mut self, _queue: &RequestQueue, _now: Nanos) {}
 
@@ -69,7 +74,7 @@ pub(crate) struct BlockScheduler<E> {
 impl<E: Elevator> BlockScheduler<E> {
     pub(crate) fn new(limits: QueueLimits, elevator: E) -> Self {
         let queue = RequestQueue::new(limits);
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         Self {
             queue,
             elevator,
@@ -92,7 +97,11 @@ impl<E: Elevator> BlockScheduler<E> {
             return None;
         }
         let elevator = &self.elevator;
-        let fit = self.queue.find_fit(&request, |queue, unit| elevator.may_merge(queue, unit, &request))?;
+        let fit = self.queue.find_fit(&request, |queue, unit| {
+            // Equality means the front, unless the unit is empty; then it does not matter.
+            let at_front = queue.entry(unit).sector == request.sector_end();
+            (!at_front || elevator.merges_front()) && elevator.may_merge(queue, unit, &request)
+        })?;
         let slot = self.queue.merge(now, request, fit);
         self.ordered += 1;
         self.elevator.grown(&self.queue, now, fit.unit, fit.edge);

@@ -44,6 +44,13 @@ impl QueueLimits {
     pub(crate) const fn units(&self) -> u32 {
         self.units_per_direction.saturating_mul(2)
     }
+
+    /// Slot numbers in use: what an array over slots has to hold.
+    pub(crate) const fn slots(&self) -> u32 {
+        let units = self.units();
+        let slots = if self.members > units { self.members } else { units };
+        if slots > 1 { slots } else { 1 }
+    }
 }
 
 /// On which side a unit grew.
@@ -146,7 +153,7 @@ fn merge_key(sector: u64, operation: Operation) -> u64 {
 
 impl RequestQueue {
     pub(crate) fn new(limits: QueueLimits) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         let mut entries = vec![Entry::FREE; slots as usize].into_boxed_slice();
         for (slot, entry) in (1..).zip(entries.iter_mut()) {
             entry.next_member = if slot < slots { slot } else { NONE };

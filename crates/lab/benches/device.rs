@@ -38,7 +38,17 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    for name in ["hdd-15k", "hdd", "cheetah-9lp", "ssd-970pro", "ssd-zn540", "ssd-slc", "ssd-970pro steady", "null"] {
+    for name in [
+        "hdd-15k",
+        "hdd",
+        "cheetah-9lp",
+        "atlas-10k",
+        "ssd-970pro",
+        "ssd-zn540",
+        "ssd-slc",
+        "ssd-970pro steady",
+        "null",
+    ] {
         let (preset, steady) = name.split_once(' ').map_or((name, false), |(preset, _)| (preset, true));
         let Ok(mut spec) = DeviceSpec::load(preset) else { continue };
         if let (DeviceSpec::Ssd(spec), true) = (&mut spec, steady) {

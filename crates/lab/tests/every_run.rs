@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use ioweir_core::policy::POLICIES;
 use ioweir_lab::compare::{Comparison, Origin, Silent, run, run_observed};
+use ioweir_lab::device::{CommandOrder, DeviceSpec};
 use ioweir_lab::report::render_json;
 use ioweir_lab::sim::Checker;
 
@@ -65,6 +66,50 @@ fn it_holds_too_for_deep_devices_small_queues_and_without_merging() {
 }
 
 #[test]
+fn it_holds_too_for_devices_that_choose_among_their_commands_and_for_those_with_a_buffer() {
+    let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
+    let folder = tempfile::tempdir().expect("a folder");
+    for preset in ["hdd", "cheetah-9lp", "hp-c3323a"] {
+        for order in [CommandOrder::Fifo, CommandOrder::Sptf] {
+            let spec = DeviceSpec::load(preset).expect("a preset").with_command_order(order);
+            let file = folder.path().join("device.toml");
+            std::fs::write(&file, spec.to_toml()).expect("written");
+            for (scheduler, depth) in [("noop", 1), ("noop", 32), ("deadline", 8), ("cfq", 4)] {
+                check(&Comparison {
+                    traces: vec![trace.clone()],
+                    schedulers: vec![scheduler.into()],
+                    loads: vec!["x50".into()],
+                    device: file.display().to_string(),
+                    lenient: true,
+                    depth,
+                    ..Comparison::default()
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn a_device_that_has_the_whole_queue_and_chooses_beats_one_that_does_not() {
+    let trace = traces().into_iter().find(|name| name.contains("oltp")).expect("there");
+    let run = |scheduler: &str| {
+        let comparison = Comparison {
+            traces: vec![trace.clone()],
+            schedulers: vec![scheduler.into()],
+            loads: vec!["closed:32".into()],
+            ..Comparison::default()
+        };
+        let mut checker = Checker::new(1024, 256);
+        let outcome = run_observed(&comparison, &mut checker).expect("a sample trace runs");
+        checker.conclude(&outcome);
+        assert_eq!(outcome.scheduler, scheduler);
+        outcome.completion
+    };
+    let (noop, sptf) = (run("noop"), run("sptf"));
+    assert!(sptf < noop, "{sptf} against {noop}");
+}
+
+#[test]
 fn it_holds_too_for_drives_that_serve_several_at_once() {
     let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
     for device in ["ssd-slc", "ssd-970pro", "ssd-zn540"] {
@@ -87,7 +132,7 @@ fn it_holds_too_for_drives_that_serve_several_at_once() {
 fn the_same_comparison_gives_the_same_bytes() {
     let comparison = Comparison {
         traces: traces(),
-        schedulers: POLICIES.iter().map(|row| row.name.to_string()).collect(),
+        schedulers: POLICIES.iter().map(|row| row.name.to_string()).chain(["sptf".into()]).collect(),
         loads: vec!["recorded".into(), "closed:32".into()],
         seed: 7,
         ..Comparison::default()

@@ -153,7 +153,7 @@ pub(crate) struct BidHdd {
 
 impl BidHdd {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         // Every staging queue holds a unit, but for the one whose last unit has just left.
         let stagings = limits.units().saturating_add(1);
         let empty = Staging {

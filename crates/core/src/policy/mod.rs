@@ -3,11 +3,14 @@
 //! A new policy is one file beside this one, one variant of [`Policy`] and one row of [`POLICIES`]: names on the command
 //! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
 
+mod anticipatory;
 mod bid_hdd;
 mod cfq;
-
 mod cfq_paper;
+mod clook;
 mod deadline;
+mod kyber;
+mod mq_deadline;
 mod noop;
 
 use crate::elevator::BlockScheduler;
@@ -212,9 +215,12 @@ pub(crate) struct Row<F> {
 
 policies! {
     Noop, noop::Noop, ROW;
+    Clook, clook::Clook, ROW;
     Deadline, deadline::Deadline, LINUX;
     DeadlinePaper, deadline::Deadline, PAPER;
-
+    Anticipatory, anticipatory::Anticipatory, ROW;
+    MqDeadline, mq_deadline::MqDeadline, ROW;
+    Kyber, kyber::Kyber, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;

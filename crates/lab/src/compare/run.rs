@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Comparison, Meta, Report, TraceMeta};
 use crate::choice::{ChoiceError, SchedulerChoice, unknown};
-use crate::device::{DeviceError, DeviceSpec};
+use crate::device::{CommandOrder, DeviceError, DeviceSpec};
 use crate::sim::{Failure, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
 use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 use crate::units::{UnitError, parse_bytes};
@@ -65,7 +65,7 @@ pub enum CompareError {
         /// The trace.
         trace: String,
         /// What does not fit.
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// A value that cannot be.
     #[error("{0}")]
@@ -118,17 +118,24 @@ impl Plan {
     ) -> Result<Outcome, CompareError> {
         let source = trace::open(&run.group.files, &self.options)?;
         let mut source = Watched { source, progress };
-        let mut device = self.device.build(self.seed)?;
+        let (limits, mut device) = if run.scheduler.in_device {
+            let depth = self.limits.units_per_direction.saturating_mul(2);
+            (QueueLimits { depth, ..self.limits }, self.device.with_command_order(CommandOrder::Sptf).build(self.seed)?)
+        } else {
+            (self.limits, self.device.build(self.seed)?)
+        };
         let simulation = Simulation {
-            scheduler: run.scheduler.row.build(self.limits, &run.scheduler.settings),
-            limits: self.limits,
+            scheduler: run.scheduler.row.build(limits, &run.scheduler.settings),
+            limits,
             device: &mut *device,
             load: run.load,
             lenient: self.lenient,
         };
         let outcome = simulate(simulation, &mut source, observer).map_err(|failure| match failure {
             Failure::Trace(error) => CompareError::Trace(error),
-            failure @ Failure::Record { .. } => CompareError::Run { trace: run.group.name.clone(), failure },
+            failure @ Failure::Record { .. } => {
+                CompareError::Run { trace: run.group.name.clone(), failure: Box::new(failure) }
+            }
         })?;
         Ok(Outcome {
             trace: run.group.name.clone(),
@@ -200,6 +207,7 @@ fn read_options(comparison: &Comparison, capacity_bytes: u64) -> Result<ReadOpti
         event: event.ok_or_else(|| unknown("kind of event", &comparison.event, &names, ""))?,
         lenient: comparison.lenient,
         volume: comparison.volume.clone(),
+        latency: false,
         end_bytes_max: Some(capacity_bytes),
     })
 }

@@ -156,6 +156,22 @@ impl Place {
         (sector < u64::from(self.sectors_per_track)).then_some(Self { sector: low32(sector), ..*self })
     }
 
+    /// Sectors of the track behind this one.
+    pub(super) fn sectors_behind(&self) -> u64 {
+        u64::from(self.sectors_per_track - 1 - self.sector)
+    }
+
+    /// How many sectors in front of this one, on its track, pass within `nanos`.
+    pub(super) fn sectors_before(&self, nanos: u64) -> u64 {
+        let passed = (u128::from(nanos) << FRACTION_BITS) / u128::from(self.sector_nanos_fixed.max(1));
+        u64::try_from(passed).unwrap_or(u64::MAX).min(u64::from(self.sector))
+    }
+
+    /// Sectors on the track.
+    pub(super) fn sectors_per_track(&self) -> u64 {
+        u64::from(self.sectors_per_track)
+    }
+
     /// The track, by its number and that of its band.
     #[inline(always)]
     pub(super) fn track(&self) -> (u32, u32) {
@@ -241,6 +257,26 @@ impl Geometry {
             band: low32(number as u64),
             track: low32(track),
         }
+    }
+
+    /// How many sectors lie before a stream position, counted from sector zero; the one under the head does not count.
+    pub(super) fn sectors_until(&self, stream_nanos: u64) -> u64 {
+        let after = self.bands.partition_point(|band| band.stream_first_nanos <= stream_nanos);
+        let Some(band) = after.checked_sub(1).and_then(|number| self.bands.get(number)) else { return 0 };
+        let within = stream_nanos - band.stream_first_nanos;
+        let (group, within) = (within / band.group_nanos, within % band.group_nanos);
+        let runs = low32(band.tracks_per_group.divisor() / band.tracks_per_run.divisor()) as usize;
+        let runs = &self.runs[band.run_first..band.run_first + runs];
+        let number = runs.partition_point(|run| run.stream_nanos <= within).saturating_sub(1);
+        let within = within - runs[number].stream_nanos;
+        let along = (within / band.track_nanos).min(band.tracks_per_run.divisor() - 1);
+        let within = within - along * band.track_nanos;
+        let spt = band.sectors_per_track.divisor();
+        // The largest number of sectors whose end, rounded down as everywhere, is not behind.
+        let passed = (((u128::from(within) + 1) << FRACTION_BITS) - 1) / u128::from(band.sector_nanos_fixed);
+        let passed = u64::try_from(passed).unwrap_or(u64::MAX).min(spt);
+        let track = group * band.tracks_per_group.divisor() + number as u64 * band.tracks_per_run.divisor() + along;
+        (band.sector_first + track * spt + passed).min(band.sector_end)
     }
 
     /// Head travel from sector zero to a track (see [`Place::track`]), along the stream.

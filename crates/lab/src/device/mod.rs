@@ -4,14 +4,20 @@
 //! requests a second. A device is one of the [`PRESETS`] or a TOML file of the same form ([`DeviceSpec`]); both go through
 //! [`DeviceSpec::load`].
 
+mod cache;
+mod cached;
 mod divider;
+pub mod drives;
 mod error;
 mod geometry;
 mod hdd;
+mod mechanics;
 mod null;
 mod presets;
 mod quantity;
+mod queue;
 mod seek;
+mod segments;
 mod spec;
 mod ssd;
 #[cfg(test)]
@@ -22,11 +28,14 @@ use std::io::Read;
 
 use ioweir_core::{Dispatch, Nanos};
 
+pub use cache::{CacheSpec, ReadAhead, WriteCache};
+pub use cached::CachedHdd;
 pub use error::DeviceError;
 pub use hdd::Hdd;
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};
 pub use quantity::{Bytes, Rate, Skew, Span};
+pub use queue::{CommandOrder, CommandQueue};
 pub use spec::{DeviceSpec, HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
 
@@ -43,7 +52,8 @@ pub struct Service {
     pub finish: Nanos,
     /// Command processing.
     pub overhead_nanos: u64,
-    /// Moving the arm or changing heads, settling included.
+    /// Moving the arm or changing heads, settling included, and waiting for both where the drive is still busy with data
+    /// that it has taken into its buffer before.
     pub seek_nanos: u64,
     /// Waiting for the sector to come round.
     pub rotation_nanos: u64,
@@ -69,6 +79,18 @@ pub trait Device: Send {
     ///
     /// The extent lies on the device: the simulator has looked. What lies beyond the end takes no time.
     fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service;
+
+    /// How long from `now` until data would move, were `dispatch` served next: what a device goes by that chooses among
+    /// commands. Nothing changes by asking.
+    fn positioning_nanos(&self, _now: Nanos, _dispatch: &Dispatch) -> u64 {
+        0
+    }
+
+    /// Which of the commands that it holds it starts next. Unless in order of arrival, the simulator keeps them in a
+    /// [`CommandQueue`] and serves one at a time.
+    fn command_order(&self) -> CommandOrder {
+        CommandOrder::Fifo
+    }
 
     /// Sectors of 512 bytes.
     fn sectors(&self) -> u64;
@@ -136,6 +158,9 @@ impl DeviceSpec {
     /// A parameter that makes no sense, by its key.
     pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, DeviceError> {
         let built = match self {
+            Self::Hdd(spec) if spec.cache.is_some() => {
+                CachedHdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>)
+            }
             Self::Hdd(spec) => Hdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
             Self::Null(spec) => NullDevice::new(spec).map(|device| Box::new(device) as Box<dyn Device>),
             Self::Ssd(spec) => Ssd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),

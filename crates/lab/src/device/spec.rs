@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cache::CacheSpec;
 use super::error::Complaint;
 use super::geometry::{Geometry, Motion, Skews, Zone};
 use super::quantity::{Bytes, Rate, Skew, Span};
+use super::queue::CommandOrder;
 use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
 use super::ssd::SsdSpec;
 
@@ -35,6 +37,17 @@ impl DeviceSpec {
             Self::Hdd(spec) => Self::Hdd(spec.resolved()),
             Self::Null(spec) => Self::Null(spec.clone()),
             Self::Ssd(spec) => Self::Ssd(spec.resolved()),
+        }
+    }
+}
+
+impl DeviceSpec {
+    /// The same device with another order of commands, where it has a choice.
+    #[must_use]
+    pub fn with_command_order(&self, command_order: CommandOrder) -> Self {
+        match self {
+            Self::Hdd(spec) => Self::Hdd(HddSpec { command_order, ..spec.clone() }),
+            other => other.clone(),
         }
     }
 }
@@ -83,6 +96,10 @@ pub struct HddSpec {
     /// cover it.
     #[serde(default)]
     pub write_settle: Span,
+    /// What a new access takes at least before it waits for its sector, also where the arm need not move: the head finds
+    /// its track again. What continues a transfer without a pause does not need it.
+    #[serde(default)]
+    pub reposition: Span,
     /// Speed of the interface; it counts only where data come from the drive's buffer or go there.
     pub interface_rate: Rate,
     /// How far the drive reads ahead of a sequential reader into its buffer, also while nobody asks; a following read is
@@ -93,9 +110,15 @@ pub struct HddSpec {
     /// time. Without, it waits for the next revolution.
     #[serde(default)]
     pub write_cache: bool,
+    /// Which of the commands that it holds the drive starts next, where it is given more than one.
+    #[serde(default)]
+    pub command_order: CommandOrder,
     /// What commands cost before the arm moves.
     #[serde(default)]
     pub overhead: Overhead,
+    /// The drive's buffer in full. It takes the place of `read_ahead` and `write_cache`, which are the simple form of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheSpec>,
     /// How long the arm takes.
     pub seek: SeekSpec,
     /// Zones, outermost first.
@@ -192,6 +215,7 @@ impl HddSpec {
     /// The same disk with nothing left to be worked out.
     fn resolved(&self) -> Self {
         let mut resolved = self.clone();
+        resolved.cache = self.cache.as_ref().map(CacheSpec::resolved);
         resolved.turn_skew = Some(self.turn_skew.unwrap_or(self.cylinder_skew));
         for (number, zone) in resolved.zones.iter_mut().enumerate() {
             let held = self.zone_sectors(number);
@@ -273,6 +297,7 @@ impl HddSpec {
         for (key, span) in [
             ("head_switch", self.head_switch),
             ("write_settle", self.write_settle),
+            ("reposition", self.reposition),
             ("overhead.read_after_read", overhead.read_after_read),
             ("overhead.read_after_write", overhead.read_after_write),
             ("overhead.write_after_read", overhead.write_after_read),
@@ -292,6 +317,15 @@ impl HddSpec {
                 format!("is {}", self.interface_rate),
                 "give 1MB/s to 1TB/s",
             ));
+        }
+        if let Some(cache) = &self.cache {
+            cache.check()?;
+            for (key, set) in [("read_ahead", self.read_ahead.0 > 0), ("write_cache", self.write_cache)] {
+                if set {
+                    let problem = "is set, but the disk has a [hdd.cache] too";
+                    return Err(Complaint::new(format!("hdd.{key}"), problem, "leave it out: the cache says more"));
+                }
+            }
         }
         if self.read_ahead.0 > 1 << 40 {
             return Err(Complaint::new(

@@ -2,12 +2,15 @@
 
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
 
+use super::geometry::Geometry;
 use super::*;
 
+mod cached;
 mod disk;
 mod files;
 mod layout;
 mod measured;
+mod queue;
 
 /// A dispatch as the simulator sends it.
 fn dispatch(operation: Operation, sector: u64, sectors: u32) -> Dispatch {

@@ -17,6 +17,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use flate2::bufread::GzDecoder;
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
+use serde::Serialize;
 
 use super::error::DeviceError;
 use super::{Device, Service};
@@ -63,7 +64,7 @@ pub struct Validation {
 }
 
 /// Response times in short.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
     /// Mean.
     pub mean_nanos: f64,

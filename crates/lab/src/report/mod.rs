@@ -15,12 +15,14 @@ mod numbers;
 mod terminal;
 #[cfg(test)]
 mod tests;
+mod validation;
 
 pub use csv::render_csv;
 pub use html::{HTML_BYTES_MAX, render_html};
 pub use json::{SCHEMA_VERSION, render_json};
 pub use markdown::render_markdown;
 pub use terminal::render_terminal;
+pub use validation::{render_validation, render_validation_json};
 
 use crate::compare::Report;
 use crate::sim::Outcome;
@@ -92,9 +94,6 @@ pub enum ReportError {
     /// The results cannot be written as JSON: a defect of the program.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The comparison cannot be written as TOML: a defect of the program.
-    #[error("the comparison cannot be written as TOML: {0}")]
-    Toml(#[from] toml::ser::Error),
 }
 
 /// Renders `report` in `form`.

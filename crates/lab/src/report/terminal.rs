@@ -50,7 +50,7 @@ fn push_section(out: &mut String, section: &Section<'_>, colour: bool) {
     push_table(out, &time_table(section, colour));
     let _ = writeln!(out, "\n{}", shown(&headline(section)));
     for outcome in section.outcomes.iter().filter(|outcome| outcome.skipped > 0) {
-        let _ = writeln!(out, "{}: {} records skipped", shown(&outcome.scheduler), format_count(outcome.skipped));
+        let _ = writeln!(out, "{}: records skipped: {}", shown(&outcome.scheduler), format_count(outcome.skipped));
     }
 }
 
@@ -136,7 +136,7 @@ fn marked(cell: &Cell, colour: bool) -> TableCell {
 }
 
 /// A table of columns two blanks apart, with a rule under the header, as wide as it needs.
-fn new_table(colour: bool) -> Table {
+pub(super) fn new_table(colour: bool) -> Table {
     let mut table = Table::new();
     table.load_preset("     --            ");
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -147,7 +147,7 @@ fn new_table(colour: bool) -> Table {
     table
 }
 
-fn align_right(table: &mut Table) {
+pub(super) fn align_right(table: &mut Table) {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if index > 0 { 2 } else { 0 }, 0));
         if index > 0 {
@@ -157,7 +157,7 @@ fn align_right(table: &mut Table) {
 }
 
 /// Writes the table's lines without the blanks at their ends.
-fn push_table(out: &mut String, table: &Table) {
+pub(super) fn push_table(out: &mut String, table: &Table) {
     for line in table.lines() {
         out.push_str(line.trim_end());
         out.push('\n');

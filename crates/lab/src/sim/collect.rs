@@ -38,36 +38,54 @@ impl Class {
     }
 }
 
-impl Throughput {
+/// Bytes over time; time does not go back.
+struct Series {
+    throughput: Throughput,
+    /// The bucket of the last addition, and where it ends.
+    at: usize,
+    end: Nanos,
+}
+
+impl Series {
     fn new() -> Self {
-        Self { bucket: BUCKET_MIN, read_bytes: Vec::new(), write_bytes: Vec::new() }
+        let throughput = Throughput { bucket: BUCKET_MIN, read_bytes: Vec::new(), write_bytes: Vec::new() };
+        Self { throughput, at: 0, end: BUCKET_MIN }
     }
 
     fn add(&mut self, now: Nanos, operation: Operation, bytes: u64) {
-        let mut at = now.0 / self.bucket.0;
-        while at >= BUCKETS_MAX as u64 {
-            self.bucket.0 *= 2;
-            at /= 2;
-            halve(&mut self.read_bytes);
-            halve(&mut self.write_bytes);
+        if now >= self.end {
+            self.find_bucket(now);
         }
         let series = match operation {
-            Operation::Read => &mut self.read_bytes,
-            Operation::Write => &mut self.write_bytes,
+            Operation::Read => &mut self.throughput.read_bytes,
+            Operation::Write => &mut self.throughput.write_bytes,
             Operation::Discard | Operation::Flush => return,
         };
-        let at = at as usize;
-        if series.len() <= at {
-            series.resize(at + 1, 0);
+        if series.len() <= self.at {
+            series.resize(self.at + 1, 0);
         }
-        series[at] += bytes;
+        series[self.at] += bytes;
     }
 
-    /// Gives both series the same length.
-    fn align(&mut self) {
-        let length = self.read_bytes.len().max(self.write_bytes.len());
-        self.read_bytes.resize(length, 0);
-        self.write_bytes.resize(length, 0);
+    fn find_bucket(&mut self, now: Nanos) {
+        let Throughput { bucket, read_bytes, write_bytes } = &mut self.throughput;
+        while now.0 / bucket.0 >= BUCKETS_MAX as u64 {
+            bucket.0 *= 2;
+            halve(read_bytes);
+            halve(write_bytes);
+        }
+        let at = now.0 / bucket.0;
+        self.at = at as usize;
+        self.end = Nanos((at + 1) * bucket.0);
+    }
+
+    /// Both series with the same length.
+    fn into_throughput(mut self) -> Throughput {
+        let Throughput { read_bytes, write_bytes, .. } = &mut self.throughput;
+        let length = read_bytes.len().max(write_bytes.len());
+        read_bytes.resize(length, 0);
+        write_bytes.resize(length, 0);
+        self.throughput
     }
 }
 
@@ -117,7 +135,7 @@ pub(super) struct Collector {
     pub(super) seek_distance_tracks: u64,
     pub(super) seek_distance_squares: u128,
     pub(super) wait_nanos: [u128; Reason::COUNT],
-    throughput: Throughput,
+    throughput: Series,
     head: HeadTrack,
 }
 
@@ -135,7 +153,7 @@ impl Collector {
             seek_distance_tracks: 0,
             seek_distance_squares: 0,
             wait_nanos: [0; Reason::COUNT],
-            throughput: Throughput::new(),
+            throughput: Series::new(),
             head: HeadTrack { points: Vec::new(), stride: 1, skip: 0 },
         }
     }
@@ -192,9 +210,8 @@ impl Collector {
         all
     }
 
-    pub(super) fn into_series(mut self) -> (Throughput, Vec<HeadPoint>) {
-        self.throughput.align();
-        (self.throughput, self.head.points)
+    pub(super) fn into_series(self) -> (Throughput, Vec<HeadPoint>) {
+        (self.throughput.into_throughput(), self.head.points)
     }
 }
 
@@ -204,14 +221,16 @@ mod tests {
 
     #[test]
     fn throughput_keeps_every_byte_whatever_the_span() {
-        let mut series = Throughput::new();
+        let mut series = Series::new();
         let mut bytes = 0;
         for step in 0..5_000u64 {
             series.add(Nanos(step * step * 1_000_000), Operation::Read, step);
             bytes += step;
         }
-        assert!(series.read_bytes.len() <= BUCKETS_MAX);
-        assert_eq!(series.read_bytes.iter().sum::<u64>(), bytes);
+        let throughput = series.into_throughput();
+        assert!(throughput.read_bytes.len() <= BUCKETS_MAX);
+        assert_eq!(throughput.read_bytes.iter().sum::<u64>(), bytes);
+        assert_eq!(throughput.write_bytes.len(), throughput.read_bytes.len());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use ioweir_core::{
 use super::collect::Collector;
 use super::feed::Feed;
 use super::{Load, Observer, Outcome};
-use crate::device::Device;
+use crate::device::{CommandOrder, CommandQueue, Device};
 use crate::trace::{Record, TraceError, TraceSource};
 
 /// What determines a run, apart from the trace.
@@ -96,6 +96,9 @@ struct Engine<'a, S, O> {
     /// The dispatches in flight, by flight slot.
     dispatches: Vec<Option<Dispatch>>,
     free_flights: Vec<u32>,
+    /// What a device that chooses among its commands holds and has not begun, with flight slots.
+    commands: CommandQueue<u32>,
+    chooses: bool,
     sequence: u64,
     live: Vec<Live>,
     free_live: Vec<u32>,
@@ -125,6 +128,7 @@ pub fn simulate<S: Scheduler, O: Observer>(
     let Simulation { scheduler, limits, device, load, lenient } = simulation;
     let tracks = device.tracks();
     let depth = limits.depth as usize;
+    let order = device.command_order();
     let slots = limits.members.max(limits.units_per_direction.saturating_mul(2)).max(1) as usize;
     let mut engine = Engine {
         scheduler,
@@ -138,6 +142,8 @@ pub fn simulate<S: Scheduler, O: Observer>(
         flights: BinaryHeap::new(),
         dispatches: vec![None; depth],
         free_flights: (0..limits.depth).rev().collect(),
+        commands: CommandQueue::new(order),
+        chooses: order != CommandOrder::Fifo,
         sequence: 0,
         live: Vec::new(),
         free_live: Vec::new(),
@@ -213,6 +219,9 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                 }
             }
             self.drain();
+            if self.chooses && self.flights.is_empty() {
+                self.start_chosen();
+            }
         }
         assert!(self.held_count() == 0 && self.scheduler.queued() == 0, "a run ends when nothing waits");
         Ok(())
@@ -328,8 +337,10 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             parts: u32::try_from(parts).unwrap_or(u32::MAX),
         });
         // A record that was read late has waited outside since it arrived.
-        let late = u128::from(self.now.since(arrival).0) * u128::from(parts);
-        self.collector.wait_nanos[Reason::QueueFull as usize] += late;
+        if arrival < self.now {
+            let late = u128::from(self.now.since(arrival).0) * u128::from(parts);
+            self.collector.wait_nanos[Reason::QueueFull as usize] += late;
+        }
         let direction = record.operation.direction() as usize;
         let mut at = 0;
         for _ in 0..parts {
@@ -383,9 +394,10 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         })
     }
 
-    /// Asks the scheduler until it waits.
+    /// Asks the scheduler until it waits. While the device is full it would only say so.
     fn drain(&mut self) {
-        loop {
+        self.timer = Nanos::NEVER;
+        while !self.free_flights.is_empty() {
             match self.scheduler.poll(self.now) {
                 Step::Dispatch(dispatch) => self.dispatch(dispatch),
                 Step::WaitUntil(time, _) => {
@@ -393,17 +405,13 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                     self.timer = time;
                     return;
                 }
-                Step::Idle => {
-                    self.timer = Nanos::NEVER;
-                    return;
-                }
+                Step::Idle => return,
             }
         }
     }
 
+    /// Gives a unit to the device. One that serves in order of arrival says at once when it will be done.
     fn dispatch(&mut self, dispatch: Dispatch) {
-        let service = self.device.serve(self.now, &dispatch);
-        self.collector.dispatched(self.now, &dispatch, &service);
         if O::WATCHES {
             self.members.clear();
             let mut member = Some(dispatch.tag);
@@ -411,10 +419,30 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                 self.members.push(tag);
                 member = self.scheduler.next_member(tag);
             }
-            self.observer.dispatched(self.now, &dispatch, &self.members, &service);
+            self.observer.dispatched(self.now, &dispatch, &self.members);
         }
         let slot = self.free_flights.pop().expect("a scheduler keeps to the device's depth");
         self.dispatches[slot as usize] = Some(dispatch);
+        if self.chooses {
+            self.commands.push(self.now, dispatch, slot);
+        } else {
+            self.start(&dispatch, slot);
+        }
+    }
+
+    /// A free device begins what it can begin soonest.
+    fn start_chosen(&mut self) {
+        if let Some((dispatch, slot)) = self.commands.pop(self.now, &*self.device) {
+            self.start(&dispatch, slot);
+        }
+    }
+
+    fn start(&mut self, dispatch: &Dispatch, slot: u32) {
+        let service = self.device.serve(self.now, dispatch);
+        self.collector.dispatched(self.now, dispatch, &service);
+        if O::WATCHES {
+            self.observer.started(self.now, dispatch, &service);
+        }
         self.sequence += 1;
         self.flights.push(Reverse(Flight { finish: service.finish, sequence: self.sequence, slot }));
     }

@@ -17,7 +17,10 @@ pub trait Observer {
     /// The scheduler has taken a part of it.
     fn submitted(&mut self, _number: u64, _tag: Tag, _sector: u64, _sectors: u32) {}
     /// A unit goes to the device.
-    fn dispatched(&mut self, _now: Nanos, _dispatch: &Dispatch, _members: &[Tag], _service: &Service) {}
+    fn dispatched(&mut self, _now: Nanos, _dispatch: &Dispatch, _members: &[Tag]) {}
+    /// The device knows when it will serve a unit, and how: at once, or where it chooses among its commands, when it
+    /// begins.
+    fn started(&mut self, _now: Nanos, _dispatch: &Dispatch, _service: &Service) {}
     /// The device has finished a unit.
     fn completed(&mut self, _now: Nanos, _dispatch: &Dispatch) {}
     /// The record is done.
@@ -119,11 +122,10 @@ impl Observer for Checker {
         assert!(before.is_none(), "a tag is given to one part at a time");
     }
 
-    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag], service: &Service) {
+    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
         self.step_to(now);
         self.in_flight += 1;
         assert!(self.in_flight <= self.depth, "the device holds no more than its depth");
-        assert!(service.finish >= now, "a device does not finish before it starts");
         assert_eq!(members.len(), dispatch.members as usize, "a unit knows its members");
         let mut extents: Vec<Part> = members.iter().map(|tag| self.parts[&tag.index()].0).collect();
         extents.sort_unstable_by_key(|part| part.sector);
@@ -144,6 +146,12 @@ impl Observer for Checker {
         assert!(members.len() == 1 || !carries_flush, "nothing merges with a flush");
         self.dispatched_members.insert(dispatch.tag.index(), members.to_vec());
         self.dispatched_at.insert(dispatch.tag.index(), now);
+    }
+
+    fn started(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+        self.step_to(now);
+        assert!(self.dispatched_at.contains_key(&dispatch.tag.index()), "a device begins what it was given");
+        assert!(service.finish >= now, "a device does not finish before it starts");
     }
 
     fn completed(&mut self, now: Nanos, dispatch: &Dispatch) {

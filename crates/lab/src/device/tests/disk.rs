@@ -41,7 +41,7 @@ fn the_worked_example_moves_the_head_275_tracks_in_8_movements() {
 
 #[test]
 fn random_requests_wait_half_a_revolution() {
-    for (name, revolution) in [("hdd", 8_333_333), ("hdd-15k", 3_994_674), ("atlas-10k", 5_985_037)] {
+    for (name, revolution) in [("hdd", 8_333_333), ("hdd-15k", 3_994_674), ("cheetah-9lp", 5_973_121)] {
         let mut disk = device(name);
         let mut random = Random(7);
         let mut sum = 0;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use super::super::geometry::{Geometry, Motion, Skews, Travel, Zone};
+use super::super::geometry::{Motion, Skews, Travel, Zone};
 use super::super::seek::SeekTable;
 use super::*;
 
@@ -74,6 +74,9 @@ proptest! {
                 prop_assert_eq!(place.stream_nanos(), before.stream_end_nanos());
                 prop_assert_eq!(Some(place), before.along_track(1));
             }
+            prop_assert_eq!(geometry.sectors_until(place.stream_nanos()), sector);
+            prop_assert_eq!(geometry.sectors_until(place.stream_end_nanos() - 1), sector);
+            prop_assert_eq!(geometry.sectors_until(place.stream_end_nanos()), sector + 1);
             walked = walked.plus(Travel::step(u64::from(place.cylinder.abs_diff(before.cylinder))));
             prop_assert_eq!(geometry.travel(place.track()), walked);
             before = place;

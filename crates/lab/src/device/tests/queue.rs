@@ -1,0 +1,102 @@
+//! Which of its commands a drive begins next, and what that gains.
+
+use super::super::hdd::Hdd;
+use super::*;
+
+/// A drive of the preset, as it is and as what it lies on.
+fn cheetah() -> (Hdd, Geometry) {
+    let Ok(DeviceSpec::Hdd(spec)) = DeviceSpec::load("hdd-15k") else { panic!("a disk") };
+    let geometry = spec.lay_out().map(|(geometry, _)| geometry).expect("laid out");
+    (Hdd::new(&spec, 1).expect("a disk"), geometry)
+}
+
+/// Random requests of 4 KiB, two thirds reads.
+fn random_dispatch(random: &mut Random, sectors: u64) -> Dispatch {
+    let read = random.below(300) < 201;
+    let operation = if read { Operation::Read } else { Operation::Write };
+    dispatch(operation, random.below(sectors / 8 - 1) * 8, 8)
+}
+
+/// Mean seek and mean wait for the sector, in milliseconds, where a saturated drive is served by `next` out of `depth`.
+fn saturate(depth: usize, mut next: impl FnMut(&Hdd, &Geometry, u32, &[Dispatch]) -> usize) -> (f64, f64) {
+    let (mut disk, geometry) = cheetah();
+    let mut random = Random(5);
+    let mut held: Vec<Dispatch> = (0..depth).map(|_| random_dispatch(&mut random, geometry.sectors())).collect();
+    let (mut seek, mut rotation, mut now, mut track) = (0, 0, Nanos::ZERO, 0);
+    let requests = 30_000;
+    for _ in 0..requests {
+        let chosen = next(&disk, &geometry, track, &held);
+        let service = disk.serve(now, &held[chosen]);
+        track = service.track;
+        now = service.finish;
+        seek += service.seek_nanos;
+        rotation += service.rotation_nanos;
+        held[chosen] = random_dispatch(&mut random, geometry.sectors());
+    }
+    (seek as f64 / requests as f64 / 1e6, rotation as f64 / requests as f64 / 1e6)
+}
+
+fn assert_near(what: &str, found: (f64, f64), expected: (f64, f64)) {
+    let off = |found: f64, expected: f64| (found / expected - 1.0).abs();
+    assert!(
+        off(found.0, expected.0) <= 0.05 && off(found.1, expected.1) <= 0.05,
+        "{what}: {found:?}, not {expected:?}"
+    );
+}
+
+#[test]
+fn shortest_positioning_first_gains_what_the_published_simulation_gains() {
+    // DiskSim's means for this drive, 4 KiB at random, two thirds reads: seek and rotation in milliseconds.
+    for (depth, expected) in [(1, (3.76, 2.00)), (8, (2.75, 1.00)), (32, (2.17, 0.59))] {
+        let found = saturate(depth, |disk, _, _, held| {
+            let cost = |dispatch: &Dispatch| disk.positioning_nanos(Nanos::ZERO, dispatch);
+            (0..held.len()).min_by_key(|&number| cost(&held[number])).expect("one")
+        });
+        assert_near(&format!("SPTF of {depth}"), found, expected);
+    }
+}
+
+#[test]
+fn shortest_seek_first_gains_what_the_published_simulation_gains() {
+    for (depth, expected) in [(8, (2.31, 1.98)), (32, (1.65, 2.00))] {
+        let found = saturate(depth, |_, geometry, track, held| {
+            let distance = |dispatch: &Dispatch| geometry.locate(dispatch.sector).cylinder.abs_diff(track);
+            (0..held.len()).min_by_key(|&number| distance(&held[number])).expect("one")
+        });
+        assert_near(&format!("SSTF of {depth}"), found, expected);
+    }
+}
+
+#[test]
+fn positioning_is_what_serving_then_takes() {
+    for preset in ["hdd", "hdd-15k", "tiny"] {
+        let mut disk = device(preset);
+        let mut random = Random(9);
+        let mut now = Nanos::ZERO;
+        for _ in 0..1000 {
+            let next = random_dispatch(&mut random, disk.sectors());
+            let expected = disk.positioning_nanos(now, &next);
+            assert_eq!(expected, disk.positioning_nanos(now, &next), "asking changes nothing");
+            let service = disk.serve(now, &next);
+            assert_eq!(service.overhead_nanos + service.seek_nanos + service.rotation_nanos, expected);
+            now = service.finish.after(Nanos(random.below(20_000_000)));
+        }
+    }
+}
+
+#[test]
+fn a_queue_in_order_of_arrival_keeps_it_and_another_takes_the_nearest_unless_one_is_old() {
+    let disk = device("tiny");
+    let far = dispatch(Operation::Read, 9_000, 8);
+    let near = dispatch(Operation::Read, 100, 8);
+    for (order, age_nanos, first) in
+        [(CommandOrder::Fifo, 0, 'f'), (CommandOrder::Sptf, 499_999_999, 'n'), (CommandOrder::Sptf, 500_000_000, 'f')]
+    {
+        let mut queue = CommandQueue::new(order);
+        queue.push(Nanos::ZERO, far, 'f');
+        queue.push(Nanos(10), near, 'n');
+        assert_eq!((queue.len(), queue.is_empty()), (2, false));
+        assert_eq!(queue.pop(Nanos(age_nanos), &*disk).map(|next| next.1), Some(first));
+        assert!(queue.pop(Nanos(age_nanos), &*disk).is_some() && queue.pop(Nanos(age_nanos), &*disk).is_none());
+    }
+}
