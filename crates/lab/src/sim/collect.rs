@@ -264,6 +264,24 @@ mod tests {
     }
 
     #[test]
+    fn busy_is_when_anything_is_in_the_device() {
+        let request = ioweir_core::Request {
+            operation: Operation::Read,
+            flags: ioweir_core::Flags::NONE,
+            stream: ioweir_core::StreamId(0),
+            sector: 0,
+            sectors: 8,
+        };
+        let mut collector = Collector::new();
+        for (now, finish) in [(0, 10), (5, 8), (6, 14), (20, 30)] {
+            let service = Service { finish: Nanos(finish), transfer_nanos: finish - now, ..Service::default() };
+            collector.dispatched(Nanos(now), &Dispatch::alone(&request), &service);
+        }
+        assert_eq!(collector.busy.time, Nanos(24));
+        assert_eq!(collector.service.transfer_nanos, 10 + 3 + 8 + 10);
+    }
+
+    #[test]
     fn head_points_are_thinned_evenly_and_keep_the_first() {
         let mut head = HeadTrack { points: Vec::new(), stride: 1, skip: 0 };
         for number in 0..1_000_000u64 {

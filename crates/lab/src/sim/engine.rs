@@ -164,9 +164,10 @@ pub fn simulate<S: Scheduler, O: Observer>(
         end: Nanos::ZERO,
     };
     engine.run(source, load)?;
+    let flash = engine.device.flash();
     let has_fast = engine.fast.is_some();
     let (skipped, end, collector) = (engine.skipped + source.skipped(), engine.end, engine.collector);
-    Ok(outcome(collector, end, tracks, skipped, has_fast))
+    Ok(Outcome { flash, ..outcome(collector, end, tracks, skipped, has_fast) })
 }
 
 fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64, has_fast: bool) -> Outcome {
@@ -198,6 +199,7 @@ fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64, has_fast
         wait_nanos,
         throughput,
         head,
+        flash: None,
         skipped,
     }
 }

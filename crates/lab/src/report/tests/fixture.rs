@@ -128,6 +128,7 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
         wait_nanos,
         throughput: throughput(character, if requests > 0 { 600 } else { 0 }, completion),
         head: head(character, points, completion),
+        flash: None,
         skipped: 0,
         all,
     }
