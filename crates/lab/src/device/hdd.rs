@@ -60,11 +60,10 @@ impl Hdd {
     /// The drive that `spec` describes; its platters stand at time zero as `seed` says.
     pub(super) fn new(spec: &HddSpec, seed: u64) -> Result<Self, Complaint> {
         let mechanics = Mechanics::new(spec, seed)?;
-        let most_sectors = spec.zones.iter().map(|zone| u64::from(zone.sectors_per_track)).max().unwrap_or(1);
         Ok(Self {
             overhead_nanos: overhead_nanos(&spec.overhead),
             interface: Interface::new(spec),
-            sector_nanos_min: mechanics.revolution_nanos() / most_sectors,
+            sector_nanos_min: mechanics.sector_nanos_min(spec),
             read_ahead_sectors: spec.read_ahead.0 / SECTOR_BYTES,
             write_cache: spec.write_cache,
             order: spec.command_order,

@@ -95,8 +95,8 @@ impl Segments {
     /// The segment to give up for new data, and when it can be: one with data that is not on the platters only then.
     pub(super) fn victim(&self, now_nanos: u64, written: bool, written_max: u32) -> (usize, u64) {
         let holds_written = |segment: &Segment| segment.written && segment.first < segment.end;
-        let count = self.list.iter().filter(|segment| holds_written(segment)).count();
-        let only_written = written && count >= written_max as usize;
+        let count = || self.list.iter().filter(|segment| holds_written(segment)).count();
+        let only_written = written && count() >= written_max as usize;
         self.list
             .iter()
             .enumerate()
