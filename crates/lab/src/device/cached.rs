@@ -269,6 +269,7 @@ impl CachedHdd {
         let before = if contiguous { self.segments.find_written_before(extent.sector) } else { None };
         self.segments.forget(extent.sector, extent.end);
         if let Some(number) = before {
+            let time_nanos = self.room_nanos(number, time_nanos, extent);
             self.segments.extend(number, extent.end);
             self.segments.touch(number);
             return (number, time_nanos);
@@ -276,6 +277,18 @@ impl CachedHdd {
         let (number, ready_nanos) = self.segments.victim(time_nanos, true, self.spec.write_segments);
         self.segments.fill(number, extent.sector, extent.end, true);
         (number, ready_nanos)
+    }
+
+    /// From when on the segment has room for `extent` behind what it holds: when so much of that is on the platters.
+    fn room_nanos(&self, number: usize, time_nanos: u64, extent: &Extent) -> u64 {
+        let needed = extent.end.saturating_sub(self.spec.segment_sectors());
+        if needed <= self.segments.get(number).first || self.media_end != extent.sector {
+            return time_nanos;
+        }
+        // The head writes it in one go, and will be at its end when it is free.
+        let end_nanos = self.mechanics.last.stream_end_nanos();
+        let behind_nanos = end_nanos.saturating_sub(self.mechanics.geometry.locate(needed).stream_nanos());
+        self.media_free_nanos.saturating_sub(behind_nanos).max(time_nanos)
     }
 
     /// Into the buffer; the head follows.

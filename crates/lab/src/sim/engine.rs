@@ -422,7 +422,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         let slot = self.free_flights.pop().expect("a scheduler keeps to the device's depth");
         self.dispatches[slot as usize] = Some(dispatch);
         if self.chooses {
-            self.commands.push(self.now, dispatch, slot);
+            self.commands.push(dispatch, slot);
         } else {
             self.start(&dispatch, slot);
         }

@@ -215,7 +215,7 @@ fn writes_that_continue_stream_on_and_others_do_not_where_only_contiguous_ones_a
     let mut drive = Drive::new(|cache| cache.write = WriteCache::Contiguous);
     assert!(drive.write(0, 8).transfer_nanos >= 8 * SECTOR);
     assert!(drive.write(8, 8).rotation_nanos > 0, "the head was done with the first");
-    let mut all = Drive::new(|_| {});
+    let mut all = Drive::new(|cache| cache.segment_size = Bytes(512 * 200));
     let mut before = 0;
     for number in 0..20 {
         before = all.1.0;
@@ -225,6 +225,17 @@ fn writes_that_continue_stream_on_and_others_do_not_where_only_contiguous_ones_a
     let flush = all.serve(Operation::Flush, 0, 0);
     let elapsed = flush.finish.0;
     assert!(elapsed > 160 * SECTOR && elapsed < 160 * SECTOR + 3 * REVOLUTION, "no revolution is lost: {elapsed}");
+}
+
+#[test]
+fn a_sequential_writer_who_fills_the_buffer_goes_at_the_pace_of_the_head() {
+    let mut drive = Drive::new(|_| {});
+    for number in 0..500 {
+        drive.write(number * 8, 8);
+    }
+    // 4000 sectors on 40 tracks, of which the buffer holds back 64.
+    let least = 39 * (REVOLUTION + 20 * SECTOR);
+    assert!(drive.1.0 > least && drive.1.0 < least + 2 * REVOLUTION, "{}", drive.1);
 }
 
 #[test]
