@@ -15,7 +15,8 @@
 //! finds its place again on its own time. A write that continues the write before streams on without a wait where the
 //! write cache is on: the drive has its data in time. Forced (FUA) and flushing writes never do, nor a write after a flush.
 //! Flushes, discards and requests without sectors cost command overhead only, and neither arm nor read-ahead notices them.
-//! What else a drive's cache does (early completion of writes, hits on old data, several streams at once) is not modelled.
+//! What else a drive's buffer does (early completion of writes, hits on old data, several streams at once) is in `cached`,
+//! for drives that are described so far.
 
 use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation, SECTOR_BYTES};
 
