@@ -6,7 +6,8 @@
 use crate::queue::{Edge, RequestQueue};
 use crate::structure::{Links, List, NONE};
 use crate::{
-    CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, Tag, Waiting,
+    CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, Tag, Tier,
+    Waiting,
 };
 
 /// What an elevator answers when it is asked for the next unit.
@@ -18,8 +19,20 @@ pub(crate) enum Next {
     WaitUntil(Nanos, Reason),
 }
 
+/// Where a request belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// All of it to this device.
+    To(Tier),
+    /// So many sectors of it are placed otherwise than the rest.
+    Split(u32),
+}
+
 /// An order for queued units. Slots are those of the queue; every slot inserted is later taken or removed, once.
 pub(crate) trait Elevator {
+    /// Whether it places data on a fast device.
+    const PLACES: bool = false;
+
     /// A unit has been queued.
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
 
@@ -43,8 +56,28 @@ pub(crate) trait Elevator {
         true
     }
 
+    /// Whether requests may join a unit at its front at all.
+    fn merges_front(&self) -> bool {
+        true
+    }
+
     /// Time has passed: anything that was due before `now` happens before what comes at `now`.
     fn advance(&mut self, _queue: &RequestQueue, _now: Nanos) {}
+
+    /// Which device holds the range of a request.
+    fn route(&self, _request: &Request) -> Route {
+        Route::To(Tier::Base)
+    }
+
+    /// Which unit is next for the fast device? Asked only while that has room.
+    fn next_fast(&mut self, _queue: &RequestQueue, _now: Nanos) -> Option<u32> {
+        None
+    }
+
+    /// When to ask again though the device is full, after [`Elevator::next_fast`] had nothing.
+    fn due(&self) -> Nanos {
+        Nanos::NEVER
+    }
 
     /// How many of `queued` requests wait for which reason.
     fn waiting(&self, queued: u32) -> Waiting {
@@ -62,21 +95,21 @@ pub(crate) struct BlockScheduler<E> {
     bypass_links: Links,
     /// Submitted requests in the elevator.
     ordered: u32,
-    in_flight: u32,
+    in_flight: [u32; 2],
     now: Nanos,
 }
 
 impl<E: Elevator> BlockScheduler<E> {
     pub(crate) fn new(limits: QueueLimits, elevator: E) -> Self {
         let queue = RequestQueue::new(limits);
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         Self {
             queue,
             elevator,
             bypass: List::EMPTY,
             bypass_links: Links::new(slots),
             ordered: 0,
-            in_flight: 0,
+            in_flight: [0; 2],
             now: Nanos::ZERO,
         }
     }
@@ -92,7 +125,11 @@ impl<E: Elevator> BlockScheduler<E> {
             return None;
         }
         let elevator = &self.elevator;
-        let fit = self.queue.find_fit(&request, |queue, unit| elevator.may_merge(queue, unit, &request))?;
+        let fit = self.queue.find_fit(&request, |queue, unit| {
+            // Equality means the front, unless the unit is empty; then it does not matter.
+            let at_front = queue.entry(unit).sector == request.sector_end();
+            (!at_front || elevator.merges_front()) && elevator.may_merge(queue, unit, &request)
+        })?;
         let slot = self.queue.merge(now, request, fit);
         self.ordered += 1;
         self.elevator.grown(&self.queue, now, fit.unit, fit.edge);
@@ -116,10 +153,15 @@ impl<E: Elevator> BlockScheduler<E> {
         }
     }
 
-    fn dispatch(&mut self, slot: u32) -> Step {
-        self.in_flight += 1;
-        let dispatch: Dispatch = self.queue.dispatch(slot);
+    fn dispatch(&mut self, slot: u32, tier: Tier) -> Step {
+        self.in_flight[tier as usize] += 1;
+        let dispatch: Dispatch = self.queue.dispatch(slot, tier);
         Step::Dispatch(dispatch)
+    }
+
+    fn take(&mut self, slot: u32, tier: Tier) -> Step {
+        self.ordered -= self.queue.entry(slot).members;
+        self.dispatch(slot, tier)
     }
 }
 
@@ -134,6 +176,11 @@ impl<E: Elevator> Scheduler for BlockScheduler<E> {
             return Err(full);
         }
         self.elevator.advance(&self.queue, now);
+        if E::PLACES
+            && let Route::Split(sectors) = self.elevator.route(&request)
+        {
+            return Err(Refused { request, cause: RefusedCause::Split(sectors) });
+        }
         if let Some(tag) = self.try_merge(now, request) {
             return Ok(tag);
         }
@@ -155,17 +202,21 @@ impl<E: Elevator> Scheduler for BlockScheduler<E> {
         if self.ordered == 0 && self.bypass.is_empty() {
             return Step::Idle;
         }
-        if self.in_flight >= self.queue.limits().depth {
-            return Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull);
+        let mut due = Nanos::NEVER;
+        if E::PLACES && self.in_flight[Tier::Fast as usize] < self.queue.limits().fast_depth {
+            if let Some(slot) = self.elevator.next_fast(&self.queue, now) {
+                return self.take(slot, Tier::Fast);
+            }
+            due = self.elevator.due();
+        }
+        if self.in_flight[Tier::Base as usize] >= self.queue.limits().depth {
+            return Step::WaitUntil(due, Reason::DeviceFull);
         }
         if let Some(slot) = self.bypass_links.pop_front(&mut self.bypass) {
-            return self.dispatch(slot);
+            return self.dispatch(slot, Tier::Base);
         }
         match self.elevator.next(&self.queue, now) {
-            Next::Take(slot) => {
-                self.ordered -= self.queue.entry(slot).members;
-                self.dispatch(slot)
-            }
+            Next::Take(slot) => self.take(slot, Tier::Base),
             Next::WaitUntil(time, reason) => Step::WaitUntil(time, reason),
         }
     }
@@ -179,8 +230,8 @@ impl<E: Elevator> Scheduler for BlockScheduler<E> {
         if !self.queue.entry(slot).request().is_flush() {
             self.elevator.completed(&self.queue, now, slot);
         }
+        self.in_flight[self.queue.tier(slot) as usize] -= 1;
         self.queue.release(slot);
-        self.in_flight -= 1;
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {

@@ -14,7 +14,8 @@
 //!
 //! **The run loop.** After submitting, completing or cancelling, and when the time of the last `WaitUntil` has come, the
 //! driver polls until the answer is not a dispatch. Several submissions and completions may share one moment and one
-//! round of polling (a list of requests unplugged at once); none may be left unpolled when time moves on.
+//! round of polling (a list of requests unplugged at once); none may be left unpolled when time moves on. While the device
+//! holds its depth the answer is known, and a driver may leave the question out.
 //!
 //! **Time.** [`Nanos`] since an origin of the driver's choice. `now` never goes back: asserted. What was due before `now`
 //! happens before what the call brings, in the order in which it was due, however late the driver looks.
@@ -37,8 +38,9 @@
 //! # What is where
 //!
 //! [`policy`] has the table of policies. The block layer's policies are elevators (order) behind one request queue
-//! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. `structure` has the
-//! fixed-capacity list, tree, heap and index that they are built from.
+//! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. `part` has what several of
+//! them order by (sorted queues with a FIFO, think times, seeks), `structure` the fixed-capacity list, tree, heap and
+//! index that all of it is built from.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -46,6 +48,7 @@
 extern crate alloc;
 
 mod elevator;
+mod part;
 pub mod policy;
 mod queue;
 mod request;
@@ -55,5 +58,5 @@ mod time;
 
 pub use queue::QueueLimits;
 pub use request::{Direction, Flags, Operation, Request, SECTOR_BYTES, StreamId, Tag};
-pub use scheduler::{CancelError, Dispatch, Reason, Refused, RefusedCause, Scheduler, Step, Waiting};
+pub use scheduler::{CancelError, Dispatch, Reason, Refused, RefusedCause, Scheduler, Step, Tier, Waiting};
 pub use time::Nanos;

@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use crate::structure::{Index, NONE};
-use crate::{Direction, Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag};
+use crate::{Direction, Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag, Tier};
 
 /// Limits of a request queue, and of the device behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct QueueLimits {
     pub merge: bool,
     /// Units that the device holds at once.
     pub depth: u32,
+    /// Units that the fast device holds at once, for policies that place data on one.
+    pub fast_depth: u32,
+    /// Sectors of the fast device; zero where there is none.
+    pub fast_sectors: u64,
 }
 
 impl QueueLimits {
@@ -37,12 +41,21 @@ impl QueueLimits {
             unit_sectors_max: 1024,
             merge: true,
             depth: 1,
+            fast_depth: 32,
+            fast_sectors: 0,
         }
     }
 
     /// Units in both directions.
     pub(crate) const fn units(&self) -> u32 {
         self.units_per_direction.saturating_mul(2)
+    }
+
+    /// Slot numbers in use: what an array over slots has to hold.
+    pub(crate) const fn slots(&self) -> u32 {
+        let units = self.units();
+        let slots = if self.members > units { self.members } else { units };
+        if slots > 1 { slots } else { 1 }
     }
 }
 
@@ -76,6 +89,7 @@ pub(crate) struct Entry {
     pub(crate) operation: Operation,
     pub(crate) flags: Flags,
     state: State,
+    tier: Tier,
     generation: u32,
     pub(crate) members: u32,
     next_member: u32,
@@ -92,6 +106,7 @@ impl Entry {
         operation: Operation::Read,
         flags: Flags::NONE,
         state: State::Free,
+        tier: Tier::Base,
         generation: 0,
         members: 0,
         next_member: NONE,
@@ -146,7 +161,7 @@ fn merge_key(sector: u64, operation: Operation) -> u64 {
 
 impl RequestQueue {
     pub(crate) fn new(limits: QueueLimits) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         let mut entries = vec![Entry::FREE; slots as usize].into_boxed_slice();
         for (slot, entry) in (1..).zip(entries.iter_mut()) {
             entry.next_member = if slot < slots { slot } else { NONE };
@@ -190,6 +205,11 @@ impl RequestQueue {
         (entry.generation == tag.generation && entry.state != State::Free).then_some(tag.slot)
     }
 
+    /// The device that a dispatched unit is with.
+    pub(crate) fn tier(&self, slot: u32) -> Tier {
+        self.entry(slot).tier
+    }
+
     pub(crate) fn is_queued(&self, slot: u32) -> bool {
         self.entry(slot).state == State::Queued
     }
@@ -218,6 +238,7 @@ impl RequestQueue {
             operation: request.operation,
             flags: request.flags,
             state,
+            tier: Tier::Base,
             generation: entry.generation,
             members: 1,
             next_member: NONE,
@@ -335,11 +356,12 @@ impl RequestQueue {
     }
 
     /// Hands a queued unit to the device.
-    pub(crate) fn dispatch(&mut self, slot: u32) -> Dispatch {
+    pub(crate) fn dispatch(&mut self, slot: u32, tier: Tier) -> Dispatch {
         self.unindex(slot);
         let tag = self.tag(slot);
         let entry = &mut self.entries[slot as usize];
         entry.state = State::Dispatched;
+        entry.tier = tier;
         Dispatch {
             tag,
             operation: entry.operation,
@@ -348,6 +370,7 @@ impl RequestQueue {
             sector: entry.sector,
             sectors: entry.sectors,
             members: entry.members,
+            tier,
         }
     }
 

@@ -81,6 +81,31 @@ impl Waiting {
     }
 }
 
+/// Which device a unit goes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Tier {
+    /// The device whose sectors are addressed.
+    #[default]
+    Base,
+    /// The faster device that a policy places some of them on.
+    Fast,
+}
+
+impl Tier {
+    /// Both, in the order of the discriminants.
+    pub const ALL: [Self; 2] = [Self::Base, Self::Fast];
+
+    /// The name used in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "base",
+            Self::Fast => "fast",
+        }
+    }
+}
+
 /// What goes to the device: one submitted request, or several that were merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
@@ -98,6 +123,8 @@ pub struct Dispatch {
     pub sectors: u32,
     /// How many submitted requests it carries.
     pub members: u32,
+    /// Which device it goes to; [`Tier::Base`] unless the policy places data.
+    pub tier: Tier,
 }
 
 impl Dispatch {
@@ -112,6 +139,7 @@ impl Dispatch {
             sector: request.sector,
             sectors: request.sectors,
             members: 1,
+            tier: Tier::Base,
         }
     }
 }
@@ -144,6 +172,8 @@ pub enum RefusedCause {
     Full,
     /// Longer than the largest request the queue was built for: the driver splits it first.
     TooLarge,
+    /// It lies on two devices: the driver splits it after so many sectors, and submits the parts in order.
+    Split(u32),
 }
 
 /// Why a request could not be cancelled.

@@ -1,5 +1,7 @@
 //! The worked example of the BID paper (Table 1): three processes, twelve requests, one order for each policy.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use ioweir_core::policy::{self, Policy};
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Reason, Request, Scheduler, Step, StreamId};
 

@@ -1,5 +1,7 @@
 //! Policies against naive models: the same calls, the same order, with lists instead of trees, heaps and indices.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use ioweir_core::policy::{self, Policy};
 use ioweir_core::{Direction, Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
 use proptest::prelude::*;
@@ -35,6 +37,29 @@ impl Model for NoopModel {
     }
 }
 
+/// The elevator that goes up and starts again at the bottom.
+#[derive(Default)]
+struct ClookModel {
+    items: Vec<Item>,
+    head_sector: u64,
+}
+
+impl Model for ClookModel {
+    fn submit(&mut self, _now: Nanos, item: Item) {
+        self.items.push(item);
+    }
+    fn next(&mut self, _now: Nanos) -> Result<usize, Nanos> {
+        let key = |item: &Item| (item.request.sector < self.head_sector, item.request.sector, item.number);
+        let next = self.items.iter().copied().min_by_key(key).expect("asked only while something is queued");
+        self.head_sector = next.request.sector_end();
+        self.cancel(next.number);
+        Ok(next.number)
+    }
+    fn cancel(&mut self, number: usize) {
+        self.items.retain(|item| item.number != number);
+    }
+}
+
 /// Linux's deadline: the text of its documentation, on one list.
 struct DeadlineModel {
     items: Vec<Item>,
@@ -58,8 +83,7 @@ impl DeadlineModel {
     }
 
     fn following(&self, direction: Direction) -> Option<Item> {
-        let side = self.side(direction).into_iter();
-        side.filter(|item| Some(item.number) == self.next).last()
+        self.side(direction).into_iter().find(|item| Some(item.number) == self.next)
     }
 
     /// The request behind this one in sector order, of the same direction.
@@ -109,6 +133,65 @@ impl Model for DeadlineModel {
             let item = self.items.iter().copied().find(|item| item.number == number);
             self.next = item.and_then(|item| self.behind(item));
         }
+        self.items.retain(|item| item.number != number);
+    }
+}
+
+/// Linux's mq-deadline: each direction keeps the sector of its last dispatch, and nothing else of the order.
+struct MqDeadlineModel {
+    items: Vec<Item>,
+    last_sector: [u64; 2],
+    direction: Direction,
+    batched: u64,
+    starved: u64,
+}
+
+impl MqDeadlineModel {
+    fn new() -> Self {
+        Self { items: vec![], last_sector: [0; 2], direction: Direction::Read, batched: 0, starved: 0 }
+    }
+
+    fn side(&self, direction: Direction) -> impl Iterator<Item = Item> {
+        self.items.iter().copied().filter(move |item| item.request.operation.direction() == direction)
+    }
+
+    fn onward(&self) -> Option<Item> {
+        let from = self.last_sector[self.direction as usize];
+        let above = self.side(self.direction).filter(|item| item.request.sector >= from);
+        above.min_by_key(|item| (item.request.sector, item.number))
+    }
+}
+
+impl Model for MqDeadlineModel {
+    fn submit(&mut self, _now: Nanos, item: Item) {
+        self.items.push(item);
+    }
+
+    fn next(&mut self, now: Nanos) -> Result<usize, Nanos> {
+        let taken = match self.onward() {
+            Some(item) if self.batched < FIFO_BATCH => item,
+            _ => {
+                let reads = self.side(Direction::Read).count();
+                let writes = self.side(Direction::Write).count();
+                let passes_writes = reads > 0 && writes > 0 && self.starved < WRITES_STARVED;
+                self.direction = if writes == 0 || passes_writes { Direction::Read } else { Direction::Write };
+                self.starved = match (self.direction, passes_writes) {
+                    (Direction::Write, _) => 0,
+                    (Direction::Read, passes) => self.starved + u64::from(passes),
+                };
+                self.batched = 0;
+                let oldest = self.side(self.direction).next().expect("asked only while something is queued");
+                let expired = oldest.at.after(DeadlineModel::expire(self.direction)) <= now;
+                self.onward().filter(|_| !expired).unwrap_or(oldest)
+            }
+        };
+        self.batched += 1;
+        self.last_sector[self.direction as usize] = taken.request.sector;
+        self.cancel(taken.number);
+        Ok(taken.number)
+    }
+
+    fn cancel(&mut self, number: usize) {
         self.items.retain(|item| item.number != number);
     }
 }
@@ -169,7 +252,7 @@ impl BidModel {
         let weights: Vec<u64> = (1..=HISTORY as u64).rev().take(recent.len()).collect();
         let weight: u64 = weights.iter().sum();
         let sum: u64 = recent.iter().zip(&weights).map(|(gap, weight)| gap * weight).sum();
-        let wait = if weight == 0 { Nanos::from_millis(6) } else { Nanos(sum / weight) };
+        let wait = sum.checked_div(weight).map_or(Nanos::from_millis(6), Nanos);
         staging.expiry = (now.after(wait).min(staging.deadline), self.settings);
         self.settings += 1;
     }
@@ -296,6 +379,16 @@ proptest! {
     #[test]
     fn deadline_serves_as_its_documentation_says(calls in proptest::collection::vec(call(true), 1..120)) {
         compare("deadline", DeadlineModel::new(), &calls);
+    }
+
+    #[test]
+    fn mq_deadline_serves_as_its_documentation_says(calls in proptest::collection::vec(call(true), 1..120)) {
+        compare("mq-deadline", MqDeadlineModel::new(), &calls);
+    }
+
+    #[test]
+    fn clook_serves_upward(calls in proptest::collection::vec(call(true), 1..120)) {
+        compare("clook", ClookModel::default(), &calls);
     }
 
     #[test]

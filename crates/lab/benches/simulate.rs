@@ -1,24 +1,29 @@
 //! How many requests a second does the simulator do, statistics included, on one core?
 //!
-//! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy and workload: the median of
-//! five runs over the same records in memory. `IOWEIR_BENCH_REQUESTS` sets how many (default two million).
+//! `cargo bench -p ioweir-lab --bench simulate [-- POLICY...]` prints a line for each policy, device and workload: the
+//! median of
+//! five runs over the same records in memory. `IOWEIR_BENCH_REQUESTS` and `IOWEIR_BENCH_RUNS` set other numbers,
+//! `IOWEIR_BENCH_WORKLOAD` chooses one workload by its place.
 
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 
 use std::time::Instant;
 
-use ioweir_core::policy::{self, POLICIES};
+use ioweir_core::policy::{self, POLICIES, Policy};
 use ioweir_core::{Nanos, QueueLimits};
 use ioweir_lab::device::DeviceSpec;
 use ioweir_lab::sim::{Load, Simulation, Unobserved, simulate};
 use ioweir_lab::trace::{Record, TraceSource};
 use ioweir_lab::workload::{Generator, Mix, Replay};
 
-const RUNS: usize = 5;
+/// A number from the environment.
+fn number(name: &str, usual: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
 
 /// Name, mix, load: what the simulator is measured on.
-fn workloads(requests: u64) -> Vec<(&'static str, Mix, Load)> {
+fn workloads(requests: u64) -> Vec<(&'static str, &'static str, Mix, Load)> {
     let random = Mix {
         requests,
         streams: 16,
@@ -31,10 +36,12 @@ fn workloads(requests: u64) -> Vec<(&'static str, Mix, Load)> {
     };
     let streams = Mix { sequential_per_mille: 950, request_sectors: 64, interval: Nanos::from_millis(2), ..random };
     vec![
-        ("random 4k, open, light", random, Load::RECORDED),
-        ("random 4k, closed 8 a stream", random, Load::Closed { outstanding: 8 }),
-        ("16 streams 32k 95% sequential, open", streams, Load::RECORDED),
-        ("16 streams 32k 95% sequential, closed 8", streams, Load::Closed { outstanding: 8 }),
+        ("random 4k, open, light", "hdd", random, Load::RECORDED),
+        ("random 4k, closed 8 a stream", "hdd", random, Load::Closed { outstanding: 8 }),
+        ("16 streams 32k 95% sequential, open", "hdd", streams, Load::RECORDED),
+        ("16 streams 32k 95% sequential, closed 8", "hdd", streams, Load::Closed { outstanding: 8 }),
+        ("random 4k, closed 8 a stream", "ssd-970pro", random, Load::Closed { outstanding: 8 }),
+        ("16 streams 32k 95% sequential, closed 8", "ssd-970pro", streams, Load::Closed { outstanding: 8 }),
     ]
 }
 
@@ -50,10 +57,11 @@ fn records(mix: Mix) -> Vec<Record> {
     }
 }
 
-fn run(name: &str, records: &[Record], load: Load) -> f64 {
+fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
     let row = policy::find(name).expect("a policy of the table");
-    let limits = QueueLimits::DEFAULT;
-    let mut device = DeviceSpec::load("hdd").and_then(|spec| spec.build(0)).expect("a preset");
+    let depth = if device == "hdd" { 1 } else { 32 };
+    let limits = QueueLimits { depth, ..QueueLimits::DEFAULT };
+    let mut device = DeviceSpec::load(device).and_then(|spec| spec.build(0)).expect("a preset");
     let simulation = Simulation {
         scheduler: row.build(limits, &row.defaults()),
         limits,
@@ -62,22 +70,36 @@ fn run(name: &str, records: &[Record], load: Load) -> f64 {
         lenient: false,
     };
     let start = Instant::now();
-    let outcome = simulate(simulation, &mut Replay::new(records), &mut Unobserved).expect("generated records fit");
+    let requests = measured(simulation, records);
     let seconds = start.elapsed().as_secs_f64();
-    assert_eq!(outcome.all.requests, records.len() as u64);
-    outcome.all.requests as f64 / seconds
+    assert_eq!(requests, records.len() as u64);
+    requests as f64 / seconds
+}
+
+/// What `scripts/instructions` counts.
+#[inline(never)]
+fn measured(simulation: Simulation<'_, Policy>, records: &[Record]) -> u64 {
+    let outcome = simulate(simulation, &mut Replay::new(records), &mut Unobserved).expect("generated records fit");
+    outcome.all.requests
 }
 
 fn main() {
-    let requests = std::env::var("IOWEIR_BENCH_REQUESTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000_000);
+    let requests = number("IOWEIR_BENCH_REQUESTS", 2_000_000) as u64;
+    let runs = number("IOWEIR_BENCH_RUNS", 5).max(1);
     let chosen: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    for (workload, mix, load) in workloads(requests) {
+    let mut simulated = 0;
+    let place = std::env::var("IOWEIR_BENCH_WORKLOAD").ok().and_then(|text| text.parse().ok());
+    let workloads = workloads(requests).into_iter().enumerate();
+    for (_, (workload, device, mix, load)) in workloads.filter(|(at, _)| place.is_none_or(|place: usize| place == *at))
+    {
         let records = records(mix);
         for row in POLICIES.iter().filter(|row| chosen.is_empty() || chosen.iter().any(|name| name == row.name)) {
-            let mut rates: Vec<f64> = (0..RUNS).map(|_| run(row.name, &records, load)).collect();
+            let mut rates: Vec<f64> = (0..runs).map(|_| run(row.name, device, &records, load)).collect();
             rates.sort_unstable_by(f64::total_cmp);
-            let [low, median, high] = [rates[0], rates[RUNS / 2], rates[RUNS - 1]].map(|rate| rate / 1e6);
-            println!("{:14} {workload:40} {median:7.2} M requests/s  ({low:.2} to {high:.2})", row.name);
+            let [low, median, high] = [rates[0], rates[runs / 2], rates[runs - 1]].map(|rate| rate / 1e6);
+            println!("{:14} {device:10} {workload:40} {median:7.2} M requests/s  ({low:.2} to {high:.2})", row.name);
+            simulated += requests * runs as u64;
         }
     }
+    println!("measured: {simulated}");
 }

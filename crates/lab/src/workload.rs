@@ -137,7 +137,7 @@ mod tests {
             streams: 4,
             sectors: 1 << 20,
             request_sectors: 8,
-            sequential_per_mille: 500,
+            sequential_per_mille: 0,
             read_per_mille: 500,
             interval: Nanos::from_micros(100),
             seed: 7,
@@ -149,5 +149,6 @@ mod tests {
         assert_eq!(seen, FIRST_DRAWS);
     }
 
-    const FIRST_DRAWS: [(u64, u64, u32); 3] = [(0, 0, 0); 3];
+    const FIRST_DRAWS: [(u64, u64, u32); 3] =
+        [(58_352, 145_350_656, 2), (107_705, 214_224_896, 0), (293_752, 392_937_472, 3)];
 }

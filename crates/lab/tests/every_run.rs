@@ -110,6 +110,25 @@ fn a_device_that_has_the_whole_queue_and_chooses_beats_one_that_does_not() {
 }
 
 #[test]
+fn it_holds_too_for_drives_that_serve_several_at_once() {
+    let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
+    for device in ["ssd-slc", "ssd-970pro", "ssd-zn540"] {
+        for row in POLICIES {
+            for (load, depth) in [("recorded", 1), ("x50", 32), ("closed:32", 1), ("closed:32", 32)] {
+                check(&Comparison {
+                    traces: vec![trace.clone()],
+                    schedulers: vec![row.name.into()],
+                    loads: vec![load.into()],
+                    device: device.into(),
+                    depth,
+                    ..Comparison::default()
+                });
+            }
+        }
+    }
+}
+
+#[test]
 fn the_same_comparison_gives_the_same_bytes() {
     let comparison = Comparison {
         traces: traces(),

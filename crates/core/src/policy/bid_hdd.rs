@@ -27,6 +27,49 @@ const HISTORY_MAX: usize = 32;
 
 const SECOND: u64 = 1_000_000_000;
 
+pub(super) const PARAMETERS: [Parameter; 5] = [
+    Parameter {
+        name: "wait",
+        unit: Unit::Duration,
+        default: 6_000_000,
+        min: 0,
+        max: 3600 * SECOND,
+        help: "wait timer of a staging queue that has no gaps to go by yet",
+    },
+    Parameter {
+        name: "history",
+        unit: Unit::Count,
+        default: 8,
+        min: 1,
+        max: HISTORY_MAX as u64,
+        help: "gaps whose weighted mean is the wait timer (the paper's k)",
+    },
+    Parameter {
+        name: "read-deadline",
+        unit: Unit::Duration,
+        default: SECOND / 2,
+        min: 0,
+        max: 3600 * SECOND,
+        help: "longest time a staging queue stays open once it holds a read",
+    },
+    Parameter {
+        name: "write-deadline",
+        unit: Unit::Duration,
+        default: 5 * SECOND,
+        min: 0,
+        max: 3600 * SECOND,
+        help: "longest time a staging queue of writes stays open",
+    },
+    Parameter {
+        name: "batch",
+        unit: Unit::Duration,
+        default: 100_000,
+        min: 0,
+        max: SECOND,
+        help: "requests of a process at most this far apart are one arrival",
+    },
+];
+
 pub(crate) static ROW: Row<()> = Row {
     name: "bid-hdd",
     summary: "bulk I/O dispatch: gathers each process's requests and flushes them together in sector order",
@@ -39,48 +82,7 @@ default wait nor the weights nor what makes a batch: here k = `history` = 8 with
 anticipatory scheduler's, and `batch` = 100 us. Merging is within a process only, so that queues stay apart, and a merge counts as an arrival. Requests of \
 a staging queue count against the request queue's limits, as any queued request does in Linux.",
     linux: None,
-    parameters: &[
-        Parameter {
-            name: "wait",
-            unit: Unit::Duration,
-            default: 6_000_000,
-            min: 0,
-            max: 3600 * SECOND,
-            help: "wait timer of a staging queue that has no gaps to go by yet",
-        },
-        Parameter {
-            name: "history",
-            unit: Unit::Count,
-            default: 8,
-            min: 1,
-            max: HISTORY_MAX as u64,
-            help: "gaps whose weighted mean is the wait timer (the paper's k)",
-        },
-        Parameter {
-            name: "read-deadline",
-            unit: Unit::Duration,
-            default: SECOND / 2,
-            min: 0,
-            max: 3600 * SECOND,
-            help: "longest time a staging queue stays open once it holds a read",
-        },
-        Parameter {
-            name: "write-deadline",
-            unit: Unit::Duration,
-            default: 5 * SECOND,
-            min: 0,
-            max: 3600 * SECOND,
-            help: "longest time a staging queue of writes stays open",
-        },
-        Parameter {
-            name: "batch",
-            unit: Unit::Duration,
-            default: 100_000,
-            min: 0,
-            max: SECOND,
-            help: "requests of a process at most this far apart are one arrival",
-        },
-    ],
+    parameters: &PARAMETERS,
     form: (),
 };
 
@@ -106,6 +108,8 @@ struct Staging {
     gaps: [u64; HISTORY_MAX],
     /// Gaps met so far.
     gap_count: u64,
+    /// Whether bid-hybrid has looked at it since it was marked.
+    profiled: bool,
 }
 
 impl Staging {
@@ -136,6 +140,8 @@ pub(crate) struct BidHdd {
     free: List,
     /// Marked queues that are not being flushed yet, in marking order.
     marked: List,
+    /// Marked queues that bid-hybrid has not looked at; only it counts them down.
+    unprofiled: u32,
     /// When each open queue will be marked.
     timers: Heap,
     flushing: u32,
@@ -153,7 +159,7 @@ pub(crate) struct BidHdd {
 
 impl BidHdd {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         // Every staging queue holds a unit, but for the one whose last unit has just left.
         let stagings = limits.units().saturating_add(1);
         let empty = Staging {
@@ -166,6 +172,7 @@ impl BidHdd {
             deadline: Nanos::NEVER,
             gaps: [0; HISTORY_MAX],
             gap_count: 0,
+            profiled: false,
         };
         let mut staging_links = Links::new(stagings);
         let mut free = List::EMPTY;
@@ -181,6 +188,7 @@ impl BidHdd {
             staging_links,
             free,
             marked: List::EMPTY,
+            unprofiled: 0,
             timers: Heap::new(stagings),
             flushing: NONE,
             scratch: vec![(0, 0, 0); limits.units().max(1) as usize].into_boxed_slice(),
@@ -230,6 +238,7 @@ impl BidHdd {
         staging.requests = 0;
         staging.deadline = deadline;
         staging.gap_count = 0;
+        staging.profiled = false;
     }
 
     /// A request of the stream has come into its open staging queue: Algorithm 1's timers.
@@ -272,7 +281,43 @@ impl BidHdd {
             self.staging(number).state = State::Marked;
             self.staged_requests -= self.stagings[number as usize].requests;
             self.staging_links.push_back(&mut self.marked, number);
+            self.unprofiled = self.unprofiled.saturating_add(1);
         }
+    }
+
+    /// Marks the queues whose timers expire by now. What arrives at the moment of expiry is still staged; once the next
+    /// unit is asked for, the moment is over.
+    pub(super) fn mark_at(&mut self, now: Nanos) {
+        self.mark_until(Nanos(now.0.saturating_add(1)));
+    }
+
+    /// When the next open queue will be marked.
+    pub(super) fn due(&self) -> Nanos {
+        self.timers.first().map_or(Nanos::NEVER, |(expiry, _)| expiry)
+    }
+
+    /// A marked queue that has not been looked at; it counts as looked at from now on.
+    pub(super) fn next_unprofiled(&mut self) -> Option<u32> {
+        if self.unprofiled == 0 {
+            return None;
+        }
+        self.unprofiled -= 1;
+        let mut number = self.marked.head();
+        while number != NONE && self.stagings[number as usize].profiled {
+            number = self.staging_links.next(number);
+        }
+        self.stagings.get_mut(number as usize)?.profiled = true;
+        Some(number)
+    }
+
+    /// The first unit of a staging queue, or `NONE`.
+    pub(super) fn first_staged(&self, number: u32) -> u32 {
+        self.stagings[number as usize].staged.head()
+    }
+
+    /// The unit behind `slot` in its staging queue, or `NONE`.
+    pub(super) fn next_staged(&self, slot: u32) -> u32 {
+        self.links.next(slot)
     }
 
     /// Takes the queue that was marked first, and sorts it.
@@ -380,12 +425,10 @@ impl Elevator for BidHdd {
     }
 
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
-        // What arrives at the moment of expiry is still staged; once the next unit is asked for, the moment is over.
-        self.mark_until(Nanos(now.0.saturating_add(1)));
+        self.mark_at(now);
         loop {
             if self.flushing == NONE && !self.start_flush(queue) {
-                let expiry = self.timers.first().map_or(Nanos::NEVER, |(expiry, _)| expiry);
-                return Next::WaitUntil(expiry, Reason::Staging);
+                return Next::WaitUntil(self.due(), Reason::Staging);
             }
             let number = self.flushing;
             let Self { links, stagings, .. } = self;

@@ -12,26 +12,22 @@ use alloc::vec;
 
 use super::{Parameter, Row, Settings, Unit};
 use crate::elevator::{Elevator, Next};
+use crate::part::habits::{Mean, Seeks};
+use crate::part::{Lane, Lanes, Streams};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
-use crate::structure::{Index, Links, List, NONE, Root, Tree};
-use crate::{Nanos, Reason, Request, StreamId, Waiting};
+use crate::structure::{Links, List};
+use crate::{Nanos, Reason, Request, Waiting};
 
 const MILLI: u64 = 1_000_000;
 
-/// Sectors between a request and the one before it, above which it counts as a seek (the kernel's `CFQQ_SEEK_THR`).
-const SEEK_SECTORS: u64 = 8 * 100;
 /// Seeks among the last 32 requests, above which a queue is seeky (`CFQQ_SEEKY`).
 const SEEKY_ABOVE: u32 = 32 / 8;
 /// Requests queued at once, from which a queue is deep, and idled for even if seeky.
 const DEEP_FROM: u32 = 4;
 /// Distance within which a request of another process is close to the one being idled for (`CFQQ_CLOSE_THR`).
 const CLOSE_SECTORS: u64 = 8 * 1024;
-/// A think time is trusted from this sample weight on; the weight approaches 256 (`sample_valid`).
-const THINK_SAMPLES_MIN: u64 = 80;
 /// Dispatches of the asynchronous queue in a turn, at the default priority (`cfq_prio_to_maxrq`).
 const ASYNC_DISPATCHES_MAX: u32 = 16;
-/// Queues that are remembered beyond those that hold requests.
-const IDLE_QUEUES: u32 = 254;
 
 pub(crate) static ROW: Row<()> = Row {
     name: "cfq",
@@ -121,55 +117,34 @@ const ASYNC: u32 = 0;
 /// One queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
-    stream: StreamId,
-    sorted: Root,
-    fifo: List,
-    /// Which request is next by position, or `NONE`.
-    next: u32,
-    /// Submitted requests in it, merged ones counted.
-    requests: u32,
+    lane: Lane,
     in_flight: u32,
     in_turn: bool,
     /// Whether the disk idles for it.
     idle_window: bool,
     deep: bool,
-    /// The last 32 requests, a bit set for each seek.
-    seeks: u32,
-    last_sector_end: u64,
+    seeks: Seeks,
     /// When its last synchronous request completed.
     last_completion: Nanos,
-    think_samples: u64,
-    think_total: u64,
-    think_mean: u64,
+    think: Mean,
 }
 
 impl Queue {
-    const fn new(stream: StreamId, is_sync: bool) -> Self {
+    const fn new(is_sync: bool) -> Self {
         Self {
-            stream,
-            sorted: Root::EMPTY,
-            fifo: List::EMPTY,
-            next: NONE,
-            requests: 0,
+            lane: Lane::EMPTY,
             in_flight: 0,
             in_turn: false,
             idle_window: is_sync,
             deep: false,
-            seeks: 0,
-            last_sector_end: 0,
+            seeks: Seeks::NONE,
             last_completion: Nanos::ZERO,
-            think_samples: 0,
-            think_total: 0,
-            think_mean: 0,
+            think: Mean::UNKNOWN,
         }
     }
 
     const fn is_seeky(&self) -> bool {
-        self.seeks.count_ones() > SEEKY_ABOVE
-    }
-
-    const fn think_time_known(&self) -> bool {
-        self.think_samples > THINK_SAMPLES_MIN
+        self.seeks.count() > SEEKY_ABOVE
     }
 }
 
@@ -198,16 +173,12 @@ struct Config {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cfq {
-    tree: Tree,
-    fifo_links: Links,
+    lanes: Lanes,
     home: Box<[u32]>,
     queues: Box<[Queue]>,
-    by_stream: Index,
+    streams: Streams,
     turn_links: Links,
     turn: List,
-    /// Where the search for a queue to forget goes on.
-    hand: u32,
-    known: u32,
     slice: Option<Slice>,
     head_sector: u64,
     /// Queues with requests, asynchronous and synchronous.
@@ -217,27 +188,26 @@ pub(crate) struct Cfq {
 
 impl Cfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
-        let queues = limits.units().saturating_add(2 + IDLE_QUEUES);
+        let slots = limits.slots();
+        let queues = Streams::places(limits, 1);
+        let config = Config::from(settings);
         Self {
-            tree: Tree::new(slots),
-            fifo_links: Links::new(slots),
+            lanes: Lanes::new(limits, config.back_sectors_max),
             home: vec![ASYNC; slots as usize].into_boxed_slice(),
-            queues: vec![Queue::new(StreamId(0), false); queues as usize].into_boxed_slice(),
-            by_stream: Index::new(queues),
+            queues: vec![Queue::new(false); queues as usize].into_boxed_slice(),
+            streams: Streams::new(limits, 1),
             turn_links: Links::new(queues),
             turn: List::EMPTY,
-            hand: ASYNC,
-            known: 1,
             slice: None,
             head_sector: 0,
             busy: [0; 2],
-            config: Config::from(settings),
+            config,
         }
     }
 
     pub(crate) fn configure(&mut self, settings: &Settings) {
         self.config = Config::from(settings);
+        self.lanes.back_sectors_max = self.config.back_sectors_max;
     }
 
     fn queue(&self, number: u32) -> &Queue {
@@ -253,32 +223,16 @@ impl Cfq {
         if !entry.is_sync() {
             return ASYNC;
         }
-        let key = u64::from(entry.stream.0);
-        self.by_stream.find(key, |_| true).unwrap_or_else(|| {
-            let number = self.free_queue();
-            self.queues[number as usize] = Queue::new(entry.stream, true);
-            self.by_stream.insert(key, number);
+        self.streams.find(entry.stream).unwrap_or_else(|| {
+            let Self { streams, queues, slice, .. } = self;
+            let number = streams.add(entry.stream, |number| {
+                let queue = &queues[number as usize];
+                let in_slice = slice.is_some_and(|slice| slice.queue == number);
+                !queue.lane.is_empty() || queue.in_flight > 0 || queue.in_turn || in_slice
+            });
+            queues[number as usize] = Queue::new(true);
             number
         })
-    }
-
-    /// A number never used, or that of a queue that holds nothing: its history is forgotten.
-    fn free_queue(&mut self) -> u32 {
-        let total = self.queues.len() as u32; // made from a u32
-        if self.known < total {
-            self.known += 1;
-            return self.known - 1;
-        }
-        // There are more queues than requests can occupy, so the search ends.
-        loop {
-            self.hand = if self.hand + 1 < total { self.hand + 1 } else { ASYNC + 1 };
-            let queue = self.queue(self.hand);
-            let in_slice = self.slice.is_some_and(|slice| slice.queue == self.hand);
-            if queue.requests == 0 && queue.in_flight == 0 && !queue.in_turn && !in_slice {
-                self.by_stream.remove(u64::from(queue.stream.0), self.hand);
-                return self.hand;
-            }
-        }
     }
 
     fn busy_queues(&self) -> u32 {
@@ -289,21 +243,17 @@ impl Cfq {
     fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
         let idle = self.config.idle.0;
         let queue = self.queue_mut(number);
-        let distance = entry.sector.abs_diff(queue.last_sector_end);
-        queue.seeks = (queue.seeks << 1) | u32::from(distance > SEEK_SECTORS);
-        queue.last_sector_end = entry.sector_end();
+        queue.seeks.learn(entry.sector, entry.sector_end());
         if number == ASYNC {
             return;
         }
         let think = now.since(queue.last_completion).0.min(2 * idle);
-        queue.think_samples = (7 * queue.think_samples + 256) / 8;
-        queue.think_total = (7 * queue.think_total + 256 * think) / 8;
-        queue.think_mean = (queue.think_total + 128) / queue.think_samples;
-        queue.deep |= queue.fifo.length() >= DEEP_FROM;
+        queue.think.learn(think);
+        queue.deep |= queue.lane.units() >= DEEP_FROM;
         if idle == 0 || (!queue.deep && queue.is_seeky()) {
             queue.idle_window = false;
-        } else if queue.think_time_known() {
-            queue.idle_window = queue.think_mean <= idle;
+        } else if queue.think.is_trusted() {
+            queue.idle_window = queue.think.value() <= idle;
         }
     }
 
@@ -320,7 +270,7 @@ impl Cfq {
 
     fn queue_up(&mut self, number: u32, first: bool) {
         let queue = &mut self.queues[number as usize];
-        if queue.fifo.is_empty() || queue.in_turn {
+        if queue.lane.is_empty() || queue.in_turn {
             return;
         }
         queue.in_turn = true;
@@ -363,7 +313,7 @@ impl Cfq {
     fn judge_depth(&mut self, slice: &Slice, now: Nanos) {
         let early = slice.end.is_none_or(|end| end.since(now) > now.since(slice.start));
         let queue = self.queue_mut(slice.queue);
-        if queue.fifo.is_empty() && queue.idle_window && queue.is_seeky() && early {
+        if queue.lane.is_empty() && queue.idle_window && queue.is_seeky() && early {
             queue.deep = false;
             queue.idle_window = false;
         }
@@ -377,7 +327,7 @@ impl Cfq {
             let idling = slice.idle_until.filter(|&until| until > now);
             if self.slice_used(now) {
                 self.expire_slice();
-            } else if !queue.fifo.is_empty() {
+            } else if !queue.lane.is_empty() {
                 return Ok(slice.queue);
             } else if let Some(until) = idling {
                 return Err(Next::WaitUntil(until, Reason::Anticipating));
@@ -397,56 +347,20 @@ impl Cfq {
 
     /// The expired request, once a slice; otherwise the nearest one.
     fn choose(&mut self, requests: &RequestQueue, number: u32, now: Nanos) -> Option<u32> {
-        let queue = *self.queue(number);
+        let lane = self.queue(number).lane;
         if let Some(slice) = &mut self.slice
-            && !slice.fifo_checked
+            && !core::mem::replace(&mut slice.fifo_checked, true)
         {
-            slice.fifo_checked = true;
-            let oldest = queue.fifo.head();
             let expire = self.config.fifo_expire[usize::from(number != ASYNC)];
-            if oldest != NONE && requests.entry(oldest).submitted.after(expire) <= now {
-                return Some(oldest);
-            }
+            return lane.expired(requests, expire, now).or_else(|| lane.nearest());
         }
-        (queue.next != NONE).then_some(queue.next)
+        lane.nearest()
     }
 
-    /// The one that is nearer to `from`: forward at its distance, backward at twice that, and beyond the longest way back
-    /// only if the other is too; then the lowest.
-    fn nearer(&self, requests: &RequestQueue, left: u32, right: u32, from: u64) -> u32 {
-        let cost = |slot: u32| {
-            let sector = requests.entry(slot).sector;
-            match from.checked_sub(sector) {
-                None | Some(0) => (0, sector - from, u64::MAX - sector),
-                Some(back) if back <= self.config.back_sectors_max => (0, 2 * back, u64::MAX - sector),
-                Some(_) => (1, 0, sector),
-            }
-        };
-        if cost(right) < cost(left) { right } else { left }
-    }
-
-    /// Which request follows `slot`, before that leaves the tree.
-    fn following(&self, requests: &RequestQueue, number: u32, slot: u32) -> u32 {
-        let sorted = self.queue(number).sorted;
-        let sector = requests.entry(slot).sector;
-        let after = self.tree.next(sorted, slot).or_else(|| self.tree.first(sorted)).filter(|&after| after != slot);
-        match (after, self.tree.before(sorted, sector)) {
-            (Some(after), Some(before)) => self.nearer(requests, after, before, sector),
-            (after, before) => after.or(before).unwrap_or(NONE),
-        }
-    }
-
-    fn forget(&mut self, requests: &RequestQueue, slot: u32) {
-        let number = self.home[slot as usize];
-        let entry = requests.entry(slot);
-        if self.queue(number).next == slot {
-            self.queue_mut(number).next = self.following(requests, number, slot);
-        }
+    /// A request has left: its queue may be without any.
+    fn left(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];
-        self.tree.remove(&mut queue.sorted, slot);
-        self.fifo_links.remove(&mut queue.fifo, slot);
-        queue.requests -= entry.members;
-        if queue.fifo.is_empty() {
+        if queue.lane.is_empty() {
             self.busy[usize::from(number != ASYNC)] -= 1;
             if queue.in_turn {
                 queue.in_turn = false;
@@ -477,13 +391,8 @@ impl Elevator for Cfq {
         let number = self.queue_of(entry);
         self.home[slot as usize] = number;
         let own = &mut self.queues[number as usize];
-        let was_empty = own.fifo.is_empty();
-        self.tree.insert(&mut own.sorted, slot, entry.sector, entry.sequence);
-        self.fifo_links.push_back(&mut own.fifo, slot);
-        own.requests += 1;
-        let next = own.next;
-        self.queue_mut(number).next =
-            if next == NONE { slot } else { self.nearer(queue, next, slot, self.head_sector) };
+        let was_empty = own.lane.is_empty();
+        self.lanes.insert(&mut own.lane, queue, slot, self.head_sector);
         self.busy[usize::from(number != ASYNC)] += u32::from(was_empty);
         self.learn(number, entry, now);
         match self.slice {
@@ -501,21 +410,18 @@ impl Elevator for Cfq {
 
     fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let own = &mut self.queues[self.home[slot as usize] as usize];
-        own.requests += 1;
-        let entry = queue.entry(slot);
-        own.last_sector_end = entry.sector_end();
-        if edge == Edge::Front {
-            self.tree.remove(&mut own.sorted, slot);
-            self.tree.insert(&mut own.sorted, slot, entry.sector, entry.sequence);
-        }
+        self.lanes.grown(&mut own.lane, queue, slot, edge);
+        own.seeks.extend(queue.entry(slot).sector_end());
     }
 
     fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
-        self.queues[self.home[slot as usize] as usize].requests += members;
+        self.queues[self.home[slot as usize] as usize].lane.absorbed(members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {
-        self.forget(queue, slot);
+        let number = self.home[slot as usize];
+        self.lanes.remove(&mut self.queues[number as usize].lane, queue, slot);
+        self.left(number);
     }
 
     /// Only within a queue.
@@ -535,11 +441,11 @@ impl Elevator for Cfq {
         let Some(slot) = self.choose(queue, number, now) else {
             return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
         };
-        self.queue_mut(number).next = self.following(queue, number, slot);
-        self.forget(queue, slot);
+        self.lanes.take(&mut self.queues[number as usize].lane, queue, slot);
+        self.left(number);
         self.head_sector = queue.entry(slot).sector_end();
         self.queue_mut(number).in_flight += 1;
-        let others = self.busy_queues() > u32::from(!self.queue(number).fifo.is_empty());
+        let others = self.busy_queues() > u32::from(!self.queue(number).lane.is_empty());
         if let Some(slice) = &mut self.slice {
             slice.dispatches += 1;
             if number == ASYNC && slice.dispatches >= ASYNC_DISPATCHES_MAX && others {
@@ -559,8 +465,8 @@ impl Elevator for Cfq {
         let Some(mut slice) = self.slice.filter(|slice| slice.queue == number) else { return };
         let end = *slice.end.get_or_insert(now.after(self.slice_length(number)));
         let own = self.queue(number);
-        let too_slow = own.think_time_known() && end.since(now).0 < own.think_mean;
-        if own.fifo.is_empty() && own.in_flight == 0 && self.should_idle(number) && !too_slow {
+        let too_slow = own.think.is_trusted() && end.since(now).0 < own.think.value();
+        if own.lane.is_empty() && own.in_flight == 0 && self.should_idle(number) && !too_slow {
             slice.idle_until = Some(now.after(self.config.idle));
         }
         self.slice = Some(slice);
@@ -572,6 +478,6 @@ impl Elevator for Cfq {
             return Waiting::all(Reason::Ordering, queued);
         };
         let rest = if slice.idle_until.is_some() { Reason::Anticipating } else { Reason::Ordering };
-        Waiting::split(queued, Reason::DeviceFull, self.queue(slice.queue).requests, rest)
+        Waiting::split(queued, Reason::DeviceFull, self.queue(slice.queue).lane.requests(), rest)
     }
 }

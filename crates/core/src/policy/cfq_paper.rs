@@ -59,7 +59,7 @@ pub(crate) struct CfqPaper {
 
 impl CfqPaper {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
+        let slots = limits.slots();
         // A stream is only kept while it has requests, so there are never more than units.
         let streams = limits.units().max(1);
         let mut stream_links = Links::new(streams);

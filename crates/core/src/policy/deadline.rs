@@ -6,51 +6,52 @@
 //! Bound: in Linux's form a read waits for at most one batch of writes at a time once it has expired; writes are passed
 //! over at most `writes-starved` times.
 
-use alloc::boxed::Box;
-use alloc::vec;
-
 use super::{Parameter, Row, Settings, Unit};
 use crate::elevator::{Elevator, Next};
+use crate::part::Sides;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
-use crate::structure::{Links, List, NONE, Root, Tree};
+use crate::structure::NONE;
 use crate::{Direction, Nanos, Reason, Waiting};
 
 const SECOND: u64 = 1_000_000_000;
 
-static PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "read-expire",
-        unit: Unit::Duration,
-        default: SECOND / 2,
-        min: 0,
-        max: 3600 * SECOND,
-        help: "how long a read may wait before it is served out of order",
-    },
-    Parameter {
-        name: "write-expire",
-        unit: Unit::Duration,
-        default: 5 * SECOND,
-        min: 0,
-        max: 3600 * SECOND,
-        help: "the same for writes",
-    },
-    Parameter {
-        name: "fifo-batch",
-        unit: Unit::Count,
-        default: 16,
-        min: 1,
-        max: 1 << 20,
-        help: "requests served along the sorted queue before the FIFOs are looked at",
-    },
-    Parameter {
-        name: "writes-starved",
-        unit: Unit::Count,
-        default: 2,
-        min: 0,
-        max: 1 << 20,
-        help: "batches of reads that may pass waiting writes",
-    },
-];
+pub(super) const READ_EXPIRE: Parameter = Parameter {
+    name: "read-expire",
+    unit: Unit::Duration,
+    default: SECOND / 2,
+    min: 0,
+    max: 3600 * SECOND,
+    help: "how long a read may wait before it is served out of order",
+};
+
+pub(super) const WRITE_EXPIRE: Parameter = Parameter {
+    name: "write-expire",
+    unit: Unit::Duration,
+    default: 5 * SECOND,
+    min: 0,
+    max: 3600 * SECOND,
+    help: "the same for writes",
+};
+
+pub(super) const FIFO_BATCH: Parameter = Parameter {
+    name: "fifo-batch",
+    unit: Unit::Count,
+    default: 16,
+    min: 1,
+    max: 1 << 20,
+    help: "requests served along the sorted queue before the FIFOs are looked at",
+};
+
+pub(super) const WRITES_STARVED: Parameter = Parameter {
+    name: "writes-starved",
+    unit: Unit::Count,
+    default: 2,
+    min: 0,
+    max: 1 << 20,
+    help: "batches of reads that may pass waiting writes",
+};
+
+static PARAMETERS: &[Parameter] = &[READ_EXPIRE, WRITE_EXPIRE, FIFO_BATCH, WRITES_STARVED];
 
 pub(crate) static LINUX: Row<Form> = Row {
     name: "deadline",
@@ -60,7 +61,7 @@ pub(crate) static LINUX: Row<Form> = Row {
 writes have been passed over `writes-starved` times; if the oldest request of the chosen direction has expired, or the \
 sorted queue has come to its end, the batch begins at the oldest request, otherwise where the last one ended. Of the \
 kernel's tunables `front_merges` is left out: front merges are always tried. The successor of today's kernels is \
-`mq-deadline`, which adds I/O priorities.",
+`mq-deadline`, which has a row of its own.",
     linux: Some("mq-deadline"),
     parameters: PARAMETERS,
     form: Form::Linux,
@@ -84,24 +85,12 @@ pub(crate) enum Form {
     Paper,
 }
 
-/// One direction.
-#[derive(Clone, Copy, Debug)]
-struct Side {
-    sorted: Root,
-    fifo: List,
-    /// Where the sorted queue goes on, or `NONE`.
-    next: u32,
-    expire: Nanos,
-    requests: u32,
-}
-
 #[derive(Clone, Debug)]
 pub(crate) struct Deadline {
     form: Form,
-    tree: Tree,
-    links: Links,
-    expires: Box<[Nanos]>,
-    sides: [Side; 2],
+    sides: Sides,
+    /// Where each direction's sorted queue goes on, or `NONE`.
+    following: [u32; 2],
     /// Direction and length of the running batch.
     direction: Direction,
     batched: u64,
@@ -112,14 +101,10 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(limits: &QueueLimits, form: Form, settings: &Settings) -> Self {
-        let slots = limits.members.max(limits.units()).max(1);
-        let side = Side { sorted: Root::EMPTY, fifo: List::EMPTY, next: NONE, expire: Nanos::ZERO, requests: 0 };
         let mut deadline = Self {
             form,
-            tree: Tree::new(slots),
-            links: Links::new(slots),
-            expires: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
-            sides: [side; 2],
+            sides: Sides::new(limits),
+            following: [NONE; 2],
             direction: Direction::Read,
             batched: 0,
             starved: 0,
@@ -132,29 +117,18 @@ impl Deadline {
 
     pub(crate) fn configure(&mut self, settings: &Settings) {
         let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
-        self.sides[Direction::Read as usize].expire = Nanos(read_expire);
-        self.sides[Direction::Write as usize].expire = Nanos(write_expire);
+        self.sides.set_expire([Nanos(read_expire), Nanos(write_expire)]);
         self.fifo_batch = fifo_batch;
         self.writes_starved = writes_starved;
     }
 
-    fn side(&self, direction: Direction) -> &Side {
-        &self.sides[direction as usize]
-    }
-
     fn has(&self, direction: Direction) -> bool {
-        !self.side(direction).fifo.is_empty()
-    }
-
-    /// The oldest request, where it has expired.
-    fn expired(&self, direction: Direction, now: Nanos) -> Option<u32> {
-        let head = self.side(direction).fifo.head();
-        (head != NONE && self.expires[head as usize] <= now).then_some(head)
+        !self.sides.is_empty(direction as usize)
     }
 
     /// Linux's choice.
     fn choose(&mut self, now: Nanos) -> Option<u32> {
-        let following = self.side(self.direction).next;
+        let following = self.following[self.direction as usize];
         if following != NONE && self.batched < self.fifo_batch {
             return Some(following);
         }
@@ -171,56 +145,49 @@ impl Deadline {
             }
         };
         self.batched = 0;
-        let side = self.side(self.direction);
-        let following = side.next;
-        if following == NONE { Some(side.fifo.head()) } else { self.expired(self.direction, now).or(Some(following)) }
+        let side = self.direction as usize;
+        let following = self.following[side];
+        if following == NONE {
+            Some(self.sides.oldest(side))
+        } else {
+            self.sides.expired(side, now).or(Some(following))
+        }
     }
 
     /// The paper's choice.
     fn choose_paper(&mut self, now: Nanos) -> Option<u32> {
-        let expired = Direction::ALL.into_iter().filter_map(|direction| self.expired(direction, now));
+        let expired = Direction::ALL.into_iter().filter_map(|direction| self.sides.expired(direction as usize, now));
         // Two that expired at once: the read, since it comes first and `min_by_key` keeps the first.
-        if let Some(slot) = expired.min_by_key(|&slot| self.expires[slot as usize]) {
+        if let Some(slot) = expired.min_by_key(|&slot| self.sides.expires(slot)) {
             return Some(slot);
         }
         self.direction = if self.has(Direction::Read) { Direction::Read } else { Direction::Write };
-        self.tree.first(self.side(self.direction).sorted)
+        self.sides.first(self.direction as usize)
     }
 
     fn forget(&mut self, queue: &RequestQueue, slot: u32) {
         let entry = queue.entry(slot);
-        let side = &mut self.sides[entry.operation.direction() as usize];
-        if side.next == slot {
-            side.next = self.tree.next(side.sorted, slot).unwrap_or(NONE);
+        let side = entry.operation.direction() as usize;
+        if self.following[side] == slot {
+            self.following[side] = self.sides.following(side, slot).unwrap_or(NONE);
         }
-        self.tree.remove(&mut side.sorted, slot);
-        self.links.remove(&mut side.fifo, slot);
-        side.requests -= entry.members;
+        self.sides.remove(side, slot, entry.members);
     }
 }
 
 impl Elevator for Deadline {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let entry = queue.entry(slot);
-        let side = &mut self.sides[entry.operation.direction() as usize];
-        self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
-        self.links.push_back(&mut side.fifo, slot);
-        self.expires[slot as usize] = now.after(side.expire);
-        side.requests += 1;
+        self.sides.insert(entry.operation.direction() as usize, now, slot, entry);
     }
 
     fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        let side = &mut self.sides[entry.operation.direction() as usize];
-        side.requests += 1;
-        if edge == Edge::Front {
-            self.tree.remove(&mut side.sorted, slot);
-            self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
-        }
+        self.sides.grown(entry.operation.direction() as usize, slot, entry, edge);
     }
 
     fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides[queue.entry(slot).operation.direction() as usize].requests += members;
+        self.sides.absorbed(queue.entry(slot).operation.direction() as usize, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {
@@ -235,19 +202,19 @@ impl Elevator for Deadline {
         let Some(slot) = slot else {
             return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
         };
-        self.direction = queue.entry(slot).operation.direction();
+        let entry = queue.entry(slot);
+        self.direction = entry.operation.direction();
         self.batched += 1;
-        let after = self.tree.next(self.side(self.direction).sorted, slot);
-        self.forget(queue, slot);
+        let side = self.direction as usize;
+        let after = self.sides.following(side, slot);
+        self.sides.remove(side, slot, entry.members);
         // As in Linux, a batch in one direction makes the other forget where it was.
-        self.sides[self.direction.opposite() as usize].next = NONE;
-        self.sides[self.direction as usize].next = after.unwrap_or(NONE);
+        self.following[self.direction.opposite() as usize] = NONE;
+        self.following[side] = after.unwrap_or(NONE);
         Next::Take(slot)
     }
 
-    /// The direction being served waits for the device, the other for its turn.
     fn waiting(&self, queued: u32) -> Waiting {
-        let served = self.side(self.direction).requests;
-        Waiting::split(queued, Reason::DeviceFull, served, Reason::Ordering)
+        self.sides.waiting(self.direction as usize, queued)
     }
 }

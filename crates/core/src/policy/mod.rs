@@ -3,14 +3,18 @@
 //! A new policy is one file beside this one, one variant of [`Policy`] and one row of [`POLICIES`]: names on the command
 //! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
 
+mod anticipatory;
 mod bid_hdd;
+mod bid_hybrid;
 mod cfq;
-
 mod cfq_paper;
+mod clook;
 mod deadline;
+mod kyber;
+mod mq_deadline;
 mod noop;
 
-use crate::elevator::BlockScheduler;
+use crate::elevator::{BlockScheduler, Elevator};
 use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
 
 /// The most parameters that a policy has.
@@ -91,6 +95,8 @@ pub struct PolicyRow {
     pub linux: Option<&'static str>,
     /// What can be set.
     pub parameters: &'static [Parameter],
+    /// Whether it places data on a fast device beside the one that is addressed.
+    pub places: bool,
     build: fn(QueueLimits, &Settings) -> Policy,
 }
 
@@ -160,6 +166,7 @@ macro_rules! policies {
             doc: $module::$row.doc,
             linux: $module::$row.linux,
             parameters: $module::$row.parameters,
+            places: <$module::$elevator as Elevator>::PLACES,
             build: |limits, settings| {
                 let elevator = $module::$elevator::new(&limits, $module::$row.form, settings);
                 Policy(Inner::$variant(BlockScheduler::new(limits, elevator)))
@@ -212,10 +219,14 @@ pub(crate) struct Row<F> {
 
 policies! {
     Noop, noop::Noop, ROW;
+    Clook, clook::Clook, ROW;
     Deadline, deadline::Deadline, LINUX;
     DeadlinePaper, deadline::Deadline, PAPER;
-
+    Anticipatory, anticipatory::Anticipatory, ROW;
+    MqDeadline, mq_deadline::MqDeadline, ROW;
+    Kyber, kyber::Kyber, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;
+    BidHybrid, bid_hybrid::BidHybrid, ROW;
 }

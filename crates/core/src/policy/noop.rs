@@ -25,7 +25,7 @@ pub(crate) struct Noop {
 
 impl Noop {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
-        Self { links: Links::new(limits.members.max(limits.units()).max(1)), queue: List::EMPTY }
+        Self { links: Links::new(limits.slots()), queue: List::EMPTY }
     }
 
     pub(crate) fn configure(&mut self, _settings: &Settings) {}

@@ -1,4 +1,4 @@
-//! A binary heap of slots by time, in which a slot's time can change: what expires first?
+//! A binary heap of slots by time, real or virtual, in which a slot's time can change: what comes first?
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -7,8 +7,8 @@ use super::NONE;
 use crate::Nanos;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Heap {
-    entries: Box<[Entry]>,
+pub(crate) struct Heap<T = Nanos> {
+    entries: Box<[Entry<T>]>,
     /// Where each slot stands in `entries`, or `NONE`.
     positions: Box<[u32]>,
     length: usize,
@@ -16,15 +16,15 @@ pub(crate) struct Heap {
 
 /// Ordered by time, then by sequence: ties go to the older.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Entry {
-    time: Nanos,
+struct Entry<T> {
+    time: T,
     sequence: u64,
     slot: u32,
 }
 
-impl Heap {
+impl<T: Copy + Ord + Default> Heap<T> {
     pub(crate) fn new(capacity: u32) -> Self {
-        let empty = Entry { time: Nanos::NEVER, sequence: u64::MAX, slot: NONE };
+        let empty = Entry { time: T::default(), sequence: u64::MAX, slot: NONE };
         Self {
             entries: vec![empty; capacity as usize].into_boxed_slice(),
             positions: vec![NONE; capacity as usize].into_boxed_slice(),
@@ -33,12 +33,12 @@ impl Heap {
     }
 
     /// The earliest time and its slot.
-    pub(crate) fn first(&self) -> Option<(Nanos, u32)> {
+    pub(crate) fn first(&self) -> Option<(T, u32)> {
         (self.length > 0).then(|| (self.entries[0].time, self.entries[0].slot))
     }
 
     /// Puts `slot` in, or moves it to another time.
-    pub(crate) fn set(&mut self, slot: u32, time: Nanos, sequence: u64) {
+    pub(crate) fn set(&mut self, slot: u32, time: T, sequence: u64) {
         let entry = Entry { time, sequence, slot };
         let at = match self.positions[slot as usize] {
             NONE => {
@@ -65,13 +65,13 @@ impl Heap {
         }
     }
 
-    fn place(&mut self, at: usize, entry: Entry) {
+    fn place(&mut self, at: usize, entry: Entry<T>) {
         self.entries[at] = entry;
         self.positions[entry.slot as usize] = at as u32;
     }
 
     /// Moves what is above `at` and later than `entry` down; returns where `entry` belongs, and puts it there.
-    fn sift_up(&mut self, mut at: usize, entry: Entry) -> usize {
+    fn sift_up(&mut self, mut at: usize, entry: Entry<T>) -> usize {
         while at > 0 {
             let parent = (at - 1) / 2;
             if self.entries[parent] <= entry {
@@ -84,7 +84,7 @@ impl Heap {
         at
     }
 
-    fn sift_down(&mut self, mut at: usize, entry: Entry) {
+    fn sift_down(&mut self, mut at: usize, entry: Entry<T>) {
         loop {
             let mut child = 2 * at + 1;
             if child >= self.length {

@@ -1,10 +1,12 @@
 //! Fixed-capacity structures over slot numbers. All memory is taken at construction; nothing here grows.
 
+mod extents;
 mod heap;
 mod index;
 mod list;
 mod tree;
 
+pub(crate) use extents::Extents;
 pub(crate) use heap::Heap;
 pub(crate) use index::Index;
 pub(crate) use list::{Links, List};

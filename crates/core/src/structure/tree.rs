@@ -148,6 +148,11 @@ impl Tree {
         self.bound(root, (sector, 0), 0)
     }
 
+    /// The first slot at `sector` or after it.
+    pub(crate) fn at_or_after(&self, root: Root, sector: u64) -> Option<u32> {
+        self.bound(root, (sector, 0), 1)
+    }
+
     /// The slot after `slot`, which need not be in the tree any more.
     pub(crate) fn next(&self, root: Root, slot: u32) -> Option<u32> {
         let (sector, sequence) = self.key(slot);
@@ -201,6 +206,7 @@ mod tests {
                 prop_assert_eq!(root.is_empty(), model.is_empty());
                 for sector in 0..41 {
                     prop_assert_eq!(tree.before(root, sector), model.range(..(sector, 0, 0)).next_back().map(|entry| entry.2));
+                    prop_assert_eq!(tree.at_or_after(root, sector), model.range((sector, 0, 0)..).next().map(|entry| entry.2));
                 }
                 let order: alloc::vec::Vec<_> = model.iter().collect();
                 for pair in order.windows(2) {

@@ -65,7 +65,7 @@ pub enum CompareError {
         /// The trace.
         trace: String,
         /// What does not fit.
-        failure: Failure,
+        failure: Box<Failure>,
     },
     /// A value that cannot be.
     #[error("{0}")]
@@ -133,7 +133,9 @@ impl Plan {
         };
         let outcome = simulate(simulation, &mut source, observer).map_err(|failure| match failure {
             Failure::Trace(error) => CompareError::Trace(error),
-            failure @ Failure::Record { .. } => CompareError::Run { trace: run.group.name.clone(), failure },
+            failure @ Failure::Record { .. } => {
+                CompareError::Run { trace: run.group.name.clone(), failure: Box::new(failure) }
+            }
         })?;
         Ok(Outcome {
             trace: run.group.name.clone(),
@@ -205,6 +207,7 @@ fn read_options(comparison: &Comparison, capacity_bytes: u64) -> Result<ReadOpti
         event: event.ok_or_else(|| unknown("kind of event", &comparison.event, &names, ""))?,
         lenient: comparison.lenient,
         volume: comparison.volume.clone(),
+        latency: false,
         end_bytes_max: Some(capacity_bytes),
     })
 }

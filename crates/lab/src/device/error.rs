@@ -55,13 +55,15 @@ pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Devi
     let has = |part: &str| message.contains(part);
     let (problem, hint) = if has("wanted exactly 1 element") {
         let found = if has("more than 1") { "several" } else { "none" };
-        (format!("a device file holds one device, this one holds {found}"), "begin it with [hdd] or [null]")
-    } else if has("expected `hdd` or `null`") {
-        (message.to_owned(), "a device file holds one device: begin it with [hdd] or [null]")
+        (format!("a device file holds one device, this one holds {found}"), "begin it with [hdd], [ssd] or [null]")
+    } else if has("expected one of `hdd`, `null`, `ssd`") {
+        (message.to_owned(), "a device file holds one device: begin it with [hdd], [ssd] or [null]")
     } else if has("expected one of `table`, `hpl`, `datasheet`") {
         (message.to_owned(), "a seek curve is [hdd.seek.table], [hdd.seek.hpl] or [hdd.seek.datasheet]")
     } else if has("expected `conventional` or `serpentine`") {
         (message.to_owned(), "write layout = \"conventional\" or layout = { serpentine = { bundle_cylinders = 65 } }")
+    } else if has("expected one of `fresh`, `filled`, `steady`") {
+        (message.to_owned(), "a drive begins fresh, filled or steady")
     } else if has("unknown field") || has("unexpected keys") || has("missing field") {
         (message.to_owned(), "`ioweir show` prints a preset with every parameter there is")
     } else if has("with a unit") {

@@ -19,6 +19,7 @@ mod queue;
 mod seek;
 mod segments;
 mod spec;
+mod ssd;
 #[cfg(test)]
 mod tests;
 pub mod validate;
@@ -36,11 +37,15 @@ pub use presets::{PRESETS, Preset, Status};
 pub use quantity::{Bytes, Rate, Skew, Span};
 pub use queue::{CommandOrder, CommandQueue};
 pub use spec::{DeviceSpec, HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
+pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
 
 /// The largest device file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// How a device served one dispatch. The four parts add up to the time from its start to its finish.
+/// How a device served one dispatch. The parts add up to the time from its start to its finish.
+///
+/// For a drive without a head, seek and rotation are zero and the transfer is all that flash, channel and interface would
+/// take for the part of the dispatch that finished last, if there were nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// When it was done.
@@ -54,6 +59,9 @@ pub struct Service {
     pub rotation_nanos: u64,
     /// Moving data, track crossings included.
     pub transfer_nanos: u64,
+    /// Waiting inside the device for what it does for others: for a die, a channel, the interface or room in the write
+    /// buffer. Zero for a device that does one thing at a time.
+    pub queue_nanos: u64,
     /// Cylinder on which the transfer began.
     pub track: u32,
     /// Changes of cylinder: on the way from the transfer before, and within this one.
@@ -64,10 +72,10 @@ pub struct Service {
     pub movement_squares: u64,
 }
 
-/// A device that serves one dispatch after the other.
+/// A device. A disk serves one dispatch after the other; a solid-state drive begins each at once.
 pub trait Device: Send {
-    /// Serves `dispatch`: it starts at `now`, or when the dispatch before is finished where that is later. The parts of
-    /// the answer count from there, and it never finishes before `now`.
+    /// Serves `dispatch`: it starts at `now`, or, on a disk, when the dispatch before is finished where that is later. The
+    /// parts of the answer count from there, and it never finishes before `now`, which never goes back.
     ///
     /// The extent lies on the device: the simulator has looked. What lies beyond the end takes no time.
     fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service;
@@ -126,6 +134,7 @@ impl DeviceSpec {
         match &spec {
             Self::Hdd(hdd) => hdd.lay_out().map(drop),
             Self::Null(null) => null.check(),
+            Self::Ssd(ssd) => ssd.lay_out().map(drop),
         }
         .map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(spec)
@@ -138,7 +147,7 @@ impl DeviceSpec {
         toml::to_string(&self.resolved()).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 
-    /// The device itself; `seed` decides where its platters stand at time zero.
+    /// The device itself; `seed` decides where its platters stand, or what lies where, at time zero.
     ///
     /// # Errors
     /// A parameter that makes no sense, by its key.
@@ -149,6 +158,7 @@ impl DeviceSpec {
             }
             Self::Hdd(spec) => Hdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
             Self::Null(spec) => NullDevice::new(spec).map(|device| Box::new(device) as Box<dyn Device>),
+            Self::Ssd(spec) => Ssd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
         };
         built.map_err(|complaint| complaint.in_file("device", None))
     }

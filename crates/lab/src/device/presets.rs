@@ -133,6 +133,44 @@ pub const PRESETS: &[Preset] = &[
         parameters: include_str!("presets/hp-c3323a.toml"),
     },
     Preset {
+        name: "ssd-slc",
+        title: "SLC flash as in the paper on BID: 25 us to read, 500 us to write a page of 4 KiB",
+        status: Status::Datasheet,
+        sources: &[
+            "page of 4 KiB, 256 pages a block, 25 us, 500 us: Table 3 of the paper; channel and interface take no time, so that \
+             these are what a page takes at queue depth one",
+            "size: that of the `hdd` preset beside which it stands in the paper (assumed)",
+            "ten channels of two dies: as in SLC drives of its time (assumed); together they write 164 MB/s",
+            "erase 1.5 ms, 25 % of spare flash, no write buffer: assumed",
+        ],
+        parameters: include_str!("presets/ssd-slc.toml"),
+    },
+    Preset {
+        name: "ssd-970pro",
+        title: "Samsung 970 PRO, 512 GB, MLC, PCIe 3.0 x4",
+        status: Status::Calibrated,
+        sources: &[
+            "times, rates, channels, dies, pages, buffer and spare flash: the set that NVMeVirt (snu-csl/nvmevirt, ssd_config.h) \
+             fits to the drive; the erase is hidden in it. Response times of this model were not compared with the drive",
+            "the set's four partitions of two channels each, with a map of their own, are one here",
+            "blocks of 4 MiB: what 512 GB in 8192 blocks a die come to; a flush or discard costs a write's overhead (assumed)",
+        ],
+        parameters: include_str!("presets/ssd-970pro.toml"),
+    },
+    Preset {
+        name: "ssd-zn540",
+        title: "the flash of a Western Digital ZN540, 1 TB, TLC, PCIe 3.0 x4, behind a page map",
+        status: Status::Calibrated,
+        sources: &[
+            "times, rates, channels, dies, pages: the set that NVMeVirt (snu-csl/nvmevirt, ssd_config.h) fits to the drive; the \
+             erase is hidden in it. Response times of this model were not compared with the drive",
+            "the drive itself is zoned: its host collects garbage. The page map and 7 % of spare flash are assumed",
+            "blocks of 1077 pages: a zone's capacity of 1077 MiB over 32 dies; buffer: ten programs for each of 14 open zones; \
+             it survives a loss of power (assumed)",
+        ],
+        parameters: include_str!("presets/ssd-zn540.toml"),
+    },
+    Preset {
         name: "tiny",
         title: "one surface of 100 tracks of 100 sectors, for examples that one can follow by hand",
         status: Status::Artificial,

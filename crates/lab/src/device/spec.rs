@@ -8,6 +8,7 @@ use super::geometry::{Geometry, Motion, Skews, Zone};
 use super::quantity::{Bytes, Rate, Skew, Span};
 use super::queue::CommandOrder;
 use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
+use super::ssd::SsdSpec;
 
 /// Most zones of a disk: real ones have up to some dozens.
 const ZONES_MAX: usize = 512;
@@ -24,6 +25,8 @@ pub enum DeviceSpec {
     Hdd(HddSpec),
     /// A device that takes no time, to measure everything else.
     Null(NullSpec),
+    /// A solid-state drive.
+    Ssd(SsdSpec),
 }
 
 impl DeviceSpec {
@@ -33,6 +36,7 @@ impl DeviceSpec {
         match self {
             Self::Hdd(spec) => Self::Hdd(spec.resolved()),
             Self::Null(spec) => Self::Null(spec.clone()),
+            Self::Ssd(spec) => Self::Ssd(spec.resolved()),
         }
     }
 }

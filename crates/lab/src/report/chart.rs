@@ -10,6 +10,7 @@ use ioweir_core::Nanos;
 use serde::Serialize;
 
 use crate::sim::{HeadPoint, Throughput};
+use crate::units::format_decimals;
 
 /// Units from left to right. Single precision, which browsers draw in, tells them all apart.
 pub(crate) const WIDTH: u32 = 1_000_000;
@@ -73,47 +74,86 @@ fn scaled(value: u64, whole: u64, units: u32) -> i64 {
 struct Path {
     text: String,
     last: Option<(i64, i64)>,
+    /// The kind of the last stroke: it need not be written again.
+    stroke: char,
 }
 
 impl Path {
     fn new() -> Self {
-        Self { text: String::new(), last: None }
+        Self { text: String::new(), last: None, stroke: 'M' }
     }
 
     fn to(&mut self, x: i64, y: i64) {
-        // Writing to a string does not fail. A minus sign parts two numbers as well as a blank does.
-        let _ = match self.last {
-            None => write!(self.text, "M{x} {y}l"),
-            Some((last_x, last_y)) => {
-                let (across, down) = (x - last_x, y - last_y);
-                if across == 0 && down == 0 {
-                    return;
-                }
-                let blank = if self.text.ends_with('l') || across < 0 { "" } else { " " };
-                let inner = if down < 0 { "" } else { " " };
-                write!(self.text, "{blank}{across}{inner}{down}")
-            }
+        let Some((last_x, last_y)) = self.last.replace((x, y)) else {
+            self.stroke('M', &[x, y]);
+            return;
         };
-        self.last = Some((x, y));
+        match (x - last_x, y - last_y) {
+            (0, 0) => {}
+            (across, 0) => self.stroke('h', &[across]),
+            (0, down) => self.stroke('v', &[down]),
+            (across, down) => self.stroke('l', &[across, down]),
+        }
+    }
+
+    fn stroke(&mut self, stroke: char, numbers: &[i64]) {
+        let mut is_first = self.stroke != stroke || self.text.is_empty();
+        if is_first {
+            self.text.push(stroke);
+            self.stroke = stroke;
+        }
+        for number in numbers {
+            // A minus sign parts two numbers as well as a blank does. Writing to a string does not fail.
+            let blank = if is_first || *number < 0 { "" } else { " " };
+            let _ = write!(self.text, "{blank}{number}");
+            is_first = false;
+        }
     }
 
     fn finish(mut self) -> String {
-        if self.text.ends_with('l') {
-            // A single point: a dash of no length, which round caps make visible.
-            self.text.push_str("0 0");
+        if self.stroke == 'M' && !self.text.is_empty() {
+            // A single point: a stroke of no length, which round caps make visible.
+            self.text.push_str("h0");
         }
         self.text
     }
 }
 
+/// The part of the disk that a chart shows: its lowest and its highest track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tracks {
+    low: u32,
+    high: u32,
+}
+
+impl Tracks {
+    /// The part that holds all of `runs`, with a little room on both sides; none where there are no points.
+    pub(crate) fn around(runs: &[&[HeadPoint]]) -> Option<Self> {
+        let tracks = || runs.iter().flat_map(|points| points.iter()).map(|point| point.track);
+        let (low, high) = (tracks().min()?, tracks().max()?);
+        let room = (high - low) / 20 + 1;
+        Some(Self { low: low.saturating_sub(room), high: high.saturating_add(room) })
+    }
+
+    fn y(self, track: u32) -> i64 {
+        let above = track.clamp(self.low, self.high) - self.low;
+        i64::from(HEIGHT) - scaled(u64::from(above), u64::from(self.high - self.low), HEIGHT)
+    }
+
+    /// Round track numbers.
+    pub(crate) fn ticks(self) -> Vec<Tick> {
+        let (low, high) = (f64::from(self.low), f64::from(self.high));
+        let (values, _) = round_values(low, high, 4);
+        let whole = values.into_iter().filter(|value| value.fract() == 0.0);
+        whole.map(|value| Tick::new((high - value) / (high - low) * 100.0, format_decimals(value, 0))).collect()
+    }
+}
+
 /// The head's way from `start` to `end`, the outer edge of the disk (track 0) at the bottom.
-pub(crate) fn head_path(points: &[HeadPoint], start: Nanos, end: Nanos, tracks: u64) -> String {
+pub(crate) fn head_path(points: &[HeadPoint], start: Nanos, end: Nanos, tracks: Tracks) -> String {
     let mut path = Path::new();
-    let highest = tracks.saturating_sub(1).max(1);
     for point in points {
-        let x = scaled(point.time.since(start).0, end.since(start).0, WIDTH);
-        let y = i64::from(HEIGHT) - scaled(u64::from(point.track), highest, HEIGHT);
-        path.to(x, y);
+        path.to(scaled(point.time.since(start).0, end.since(start).0, WIDTH), tracks.y(point.track));
     }
     path.finish()
 }
@@ -222,6 +262,9 @@ pub(crate) fn area_path(values: &[f64], bucket: Nanos, span: Nanos, value_max: f
     path.finish()
 }
 
+/// The share of requests that a quantile curve may leave below its bottom.
+const FASTEST_SHARE: f64 = 0.05;
+
 /// The axes of a quantile curve: x is how rare a latency is, y the latency, both on a logarithmic scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct QuantileAxes {
@@ -232,11 +275,12 @@ pub(crate) struct QuantileAxes {
 }
 
 impl QuantileAxes {
-    /// Axes that hold all of `histograms`; none where they are all empty.
+    /// Axes that hold all of `histograms` but their fastest entries; none where they are all empty.
     pub(crate) fn new(histograms: &[&Histogram<u64>]) -> Option<Self> {
         let filled = || histograms.iter().filter(|histogram| !histogram.is_empty());
         let count = filled().map(|histogram| histogram.len()).max()?;
-        let low = filled().map(|histogram| histogram.min().max(1)).min()?;
+        // The few fastest requests, served from a buffer perhaps, would take the room of all others.
+        let low = filled().map(|histogram| histogram.value_at_quantile(FASTEST_SHARE).max(1)).min()?;
         let high = filled().map(|histogram| histogram.max().max(2)).max()?;
         let (bottom, top) = ((low as f64).log10().floor(), (high as f64).log10().ceil());
         Some(Self { rarity_max: (count as f64).log10().max(1.0), nanos: (bottom, top.max(bottom + 1.0)) })
@@ -246,14 +290,13 @@ impl QuantileAxes {
         1.0 - ((nanos.max(1) as f64).log10() - self.nanos.0) / (self.nanos.1 - self.nanos.0)
     }
 
-    /// The curve of `histogram` and the height of its right end in percent from the top.
-    pub(crate) fn curve(&self, histogram: &Histogram<u64>) -> (String, f64) {
-        const STEPS: u32 = 120;
+    /// The curve of `histogram` in `steps` strokes, and the height of its right end in percent from the top.
+    pub(crate) fn curve(&self, histogram: &Histogram<u64>, steps: u32) -> (String, f64) {
         let own_max = (histogram.len() as f64).log10().min(self.rarity_max);
         let mut path = Path::new();
         let mut end = 0.0;
-        for step in 0..=STEPS {
-            let rarity = own_max * f64::from(step) / f64::from(STEPS);
+        for step in 0..=steps {
+            let rarity = own_max * f64::from(step) / f64::from(steps);
             end = self.y(histogram.value_at_quantile(1.0 - 10f64.powf(-rarity))).clamp(0.0, 1.0);
             #[expect(clippy::cast_possible_truncation, reason = "between 0 and WIDTH, and 0 and HEIGHT")]
             path.to(
@@ -358,8 +401,27 @@ mod tests {
     #[test]
     fn paths_are_written_in_distances() {
         let points = [point(0, 0), point(50, 99), point(100, 49)];
-        assert_eq!(head_path(&points, Nanos::ZERO, Nanos::from_micros(100), 100), "M0 4000l500000-4000 500000 2021");
-        assert_eq!(head_path(&points[..1], Nanos::ZERO, Nanos::from_micros(100), 100), "M0 4000l0 0");
+        let (end, tracks) = (Nanos::from_micros(100), Tracks { low: 0, high: 99 });
+        assert_eq!(head_path(&points, Nanos::ZERO, end, tracks), "M0 4000l500000-4000 500000 2021");
+        assert_eq!(head_path(&points[..1], Nanos::ZERO, end, tracks), "M0 4000h0");
+    }
+
+    #[test]
+    fn areas_are_written_in_steps() {
+        let path = area_path(&[2.0, 1.0], Nanos(50), Nanos(100), 2.0);
+        assert_eq!(path, "M0 4000v-4000h500000v2000h500000v2000");
+    }
+
+    #[test]
+    fn the_part_of_the_disk_that_is_used_fills_the_chart() {
+        let points = [point(0, 1_000), point(50, 3_000)];
+        let tracks = Tracks::around(&[&points]).unwrap();
+        assert_eq!(tracks, Tracks { low: 899, high: 3_101 });
+        let labels: Vec<_> = tracks.ticks().into_iter().map(|tick| tick.label).collect();
+        assert_eq!(labels, ["1,000", "2,000", "3,000"]);
+        let one = Tracks::around(&[&points[..1]]).unwrap();
+        assert_eq!(one.ticks().len(), 3);
+        assert_eq!(Tracks::around(&[]), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What are the columns of the summary table, in which units, and which value of a column is the best?
 
 use super::Section;
+use super::headline::SAME_SHARE;
 use super::numbers as n;
 use crate::sim::Outcome;
 use crate::units::format_decimals;
@@ -19,8 +20,8 @@ pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     better: Better,
-    /// Counts have no digits behind the point; other columns get what their smallest value needs.
-    whole: bool,
+    /// Digits behind the point; where absent, what the smallest value of the column needs.
+    decimals: Option<usize>,
     value: fn(&Outcome) -> Option<f64>,
 }
 
@@ -32,17 +33,23 @@ pub(crate) struct Cell {
 }
 
 const fn measure(name: &'static str, unit: &'static str, better: Better, value: fn(&Outcome) -> Option<f64>) -> Column {
-    Column { name, unit, better, whole: false, value }
+    Column { name, unit, better, decimals: None, value }
 }
 
 const fn count(name: &'static str, better: Better, value: fn(&Outcome) -> Option<f64>) -> Column {
-    Column { name, unit: "", better, whole: true, value }
+    Column { name, unit: "", better, decimals: Some(0), value }
 }
 
 /// The summary's columns behind the scheduler's name and the relative completion.
 pub(crate) const COLUMNS: [Column; 10] = [
     measure("completion", "s", Better::Lower, |o| Some(o.completion.as_seconds())),
-    measure("busy", "%", Better::Neither, |o| n::busy_share(o).map(|share| share * 100.0)),
+    Column {
+        name: "busy",
+        unit: "%",
+        better: Better::Neither,
+        decimals: Some(1),
+        value: |o| n::busy_share(o).map(|share| share * 100.0),
+    },
     measure("throughput", "MB/s", Better::Higher, |o| n::throughput(o).map(|rate| rate / 1e6)),
     measure("mean", "ms", Better::Lower, |o| n::latency_mean(&o.all).map(millis)),
     measure("p50", "ms", Better::Lower, |o| n::quantile(&o.all.latency, 0.5).map(millis)),
@@ -74,8 +81,7 @@ impl Column {
     /// The cells of this column for the outcomes of a section, with the same number of digits behind the point.
     pub(crate) fn cells(&self, section: &Section<'_>) -> Vec<Cell> {
         let values: Vec<_> = section.outcomes.iter().map(|outcome| (self.value)(outcome)).collect();
-        let texts = if self.whole { column_texts(&values, Some(0)) } else { column_texts(&values, None) };
-        mark_best(&values, texts, self.better)
+        mark_best(&values, column_texts(&values, self.decimals), self.better)
     }
 }
 
@@ -94,14 +100,18 @@ pub(crate) fn column_texts(values: &[Option<f64>], decimals: Option<usize>) -> V
     values.iter().map(text).collect()
 }
 
-/// Marks the best of a column. Values that read the same are equally good; where all do, none is marked.
+/// Marks the best of a column. Values that read the same are equally good; where none differs from another by more than
+/// counts as a difference, none is marked.
 fn mark_best(values: &[Option<f64>], texts: Vec<String>, better: Better) -> Vec<Cell> {
-    let present = values.iter().zip(&texts).filter_map(|(value, text)| value.map(|value| (value, text)));
+    let low = values.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
     let best = match better {
-        Better::Lower => present.min_by(|left, right| left.0.total_cmp(&right.0)),
-        Better::Higher => present.max_by(|left, right| left.0.total_cmp(&right.0)),
+        Better::Lower => Some(low),
+        Better::Higher => Some(high),
         Better::Neither => None,
     };
-    let best = best.map(|(_, text)| text.clone()).filter(|best| texts.iter().any(|text| text != best));
+    let best = best.filter(|_| low < high * (1.0 - SAME_SHARE));
+    let best = best.and_then(|best| values.iter().position(|value| *value == Some(best)));
+    let best = best.map(|row| texts[row].clone());
     texts.into_iter().map(|text| Cell { best: Some(&text) == best.as_ref(), text }).collect()
 }

@@ -10,7 +10,7 @@ use ioweir_core::Nanos;
 
 /// Completion times closer than this share of the longer one count as no difference: a rotation more or less at the end
 /// of a run decides about them.
-const SAME_SHARE: f64 = 0.01;
+pub(crate) const SAME_SHARE: f64 = 0.01;
 
 /// Below this share of busy time the device mostly waits for the trace.
 const IDLE_SHARE: f64 = 0.7;
@@ -133,7 +133,7 @@ fn latency_sentence(outcomes: &[&Outcome]) -> String {
         return String::new();
     }
     format!(
-        " Mean latency does: {} with {}, {} with {}.",
+        " Mean latency depends on it: {} with {}, {} with {}.",
         format_seconds(low),
         best.scheduler,
         format_seconds(high),

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::columns::{COLUMNS, Cell};
 use super::headline::{format_seconds, headline, overall};
-use super::html_parts::{Latency, OverTime, Stack, latency, over_time, service_stack, wait_stack};
+use super::html_parts::{Detail, Latency, OverTime, Stack, latency, over_time, service_stack, wait_stack};
 use super::terminal::relative;
 use super::{ReportError, Section, View, sections};
 use crate::compare::Report;
@@ -19,10 +19,6 @@ use crate::units::{format_count, shown};
 /// The page is kept below this size by thinning the points of its charts.
 pub const HTML_BYTES_MAX: usize = 1_000_000;
 
-/// How many points the head's ways may have, all of them together, before the page is measured.
-const HEAD_POINTS_MAX: usize = 64_000;
-/// How many of them one result may have: more than a screen can tell apart.
-const HEAD_POINTS_PER_RESULT_MAX: usize = 6_000;
 /// Colours that schedulers are drawn in; beyond that they repeat, and the labels tell them apart.
 const COLOURS: usize = 8;
 
@@ -40,14 +36,12 @@ pub fn render_html(report: &Report, view: &View) -> Result<String, ReportError> 
     // Names that end in .html are escaped as HTML.
     environment.add_template("report.html", TEMPLATE)?;
     let template = environment.get_template("report.html")?;
-    let mut points = (HEAD_POINTS_MAX / report.outcomes.len().max(1)).min(HEAD_POINTS_PER_RESULT_MAX);
+    let mut detail = Some(Detail::for_results(report.outcomes.len()));
     loop {
-        let page = Page::new(report, &sections, points)?;
+        let page = Page::new(report, &sections, detail);
         let text = template.render(context! { page => Value::from(Serde(&page)), style => STYLE, script => SCRIPT })?;
-        if text.len() <= HTML_BYTES_MAX || points == 0 {
-            return Ok(text);
-        }
-        points = if points >= 64 { points / 2 } else { 0 };
+        let Some(tried) = detail.filter(|_| text.len() > HTML_BYTES_MAX) else { return Ok(text) };
+        detail = tried.coarser();
     }
 }
 
@@ -58,6 +52,8 @@ struct Page {
     headline: String,
     /// Completion relative to the reference for each section; empty where there is only one section.
     overview: Option<Overview>,
+    /// Whether there was room for charts.
+    has_charts: bool,
     sections: Vec<PageSection>,
     meta: PageMeta,
 }
@@ -91,6 +87,7 @@ struct PageCell {
 #[derive(Serialize)]
 struct PageSection {
     id: String,
+    name: String,
     trace: String,
     load: String,
     device: String,
@@ -171,24 +168,25 @@ impl<'a> Palette<'a> {
 }
 
 impl Page {
-    fn new(report: &Report, sections: &[Section<'_>], points: usize) -> Result<Self, ReportError> {
+    fn new(report: &Report, sections: &[Section<'_>], detail: Option<Detail>) -> Self {
         let palette = Palette::new(report);
         let title = match sections {
-            [only] => format!("{} on {}", shown(only.trace), shown(only.device)),
+            [only] => format!("{} on {}", shown(short_name(only, sections)), shown(only.device)),
             _ => format!("{} comparisons of {} schedulers", sections.len(), palette.order.len()),
         };
         let page_sections = sections
             .iter()
             .enumerate()
-            .map(|(index, section)| PageSection::new(index, section, &palette, points))
+            .map(|(index, section)| PageSection::new((index, section), sections, &palette, detail))
             .collect();
-        Ok(Self {
+        Self {
             title,
-            headline: shown(&overall(sections)),
+            headline: prose(&overall(sections)),
             overview: (sections.len() > 1).then(|| overview(sections, &palette)),
+            has_charts: detail.is_some(),
             sections: page_sections,
-            meta: PageMeta::new(report)?,
-        })
+            meta: PageMeta::new(report),
+        }
     }
 }
 
@@ -204,7 +202,7 @@ fn overview(sections: &[Section<'_>], palette: &Palette<'_>) -> Overview {
         };
         OverviewRow {
             id: section_id(index),
-            name: format!("{}, load {}", shown(section.trace), shown(section.load)),
+            name: format!("{}, load {}", shown(short_name(section, sections)), shown(section.load)),
             cells: palette.order.iter().map(cell).collect(),
         }
     };
@@ -214,27 +212,42 @@ fn overview(sections: &[Section<'_>], palette: &Palette<'_>) -> Overview {
     }
 }
 
+/// The trace's file name without its folders, where that still tells it from the other traces.
+fn short_name<'a>(section: &Section<'a>, sections: &[Section<'_>]) -> &'a str {
+    fn last(name: &str) -> &str {
+        name.rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or(name)
+    }
+    let same = |other: &Section<'_>| other.trace != section.trace && last(other.trace) == last(section.trace);
+    if sections.iter().any(same) { section.trace } else { last(section.trace) }
+}
+
 fn section_id(index: usize) -> String {
     format!("comparison-{}", index + 1)
 }
 
 impl PageSection {
-    fn new(index: usize, section: &Section<'_>, palette: &Palette<'_>, points: usize) -> Self {
+    fn new(
+        (index, section): (usize, &Section<'_>),
+        sections: &[Section<'_>],
+        palette: &Palette<'_>,
+        detail: Option<Detail>,
+    ) -> Self {
         let skipped = section.outcomes.iter().filter(|outcome| outcome.skipped > 0);
         Self {
             id: section_id(index),
+            name: shown(short_name(section, sections)),
             trace: shown(section.trace),
             load: shown(section.load),
             device: shown(section.device),
-            headline: shown(&headline(section)),
+            headline: prose(&headline(section)),
             reference: shown(&section.reference().scheduler),
             requests: format_count(section.reference().all.requests),
             skipped: skipped.map(|o| format!("{}: {}", shown(&o.scheduler), format_count(o.skipped))).collect(),
             titles: COLUMNS.iter().map(|column| ColumnTitle { name: column.long_name(), unit: column.unit }).collect(),
             rows: result_rows(section, palette),
             completion: completion_bars(section, palette),
-            latency: if points == 0 { Vec::new() } else { latency(section, palette) },
-            over_time: if points == 0 { None } else { over_time(section, palette, points) },
+            latency: detail.map_or_else(Vec::new, |detail| latency(section, palette, detail)),
+            over_time: detail.and_then(|detail| over_time(section, palette, detail)),
             waiting: wait_stack(section, palette),
             service: service_stack(section, palette),
         }
@@ -263,21 +276,26 @@ fn completion_bars(section: &Section<'_>, palette: &Palette<'_>) -> Vec<Bar> {
     section.outcomes.iter().enumerate().map(bar).collect()
 }
 
+/// A sentence whose numbers keep their percent signs beside them.
+fn prose(sentence: &str) -> String {
+    shown(sentence).replace(" %", "\u{a0}%")
+}
+
 /// A share as SVG and CSS take it.
 pub(super) fn percent(share: f64) -> String {
     format!("{:.2}", share * 100.0)
 }
 
 impl PageMeta {
-    fn new(report: &Report) -> Result<Self, ReportError> {
+    fn new(report: &Report) -> Self {
         let meta = &report.meta;
-        Ok(Self {
+        Self {
             version: meta.version.clone(),
             commit: meta.commit.clone(),
             spec_sha256: meta.spec_sha256.clone(),
             seed: meta.spec.seed,
             command: meta.command.clone(),
-            spec_toml: toml::to_string(&meta.spec)?,
+            spec_toml: meta.spec.to_toml(),
             device_toml: meta.device_toml.clone(),
             traces: meta
                 .traces
@@ -288,6 +306,6 @@ impl PageMeta {
                     files: trace.files.clone(),
                 })
                 .collect(),
-        })
+        }
     }
 }

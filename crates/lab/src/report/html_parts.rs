@@ -4,19 +4,48 @@ use ioweir_core::{Nanos, Operation};
 use serde::Serialize;
 
 use super::Section;
-use super::chart::{self, QuantileAxes, Tick};
+use super::chart::{self, QuantileAxes, Tick, Tracks};
 use super::columns::column_texts;
 use super::headline::format_seconds;
 use super::html::{Named, Palette, percent};
 use super::numbers as n;
 use super::terminal::{reasons_met, share};
-use crate::sim::{Class, HeadPoint};
+use crate::sim::{Class, HeadPoint, Outcome, Throughput};
 use crate::units::{format_count, format_decimals};
 
-/// Points of one magnified part of the head's way: about what a panel can show one by one.
-const MAGNIFIED_POINTS: usize = 400;
-/// Buckets of one throughput chart.
-const BUCKETS_MAX: usize = 400;
+/// How finely the charts of each result are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Detail {
+    /// Points of the head's way.
+    head_points: usize,
+    /// Points of its magnified part.
+    magnified_points: usize,
+    /// Buckets of a throughput chart.
+    buckets: usize,
+    /// Strokes of a quantile curve.
+    curve_steps: u32,
+}
+
+impl Detail {
+    /// The finest that is worth drawing: more than a screen can tell apart, for reports of a few results.
+    pub(super) fn for_results(results: usize) -> Self {
+        const HEAD_POINTS: usize = 64_000;
+        const HEAD_POINTS_MAX: usize = 6_000;
+        let head_points = (HEAD_POINTS / results.max(1)).clamp(400, HEAD_POINTS_MAX);
+        Self { head_points, magnified_points: 400, buckets: 400, curve_steps: 120 }
+    }
+
+    /// Three quarters as fine, as long as that still shows something.
+    pub(super) fn coarser(self) -> Option<Self> {
+        (self.head_points >= 100).then_some(Self {
+            head_points: self.head_points * 3 / 4,
+            magnified_points: (self.magnified_points * 3 / 4).max(60),
+            buckets: (self.buckets * 3 / 4).max(40),
+            curve_steps: (self.curve_steps * 3 / 4).max(30),
+        })
+    }
+}
+
 /// How far apart the labels at the ends of curves stand, in percent of the height of a chart.
 const LABELS_APART_PERCENT: f64 = 7.0;
 /// Segments of a stack that are wide enough to be labelled inside.
@@ -61,7 +90,8 @@ pub(super) struct OverTime {
     ticks: Vec<Tick>,
     throughput_ticks: Vec<Tick>,
     throughput: Vec<ThroughputPanel>,
-    head: Vec<HeadPanel>,
+    head: Option<Head>,
+    /// Tracks of the disk.
     tracks: String,
     /// Points drawn and points there, where the two differ.
     thinned: Option<(String, String)>,
@@ -75,6 +105,13 @@ struct ThroughputPanel {
     total: String,
 }
 
+/// The head's ways, all on the same part of the disk.
+#[derive(Serialize)]
+struct Head {
+    track_ticks: Vec<Tick>,
+    panels: Vec<HeadPanel>,
+}
+
 #[derive(Serialize)]
 struct HeadPanel {
     scheduler: Named,
@@ -86,7 +123,7 @@ struct Magnified {
     from: String,
     to: String,
     ticks: Vec<Tick>,
-    head: Vec<HeadPanel>,
+    head: Head,
 }
 
 /// Bars in parts that add up.
@@ -117,18 +154,18 @@ struct Segment {
 }
 
 /// Quantile curves and tables, for reads and for writes where there are any.
-pub(super) fn latency(section: &Section<'_>, palette: &Palette<'_>) -> Vec<Latency> {
+pub(super) fn latency(section: &Section<'_>, palette: &Palette<'_>, detail: Detail) -> Vec<Latency> {
     [(Operation::Read, "reads"), (Operation::Write, "writes")]
         .into_iter()
-        .filter_map(|(operation, name)| latency_of(section, palette, operation, name))
+        .filter_map(|(operation, name)| latency_of(section, palette, detail, (operation, name)))
         .collect()
 }
 
 fn latency_of(
     section: &Section<'_>,
     palette: &Palette<'_>,
-    operation: Operation,
-    name: &'static str,
+    detail: Detail,
+    (operation, name): (Operation, &'static str),
 ) -> Option<Latency> {
     let classes: Vec<(&str, &Class)> = section
         .outcomes
@@ -138,7 +175,7 @@ fn latency_of(
         .collect();
     let histograms: Vec<_> = classes.iter().map(|(_, class)| &class.latency).collect();
     let axes = QuantileAxes::new(&histograms)?;
-    let curves: Vec<_> = histograms.iter().map(|histogram| axes.curve(histogram)).collect();
+    let curves: Vec<_> = histograms.iter().map(|histogram| axes.curve(histogram, detail.curve_steps)).collect();
     let ends: Vec<_> = curves.iter().map(|curve| curve.1).collect();
     let labels = chart::spread_labels(&ends, LABELS_APART_PERCENT);
     let curves = classes.iter().zip(curves).zip(labels).map(|(((scheduler, _), (path, _)), label)| Curve {
@@ -182,18 +219,22 @@ fn latency_rows(classes: &[(&str, &Class)], palette: &Palette<'_>) -> Vec<Latenc
 }
 
 /// Throughput and the head's way; none where the runs take no time.
-pub(super) fn over_time(section: &Section<'_>, palette: &Palette<'_>, points: usize) -> Option<OverTime> {
+pub(super) fn over_time(section: &Section<'_>, palette: &Palette<'_>, detail: Detail) -> Option<OverTime> {
     let span = section.outcomes.iter().map(|outcome| outcome.completion).max().filter(|span| span.0 > 0)?;
-    let (throughput, throughput_ticks) = throughput_panels(section, palette, span);
+    let (throughput, throughput_ticks) = throughput_panels(section, palette, span, detail.buckets);
     let all: usize = section.outcomes.iter().map(|outcome| outcome.head.len()).sum();
-    let tracks = section.outcomes.iter().map(|outcome| outcome.tracks).max().unwrap_or(0);
+    let runs: Vec<&[HeadPoint]> = section.outcomes.iter().map(|outcome| outcome.head.as_slice()).collect();
     let mut drawn = 0;
-    let mut head = Vec::new();
-    for outcome in section.outcomes.iter().filter(|outcome| !outcome.head.is_empty()) {
-        let kept = chart::thin(&outcome.head, points);
-        drawn += kept.len();
-        let path = chart::head_path(&kept, Nanos::ZERO, span, tracks);
-        head.push(HeadPanel { scheduler: palette.named(&outcome.scheduler), path });
+    let mut head = None;
+    if let Some(tracks) = Tracks::around(&runs) {
+        let mut panels = Vec::new();
+        for outcome in section.outcomes.iter().filter(|outcome| !outcome.head.is_empty()) {
+            let kept = chart::thin(&outcome.head, detail.head_points);
+            drawn += kept.len();
+            let path = chart::head_path(&kept, Nanos::ZERO, span, tracks);
+            panels.push(HeadPanel { scheduler: palette.named(&outcome.scheduler), path });
+        }
+        head = Some(Head { track_ticks: tracks.ticks(), panels });
     }
     Some(OverTime {
         span_seconds: span.as_seconds(),
@@ -201,15 +242,20 @@ pub(super) fn over_time(section: &Section<'_>, palette: &Palette<'_>, points: us
         throughput_ticks,
         throughput,
         head,
-        tracks: format_count(tracks),
+        tracks: format_count(section.outcomes.iter().map(|outcome| outcome.tracks).max().unwrap_or(0)),
         thinned: (drawn < all).then(|| (format_count(drawn as u64), format_count(all as u64))),
-        magnified: magnified(section, palette, tracks, points),
+        magnified: magnified(section, palette, detail.magnified_points),
     })
 }
 
-fn throughput_panels(section: &Section<'_>, palette: &Palette<'_>, span: Nanos) -> (Vec<ThroughputPanel>, Vec<Tick>) {
+fn throughput_panels(
+    section: &Section<'_>,
+    palette: &Palette<'_>,
+    span: Nanos,
+    buckets: usize,
+) -> (Vec<ThroughputPanel>, Vec<Tick>) {
     let gathered: Vec<_> =
-        section.outcomes.iter().map(|outcome| chart::gathered(&outcome.throughput, BUCKETS_MAX)).collect();
+        section.outcomes.iter().map(|outcome| chart::gathered(&outcome.throughput, buckets)).collect();
     let rates: Vec<_> = gathered.iter().map(chart::rates).collect();
     let highest = rates.iter().flatten().map(|(_, total)| *total).fold(0.0, f64::max);
     if highest <= 0.0 {
@@ -218,7 +264,7 @@ fn throughput_panels(section: &Section<'_>, palette: &Palette<'_>, span: Nanos) 
     let (values, decimals) = chart::round_values(0.0, highest / 1e6, 4);
     let tick = |value: f64| Tick::new(100.0 - value * 1e8 / highest, format_decimals(value, decimals));
     let ticks = values.into_iter().map(tick).collect();
-    let panel = |((outcome, series), rates): ((&&crate::sim::Outcome, &crate::sim::Throughput), &Vec<(f64, f64)>)| {
+    let panel = |((outcome, series), rates): ((&&Outcome, &Throughput), &Vec<(f64, f64)>)| {
         let read: Vec<_> = rates.iter().map(|rate| rate.0).collect();
         let total: Vec<_> = rates.iter().map(|rate| rate.1).collect();
         ThroughputPanel {
@@ -230,19 +276,22 @@ fn throughput_panels(section: &Section<'_>, palette: &Palette<'_>, span: Nanos) 
     (section.outcomes.iter().zip(&gathered).zip(&rates).map(panel).collect(), ticks)
 }
 
-fn magnified(section: &Section<'_>, palette: &Palette<'_>, tracks: u64, points: usize) -> Option<Magnified> {
+fn magnified(section: &Section<'_>, palette: &Palette<'_>, points: usize) -> Option<Magnified> {
     let runs: Vec<&[HeadPoint]> = section.outcomes.iter().map(|outcome| outcome.head.as_slice()).collect();
     let reference = &section.reference().head;
-    let (start, end) = chart::magnified(&runs, reference, points.min(MAGNIFIED_POINTS))?;
-    let panels = section.outcomes.iter().filter(|outcome| !outcome.head.is_empty()).map(|outcome| HeadPanel {
+    let (start, end) = chart::magnified(&runs, reference, points)?;
+    let parts: Vec<&[HeadPoint]> = runs.iter().map(|points| chart::within(points, start, end)).collect();
+    let tracks = Tracks::around(&parts)?;
+    let panel = |(outcome, part): (&&Outcome, &&[HeadPoint])| HeadPanel {
         scheduler: palette.named(&outcome.scheduler),
-        path: chart::head_path(chart::within(&outcome.head, start, end), start, end, tracks),
-    });
+        path: chart::head_path(part, start, end, tracks),
+    };
+    let drawn = section.outcomes.iter().zip(&parts).filter(|(outcome, _)| !outcome.head.is_empty());
     Some(Magnified {
         from: format_seconds(start.as_seconds()),
         to: format_seconds(end.as_seconds()),
         ticks: chart::time_ticks(start, end),
-        head: panels.collect(),
+        head: Head { track_ticks: tracks.ticks(), panels: drawn.map(panel).collect() },
     })
 }
 
@@ -273,6 +322,7 @@ pub(super) fn wait_stack(section: &Section<'_>, palette: &Palette<'_>) -> Stack 
 /// The device's time, by part.
 pub(super) fn service_stack(section: &Section<'_>, palette: &Palette<'_>) -> Stack {
     let mut legend: Vec<Named> = Vec::new();
+    let shown = n::service_parts_shown(&section.outcomes);
     let sums: Vec<u128> =
         section.outcomes.iter().map(|outcome| n::service_parts(outcome).iter().map(|part| part.1).sum()).collect();
     let longest = sums.iter().copied().max().unwrap_or(0).max(1);
@@ -285,14 +335,15 @@ pub(super) fn service_stack(section: &Section<'_>, palette: &Palette<'_>) -> Sta
                 name: (*name).to_string(),
                 class: format!("p{index}"),
             };
-            legend = parts.iter().enumerate().map(part).collect();
+            legend = parts.iter().take(shown).enumerate().map(part).collect();
         }
         let nanos = parts.map(|part| part.1);
+        let nanos = &nanos[..shown];
         rows.push(StackRow {
             scheduler: palette.named(&outcome.scheduler),
             total,
-            segments: segments(&legend, &nanos, *sum as f64 / longest as f64),
-            shares: shares(&nanos),
+            segments: segments(&legend, nanos, *sum as f64 / longest as f64),
+            shares: shares(nanos),
         });
     }
     Stack { legend, rows }

@@ -49,7 +49,9 @@ fn push_time(out: &mut String, section: &Section<'_>) {
     let reasons = reasons_met(section);
     let mut header = vec!["scheduler".to_string(), "mean wait (ms)".into()];
     header.extend(reasons.iter().map(|reason| format!("{} (% of waiting)", reason.name().replace('_', " "))));
-    header.extend(["overhead", "seek", "rotation", "transfer"].map(|part| format!("{part} (% of service)")));
+    let shown = n::service_parts_shown(&section.outcomes);
+    let names = ["overhead", "seek", "rotation", "transfer", "queue"].into_iter().take(shown);
+    header.extend(names.map(|part| format!("{part} (% of service)")));
     push_header(out, &header);
     for outcome in &section.outcomes {
         let wait = n::wait_mean(outcome).map_or_else(|| "-".into(), |wait| format!("{:.3}", wait * 1e3));
@@ -58,7 +60,7 @@ fn push_time(out: &mut String, section: &Section<'_>) {
         cells.extend(reasons.iter().map(|reason| share(outcome.wait_nanos[*reason as usize], wait_total)));
         let parts = n::service_parts(outcome);
         let total = parts.iter().map(|part| part.1).sum();
-        cells.extend(parts.iter().map(|part| share(part.1, total)));
+        cells.extend(parts.iter().take(shown).map(|part| share(part.1, total)));
         push_row(out, &cells);
     }
 }

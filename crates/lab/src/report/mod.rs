@@ -94,9 +94,6 @@ pub enum ReportError {
     /// The results cannot be written as JSON: a defect of the program.
     #[error("the report cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The comparison cannot be written as TOML: a defect of the program.
-    #[error("the comparison cannot be written as TOML: {0}")]
-    Toml(#[from] toml::ser::Error),
 }
 
 /// Renders `report` in `form`.

@@ -67,15 +67,21 @@ pub(crate) fn wait_mean(outcome: &Outcome) -> Option<f64> {
     ratio(seconds(wait_nanos(outcome)), outcome.all.requests as f64)
 }
 
-/// The parts of the device's work, with the names that JSON and tables use.
-pub(crate) fn service_parts(outcome: &Outcome) -> [(&'static str, u128); 4] {
+/// The parts of the time of requests in the device, with the names that JSON and tables use.
+pub(crate) fn service_parts(outcome: &Outcome) -> [(&'static str, u128); 5] {
     let service = &outcome.service;
     [
         ("overhead", service.overhead_nanos),
         ("seek", service.seek_nanos),
         ("rotation", service.rotation_nanos),
         ("transfer", service.transfer_nanos),
+        ("queue", service.queue_nanos),
     ]
+}
+
+/// How many of the parts tables show: waiting inside the device only where there is any.
+pub(crate) fn service_parts_shown(outcomes: &[&Outcome]) -> usize {
+    if outcomes.iter().any(|outcome| outcome.service.queue_nanos > 0) { 5 } else { 4 }
 }
 
 /// How long `outcome` took, measured by how long `reference` took.

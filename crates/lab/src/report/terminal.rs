@@ -50,7 +50,7 @@ fn push_section(out: &mut String, section: &Section<'_>, colour: bool) {
     push_table(out, &time_table(section, colour));
     let _ = writeln!(out, "\n{}", shown(&headline(section)));
     for outcome in section.outcomes.iter().filter(|outcome| outcome.skipped > 0) {
-        let _ = writeln!(out, "{}: {} records skipped", shown(&outcome.scheduler), format_count(outcome.skipped));
+        let _ = writeln!(out, "{}: records skipped: {}", shown(&outcome.scheduler), format_count(outcome.skipped));
     }
 }
 
@@ -94,7 +94,9 @@ fn time_table(section: &Section<'_>, colour: bool) -> Table {
     let mut header = vec!["\nscheduler".to_string(), "mean wait\nms".into()];
     header.extend(reasons.iter().map(|reason| format!("{}\n%", reason.name())));
     header.push("device busy\ns".into());
-    header.extend(["overhead\n%", "seek\n%", "rotation\n%", "transfer\n%"].map(String::from));
+    let most = n::service_parts_shown(&section.outcomes);
+    let names = ["overhead\n%", "seek\n%", "rotation\n%", "transfer\n%", "queue\n%"];
+    header.extend(names.into_iter().take(most).map(String::from));
     table.set_header(header);
     let waits: Vec<_> = section.outcomes.iter().map(|o| n::wait_mean(o).map(|wait| wait * 1e3)).collect();
     let waits = column_texts(&waits, None);
@@ -107,7 +109,7 @@ fn time_table(section: &Section<'_>, colour: bool) -> Table {
         cells.push(busy[row].clone());
         let parts = n::service_parts(outcome);
         let total = parts.iter().map(|part| part.1).sum();
-        cells.extend(parts.iter().map(|part| share(part.1, total)));
+        cells.extend(parts.iter().take(most).map(|part| share(part.1, total)));
         table.add_row(cells);
     }
     align_right(&mut table);

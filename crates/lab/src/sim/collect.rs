@@ -38,36 +38,54 @@ impl Class {
     }
 }
 
-impl Throughput {
+/// Bytes over time; time does not go back.
+struct Series {
+    throughput: Throughput,
+    /// The bucket of the last addition, and where it ends.
+    at: usize,
+    end: Nanos,
+}
+
+impl Series {
     fn new() -> Self {
-        Self { bucket: BUCKET_MIN, read_bytes: Vec::new(), write_bytes: Vec::new() }
+        let throughput = Throughput { bucket: BUCKET_MIN, read_bytes: Vec::new(), write_bytes: Vec::new() };
+        Self { throughput, at: 0, end: BUCKET_MIN }
     }
 
     fn add(&mut self, now: Nanos, operation: Operation, bytes: u64) {
-        let mut at = now.0 / self.bucket.0;
-        while at >= BUCKETS_MAX as u64 {
-            self.bucket.0 *= 2;
-            at /= 2;
-            halve(&mut self.read_bytes);
-            halve(&mut self.write_bytes);
+        if now >= self.end {
+            self.find_bucket(now);
         }
         let series = match operation {
-            Operation::Read => &mut self.read_bytes,
-            Operation::Write => &mut self.write_bytes,
+            Operation::Read => &mut self.throughput.read_bytes,
+            Operation::Write => &mut self.throughput.write_bytes,
             Operation::Discard | Operation::Flush => return,
         };
-        let at = at as usize;
-        if series.len() <= at {
-            series.resize(at + 1, 0);
+        if series.len() <= self.at {
+            series.resize(self.at + 1, 0);
         }
-        series[at] += bytes;
+        series[self.at] += bytes;
     }
 
-    /// Gives both series the same length.
-    fn align(&mut self) {
-        let length = self.read_bytes.len().max(self.write_bytes.len());
-        self.read_bytes.resize(length, 0);
-        self.write_bytes.resize(length, 0);
+    fn find_bucket(&mut self, now: Nanos) {
+        let Throughput { bucket, read_bytes, write_bytes } = &mut self.throughput;
+        while now.0 / bucket.0 >= BUCKETS_MAX as u64 {
+            bucket.0 *= 2;
+            halve(read_bytes);
+            halve(write_bytes);
+        }
+        let at = now.0 / bucket.0;
+        self.at = at as usize;
+        self.end = Nanos((at + 1) * bucket.0);
+    }
+
+    /// Both series with the same length.
+    fn into_throughput(mut self) -> Throughput {
+        let Throughput { read_bytes, write_bytes, .. } = &mut self.throughput;
+        let length = read_bytes.len().max(write_bytes.len());
+        read_bytes.resize(length, 0);
+        write_bytes.resize(length, 0);
+        self.throughput
     }
 }
 
@@ -109,13 +127,15 @@ pub(super) struct Collector {
     pub(super) dispatches: u64,
     pub(super) merged_requests: u64,
     pub(super) busy_nanos: u64,
+    /// When the device has finished all that it was given.
+    busy_until: Nanos,
     pub(super) service: ServiceSums,
     pub(super) service_time: Histogram<u64>,
     pub(super) seeks: u64,
     pub(super) seek_distance_tracks: u64,
     pub(super) seek_distance_squares: u128,
     pub(super) wait_nanos: [u128; Reason::COUNT],
-    throughput: Throughput,
+    throughput: Series,
     head: HeadTrack,
 }
 
@@ -126,13 +146,14 @@ impl Collector {
             dispatches: 0,
             merged_requests: 0,
             busy_nanos: 0,
+            busy_until: Nanos::ZERO,
             service: ServiceSums::default(),
             service_time: histogram(),
             seeks: 0,
             seek_distance_tracks: 0,
             seek_distance_squares: 0,
             wait_nanos: [0; Reason::COUNT],
-            throughput: Throughput::new(),
+            throughput: Series::new(),
             head: HeadTrack { points: Vec::new(), stride: 1, skip: 0 },
         }
     }
@@ -147,16 +168,19 @@ impl Collector {
     }
 
     /// The device has taken a unit, and this is how it serves it.
-    pub(super) fn dispatched(&mut self, dispatch: &Dispatch, service: &Service) {
-        let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, .. } = *service;
-        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos;
+    pub(super) fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+        let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, queue_nanos, .. } = *service;
+        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
         self.dispatches += 1;
         self.merged_requests += u64::from(dispatch.members - 1);
-        self.busy_nanos += work;
+        // A device may serve several at once: the time when it serves any, not the sum.
+        self.busy_nanos += finish.since(now.max(self.busy_until)).0;
+        self.busy_until = self.busy_until.max(finish);
         self.service.overhead_nanos += u128::from(overhead_nanos);
         self.service.seek_nanos += u128::from(seek_nanos);
         self.service.rotation_nanos += u128::from(rotation_nanos);
         self.service.transfer_nanos += u128::from(transfer_nanos);
+        self.service.queue_nanos += u128::from(queue_nanos);
         self.service_time += work;
         self.seeks += u64::from(service.movements);
         self.seek_distance_tracks += service.movement_tracks;
@@ -186,9 +210,8 @@ impl Collector {
         all
     }
 
-    pub(super) fn into_series(mut self) -> (Throughput, Vec<HeadPoint>) {
-        self.throughput.align();
-        (self.throughput, self.head.points)
+    pub(super) fn into_series(self) -> (Throughput, Vec<HeadPoint>) {
+        (self.throughput.into_throughput(), self.head.points)
     }
 }
 
@@ -198,14 +221,16 @@ mod tests {
 
     #[test]
     fn throughput_keeps_every_byte_whatever_the_span() {
-        let mut series = Throughput::new();
+        let mut series = Series::new();
         let mut bytes = 0;
         for step in 0..5_000u64 {
             series.add(Nanos(step * step * 1_000_000), Operation::Read, step);
             bytes += step;
         }
-        assert!(series.read_bytes.len() <= BUCKETS_MAX);
-        assert_eq!(series.read_bytes.iter().sum::<u64>(), bytes);
+        let throughput = series.into_throughput();
+        assert!(throughput.read_bytes.len() <= BUCKETS_MAX);
+        assert_eq!(throughput.read_bytes.iter().sum::<u64>(), bytes);
+        assert_eq!(throughput.write_bytes.len(), throughput.read_bytes.len());
     }
 
     #[test]

@@ -335,8 +335,10 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             parts: u32::try_from(parts).unwrap_or(u32::MAX),
         });
         // A record that was read late has waited outside since it arrived.
-        let late = u128::from(self.now.since(arrival).0) * u128::from(parts);
-        self.collector.wait_nanos[Reason::QueueFull as usize] += late;
+        if arrival < self.now {
+            let late = u128::from(self.now.since(arrival).0) * u128::from(parts);
+            self.collector.wait_nanos[Reason::QueueFull as usize] += late;
+        }
         let direction = record.operation.direction() as usize;
         let mut at = 0;
         for _ in 0..parts {
@@ -390,9 +392,10 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         })
     }
 
-    /// Asks the scheduler until it waits.
+    /// Asks the scheduler until it waits. While the device is full it would only say so.
     fn drain(&mut self) {
-        loop {
+        self.timer = Nanos::NEVER;
+        while !self.free_flights.is_empty() {
             match self.scheduler.poll(self.now) {
                 Step::Dispatch(dispatch) => self.dispatch(dispatch),
                 Step::WaitUntil(time, _) => {
@@ -400,10 +403,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                     self.timer = time;
                     return;
                 }
-                Step::Idle => {
-                    self.timer = Nanos::NEVER;
-                    return;
-                }
+                Step::Idle => return,
             }
         }
     }
@@ -437,7 +437,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
 
     fn start(&mut self, dispatch: &Dispatch, slot: u32) {
         let service = self.device.serve(self.now, dispatch);
-        self.collector.dispatched(dispatch, &service);
+        self.collector.dispatched(self.now, dispatch, &service);
         if O::WATCHES {
             self.observer.started(self.now, dispatch, &service);
         }

@@ -40,9 +40,9 @@ pub struct Outcome {
     pub merged_requests: u64,
     /// First arrival to last completion.
     pub completion: Nanos,
-    /// Time the device was working.
+    /// Time the device was working on at least one request.
     pub busy: Nanos,
-    /// Device work by part: command overhead, seek, rotation, transfer (nanoseconds).
+    /// Time of requests in the device by part, in nanoseconds: more than the busy time where it serves several at once.
     pub service: ServiceSums,
     /// Device service time of each dispatched unit, nanoseconds.
     pub service_time: Histogram<u64>,
@@ -75,6 +75,8 @@ pub struct ServiceSums {
     pub rotation_nanos: u128,
     /// Moving data, track and cylinder switches on the way included.
     pub transfer_nanos: u128,
+    /// Waiting inside the device for what it does for other requests.
+    pub queue_nanos: u128,
 }
 
 /// Bytes completed in each bucket of time.

@@ -3,6 +3,7 @@
 use ioweir_core::{Nanos, Operation};
 
 use super::event::EventCounts;
+use super::latency::Completion;
 use super::lines::{LineFormat, LineSource};
 use super::names::{Processes, Volumes};
 use super::number::{Fault, Faulty, field, field32, quote, seconds, sector_extent};
@@ -23,7 +24,8 @@ record, chosen by the option `event`: `Q` queue (default), `I` insert, `D` issue
 - bytes and a command in parentheses for a passed-through SCSI command, which is no request of a sector and is left out.
 
 The letters are read by position, see hadoop-csv. A stream is a pid with its command; the command may hold blanks and
-brackets; `(null)` is an unknown one. The volume is `maj,min`. Lines that start with `#`, empty lines and the summary that
+brackets; `(null)` is an unknown one. The volume is `maj,min`. With the option `latency`, completions (`C`) tell latencies;
+a flush without data has none. Lines that start with `#`, empty lines and the summary that
 follows the events are no input. Events may be out of order by up to 4096 records. Output made with `-f` is another format.",
     window_records: WINDOW_RECORDS,
     detect,
@@ -47,8 +49,11 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
         summary: false,
         volumes: Volumes::default(),
         processes: Processes::new(),
+        latency: options.latency,
+        done: None,
     };
-    Ok(Box::new(LineSource::open(&input, format, options.order(FORMAT.window_records), options.lenient)?))
+    let order = options.order(FORMAT.window_records).with_latencies(options.latency);
+    Ok(Box::new(LineSource::open(&input, format, order, options.lenient)?))
 }
 
 struct Lines {
@@ -57,6 +62,8 @@ struct Lines {
     summary: bool,
     volumes: Volumes,
     processes: Processes,
+    latency: bool,
+    done: Option<Completion>,
 }
 
 /// Start and end of the next word from `at` on; both the line's end where there is none.
@@ -124,6 +131,10 @@ impl LineFormat for Lines {
             b"Q" => Event::Queue,
             b"I" => Event::Insert,
             b"D" => Event::Issue,
+            b"C" if self.latency => {
+                self.done = self.completed(line, &prefix)?;
+                return Ok(None);
+            }
             _ => return Ok(None),
         };
         self.counts.kinds[kind as usize] += 1;
@@ -131,6 +142,10 @@ impl LineFormat for Lines {
             return Ok(None);
         }
         self.request(line, &prefix, names)
+    }
+
+    fn completion(&mut self) -> Option<Completion> {
+        self.done.take()
     }
 
     fn nothing_found(&self, file: &str) -> TraceError {
@@ -147,6 +162,19 @@ impl Lines {
         }
         self.summary |= text.starts_with(b"CPU") || text.starts_with(b"Total (");
         if self.summary { Ok(None) } else { Err(no_event(line)) }
+    }
+
+    /// A completion of data on a volume to which a request was made.
+    fn completed(&self, line: &[u8], prefix: &Prefix) -> Faulty<Option<Completion>> {
+        let letters = word(line, prefix.action.1);
+        let volume = self.volumes.known(&line[prefix.device.0..prefix.device.1]);
+        let (Some(volume), Some(extent)) = (volume, extent(line, letters.1)?) else { return Ok(None) };
+        let (offset_bytes, length_bytes) = sector_extent(extent.sector, extent.sectors, extent.at)?;
+        let meaning =
+            rwbs::parse(&line[letters.0..letters.1], length_bytes).map_err(|fault| fault.shifted(letters.0))?;
+        let time_nanos = seconds(line, prefix.time.0, prefix.time.1, "time")?;
+        let data = meaning.operation.is_some_and(|operation| operation != Operation::Flush);
+        Ok(data.then_some(Completion { volume, offset_bytes, length_bytes, time_nanos }))
     }
 
     fn request(&mut self, line: &[u8], prefix: &Prefix, names: &mut Names) -> Faulty<Option<Record>> {

@@ -8,6 +8,7 @@ use ioweir_core::{Flags, Nanos, Operation};
 
 use super::event::EventCounts;
 use super::input::{Chunks, unreadable};
+use super::latency::Completion;
 use super::names::{Processes, Volumes};
 use super::number::{Fault, Faulty, byte_extent};
 use super::order::{Order, WINDOW_RECORDS};
@@ -35,7 +36,8 @@ merged before. Of the actions one kind becomes a record, chosen by the option `e
 Passed-through commands (category pc) have no sector and are left out, as are events of category notify. A stacked device
 repeats a request on each device below it: choose one volume. A write with flush and durable bits is one queue event, but up
 to three issue events. Records captured through ftrace with context information (16 bytes in front of each) are read too.
-Events may be out of order by up to 4096 records.",
+With the option `latency`, completions tell latencies; a flush without data has none. Events may be out of order by up to
+4096 records.",
     window_records: WINDOW_RECORDS,
     detect: |head| Layout::of(head).is_some(),
     open,
@@ -259,7 +261,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     Ok(Box::new(Merge {
         files,
         others,
-        order: options.order(FORMAT.window_records),
+        order: options.order(FORMAT.window_records).with_latencies(options.latency),
         sink: Requests {
             wanted: options.event,
             counts: EventCounts::default(),
@@ -267,6 +269,8 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
             names: Names::default(),
             volumes: Volumes::default(),
             processes: Processes::new(),
+            latency: options.latency,
+            done: None,
         },
         lenient: options.lenient,
         skipped: 0,
@@ -296,7 +300,12 @@ impl Merge {
             }
             let read = match self.sink.event(file, &head) {
                 Ok(Some(record)) => self.order.push(record, batch),
-                Ok(None) => Ok(()),
+                Ok(None) => {
+                    if let Some(done) = self.sink.done.take() {
+                        self.order.complete(&done);
+                    }
+                    Ok(())
+                }
                 Err(fault) => Err(fault),
             };
             if let Err(fault) = read {
@@ -354,6 +363,9 @@ struct Requests {
     names: Names,
     volumes: Volumes,
     processes: Processes,
+    latency: bool,
+    /// What the last event completed.
+    done: Option<Completion>,
 }
 
 impl Requests {
@@ -368,6 +380,10 @@ impl Requests {
             1 => Event::Queue,
             12 => Event::Insert,
             7 => Event::Issue,
+            8 if self.latency => {
+                self.done = self.completed(head, category);
+                return Ok(None);
+            }
             _ => return Ok(None),
         };
         if category & CATEGORY_PASSED_THROUGH != 0 {
@@ -390,6 +406,20 @@ impl Requests {
         let stream = self.processes.noted_stream(head.pid, &mut self.names)?;
         let time = Nanos(head.time);
         Ok(Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None }))
+    }
+
+    /// A completion of data on a volume to which a request was made.
+    fn completed(&self, head: &Head, category: u32) -> Option<Completion> {
+        let (operation, _) = meaning(category, head.bytes)?;
+        if operation == Operation::Flush || category & CATEGORY_PASSED_THROUGH != 0 {
+            return None;
+        }
+        Some(Completion {
+            volume: self.volumes.known(&head.device.to_be_bytes())?,
+            offset_bytes: head.sector.checked_mul(ioweir_core::SECTOR_BYTES)?,
+            length_bytes: u64::from(head.bytes),
+            time_nanos: head.time,
+        })
     }
 
     #[cold]

@@ -9,6 +9,7 @@ use ioweir_core::{Flags, Nanos, Operation, StreamId};
 use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
@@ -17,7 +18,7 @@ use super::input::Data;
 use super::number::{Fault, Faulty, byte_extent};
 use super::order::Order;
 use super::source::RawSource;
-use super::{BATCH_RECORDS, Format, Input, Names, Position, ReadOptions, Record, TraceError, columnar_write};
+use super::{BATCH_RECORDS, Format, Input, Names, Position, ReadOptions, Record, TraceError, columnar_write, footer};
 
 /// The row of the table.
 pub(super) const FORMAT: Format = Format {
@@ -79,6 +80,10 @@ fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, ParquetError>) -> Res
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let input = super::single(inputs, &FORMAT)?;
     let file = input.name().to_owned();
+    let hint = "the file may be cut short, or compressed once more: unpack it first";
+    footer::check(input.data())
+        .map_err(|error| input.broken(&error))?
+        .map_err(|problem| TraceError::new(&*file, Position::File, format!("damaged Parquet: {problem}")).hint(hint))?;
     let reader: Box<dyn FileReader> = match input.data() {
         Data::File(path) => {
             let opened = std::fs::File::open(path).map_err(|error| input.broken(&error))?;
@@ -88,7 +93,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
             guarded(&file, || Ok(Box::new(SerializedFileReader::new(bytes.clone())?) as Box<dyn FileReader>))
         }
     }
-    .map_err(|error| error.hint("the file may be cut short, or compressed once more: unpack it first"))?;
+    .map_err(|error| error.hint(hint))?;
     let about = reader.metadata().file_metadata();
     let value = |key: &str| {
         let pairs = about.key_value_metadata()?;
@@ -114,6 +119,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
             error(format!("the columns are {}", columns.join(", "))).expected("those of version 1, see the reference")
         );
     }
+    check_groups(reader.metadata()).map_err(|problem| error(format!("damaged Parquet: {problem}")))?;
     let names = |key: &str| {
         let text = value(key).ok_or_else(|| error(format!("the key {key} is missing")))?;
         serde_json::from_str::<Vec<String>>(text)
@@ -131,6 +137,31 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     let order = options.order(FORMAT.window_records);
     let lenient = options.lenient;
     Ok(Box::new(Rows { file, reader, names, epoch, group: 0, columns: None, row: 0, order, lenient, skipped: 0 }))
+}
+
+/// The most bytes that a row group of this project's own files can unpack to: 65,536 rows of eight numbers, with room.
+const GROUP_BYTES_MAX: i64 = 64 << 20;
+
+/// What the metadata claims of the row groups, before memory is spent on it.
+fn check_groups(about: &ParquetMetaData) -> Result<(), String> {
+    for (number, group) in about.row_groups().iter().enumerate() {
+        let rows = group.num_rows();
+        let size: i64 = group.columns().iter().fold(0, |sum, column| sum.saturating_add(column.uncompressed_size()));
+        let strange = |column: &ColumnChunkMetaData| {
+            let starts = [Some(column.data_page_offset()), column.dictionary_page_offset()];
+            column.compressed_size() < 0
+                || column.uncompressed_size() < 0
+                || column.num_values() != rows
+                || starts
+                    .into_iter()
+                    .flatten()
+                    .any(|start| start < 0 || start.checked_add(column.compressed_size()).is_none())
+        };
+        if rows < 0 || size > GROUP_BYTES_MAX || group.columns().iter().any(strange) {
+            return Err(format!("row group {} claims {rows} rows in {size} bytes", number + 1));
+        }
+    }
+    Ok(())
 }
 
 /// The rows of a file, a batch at a time.

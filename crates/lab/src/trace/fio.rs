@@ -4,9 +4,9 @@ use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
 use super::lines::{LineFormat, LineSource};
 use super::names::Volumes;
-use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled};
+use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
 use super::source::RawSource;
-use super::{Format, Input, Names, ReadOptions, Record, TraceError};
+use super::{Format, Input, Names, ReadOptions, Record, TraceError, fio_write};
 
 const MICROSECOND_NANOS: u64 = 1_000;
 /// fio itself does not wait for less.
@@ -26,11 +26,14 @@ The first line tells the version: `fio version 3 iolog`, `fio version 2 iolog`, 
 
 Offsets and lengths are bytes. `read`, `write`, `trim` are requests; `sync`, `datasync`, `syncfs` and `sync_file_range` are
 flushes; `add`, `open`, `close` are no requests. Each file is a volume and a stream. There is no wall clock and no latency;
-lines stand in the order of issue.",
+lines stand in the order of issue.
+
+Written as version 3: whole microseconds, rounded down; streams, flags and latencies are lost; a volume's name must be without
+blanks.",
     window_records: 0,
     detect,
     open,
-    write: None,
+    write: Some(fio_write::open),
 };
 
 fn detect(head: &[u8]) -> bool {
@@ -71,6 +74,11 @@ impl LineFormat for Lines {
                 }
             },
         };
+        if version == Version::Three
+            && let Some(record) = self.fast(line)
+        {
+            return Ok(Some(record));
+        }
         if line.trim_ascii().is_empty() {
             return Ok(None);
         }
@@ -99,6 +107,31 @@ struct Action<'a> {
 }
 
 impl Lines {
+    /// A request of version 3 to the same file as the one before, in one pass; `None` for anything else.
+    #[inline]
+    fn fast(&mut self, line: &[u8]) -> Option<Record> {
+        let mut at = 0;
+        let micros = scan_to(line, &mut at, b' ')?;
+        let (volume, length) = self.volumes.again(&line[at..], b' ')?;
+        at += length;
+        let (operation, length) = match line.get(at..)? {
+            [b'r', b'e', b'a', b'd', b' ', ..] => (Operation::Read, 5),
+            [b'w', b'r', b'i', b't', b'e', b' ', ..] => (Operation::Write, 6),
+            _ => return None,
+        };
+        at += length;
+        let offset_bytes = scan_to(line, &mut at, b' ')?;
+        let length_bytes = scan(line, &mut at)?;
+        offset_bytes.checked_add(length_bytes)?;
+        let time = Nanos(micros.checked_mul(MICROSECOND_NANOS)?);
+        if at != line.len() {
+            return None;
+        }
+        self.now_micros = micros;
+        let (flags, stream) = (Flags::NONE, StreamId(volume));
+        Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None })
+    }
+
     /// `file action [offset length]`, from `start`. The file's name may hold spaces, so it is read from behind.
     fn action(&mut self, line: &[u8], start: usize, names: &mut Names) -> Faulty<Option<Record>> {
         let (last_start, last_end) = last_word(line, start, line.len());

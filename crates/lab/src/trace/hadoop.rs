@@ -6,7 +6,7 @@ use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 use memchr::{memchr, memrchr};
 
 use super::lines::{LineFormat, LineSource};
-use super::number::{Fault, Faulty, field, field32, quote, seconds, sector_extent};
+use super::number::{Fault, Faulty, field, field32, pass, quote, scan, scan_seconds, scan_to, seconds, sector_extent};
 use super::source::RawSource;
 use super::write::{Target, TraceSink};
 use super::{Format, Input, Names, ReadOptions, Record, TraceError, names, rwbs};
@@ -57,30 +57,20 @@ impl LineFormat for Lines {
             names.volumes.push(std::mem::take(&mut self.volume_name));
             return header(line).map(|()| None);
         }
-        // The command may hold commas: two columns are cut off in front of it and three behind.
-        let cut = (|| {
-            let time_end = memchr(b',', line)?;
-            let pid_end = time_end + 1 + memchr(b',', &line[time_end + 1..])?;
-            let lba_end = memrchr(b',', line)?;
-            let op_end = memrchr(b',', &line[..lba_end])?;
-            let comm_end = memrchr(b',', &line[..op_end])?;
-            (comm_end > pid_end).then_some([time_end, pid_end, comm_end, op_end, lba_end])
-        })();
-        let Some([time_end, pid_end, comm_end, op_end, lba_end]) = cut else { return Err(columns_missing(line)) };
-        let time = seconds(line, 0, time_end, "time_s")?;
-        let pid = field32(line, time_end + 1, pid_end, "pid")?;
-        let sector = field(line, op_end + 1, lba_end, "lba")?;
-        let sectors = field(line, lba_end + 1, line.len(), "sectors")?;
-        let (offset_bytes, length_bytes) = sector_extent(sector, sectors, op_end + 1)?;
-        let meaning =
-            rwbs::parse(&line[comm_end + 1..op_end], length_bytes).map_err(|fault| fault.shifted(comm_end + 1))?;
-        let Some(operation) = meaning.operation else {
-            return Err(Fault::new(comm_end + 1, "operation `N` moves no data and is no flush"));
+        let fields = match fast(line) {
+            Some(fields) => fields,
+            None => careful(line)?,
         };
-        let stream = self.processes.stream(pid, &line[pid_end + 1..comm_end], names)?;
+        let (op_start, op_end) = fields.op;
+        let (offset_bytes, length_bytes) = sector_extent(fields.sector, fields.sectors, op_end + 1)?;
+        let meaning = rwbs::parse(&line[op_start..op_end], length_bytes).map_err(|fault| fault.shifted(op_start))?;
+        let Some(operation) = meaning.operation else {
+            return Err(Fault::new(op_start, "operation `N` moves no data and is no flush"));
+        };
+        let stream = self.processes.stream(fields.pid, &line[fields.comm.0..fields.comm.1], names)?;
         let flush = operation == Operation::Flush;
         Ok(Some(Record {
-            time: Nanos(time),
+            time: Nanos(fields.nanos),
             offset_bytes: if flush { 0 } else { offset_bytes },
             length_bytes: if flush { 0 } else { length_bytes },
             operation,
@@ -90,6 +80,55 @@ impl LineFormat for Lines {
             latency: None,
         }))
     }
+}
+
+/// The columns of a line; those that are text as places in it.
+#[derive(Debug, PartialEq, Eq)]
+struct Fields {
+    nanos: u64,
+    pid: u32,
+    comm: (usize, usize),
+    op: (usize, usize),
+    sector: u64,
+    sectors: u64,
+}
+
+/// A line without surprises, in one pass from the front: a command that holds a comma, or anything that is wrong, is left
+/// to [`careful`].
+#[inline]
+fn fast(line: &[u8]) -> Option<Fields> {
+    let mut at = 0;
+    let nanos = scan_seconds(line, &mut at)?;
+    pass(line, &mut at, b',')?;
+    let pid = u32::try_from(scan_to(line, &mut at, b',')?).ok()?;
+    let comm = (at, at + line[at..].iter().position(|&byte| byte == b',')?);
+    let op_start = comm.1 + 1;
+    let op = (op_start, op_start + line[op_start..].iter().position(|&byte| byte == b',')?);
+    at = op.1 + 1;
+    let sector = scan_to(line, &mut at, b',')?;
+    let sectors = scan(line, &mut at)?;
+    (at == line.len()).then_some(Fields { nanos, pid, comm, op, sector, sectors })
+}
+
+/// Any line. The command may hold commas: two columns are cut off in front of it and three behind.
+fn careful(line: &[u8]) -> Faulty<Fields> {
+    let cut = (|| {
+        let time_end = memchr(b',', line)?;
+        let pid_end = time_end + 1 + memchr(b',', &line[time_end + 1..])?;
+        let lba_end = memrchr(b',', line)?;
+        let op_end = memrchr(b',', &line[..lba_end])?;
+        let comm_end = memrchr(b',', &line[..op_end])?;
+        (comm_end > pid_end).then_some([time_end, pid_end, comm_end, op_end, lba_end])
+    })();
+    let Some([time_end, pid_end, comm_end, op_end, lba_end]) = cut else { return Err(columns_missing(line)) };
+    Ok(Fields {
+        nanos: seconds(line, 0, time_end, "time_s")?,
+        pid: field32(line, time_end + 1, pid_end, "pid")?,
+        comm: (pid_end + 1, comm_end),
+        op: (comm_end + 1, op_end),
+        sector: field(line, op_end + 1, lba_end, "lba")?,
+        sectors: field(line, lba_end + 1, line.len(), "sectors")?,
+    })
 }
 
 #[cold]
@@ -132,7 +171,7 @@ impl Writer {
         if *self.volume.get_or_insert(record.volume) != record.volume {
             return Err(refuse("more than one volume".to_owned(), "choose one volume, or write parquet"));
         }
-        if record.offset_bytes % SECTOR_BYTES != 0 || record.length_bytes % SECTOR_BYTES != 0 {
+        if !record.offset_bytes.is_multiple_of(SECTOR_BYTES) || !record.length_bytes.is_multiple_of(SECTOR_BYTES) {
             let extent = format!("offset {} + length {} bytes", record.offset_bytes, record.length_bytes);
             return Err(refuse(format!("{extent}: not whole sectors"), "write parquet"));
         }
@@ -177,5 +216,23 @@ impl TraceSink for Writer {
 
     fn finish(mut self: Box<Self>, _: &Names, _: Option<i128>) -> Result<(), TraceError> {
         self.target.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_fast_way_and_the_careful_way_agree(
+            line in "([0-9]{1,3}[.][0-9]{1,9}|[0-9.x-]{0,6}),[0-9]{1,11},[a-z, ]{0,6},[A-Z]{0,3},[0-9]{1,20},[0-9x]{1,5}"
+        ) {
+            if let Some(fields) = fast(line.as_bytes()) {
+                prop_assert_eq!(careful(line.as_bytes()).ok(), Some(fields));
+            }
+        }
     }
 }

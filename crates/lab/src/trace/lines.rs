@@ -8,6 +8,7 @@ use std::io;
 use memchr::memchr;
 
 use super::input::{Chunks, Input, unreadable};
+use super::latency::Completion;
 use super::number::{Fault, Faulty};
 use super::order::Order;
 use super::source::RawSource;
@@ -20,6 +21,11 @@ pub(super) const LINE_BYTES_MAX: usize = 1 << 16;
 pub(super) trait LineFormat: Send {
     /// What a line says: a record with its time as it stands there, or nothing.
     fn line(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>>;
+
+    /// The completion that the last line told, where it was one.
+    fn completion(&mut self) -> Option<Completion> {
+        None
+    }
 
     /// What to say of a trace from which no record came.
     fn nothing_found(&self, file: &str) -> TraceError {
@@ -110,7 +116,7 @@ impl<F: LineFormat> LineSource<F> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn one_line<F: LineFormat>(
     format: &mut F,
     line: &[u8],
@@ -124,7 +130,12 @@ fn one_line<F: LineFormat>(
     }
     match format.line(line, names)? {
         Some(record) => order.push(record, batch),
-        None => Ok(()),
+        None => {
+            if let Some(done) = format.completion() {
+                order.complete(&done);
+            }
+            Ok(())
+        }
     }
 }
 

@@ -46,12 +46,28 @@ impl Volumes {
         }
     }
 
+    /// The number of `key`, if a request was made to it.
+    pub(super) fn known(&self, key: &[u8]) -> Option<u32> {
+        match &self.last {
+            Some((last, number)) if **last == *key => Some(*number),
+            _ => self.numbers.get(key).copied(),
+        }
+    }
+
+    /// Where `text` goes on with the volume of the call before and then `follows`: its number, and the bytes of both.
+    #[inline]
+    pub(super) fn again(&self, text: &[u8], follows: u8) -> Option<(u32, usize)> {
+        let (key, number) = self.last.as_ref()?;
+        let rest = text.strip_prefix(&**key)?;
+        (rest.first() == Some(&follows)).then_some((*number, key.len() + 1))
+    }
+
     /// As [`Self::number`], and with the volume comes a stream of the same number and name.
     #[inline]
     pub(super) fn with_stream(&mut self, key: &[u8], names: &mut Names, name: impl FnOnce() -> String) -> Faulty<u32> {
         let number = self.number(key, names, name)?;
-        if names.streams.len() < names.volumes.len() {
-            names.streams.clone_from(&names.volumes);
+        if let Some(new) = names.volumes.get(names.streams.len()..).filter(|new| !new.is_empty()) {
+            names.streams.extend_from_slice(new);
         }
         Ok(number)
     }

@@ -174,3 +174,130 @@ pub(super) fn scaled(value: u64, unit_nanos: u64, at: usize, what: &str) -> Faul
         Fault::new(at, format!("{what} {value} (units of {unit_nanos} ns) does not fit 64 bits of nanoseconds"))
     })
 }
+
+/// Eight bytes at once.
+const EIGHT_BYTES: usize = 8;
+const POWERS_OF_TEN: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// How many bytes at the start of `word` (little-endian) are digits.
+#[inline]
+const fn leading_digits(word: u64) -> usize {
+    // A digit is 0x30 to 0x39: with 0x30 taken away, adding six must leave the upper half of the byte empty. A carry only
+    // spoils bytes behind the first that is no digit.
+    let rest = word ^ 0x3030_3030_3030_3030;
+    let others = (rest.wrapping_add(0x0606_0606_0606_0606) | rest) & 0xf0f0_f0f0_f0f0_f0f0;
+    (others.trailing_zeros() / 8) as usize
+}
+
+/// The number of eight digits, the first in the lowest byte: pairs, then fours, then all.
+#[inline]
+const fn eight_digits(word: u64) -> u64 {
+    let pairs = (word & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(10 << 8 | 1) >> 8;
+    let fours = (pairs & 0x00ff_00ff_00ff_00ff).wrapping_mul(100 << 16 | 1) >> 16;
+    (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 << 32 | 1) >> 32
+}
+
+/// The digits at `at`, which moves behind them. `None` where there are none or more than nineteen: such a line is read
+/// again with care, which tells what is wrong with it.
+// Called several times a line: a call each costs a tenth of the speed.
+#[inline(always)]
+pub(super) fn scan(line: &[u8], at: &mut usize) -> Option<u64> {
+    const DIGITS_MAX: usize = 19;
+    let start = *at;
+    let mut value = 0;
+    while let Some(chunk) = line.get(*at..).and_then(|rest| rest.first_chunk::<EIGHT_BYTES>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let count = leading_digits(word);
+        if count == 0 {
+            break;
+        }
+        if *at - start + count > DIGITS_MAX {
+            return None;
+        }
+        let digits = eight_digits(word << (64 - 8 * count));
+        value = value * POWERS_OF_TEN[count] + digits;
+        *at += count;
+        if count < EIGHT_BYTES {
+            return Some(value);
+        }
+    }
+    while let Some(digit) = line.get(*at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9) {
+        if *at - start == DIGITS_MAX {
+            return None;
+        }
+        value = value * 10 + u64::from(digit);
+        *at += 1;
+    }
+    (*at > start).then_some(value)
+}
+
+/// As [`scan`], and the byte that must follow is passed over.
+#[inline(always)]
+pub(super) fn scan_to(line: &[u8], at: &mut usize, follows: u8) -> Option<u64> {
+    let value = scan(line, at)?;
+    pass(line, at, follows)?;
+    Some(value)
+}
+
+/// Passes over one byte.
+#[inline]
+pub(super) fn pass(line: &[u8], at: &mut usize, byte: u8) -> Option<()> {
+    (line.get(*at) == Some(&byte)).then(|| *at += 1)
+}
+
+/// Seconds with decimals at `at`, as nanoseconds.
+#[inline]
+pub(super) fn scan_seconds(line: &[u8], at: &mut usize) -> Option<u64> {
+    let whole = scan_to(line, at, b'.')?;
+    let start = *at;
+    let fraction = scan(line, at)?;
+    let scale = FRACTION_NANOS.get(*at - start)?;
+    whole.checked_mul(1_000_000_000)?.checked_add(fraction * scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn scanned_numbers_are_parsed_numbers(number in any::<u64>(), shift in 0_u32..64, tail in "[^0-9]{0,12}") {
+            let number = number >> shift;
+            let text = format!("{number}{tail}");
+            let mut at = 0;
+            let digits_count = number.to_string().len();
+            prop_assert_eq!(digits(&text.as_bytes()[..digits_count]), Some(number));
+            let scanned = scan(text.as_bytes(), &mut at);
+            prop_assert_eq!(scanned, (digits_count <= 19).then_some(number));
+            if scanned.is_some() {
+                prop_assert_eq!(at, digits_count);
+            }
+        }
+
+        #[test]
+        fn whatever_scans_as_seconds_parses_as_the_same(text in "[0-9]{0,21}[.]?[0-9]{0,11}[,x]?") {
+            let mut at = 0;
+            if let Some(nanos) = scan_seconds(text.as_bytes(), &mut at) {
+                prop_assert_eq!(seconds(text.as_bytes(), 0, at, "time").ok(), Some(nanos));
+            }
+        }
+
+        #[test]
+        fn bytes_that_are_no_digits_end_a_number(bytes in prop::collection::vec(any::<u8>(), 0..30)) {
+            let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            let mut at = 0;
+            let scanned = scan(&bytes, &mut at);
+            prop_assert_eq!(scanned, if count > 19 { None } else { digits(&bytes[..count]) });
+        }
+    }
+
+    #[test]
+    fn a_number_beyond_64_bits_is_none() {
+        assert_eq!(digits(b"18446744073709551615"), Some(u64::MAX));
+        assert_eq!(digits(b"18446744073709551616"), None);
+        assert_eq!(digits(b""), None);
+        assert_eq!(digits(b"+1"), None);
+    }
+}

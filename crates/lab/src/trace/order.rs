@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use ioweir_core::Nanos;
 
 use super::Record;
+use super::latency::{Completion, Key, Latencies};
 use super::number::{Fault, Faulty};
 
 /// The window of the formats that may be slightly out of order, in records.
@@ -21,6 +22,11 @@ pub(super) struct Order {
     end_bytes_max: u64,
     waiting: VecDeque<Record>,
     emitted: Nanos,
+    latencies: Option<Latencies>,
+}
+
+fn key(record: &Record) -> Key {
+    (record.volume, record.offset_bytes, record.time.0)
 }
 
 impl Order {
@@ -31,6 +37,25 @@ impl Order {
             end_bytes_max,
             waiting: VecDeque::with_capacity(window_records + 1),
             emitted: Nanos::ZERO,
+            latencies: None,
+        }
+    }
+
+    /// Fills in latencies from completions, for the records that still wait.
+    pub(super) fn with_latencies(mut self, wanted: bool) -> Self {
+        self.latencies = wanted.then(Latencies::default);
+        self
+    }
+
+    /// Takes the completion of records that wait.
+    pub(super) fn complete(&mut self, done: &Completion) {
+        let Some(latencies) = &mut self.latencies else { return };
+        for &finished in latencies.complete(done) {
+            let from = self.waiting.partition_point(|record| record.time.0 < finished.2);
+            let same_time = self.waiting.range_mut(from..).take_while(|record| record.time.0 == finished.2);
+            if let Some(record) = same_time.into_iter().find(|record| key(record) == finished) {
+                record.latency = Some(Nanos(done.time_nanos).since(record.time));
+            }
         }
     }
 
@@ -48,6 +73,9 @@ impl Order {
             batch.push(record);
             return Ok(());
         }
+        if let Some(latencies) = &mut self.latencies {
+            latencies.add(key(&record), record.length_bytes);
+        }
         match self.waiting.back() {
             Some(last) if record.time < last.time => {
                 let place = self.waiting.partition_point(|earlier| earlier.time <= record.time);
@@ -59,6 +87,9 @@ impl Order {
             && let Some(first) = self.waiting.pop_front()
         {
             self.emitted = first.time;
+            if let Some(latencies) = &mut self.latencies {
+                latencies.remove(key(&first));
+            }
             batch.push(first);
         }
         Ok(())

@@ -28,8 +28,8 @@ fn binary_and_text_of_one_capture_are_the_same_queue_events() {
 #[test]
 fn binary_and_text_of_one_capture_are_the_same_for_every_kind_of_event() {
     let Some(text) = shared("block/blktrace-local/oltp.blkparse.txt.gz") else { return };
-    for event in trace::Event::ALL {
-        let options = ReadOptions { event, ..ReadOptions::default() };
+    for (event, latency) in trace::Event::ALL.into_iter().flat_map(|event| [(event, false), (event, true)]) {
+        let options = ReadOptions { event, latency, ..ReadOptions::default() };
         let binary = ["oltp.blktrace.0.gz", "oltp.blktrace.1.gz"]
             .map(|file| Input::from_path(&repository().join("traces/oltp").join(file)));
         let binary = read_inputs(binary.to_vec(), &options).unwrap();
@@ -38,6 +38,10 @@ fn binary_and_text_of_one_capture_are_the_same_for_every_kind_of_event() {
         for (place, (binary, text)) in binary.records.iter().zip(&text.records).enumerate() {
             assert_eq!(binary, text, "{} {place}", event.name());
         }
+        let data = count(&binary, |record| record.length_bytes > 0);
+        let known = count(&binary, |record| record.latency.is_some());
+        println!("{}: {known} latencies of {data}", event.name());
+        assert!(if latency { known * 1000 >= data * 999 } else { known == 0 });
     }
 }
 
@@ -226,4 +230,27 @@ fn unpack(archive: &Path, prefix: &str) -> Vec<Input> {
     }
     inputs.sort_by(|one, other| one.name().cmp(other.name()));
     inputs
+}
+
+/// What `blkparse -d` makes of the files of the processors: all records in one file.
+#[test]
+fn one_merged_binary_file_is_the_same_trace_as_the_files_of_the_processors() {
+    let files = ["oltp.blktrace.0.gz", "oltp.blktrace.1.gz"].map(|file| repository().join("traces/oltp").join(file));
+    let mut records: Vec<Vec<u8>> = Vec::new();
+    for file in &files {
+        let mut bytes = Vec::new();
+        let mut unpacked = flate2::read::GzDecoder::new(std::fs::File::open(file).unwrap());
+        std::io::Read::read_to_end(&mut unpacked, &mut bytes).unwrap();
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let (record, next) = rest.split_at(48 + usize::from(u16::from_le_bytes([rest[46], rest[47]])));
+            records.push(record.to_vec());
+            rest = next;
+        }
+    }
+    assert_eq!(records.len(), 190_561);
+    records.sort_by_key(|record| u64::from_le_bytes(*record[8..].first_chunk().unwrap()));
+    let merged = read_inputs(vec![Input::from_bytes("merged", records.concat())], &ReadOptions::default()).unwrap();
+    let pair = files.map(|file| Input::from_path(&file)).to_vec();
+    assert_eq!(merged, read_inputs(pair, &ReadOptions::default()).unwrap());
 }

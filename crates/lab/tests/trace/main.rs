@@ -5,8 +5,10 @@
 // Tests speak to whoever runs them.
 #![allow(clippy::print_stderr, clippy::print_stdout, clippy::unwrap_used)]
 
+mod corpus;
 mod golden;
 mod group;
+mod info;
 mod malformed;
 mod reading;
 mod round_trip;

@@ -43,7 +43,8 @@ fn damaged_bytes_are_read_or_refused() {
             let mut damaged = bytes.clone();
             for _ in 0..=below(3) {
                 let place = below(damaged.len());
-                damaged[place] = if case % 2 == 0 { damaged[place] ^ (1 << below(8)) } else { below(256) as u8 };
+                damaged[place] =
+                    if case % 2 == 0 { damaged[place] ^ (1 << below(8)) } else { u8::try_from(below(256)).unwrap() };
             }
             let _ = read_as(name, &damaged, case % 3 == 0);
         }

@@ -269,3 +269,32 @@ fn long_traces_come_in_batches_without_a_seam() {
     assert_eq!(read.records.len(), 60_000);
     assert!(read.records.iter().zip(0..).all(|(record, number)| record.offset_bytes == number * 4096));
 }
+
+#[test]
+fn completions_tell_latencies_where_they_are_asked_for() {
+    let complete = |time, sector, bytes| Event { action: WRITE | 8, ..Event::queue(time, 0, sector, bytes) };
+    let events = [
+        Event::queue(10, WRITE, 8, 4096),
+        Event::queue(20, WRITE, 16, 4096),
+        Event::queue(30, WRITE | FUA, 64, 4096),
+        Event::queue(35, WRITE | FLUSH, 0, 0),
+        complete(40, 8, 8192),
+        complete(50, 64, 4096),
+        complete(70, 64, 0),
+        Event::queue(80, WRITE, 8, 4096),
+    ];
+    let bytes = blktrace(&events, false);
+    let options = ReadOptions { latency: true, ..ReadOptions::default() };
+    let read = read_inputs(vec![Input::from_bytes("trace", bytes.clone())], &options).unwrap();
+    let latencies: Vec<_> = read.records.iter().map(|record| record.latency.map(|latency| latency.0)).collect();
+    assert_eq!(latencies, [Some(30), Some(20), Some(40), None, None]);
+    let without = read_as("blktrace", &bytes, false).unwrap();
+    assert!(without.records.iter().all(|record| record.latency.is_none()));
+}
+
+#[test]
+fn many_volumes_are_read_in_time_linear_in_their_number() {
+    let lines = (0..200_000).map(|number| format!("{number},host{number},0,Read,0,512,1\n"));
+    let read = read(lines.collect::<String>().as_bytes()).unwrap();
+    assert_eq!((read.names.volumes.len(), read.names.streams.len()), (200_000, 200_000));
+}

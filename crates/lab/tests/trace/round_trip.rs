@@ -79,22 +79,36 @@ proptest! {
             }
         }
         let again = read_as("hadoop-csv", &write(&read, "hadoop-csv").unwrap(), false).unwrap();
-        prop_assert_eq!(&again.records.len(), &read.records.len());
-        for (again, before) in again.records.iter().zip(&read.records) {
-            let name = |names: &Names, record: &Record| names.streams[record.stream.0 as usize].clone();
+        prop_assert_eq!(again.records.len(), read.records.len());
+        for (record, before) in again.records.iter().zip(&read.records) {
             // Numbers follow the order of appearance; names stay.
-            prop_assert_eq!(name(&again_names(&again_source(&read)), again), name(&read.names, before));
-            prop_assert_eq!(Record { stream: before.stream, ..*again }, *before);
+            let name = |names: &Names, record: &Record| names.streams[record.stream.0 as usize].clone();
+            prop_assert_eq!(name(&again.names, record), name(&read.names, before));
+            prop_assert_eq!(Record { stream: before.stream, ..*record }, *before);
         }
     }
-}
 
-fn again_source(read: &Read) -> Read {
-    read_as("hadoop-csv", &write(read, "hadoop-csv").unwrap(), false).unwrap()
-}
-
-fn again_names(read: &Read) -> Names {
-    read.names.clone()
+    #[test]
+    fn a_fio_log_holds_extents_of_files_to_the_microsecond(records in records()) {
+        let names = vec!["/dev/sda".to_owned(), "b.dat".to_owned()];
+        let mut read = Read {
+            records, names: Names { streams: names.clone(), volumes: names }, epoch: None, skipped: 0
+        };
+        let first = read.records[0].volume;
+        for record in &mut read.records {
+            // Numbers follow the order of appearance.
+            record.volume ^= first;
+            record.stream = StreamId(record.volume);
+            record.time = Nanos(record.time.0 - record.time.0 % 1_000);
+            record.flags = Flags::NONE;
+            record.latency = None;
+            if record.operation == Operation::Flush {
+                (record.offset_bytes, record.length_bytes) = (0, 0);
+            }
+        }
+        let again = read_as("fio-iolog", &write(&read, "fio-iolog").unwrap(), false).unwrap();
+        prop_assert_eq!(again.records, read.records);
+    }
 }
 
 #[test]
@@ -122,13 +136,22 @@ fn what_a_format_cannot_hold_is_refused() {
         error.to_string(),
         "target: hadoop-csv cannot hold offset 3165323265 + length 4096 bytes: not whole sectors\n\nhint: write parquet"
     );
+    let blank = FIO_3.replace("/tmp/a b.dat", "/tmp/a  b");
+    let error = write(&read(blank.as_bytes()).unwrap(), "fio-iolog").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "target: fio-iolog cannot hold the volume name `/tmp/a  b`\n  expected: a name without blanks"
+    );
     let error = write(&msr, "vscsi").unwrap_err();
-    assert_eq!(error.to_string(), "target: format vscsi cannot be written\n  expected: one of: parquet, hadoop-csv");
+    assert_eq!(
+        error.to_string(),
+        "target: format vscsi cannot be written\n  expected: one of: parquet, hadoop-csv, fio-iolog"
+    );
 }
 
 #[test]
 fn the_same_records_give_the_same_bytes() {
-    for format in ["parquet", "hadoop-csv"] {
+    for format in ["parquet", "hadoop-csv", "fio-iolog"] {
         let read = read(HADOOP.as_bytes()).unwrap();
         assert_eq!(write(&read, format).unwrap(), write(&read, format).unwrap());
     }

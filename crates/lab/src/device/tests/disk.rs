@@ -202,9 +202,11 @@ proptest! {
             let sectors = u32::try_from((device.sectors() - sector).min(u64::from(sectors))).expect("small");
             next = (sector + u64::from(sectors)) % device.sectors();
             now = now.after(Nanos(pause));
-            let start = now.max(before);
+            // A solid-state drive begins at once, a disk when it is free.
+            let start = if PRESETS[preset].name.starts_with("ssd") { now } else { now.max(before) };
             let service = device.serve(now, &dispatch(Operation::ALL[operation as usize], sector, sectors));
-            let parts = service.overhead_nanos + service.seek_nanos + service.rotation_nanos + service.transfer_nanos;
+            let moving = service.seek_nanos + service.rotation_nanos + service.transfer_nanos;
+            let parts = service.overhead_nanos + moving + service.queue_nanos;
             prop_assert_eq!(service.finish.0 - start.0, parts);
             prop_assert!(u64::from(service.track) <= device.tracks());
             prop_assert!(service.movement_tracks >= u64::from(service.movements));

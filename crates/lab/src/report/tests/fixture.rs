@@ -117,6 +117,7 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
             seek_nanos: busy * u128::from(character.jump) / 40,
             rotation_nanos: busy / 5,
             transfer_nanos: busy / 4,
+            queue_nanos: 0,
         },
         seeks: requests / 2 * character.jump / 10,
         seek_distance_tracks: requests * character.jump * 300,

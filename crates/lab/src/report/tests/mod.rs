@@ -110,5 +110,5 @@ fn the_headline_does_not_oversell() {
         outcome.busy = ioweir_core::Nanos(slowest.0 / 5);
     }
     let sections = sections(&report, &plain()).unwrap();
-    insta::assert_snapshot!(headline::headline(&sections[0]), @"Completion hardly depends on the scheduler: all 3 finish within 0.1 % of each other. The device is busy 20 % of the time, so the pauses of the trace set the pace; busy time says more. Mean latency does: 2.25 ms with bid-hdd, 8.30 ms with noop.");
+    insta::assert_snapshot!(headline::headline(&sections[0]), @"Completion hardly depends on the scheduler: all 3 finish within 0.1 % of each other. The device is busy 20 % of the time, so the pauses of the trace set the pace; busy time says more. Mean latency depends on it: 2.25 ms with bid-hdd, 8.30 ms with noop.");
 }

@@ -1,0 +1,248 @@
+//! What is a policy, a device, a format, a load, a reason? Generated from the tables that the program runs by.
+
+use std::fmt::Write as _;
+
+use ioweir_core::Reason;
+use ioweir_core::policy::{POLICIES, PolicyRow};
+use ioweir_lab::choice::{format_value, unknown};
+use ioweir_lab::device::{PRESETS, Preset};
+use ioweir_lab::report::FORMS;
+use ioweir_lab::trace;
+
+use crate::arguments::DocArguments;
+use crate::failure::Failure;
+use crate::output;
+
+/// Columns that explanations are wrapped to.
+const WIDTH: usize = 100;
+
+/// Something that can be explained.
+struct Topic {
+    name: &'static str,
+    summary: &'static str,
+    /// The entries with one line each, in the order of their table; empty for a topic that is one text.
+    entries: fn() -> Vec<(&'static str, &'static str)>,
+    /// The text of the topic, shown above its entries.
+    about: &'static str,
+    /// The text of one entry; a topic without it shows the entry's line.
+    entry: Option<fn(&str) -> Option<String>>,
+}
+
+const TOPICS: [Topic; 9] = [
+    Topic {
+        name: "policy",
+        summary: "schedulers and their parameters",
+        entries: || POLICIES.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Schedulers. A parameter is set behind the name: bid-hdd:wait=2ms:history=4.",
+        entry: Some(|name| POLICIES.iter().find(|row| row.name == name).map(policy)),
+    },
+    Topic {
+        name: "device",
+        summary: "device presets, and how far their numbers can be trusted",
+        entries: || PRESETS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from.",
+        entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
+    },
+    Topic {
+        name: "format",
+        summary: "trace formats: columns, units, what to know before use",
+        entries: || trace::FORMATS.iter().map(|format| (format.name, format.title)).collect(),
+        about: "Trace formats. They are recognised by their content, compressed (gzip, zstd) or not.",
+        entry: Some(|name| trace::format(name).map(format)),
+    },
+    Topic {
+        name: "load",
+        summary: "how hard a trace presses",
+        entries: || {
+            vec![
+                ("recorded", "requests arrive at the times of the trace, whether or not earlier ones are done"),
+                ("x10", "the same, ten times as fast; any factor with at most three decimals: x0.5"),
+                ("closed:32", "each stream keeps 32 requests outstanding; the trace's times only give the order"),
+            ]
+        },
+        about: "Loads. At recorded times a disk is often idle, and then completion time says little about the scheduler: \
+look at busy time and latency, or press harder.",
+        entry: None,
+    },
+    Topic {
+        name: "reason",
+        summary: "what a waiting request waits for",
+        entries: || Reason::ALL.iter().map(|reason| (reason.name(), reason_text(*reason))).collect(),
+        about: "Reasons for waiting. Reports add up the waiting time of all requests by reason; with the device's service \
+times this makes up the latencies.",
+        entry: None,
+    },
+    Topic {
+        name: "export",
+        summary: "forms that a report can be written in",
+        entries: || FORMS.iter().map(|info| (info.suffix, info.summary)).collect(),
+        about: "Forms of `--export FILE`, by the file's suffix. A file is written whole or not at all.",
+        entry: None,
+    },
+    Topic {
+        name: "units",
+        summary: "how sizes and durations are written",
+        entries: || {
+            vec![
+                ("4k", "4096 bytes; also 4K, 4kB, 4KiB: sizes are binary, up to E; b is a single byte"),
+                ("10ms", "durations: ns, us, ms, s, m, h, d, also joined: 1h30m"),
+            ]
+        },
+        about: "Sizes and durations carry a unit. A bare number is refused: tools disagree about what it means. Results \
+are in decimal units: MB/s are 10^6 bytes a second.",
+        entry: None,
+    },
+    Topic {
+        name: "exit-codes",
+        summary: "what the program's exit says",
+        entries: || {
+            vec![
+                ("0", "fine; also where the reader of the output closed the pipe"),
+                ("1", "something failed while running: a file could not be written, say"),
+                ("2", "usage or bad input: arguments, specs, traces"),
+                ("3", "an expectation was not met"),
+            ]
+        },
+        about: "Exit codes.",
+        entry: None,
+    },
+    Topic {
+        name: "columns",
+        summary: "what the numbers of a comparison mean",
+        entries: || {
+            vec![
+                ("completion", "first arrival to last completion, seconds"),
+                ("relative", "completion divided by the reference scheduler's: x0.71 takes 29 % less time"),
+                ("busy", "share of that time that the device was working"),
+                ("throughput", "bytes asked for, divided by completion; 10^6 bytes a second"),
+                ("latency", "arrival to completion of requests as submitted, before merging and splitting"),
+                ("seeks", "changes of track, between requests and within them"),
+                ("sweeps", "tracks crossed by them, in widths of the disk"),
+                ("merged", "submitted requests that were merged into another"),
+            ]
+        },
+        about: "Columns of `ioweir compare`. JSON and CSV name them with their units: latency_p99_seconds.",
+        entry: None,
+    },
+];
+
+/// Prints the topics, a topic, or an entry of a topic.
+pub(crate) fn act(arguments: &DocArguments) -> Result<(), Failure> {
+    let Some(name) = &arguments.topic else {
+        let topics: Vec<_> = TOPICS.iter().map(|topic| (topic.name, topic.summary)).collect();
+        return output::print(format!("Topics of `ioweir doc TOPIC [NAME]`.\n\n{}", list(&topics)).as_bytes());
+    };
+    let topic = TOPICS.iter().find(|topic| topic.name == name).ok_or_else(|| {
+        let names: Vec<_> = TOPICS.iter().map(|topic| topic.name).collect();
+        unknown("topic", name, &names, "`ioweir doc` lists the topics")
+    })?;
+    let entries = (topic.entries)();
+    let Some(wanted) = &arguments.name else {
+        return output::print(format!("{}\n\n{}", wrap(topic.about, 0), list(&entries)).as_bytes());
+    };
+    let found = entries.iter().find(|(name, _)| name == wanted).ok_or_else(|| {
+        let names: Vec<_> = entries.iter().map(|entry| entry.0).collect();
+        unknown(topic.name, wanted, &names, &format!("`ioweir doc {}` lists them", topic.name))
+    })?;
+    let text = topic.entry.and_then(|text| text(wanted));
+    output::print(text.unwrap_or_else(|| list(&[*found])).as_bytes())
+}
+
+/// Names and lines side by side, the lines wrapped.
+fn list(entries: &[(&str, &str)]) -> String {
+    let width = entries.iter().map(|entry| entry.0.len()).max().unwrap_or(0);
+    let mut out = String::new();
+    for (name, line) in entries {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  {name:width$}  {}", wrap(line, width + 4));
+    }
+    out
+}
+
+/// Breaks `text` into lines; all but the first begin with `indent` blanks.
+fn wrap(text: &str, indent: usize) -> String {
+    let mut out = String::new();
+    let mut column = indent;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > WIDTH {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent));
+            column = indent;
+        } else if column > indent {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
+fn policy(row: &PolicyRow) -> String {
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "Source: {}", wrap(row.source, 8));
+    if let Some(linux) = row.linux {
+        let _ = writeln!(out, "Linux: echo {linux} > /sys/block/DEVICE/queue/scheduler");
+    }
+    if row.parameters.is_empty() {
+        out += "\nIt has no parameters.\n";
+        return out;
+    }
+    out += "\nParameters:\n";
+    let width = row.parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
+    for parameter in row.parameters {
+        let value = |value| format_value(parameter.unit, value);
+        let range = format!(
+            "{} [default: {}; {} to {}]",
+            parameter.help,
+            value(parameter.default),
+            value(parameter.min),
+            value(parameter.max)
+        );
+        let _ = writeln!(out, "  {:width$}  {}", parameter.name, wrap(&range, width + 4));
+    }
+    if let Some(first) = row.parameters.first() {
+        let _ = writeln!(
+            out,
+            "\nExample: --scheduler {}:{}={}",
+            row.name,
+            first.name,
+            format_value(first.unit, first.default)
+        );
+    }
+    out
+}
+
+fn device(preset: &Preset) -> String {
+    let mut out = format!(
+        "{}: {}\n\nStatus: {}\n\nWhere the numbers come from:\n",
+        preset.name,
+        preset.title,
+        preset.status.name()
+    );
+    for source in preset.sources {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  - {}", wrap(source, 4));
+    }
+    let _ = writeln!(out, "\nParameters: ioweir show {}", preset.name);
+    out
+}
+
+fn format(format: &trace::Format) -> String {
+    let writable = if format.write.is_some() { "read and written" } else { "read only" };
+    format!("{}: {} ({writable})\n\n{}\n", format.name, format.title, format.doc.trim_end())
+}
+
+fn reason_text(reason: Reason) -> &'static str {
+    match reason {
+        Reason::DeviceFull => "the device holds as many requests as it may, and it is this one's turn",
+        Reason::Ordering => "another stream, direction or batch is being served first",
+        Reason::Anticipating => "the device idles on purpose: the stream just served is expected to ask again nearby",
+        Reason::Staging => "the stream's requests are gathered until they leave together",
+        Reason::Throttled => "a rate limit is reached",
+        Reason::Budget => "a share of a period is used up",
+        Reason::QueueFull => "the scheduler's queue is full: the submitter is held back",
+    }
+}

@@ -1,0 +1,109 @@
+//! Where does the command line meet the laboratory? Traces are named, found and opened here, and comparisons started.
+
+use std::fs;
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use ioweir_lab::choice::{ChoiceError, unknown};
+use ioweir_lab::compare::{self, Comparison, Origin, Progress, Report, Silent};
+use ioweir_lab::device::PRESETS;
+use ioweir_lab::trace::{self, Event, FORMATS, Format, ReadOptions, TraceGroup};
+use ioweir_lab::units::format_count;
+
+use crate::arguments::ReadingArguments;
+use crate::failure::Failure;
+
+/// Runs a comparison, with a progress bar where somebody watches.
+pub(crate) fn compare(comparison: &Comparison, command: &str, quiet: bool) -> Result<Report, Failure> {
+    let origin = Origin {
+        version: env!("CARGO_PKG_VERSION").into(),
+        commit: env!("IOWEIR_COMMIT").into(),
+        command: command.into(),
+    };
+    if quiet || !io::stderr().is_terminal() {
+        return Ok(compare::run(comparison, &origin, &Silent)?);
+    }
+    let watch = Watch { bar: ProgressBar::new(0).with_style(style()), records: AtomicU64::new(0) };
+    let report = compare::run(comparison, &origin, &watch);
+    watch.bar.finish_and_clear();
+    Ok(report?)
+}
+
+/// A bar on standard error that counts runs, and records beside it.
+struct Watch {
+    bar: ProgressBar,
+    records: AtomicU64,
+}
+
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} runs, {msg} {elapsed}");
+    style.unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+impl Progress for Watch {
+    fn started(&self, runs: usize) {
+        self.bar.set_length(runs as u64);
+    }
+
+    fn read(&self, records: u64) {
+        let records = self.records.fetch_add(records, Ordering::Relaxed) + records;
+        self.bar.set_message(format!("{} requests,", format_count(records)));
+    }
+
+    fn finished(&self, _scheduler: &str) {
+        self.bar.inc(1);
+    }
+}
+
+/// The format of that name.
+pub(crate) fn format(name: &str) -> Result<&'static Format, Failure> {
+    let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
+    trace::format(name).ok_or_else(|| unknown("trace format", name, &names, "`ioweir doc format` lists them").into())
+}
+
+/// The kind of event of that name.
+pub(crate) fn event(name: &str) -> Result<Event, Failure> {
+    let names = Event::ALL.map(Event::name);
+    let found = Event::ALL.into_iter().find(|event| event.name() == name);
+    found.ok_or_else(|| unknown("kind of event", name, &names, "").into())
+}
+
+/// Checks that a device is a preset or a file that is there.
+pub(crate) fn check_device(name: &str) -> Result<(), Failure> {
+    if PRESETS.iter().any(|preset| preset.name == name) { Ok(()) } else { check_file("device preset or file", name) }
+}
+
+/// Checks that a name which is no preset is a file, and guesses which preset was meant where it is not.
+pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
+    if fs::exists(name).unwrap_or(false) {
+        return Ok(());
+    }
+    let presets: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
+    let error = unknown(what, name, &presets, "`ioweir doc device` lists the presets");
+    Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into())
+}
+
+/// How the flags say that traces are read.
+pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, Failure> {
+    Ok(ReadOptions {
+        format: arguments.format.as_deref().map(format).transpose()?,
+        event: arguments.event.as_deref().map(event).transpose()?.unwrap_or_default(),
+        lenient: arguments.lenient,
+        volume: arguments.volume.clone(),
+        latency: true,
+        ..ReadOptions::default()
+    })
+}
+
+/// The traces that files form.
+pub(crate) fn groups(names: &[String]) -> Result<Vec<TraceGroup>, Failure> {
+    let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+    Ok(trace::group(&paths)?)
+}
+
+/// All files that names of traces stand for.
+pub(crate) fn files(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
+    Ok(groups(names)?.into_iter().flat_map(|group| group.files).collect())
+}

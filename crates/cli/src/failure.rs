@@ -1,0 +1,131 @@
+//! What went wrong, and with which code does the program say so?
+
+use std::fmt;
+use std::io;
+
+use ioweir_lab::choice::ChoiceError;
+use ioweir_lab::compare::CompareError;
+use ioweir_lab::device::DeviceError;
+use ioweir_lab::report::ReportError;
+use ioweir_lab::trace::TraceError;
+use ioweir_lab::units::UnitError;
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Something failed while running.
+    Running(String),
+    /// The arguments or the input are not what they should be.
+    Input(String),
+    /// As [`Failure::Input`], already told in full.
+    Told,
+    /// The reader of the output has gone: nobody minds.
+    ClosedPipe,
+}
+
+impl Failure {
+    /// Bad input: what is wrong, what it should be, what to do. The latter two may be empty.
+    pub(crate) fn input(problem: impl fmt::Display, expected: &str, hint: &str) -> Self {
+        let mut message = problem.to_string();
+        if !expected.is_empty() {
+            message += &format!("\n  expected: {expected}");
+        }
+        if !hint.is_empty() {
+            message += &format!("\n\nhint: {hint}");
+        }
+        Self::Input(message)
+    }
+
+    /// The same, said of a file.
+    pub(crate) fn within(self, file: &str) -> Self {
+        match self {
+            Self::Input(message) => Self::Input(format!("{file}: {message}")),
+            other => other,
+        }
+    }
+
+    /// A file that cannot be read.
+    pub(crate) fn unreadable(file: &str, error: &io::Error) -> Self {
+        Self::Input(format!("{}: cannot be read: {}", ioweir_lab::units::shown(file), plain(error)))
+    }
+
+    /// A file that cannot be written.
+    pub(crate) fn unwritable(file: &str, error: &io::Error) -> Self {
+        Self::Running(format!("{}: cannot be written: {}", ioweir_lab::units::shown(file), plain(error)))
+    }
+
+    /// The exit code.
+    pub(crate) const fn code(&self) -> u8 {
+        match self {
+            Self::ClosedPipe => 0,
+            Self::Running(_) => 1,
+            Self::Input(_) | Self::Told => 2,
+        }
+    }
+
+    /// What to tell the user, if anything.
+    pub(crate) fn message(&self) -> Option<&str> {
+        match self {
+            Self::Running(message) | Self::Input(message) => Some(message),
+            Self::Told | Self::ClosedPipe => None,
+        }
+    }
+}
+
+/// What the system says, without the number that Rust puts behind it.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_lowercase().chain(characters).collect())
+}
+
+/// Errors of standard output.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::ClosedPipe
+        } else {
+            Self::Running(format!("standard output cannot be written: {}", plain(&error)))
+        }
+    }
+}
+
+impl From<TraceError> for Failure {
+    fn from(error: TraceError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<CompareError> for Failure {
+    fn from(error: CompareError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ChoiceError> for Failure {
+    fn from(error: ChoiceError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<UnitError> for Failure {
+    fn from(error: UnitError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ReportError> for Failure {
+    fn from(error: ReportError) -> Self {
+        match error {
+            ReportError::UnknownReference { .. } => Self::Input(error.to_string()),
+            _ => Self::Running(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! What happens when somebody types `ioweir`?
+//!
+//! The rule of this crate: it is the only one that prints or exits. Data goes to standard output, everything else to
+//! standard error. Exit codes: 0 fine, 1 something failed while running, 2 usage or bad input, 3 an expectation was not
+//! met. A reader that closes the pipe is no failure.
+
+mod arguments;
+mod compare;
+mod doc;
+mod engine;
+mod failure;
+mod output;
+mod show;
+mod trace;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, error::ErrorKind};
+
+use arguments::{Arguments, Verb};
+use failure::Failure;
+use ioweir_lab::units::shown;
+
+/// Runs the program with its arguments, the first of which is its own name, and returns what to exit with.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let result = match Arguments::try_parse_from(arguments) {
+        Ok(parsed) => act(parsed.verb),
+        Err(error) => answer(&error),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                let style = clap::builder::styling::AnsiColor::Red.on_default().bold();
+                // Messages quote traces and specs, which may hold anything. Where standard error is closed there is nobody
+                // left to tell.
+                let message: Vec<String> = message.lines().map(shown).collect();
+                let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", message.join("\n"));
+            }
+            ExitCode::from(failure.code())
+        }
+    }
+}
+
+fn act(verb: Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Compare(arguments) => compare::act(&arguments),
+        Verb::Trace(arguments) => trace::act(&arguments),
+        Verb::Doc(arguments) => doc::act(&arguments),
+        Verb::Show(arguments) => show::act(&arguments),
+        Verb::Completions(arguments) => {
+            let mut script = Vec::new();
+            clap_complete::generate(arguments.shell, &mut Arguments::command(), "ioweir", &mut script);
+            output::print(&script)
+        }
+    }
+}
+
+/// Prints what the argument parser has to say: help and version are data, all else is an error.
+fn answer(error: &clap::Error) -> Result<(), Failure> {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match error.print() {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        },
+        _ => {
+            let _ = error.print();
+            Err(Failure::Told)
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Where does the output go, and what may it overwrite?
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use ioweir_lab::units::shown;
+
+use crate::failure::Failure;
+
+/// Writes data to standard output.
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(bytes)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Whether standard output takes bold type: it is a terminal, and `NO_COLOR` is not set.
+pub(crate) fn colour() -> bool {
+    anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+}
+
+/// Writes `bytes` to standard output where `target` is `-`, and else to a file.
+pub(crate) fn put(target: &str, bytes: &[u8]) -> Result<(), Failure> {
+    if target == "-" { print(bytes) } else { put_file(target, bytes) }
+}
+
+/// Writes `bytes` as a file, whole or not at all.
+pub(crate) fn put_file(name: &str, bytes: &[u8]) -> Result<(), Failure> {
+    write_file(name, |file| file.write_all(bytes).map_err(|error| Failure::unwritable(name, &error)))
+}
+
+/// Writes a file whole or not at all: into a temporary file beside it, which then takes its name.
+pub(crate) fn write_file(name: &str, write: impl FnOnce(&mut fs::File) -> Result<(), Failure>) -> Result<(), Failure> {
+    let failed = |error: io::Error| Failure::unwritable(name, &error);
+    // A link stays a link, and what is no file (a pipe, a device) must not be replaced by one.
+    let path = resolved(Path::new(name));
+    if path.exists() && !path.is_file() {
+        let mut file = fs::OpenOptions::new().write(true).open(&path).map_err(failed)?;
+        return write(&mut file);
+    }
+    let mut file = temporary_beside(&path).map_err(failed)?;
+    write(file.as_file_mut())?;
+    file.as_file().sync_all().map_err(failed)?;
+    file.persist(&path).map_err(|error| failed(error.error))?;
+    Ok(())
+}
+
+/// A file that disappears unless it is given a name; it has the permissions that a new file usually has.
+fn temporary_beside(path: &Path) -> io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".ioweir-");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        builder.permissions(fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder_of(path))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+/// Refuses outputs that are one of the inputs, whatever the two are called, outputs that are named twice, and those whose
+/// folder is missing: to be told before the work is done, not after.
+pub(crate) fn check_outputs(outputs: &[&str], inputs: &[&Path]) -> Result<(), Failure> {
+    for (index, output) in outputs.iter().enumerate() {
+        if let Some(input) = inputs.iter().find(|input| is_same_file(Path::new(output), input)) {
+            return Err(Failure::input(
+                format!("output {} would overwrite input {}", shown(output), shown(&input.display().to_string())),
+                "an output of another name",
+                "",
+            ));
+        }
+        let earlier = &outputs[..index];
+        if earlier.iter().any(|other| other == output || is_same_file(Path::new(other), Path::new(output))) {
+            return Err(Failure::input(format!("output {} is named twice", shown(output)), "each output once", ""));
+        }
+        if !folder_of(Path::new(output)).is_dir() || Path::new(output).is_dir() {
+            let problem = format!("output {} cannot be written", shown(output));
+            return Err(Failure::input(problem, "a file in a folder that is there", ""));
+        }
+    }
+    Ok(())
+}
+
+fn is_same_file(left: &Path, right: &Path) -> bool {
+    let (left, right) = (resolved(left), resolved(right));
+    // Writing to /dev/null twice, or reading from it, does no harm.
+    (left == right && (left.is_file() || !left.exists())) || is_linked(&left, &right)
+}
+
+/// The file that a name stands for, behind links, whether or not it is there yet.
+fn resolved(path: &Path) -> PathBuf {
+    if let Ok(path) = fs::canonicalize(path) {
+        return path;
+    }
+    // A link to a file that is not there yet.
+    let path = fs::read_link(path).map_or_else(|_| path.to_path_buf(), |target| folder_of(path).join(target));
+    match (fs::canonicalize(folder_of(&path)), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
+/// Whether two names are hard links of one file.
+#[cfg(unix)]
+fn is_linked(left: &Path, right: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let identity =
+        |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|data| (data.dev(), data.ino()));
+    identity(left).is_some_and(|left| identity(right) == Some(left))
+}
+
+#[cfg(not(unix))]
+fn is_linked(_left: &Path, _right: &Path) -> bool {
+    false
+}

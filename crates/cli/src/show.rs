@@ -1,0 +1,40 @@
+//! What did the program understand? Prints a comparison or a device back, with every default.
+
+use std::fs;
+
+use ioweir_lab::device::{DeviceSpec, PRESETS};
+
+use crate::arguments::ShowArguments;
+use crate::compare::read_comparison;
+use crate::failure::Failure;
+use crate::{engine, output};
+
+/// The largest file that is taken for a spec.
+const SPEC_BYTES_MAX: u64 = 4 << 20;
+
+/// Prints the spec as TOML.
+pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
+    let name = arguments.spec.as_str();
+    let is_preset = PRESETS.iter().any(|preset| preset.name == name);
+    if !is_preset {
+        engine::check_file("preset or file", name)?;
+    }
+    if is_preset || is_device(&read_spec(name)?) {
+        return output::print(DeviceSpec::load(name)?.to_toml().as_bytes());
+    }
+    output::print(read_comparison(name)?.to_toml().as_bytes())
+}
+
+/// Devices are tables under the kind of device; comparisons have no tables.
+fn is_device(text: &str) -> bool {
+    text.parse::<toml::Table>().is_ok_and(|table| table.values().any(toml::Value::is_table))
+}
+
+/// Reads a spec file, refusing what is far too long to be one.
+pub(crate) fn read_spec(name: &str) -> Result<String, Failure> {
+    let size = fs::metadata(name).map_err(|error| Failure::unreadable(name, &error))?.len();
+    if size > SPEC_BYTES_MAX {
+        return Err(Failure::input(format!("{name}: longer than {SPEC_BYTES_MAX} bytes"), "a TOML file", ""));
+    }
+    fs::read_to_string(name).map_err(|error| Failure::unreadable(name, &error))
+}

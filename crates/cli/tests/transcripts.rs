@@ -1,0 +1,320 @@
+//! What does the program say, where does it say it, and what does it exit with?
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// A hundred requests of two processes, in this project's own CSV.
+fn trace() -> String {
+    let mut text = String::from("time_s,pid,comm,op,lba,sectors\n");
+    for index in 0..100_u64 {
+        let (operation, sector) =
+            if index % 4 == 3 { ("W", 900_000 + index * 64) } else { ("R", index * 977 % 5_000 * 8) };
+        text += &format!("0.{index:03}000,{},worker,{operation},{sector},64\n", 100 + index % 2);
+    }
+    text
+}
+
+/// A folder with `trace.csv` in it.
+fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trace.csv"), trace()).unwrap();
+    folder
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ioweir"));
+    command.args(arguments).current_dir(folder).env_remove("CLICOLOR_FORCE").env("COLUMNS", "100");
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder, arguments).output().unwrap()
+}
+
+/// Everything that a user sees of a command.
+fn transcript(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let mut text = format!("$ ioweir {}\n", arguments.join(" "));
+    text += &String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    if !errors.is_empty() {
+        text += &format!("--- standard error\n{errors}");
+    }
+    let status = output.status.code().unwrap();
+    text + &format!("--- exit code {status}\n")
+}
+
+/// Several commands, one under the other.
+fn transcripts(folder: &Path, commands: &[&[&str]]) -> String {
+    commands.iter().map(|arguments| transcript(folder, arguments)).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn help_is_data() {
+    let folder = folder();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["--help"],
+            &["compare", "--help"],
+            &["trace", "info", "--help"],
+            &["trace", "convert", "--help"],
+            &["doc", "--help"],
+            &["show", "--help"],
+        ],
+    ));
+}
+
+#[test]
+fn usage_errors_say_what_was_meant() {
+    let folder = folder();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["compare"],
+            &["comapre", "trace.csv"],
+            &["compare", "trace.csv", "--sheduler", "noop"],
+            &["compare", "trace.csv", "--depth", "0"],
+            &["compare", "trace.csv", "--event", "enqueue"],
+        ],
+    ));
+}
+
+#[test]
+fn bad_values_say_what_was_expected() {
+    let folder = folder();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["compare", "trace.csv", "--scheduler", "noop,bid_hd"],
+            &["compare", "trace.csv", "--scheduler", "bid-hdd:wait=6"],
+            &["compare", "trace.csv", "--scheduler", "noop,noop"],
+            &["compare", "trace.csv", "--load", "x0"],
+            &["compare", "trace.csv", "--request-bytes-max", "512"],
+            &["compare", "trace.csv", "--device", "hdx"],
+            &["compare", "trace.csv", "--format", "blktrase"],
+            &["compare", "trace.csv", "--reference", "cfg"],
+            &["compare", "trace.csv", "--export", "report.pdf"],
+            &["compare", "missing.csv"],
+            &["doc", "polcy"],
+            &["doc", "policy", "dedline"],
+            &["show", "hdd-15"],
+        ],
+    ));
+}
+
+#[test]
+fn a_damaged_trace_is_named_with_the_place() {
+    let folder = folder();
+    fs::write(folder.path().join("bad.csv"), trace().replace("0.003000,", "0.003000x,")).unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[&["compare", "bad.csv"], &["compare", "bad.csv", "--lenient", "--scheduler", "noop"]],
+    ));
+}
+
+#[test]
+fn a_damaged_spec_is_named_with_the_place() {
+    let folder = folder();
+    fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\ndeph = 4\n").unwrap();
+    fs::write(folder.path().join("wrong.toml"), "loads = [\"fast\"]\n").unwrap();
+    fs::write(folder.path().join("broken.toml"), "traces = [\"trace.csv\"\n").unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["compare", "--spec", "spec.toml"],
+            &["show", "broken.toml"],
+            &["show", "wrong.toml"],
+            &["compare", "--spec", "missing.toml"]
+        ],
+    ));
+}
+
+#[test]
+fn a_comparison_reads_as_drawn() {
+    let folder = folder();
+    let arguments = ["compare", "trace.csv", "--scheduler", "noop,bid-hdd:wait=2ms", "--load", "recorded,closed:4"];
+    insta::assert_snapshot!(transcript(folder.path(), &arguments));
+}
+
+#[test]
+fn documentation_comes_from_the_tables() {
+    let folder = folder();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[&["doc"], &["doc", "policy", "noop"], &["doc", "load"], &["doc", "reason"], &["doc", "exit-codes"]],
+    ));
+    for topic in ["policy", "device", "format", "export", "units", "columns"] {
+        assert!(run(folder.path(), &["doc", topic]).status.success(), "{topic}");
+    }
+}
+
+#[test]
+fn json_on_standard_output_is_alone_there() {
+    let folder = folder();
+    let output = run(folder.path(), &["compare", "trace.csv", "--json", "-"]);
+    assert!(output.status.success() && output.stderr.is_empty());
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["results"].as_array().unwrap().len(), 4);
+    assert_eq!(value["results"][0]["requests"], 100);
+    assert_eq!(value["meta"]["spec"]["traces"][0], "trace.csv");
+}
+
+#[test]
+fn the_command_in_the_report_gives_the_same_report() {
+    let folder = folder();
+    fs::write(folder.path().join("it's a trace.csv"), trace()).unwrap();
+    let first = ["compare", "it's a trace.csv", "--scheduler", "cfq,noop", "--depth", "4", "--no-merge", "--json", "-"];
+    let first = run(folder.path(), &first).stdout;
+    let value: serde_json::Value = serde_json::from_slice(&first).unwrap();
+    let again = value["meta"]["command"].as_str().unwrap();
+    let again = again.replacen("ioweir", env!("CARGO_BIN_EXE_ioweir"), 1) + " --json -";
+    let second = Command::new("sh").args(["-c", &again]).current_dir(folder.path()).output().unwrap().stdout;
+    assert_eq!(String::from_utf8(first).unwrap(), String::from_utf8(second).unwrap());
+}
+
+#[test]
+fn flags_override_the_spec() {
+    let folder = folder();
+    fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\nseed = 3\nschedulers = [\"cfq\"]\n").unwrap();
+    let output = run(folder.path(), &["compare", "--spec", "spec.toml", "--seed", "4", "--json", "-"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&value["meta"]["spec"]["seed"], &value["meta"]["spec"]["schedulers"][0]), (&4.into(), &"cfq".into()));
+}
+
+#[test]
+fn what_show_prints_is_read_back() {
+    let folder = folder();
+    fs::write(folder.path().join("spec.toml"), "traces = [\"trace.csv\"]\nrequest_bytes_max = \"1024k\"\n").unwrap();
+    let shown = run(folder.path(), &["show", "spec.toml"]).stdout;
+    assert!(String::from_utf8_lossy(&shown).contains("request_bytes_max = \"1MiB\""));
+    fs::write(folder.path().join("again.toml"), &shown).unwrap();
+    assert_eq!(run(folder.path(), &["show", "again.toml"]).stdout, shown);
+    let device = run(folder.path(), &["show", "hdd"]).stdout;
+    fs::write(folder.path().join("disk.toml"), &device).unwrap();
+    assert_eq!(run(folder.path(), &["show", "disk.toml"]).stdout, device);
+}
+
+#[test]
+fn exports_are_written_whole_and_never_over_an_input() {
+    let folder = folder();
+    let exports = ["report.json", "report.csv", "report.md", "report.html"];
+    let mut arguments = vec!["compare", "trace.csv", "--scheduler", "noop,cfq", "--quiet"];
+    for export in exports {
+        arguments.extend(["--export", export]);
+    }
+    assert!(run(folder.path(), &arguments).status.success());
+    for export in exports {
+        assert!(fs::metadata(folder.path().join(export)).unwrap().len() > 100, "{export}");
+    }
+    // Nothing temporary is left.
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1 + exports.len());
+    fs::hard_link(folder.path().join("trace.csv"), folder.path().join("linked.csv")).unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["compare", "trace.csv", "--export", "./trace.csv"],
+            &["compare", "trace.csv", "--export", "linked.csv"],
+            &["compare", "trace.csv", "--json", "a.json", "--export", "./a.json"],
+            &["compare", "trace.csv", "--quiet", "--json", "missing/a.json"],
+            &["trace", "convert", "trace.csv", "trace.csv"],
+        ],
+    ));
+    assert_eq!(fs::read_to_string(folder.path().join("trace.csv")).unwrap(), trace());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_output_that_is_a_link_stays_one() {
+    let folder = folder();
+    let link = folder.path().join("link.json");
+    std::os::unix::fs::symlink("real.json", &link).unwrap();
+    for _ in 0..2 {
+        assert!(run(folder.path(), &["compare", "trace.csv", "--json", "link.json"]).status.success());
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink() && folder.path().join("real.json").is_file());
+    }
+}
+
+#[test]
+fn figures_of_a_trace_read_as_drawn() {
+    let folder = folder();
+    fs::copy(folder.path().join("trace.csv"), folder.path().join("second.csv")).unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["trace", "info", "trace.csv"],
+            &["trace", "info", "trace.csv", "--json", "-"],
+            &["trace", "info", "none.csv"]
+        ],
+    ));
+    let both = run(folder.path(), &["trace", "info", "trace.csv", "second.csv", "--json", "-"]).stdout;
+    let both: serde_json::Value = serde_json::from_slice(&both).unwrap();
+    assert_eq!((&both[0]["requests"], &both[1]["trace"]), (&100.into(), &"second.csv".into()));
+}
+
+#[test]
+fn names_in_a_trace_are_not_sent_to_the_terminal() {
+    let folder = folder();
+    fs::write(folder.path().join("evil.csv"), trace().replace("worker", "\u{1b}[2Jworker")).unwrap();
+    for arguments in [&["trace", "info", "evil.csv"][..], &["compare", "evil.csv"]] {
+        assert!(!run(folder.path(), arguments).stdout.contains(&0x1b), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_trace_converts_there_and_back() {
+    let folder = folder();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["trace", "convert", "trace.csv", "trace.parquet"],
+            &["trace", "convert", "trace.parquet", "back.csv"],
+            &["trace", "convert", "trace.csv", "trace.xyz"],
+            &["trace", "convert", "trace.csv", "trace.bin", "--to", "blktrace"],
+        ],
+    ));
+    let results = |name: &str| {
+        let output = run(folder.path(), &["compare", name, "--json", "-"]);
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        value["results"][2]["latency_mean_seconds"].as_f64().unwrap()
+    };
+    assert_eq!(results("trace.csv"), results("back.csv"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = folder();
+    for arguments in [&["doc", "policy"][..], &["compare", "trace.csv", "--json", "-"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(folder.path(), arguments).stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    }
+}
+
+#[test]
+fn nothing_is_coloured_unless_a_terminal_asks() {
+    let folder = folder();
+    let plain = run(folder.path(), &["compare", "trace.csv"]);
+    assert!(!plain.stdout.contains(&0x1b) && !plain.stderr.contains(&0x1b));
+    let mut forced = command(folder.path(), &["compare", "trace.csv"]);
+    assert!(forced.env("CLICOLOR_FORCE", "1").output().unwrap().stdout.contains(&0x1b));
+    let mut refused = command(folder.path(), &["compare", "trace.csv"]);
+    let refused = refused.env("CLICOLOR_FORCE", "1").env("NO_COLOR", "1").output().unwrap();
+    assert!(!refused.stdout.contains(&0x1b));
+}
+
+#[test]
+fn completions_name_the_verbs() {
+    let folder = folder();
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(folder.path(), &["completions", shell]);
+        assert!(String::from_utf8(output.stdout).unwrap().contains("compare"), "{shell}");
+    }
+}

@@ -1,0 +1,100 @@
+//! How long does a process think between two requests, and does it seek?
+//!
+//! Both are means in which a sample counts an eighth and what was known before seven eighths, in integers as Linux has
+//! them in cfq, bfq and the anticipatory scheduler: `samples` and `total` are scaled by 256, so a mean needs no fraction.
+
+/// A mean that forgets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mean {
+    samples: u64,
+    total: u64,
+    value: u64,
+}
+
+impl Mean {
+    pub(crate) const UNKNOWN: Self = Self { samples: 0, total: 0, value: 0 };
+
+    /// The weight that a mean has once it is trusted (the kernel's `sample_valid`); it approaches 256.
+    const TRUSTED_ABOVE: u64 = 80;
+
+    pub(crate) const fn learn(&mut self, sample: u64) {
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = (7 * self.total + 256 * sample) / 8;
+        self.value = (self.total + 128) / self.samples;
+    }
+
+    pub(crate) const fn value(&self) -> u64 {
+        self.value
+    }
+
+    /// The weight of what was seen: 0 for nothing, near 256 for much.
+    pub(crate) const fn weight(&self) -> u64 {
+        self.samples
+    }
+
+    pub(crate) const fn is_trusted(&self) -> bool {
+        self.samples > Self::TRUSTED_ABOVE
+    }
+}
+
+/// Which of the last 32 requests were seeks: a bit each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seeks {
+    history: u32,
+    last_sector_end: u64,
+}
+
+impl Seeks {
+    pub(crate) const NONE: Self = Self { history: 0, last_sector_end: 0 };
+
+    /// Sectors between a request and the one before it, above which it counts as a seek (`SEEK_THR`).
+    const SECTORS: u64 = 8 * 100;
+
+    pub(crate) const fn learn(&mut self, sector: u64, sector_end: u64) {
+        let distance = sector.abs_diff(self.last_sector_end);
+        self.history = (self.history << 1) | (distance > Self::SECTORS) as u32;
+        self.last_sector_end = sector_end;
+    }
+
+    /// A request was merged in: where the next one follows changes, the count does not.
+    pub(crate) const fn extend(&mut self, sector_end: u64) {
+        self.last_sector_end = sector_end;
+    }
+
+    pub(crate) const fn count(&self) -> u32 {
+        self.history.count_ones()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_of_equal_samples_is_the_sample_from_the_first_on() {
+        let mut mean = Mean::UNKNOWN;
+        for round in 0..40 {
+            mean.learn(6_000_000);
+            assert!(mean.value().abs_diff(6_000_000) < 400_000, "{round}: {}", mean.value());
+            assert_eq!(mean.is_trusted(), round >= 2, "three samples are trusted");
+        }
+        assert!(mean.weight() > 240 && mean.weight() <= 256);
+    }
+
+    #[test]
+    fn a_mean_follows_a_change_within_a_dozen_samples() {
+        let mut mean = Mean::UNKNOWN;
+        (0..20).for_each(|_| mean.learn(1_000));
+        (0..12).for_each(|_| mean.learn(9_000));
+        assert!(mean.value() > 7_000, "{}", mean.value());
+    }
+
+    #[test]
+    fn only_long_ways_are_seeks() {
+        let mut seeks = Seeks::NONE;
+        for (sector, count) in [(0, 0), (808, 0), (1617, 1), (1625, 1), (900_000, 2), (0, 3)] {
+            seeks.learn(sector, sector + 8);
+            assert_eq!(seeks.count(), count, "at {sector}");
+        }
+    }
+}

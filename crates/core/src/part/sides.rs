@@ -1,0 +1,122 @@
+//! Two queues, each sorted by sector and with a FIFO beside it: which unit is next along the disk, and which is oldest?
+//!
+//! A side is a direction in the deadline family and synchronous or not in the anticipatory scheduler; the elevator says
+//! which one a unit belongs to, and says the same every time.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use crate::queue::{Edge, Entry, QueueLimits};
+use crate::structure::{Links, List, NONE, Root, Tree};
+use crate::{Nanos, Reason, Waiting};
+
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    sorted: Root,
+    fifo: List,
+    /// How long a unit may wait on this side.
+    expire: Nanos,
+    /// Submitted requests, merged ones counted.
+    requests: u32,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sides {
+    tree: Tree,
+    links: Links,
+    expires: Box<[Nanos]>,
+    sides: [Side; 2],
+}
+
+impl Sides {
+    pub(crate) fn new(limits: &QueueLimits) -> Self {
+        let slots = limits.slots();
+        let side = Side { sorted: Root::EMPTY, fifo: List::EMPTY, expire: Nanos::ZERO, requests: 0 };
+        Self {
+            tree: Tree::new(slots),
+            links: Links::new(slots),
+            expires: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
+            sides: [side; 2],
+        }
+    }
+
+    /// How long units that come from now on may wait.
+    pub(crate) fn set_expire(&mut self, expire: [Nanos; 2]) {
+        for (side, expire) in self.sides.iter_mut().zip(expire) {
+            side.expire = expire;
+        }
+    }
+
+    pub(crate) fn insert(&mut self, side: usize, now: Nanos, slot: u32, entry: &Entry) {
+        let side = &mut self.sides[side];
+        self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
+        self.links.push_back(&mut side.fifo, slot);
+        self.expires[slot as usize] = now.after(side.expire);
+        side.requests += 1;
+    }
+
+    pub(crate) fn grown(&mut self, side: usize, slot: u32, entry: &Entry, edge: Edge) {
+        let side = &mut self.sides[side];
+        side.requests += 1;
+        if edge == Edge::Front {
+            self.tree.remove(&mut side.sorted, slot);
+            self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
+        }
+    }
+
+    pub(crate) fn absorbed(&mut self, side: usize, members: u32) {
+        self.sides[side].requests += members;
+    }
+
+    pub(crate) fn remove(&mut self, side: usize, slot: u32, members: u32) {
+        let side = &mut self.sides[side];
+        self.tree.remove(&mut side.sorted, slot);
+        self.links.remove(&mut side.fifo, slot);
+        side.requests -= members;
+    }
+
+    pub(crate) fn is_empty(&self, side: usize) -> bool {
+        self.sides[side].fifo.is_empty()
+    }
+
+    /// The unit that came first, or `NONE`.
+    pub(crate) fn oldest(&self, side: usize) -> u32 {
+        self.sides[side].fifo.head()
+    }
+
+    /// When a queued unit expires.
+    pub(crate) fn expires(&self, slot: u32) -> Nanos {
+        self.expires[slot as usize]
+    }
+
+    /// The unit that came first, where it has expired.
+    pub(crate) fn expired(&self, side: usize, now: Nanos) -> Option<u32> {
+        let oldest = self.oldest(side);
+        (oldest != NONE && self.expires(oldest) <= now).then_some(oldest)
+    }
+
+    /// The unit with the lowest sector.
+    pub(crate) fn first(&self, side: usize) -> Option<u32> {
+        self.tree.first(self.sides[side].sorted)
+    }
+
+    /// The first unit that begins at `sector` or after it.
+    pub(crate) fn at_or_after(&self, side: usize, sector: u64) -> Option<u32> {
+        self.tree.at_or_after(self.sides[side].sorted, sector)
+    }
+
+    /// The last unit that begins before `sector`.
+    pub(crate) fn before(&self, side: usize, sector: u64) -> Option<u32> {
+        self.tree.before(self.sides[side].sorted, sector)
+    }
+
+    /// The unit behind `slot` in sector order; `slot` need not be queued any more.
+    pub(crate) fn following(&self, side: usize, slot: u32) -> Option<u32> {
+        self.tree.next(self.sides[side].sorted, slot)
+    }
+
+    /// The served side waits for the device, the other for its turn.
+    pub(crate) fn waiting(&self, served: usize, queued: u32) -> Waiting {
+        Waiting::split(queued, Reason::DeviceFull, self.sides[served].requests, Reason::Ordering)
+    }
+}

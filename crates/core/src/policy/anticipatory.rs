@@ -1,0 +1,495 @@
+//! The anticipatory scheduler: is the next request worth a seek, or will the process just served ask again nearby?
+//!
+//! Model: synchronous and asynchronous requests have a sorted queue and a FIFO each, and are served in batches of one
+//! kind, limited in time; when the kind changes, the device first finishes what it has. Within a batch the head goes to
+//! the nearest request, upward or a short way back. In synchronous batches the disk idles after a request, for at most
+//! `antic-expire`, unless the next request is the same process's or close to the last, or the process is known to think
+//! longer than that. The wait is over when the process asks again, when anybody asks for something close (the closer the
+//! sooner, and nearer than the process usually seeks), when the time is up, or when a request has expired.
+//!
+//! Bound: once in `read-expire` (`write-expire`) while its kind is served, and at the begin of each batch, the oldest
+//! request of the kind goes first if it has expired. With k older ones of its kind, a request is served after its expiry
+//! within k + 1 rounds: a round is at most `read-expire` or a batch of its kind, whichever is shorter, and one batch of
+//! the other kind. A batch is over `read-batch-expire` (`write-batch-expire`) after it began, plus one request of each
+//! kind in the device, plus one wait of `antic-expire`.
+//!
+//! Example: `a` reads sector 1000, and `b` waits to read 900 000. When `a` is served, the disk idles. `a` reads 1008 after
+//! 1 ms: it goes first, and the disk idles again. `a` stays silent: after 6 ms `b` is served.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::{Parameter, Row, Settings, Unit};
+use crate::elevator::{Elevator, Next};
+use crate::part::habits::Mean;
+use crate::part::{Sides, Streams, nearest};
+use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
+use crate::structure::NONE;
+use crate::{Nanos, Reason, Request, Waiting};
+
+const MILLI: u64 = 1_000_000;
+/// Longest way back (`MAXBACK`).
+const BACK_SECTORS_MAX: u64 = 1024 * 1024;
+/// Longer think times count as this (`MAX_THINKTIME`).
+const THINK_MAX: u64 = 20 * MILLI;
+/// A request this near is close at once; the distance doubles with each millisecond of waiting.
+const CLOSE_SECTORS: u64 = 8192;
+/// A single seek counts as at most four times the mean and so many sectors; less once the mean is known well.
+const SEEK_SLACK_SECTORS: [u64; 2] = [2 * 1024 * 1024, 2 * 1024 * 64];
+const SEEK_WEIGHT_FEW: u64 = 60;
+
+const SYNC: usize = 0;
+const ASYNC: usize = 1;
+
+const fn duration(name: &'static str, default_millis: u64, help: &'static str) -> Parameter {
+    Parameter { name, unit: Unit::Duration, default: default_millis * MILLI, min: 0, max: 3_600_000 * MILLI, help }
+}
+
+pub(crate) static ROW: Row<()> = Row {
+    name: "anticipatory",
+    summary: "one-way elevator that idles after a read for the same process's next",
+    source: "Linux block/as-iosched.c (2.6.0 to 2.6.32), Documentation/block/as-iosched.txt; Iyer and Druschel, SOSP 2001",
+    doc: "In: sorted queue and FIFO for synchronous and asynchronous requests; batches limited in time, the synchronous \
+one from its first completion and only while others wait, the asynchronous one also in number, adapted to how long such \
+batches take; a change of kind waits for the device to be empty and begins at the oldest request; expired requests first, \
+looked at once in each expiry time; nearest request, backward at twice the distance and no further than 2^20 sectors; \
+anticipation with think time and seek distance of each process, and those of newcomers for a process with no history; \
+close requests of others break it, and count into the history of the process waited for. With anticipation on, the device \
+holds one read at a time of those not from one process, as the documentation says. Simplified: means of newcomers are \
+weighted by how many there were. Left out: what the kernel learns from processes that exit (nobody says so here). \
+Dropped in 2.6.33 in favour of cfq.",
+    linux: None,
+    parameters: &[
+        duration("antic-expire", 6, "longest time the disk idles for a process's next request; zero to never idle"),
+        duration("read-expire", 125, "how long a synchronous request may wait before it is served out of order"),
+        duration("write-expire", 250, "the same for asynchronous requests"),
+        duration("read-batch-expire", 500, "length of a synchronous batch while asynchronous requests wait"),
+        duration("write-batch-expire", 125, "length of an asynchronous batch while synchronous requests wait"),
+    ],
+    form: (),
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    /// Its units, queued and in the device.
+    queued: u32,
+    in_flight: u32,
+    /// When the device last finished all it had of the process.
+    last_completion: Option<Nanos>,
+    last_sector_end: u64,
+    think: Mean,
+    seek: Mean,
+}
+
+impl Process {
+    const NEW: Self = Self {
+        queued: 0,
+        in_flight: 0,
+        last_completion: None,
+        last_sector_end: 0,
+        think: Mean::UNKNOWN,
+        seek: Mean::UNKNOWN,
+    };
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Anticipation {
+    Off,
+    /// The request of the process waited for is still in the device.
+    ForCompletion,
+    /// It has been served; its successor is waited for.
+    Until(Nanos),
+    /// The wait is over: the next request goes, whatever it is.
+    Over,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Anticipatory {
+    sides: Sides,
+    /// Which process each slot belongs to.
+    home: Box<[u32]>,
+    processes: Box<[Process]>,
+    streams: Streams,
+    newcomers: [Mean; 2],
+    /// Where the last dispatch of each kind ended, and when its expired requests were last looked for.
+    last_sector: [u64; 2],
+    last_check: [Nanos; 2],
+    in_flight: u32,
+    batch: Batch,
+    anticipation: Anticipation,
+    /// The process of the last synchronous dispatch; `None` after an asynchronous one.
+    last: Option<u32>,
+    /// When that dispatch was completed.
+    last_finished: Option<Nanos>,
+    config: Config,
+}
+
+/// The batch that runs.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    side: usize,
+    /// Unset for a synchronous batch of which nothing has been completed yet.
+    end: Option<Nanos>,
+    /// When the last asynchronous batch began, until the first synchronous completion after it has timed it.
+    write_start: Option<Nanos>,
+    writes_left: u64,
+    /// How many units an asynchronous batch has.
+    writes: u64,
+    /// Nobody else wanted the disk during it: its time says nothing.
+    is_untimed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Config {
+    antic: Nanos,
+    expire: [Nanos; 2],
+    batch: [Nanos; 2],
+}
+
+impl From<&Settings> for Config {
+    fn from(settings: &Settings) -> Self {
+        let [antic, read_expire, write_expire, read_batch, write_batch] = settings.values();
+        Self {
+            antic: Nanos(antic),
+            expire: [Nanos(read_expire), Nanos(write_expire)],
+            batch: [Nanos(read_batch), Nanos(write_batch)],
+        }
+    }
+}
+
+fn side_of(entry: &Entry) -> usize {
+    if entry.is_sync() { SYNC } else { ASYNC }
+}
+
+impl Anticipatory {
+    pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
+        let config = Config::from(settings);
+        let writes = (config.batch[ASYNC].0 / (10 * MILLI)).max(2);
+        let batch = Batch { side: SYNC, end: None, write_start: None, writes_left: 0, writes, is_untimed: false };
+        let mut sides = Sides::new(limits);
+        sides.set_expire(config.expire);
+        Self {
+            sides,
+            home: vec![NONE; limits.slots() as usize].into_boxed_slice(),
+            processes: vec![Process::NEW; Streams::places(limits, 0) as usize].into_boxed_slice(),
+            streams: Streams::new(limits, 0),
+            newcomers: [Mean::UNKNOWN; 2],
+            last_sector: [0; 2],
+            last_check: [Nanos::ZERO; 2],
+            in_flight: 0,
+            batch,
+            anticipation: Anticipation::Off,
+            last: None,
+            last_finished: None,
+            config,
+        }
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        self.config = Config::from(settings);
+        self.sides.set_expire(self.config.expire);
+    }
+
+    fn process_of(&mut self, entry: &Entry) -> u32 {
+        self.streams.find(entry.stream).unwrap_or_else(|| {
+            let Self { streams, processes, last, .. } = self;
+            let number = streams.add(entry.stream, |number| {
+                let process = &processes[number as usize];
+                process.queued > 0 || process.in_flight > 0 || *last == Some(number)
+            });
+            processes[number as usize] = Process::NEW;
+            number
+        })
+    }
+
+    /// Learns from a synchronous request that it is, or counts as, the next one of a process.
+    fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
+        let process = &mut self.processes[number as usize];
+        if let Some(completion) = process.last_completion.take()
+            && process.queued + process.in_flight == 0
+        {
+            let think = now.since(completion).0.min(THINK_MAX);
+            if process.think.weight() == 0 {
+                self.newcomers[0].learn(think);
+            }
+            process.think.learn(think);
+        }
+        let slack = SEEK_SLACK_SECTORS[usize::from(process.seek.weight() > SEEK_WEIGHT_FEW)];
+        let distance = entry.sector.abs_diff(process.last_sector_end);
+        let distance = distance.min(4 * process.seek.value() + slack);
+        if process.seek.weight() == 0 {
+            self.newcomers[1].learn(distance);
+        }
+        process.seek.learn(distance);
+        process.last_sector_end = entry.sector_end();
+    }
+
+    /// What is known of a process, or else of newcomers: think time and seek distance.
+    fn habits(&self, process: &Process) -> [u64; 2] {
+        let [think, seek] = self.newcomers;
+        let known = |own: Mean, others: Mean| if own.weight() == 0 { others.value() } else { own.value() };
+        [known(process.think, think), known(process.seek, seek)]
+    }
+
+    /// Whether a request is as good as what the process waited for could send.
+    fn is_close(&self, process: &Process, sector: u64, now: Nanos) -> bool {
+        let delay = match (self.anticipation, self.last_finished) {
+            (Anticipation::Off, _) | (_, None) => 0,
+            (_, Some(finished)) => now.since(finished).0 / MILLI,
+        };
+        if delay > 20 || delay * MILLI > self.config.antic.0 {
+            return true;
+        }
+        let reach = CLOSE_SECTORS << delay;
+        let last = self.last_sector[SYNC];
+        let is_within = last <= sector.saturating_add(reach / 2) && sector <= last.saturating_add(reach);
+        is_within || self.habits(process)[1] > sector.abs_diff(last)
+    }
+
+    /// Whether `candidate`, or what is known of the process, says not to wait for it (any longer).
+    fn is_not_worth_waiting(&mut self, queue: &RequestQueue, candidate: Option<u32>, now: Nanos) -> bool {
+        let Some(last) = self.last else { return true };
+        let process = self.processes[last as usize];
+        if candidate.is_some_and(|slot| self.home[slot as usize] == last) || process.queued > 0 {
+            return true;
+        }
+        let others_in_flight = process.in_flight > u32::from(self.last_finished.is_none());
+        let is_late = self.last_finished.is_some_and(|finished| finished.after(self.config.antic) <= now);
+        if others_in_flight || is_late {
+            return true;
+        }
+        let close = candidate.map(|slot| queue.entry(slot));
+        if let Some(entry) = close.filter(|entry| entry.is_sync() && self.is_close(&process, entry.sector, now)) {
+            self.learn(last, entry, now);
+            return true;
+        }
+        self.habits(&process)[0] > self.config.antic.0
+    }
+
+    /// Ends an anticipation whose time is up before `end`.
+    fn stop_before(&mut self, end: Nanos) {
+        if matches!(self.anticipation, Anticipation::Until(until) if until < end) {
+            self.anticipation = Anticipation::Over;
+        }
+    }
+
+    /// The request of a kind that the head is nearest to.
+    fn nearest(&self, queue: &RequestQueue, side: usize) -> Option<u32> {
+        let from = self.last_sector[side];
+        let after = self.sides.at_or_after(side, from).or_else(|| self.sides.first(side));
+        match (after, self.sides.before(side, from)) {
+            (Some(after), Some(before)) => Some(nearest::nearer(queue, after, before, from, BACK_SECTORS_MAX)),
+            (after, before) => after.or(before),
+        }
+    }
+
+    /// The oldest request of a kind, where it has expired; looked at once in each expiry time.
+    fn expired(&mut self, side: usize, now: Nanos) -> Option<u32> {
+        if now < self.next_check(side) {
+            return None;
+        }
+        self.last_check[side] = now;
+        self.sides.expired(side, now)
+    }
+
+    fn batch_is_over(&self, now: Nanos) -> bool {
+        let in_number = self.batch.side == ASYNC && self.batch.writes_left == 0;
+        in_number || self.batch.end.is_some_and(|end| now >= end)
+    }
+
+    /// The next request of the batch that runs, or a wait.
+    fn go_on(&mut self, queue: &RequestQueue, now: Nanos, others_wait: bool) -> Result<Option<u32>, Next> {
+        let side = self.batch.side;
+        let candidate = self.nearest(queue, side);
+        if let Some(slot) = self.expired(side, now) {
+            return Ok(Some(slot));
+        }
+        if side == SYNC
+            && self.config.antic > Nanos::ZERO
+            && self.anticipation == Anticipation::Off
+            && !self.is_not_worth_waiting(queue, candidate, now)
+        {
+            self.anticipation = match self.last_finished {
+                None => Anticipation::ForCompletion,
+                Some(finished) => Anticipation::Until(finished.after(self.config.antic)),
+            };
+            return Err(self.wait());
+        }
+        if side == SYNC && candidate.is_some() && !others_wait {
+            self.batch.end = Some(now.after(self.config.batch[SYNC]));
+        }
+        Ok(candidate)
+    }
+
+    /// Waits until the anticipation is over, or a request has expired.
+    fn wait(&self) -> Next {
+        let until = if let Anticipation::Until(until) = self.anticipation { until } else { Nanos::NEVER };
+        let oldest = self.sides.oldest(SYNC);
+        let expiry = if oldest == NONE { Nanos::NEVER } else { self.sides.expires(oldest) };
+        Next::WaitUntil(until.min(expiry.max(self.next_check(SYNC))), Reason::Anticipating)
+    }
+
+    /// When expired requests of a kind are looked for again.
+    fn next_check(&self, side: usize) -> Nanos {
+        self.last_check[side].after(self.config.expire[side])
+    }
+
+    /// Nobody competed with the asynchronous batch, or it ran dry: how long it took says nothing.
+    fn note_uncontended(&mut self) {
+        if self.batch.side == ASYNC
+            && self.sides.is_empty(SYNC)
+            && (self.batch.writes_left == 0 || self.sides.is_empty(ASYNC))
+        {
+            self.batch.is_untimed = true;
+        }
+    }
+
+    /// Begins a batch at the oldest request of a kind, or waits for the device to be empty where the kind changes.
+    fn begin(&mut self, side: usize, now: Nanos) -> Result<u32, Next> {
+        let changes = side != self.batch.side;
+        if changes && self.in_flight > 0 {
+            return Err(Next::WaitUntil(Nanos::NEVER, Reason::Ordering));
+        }
+        self.batch.side = side;
+        self.last_check[side] = now;
+        self.batch.end = (side == ASYNC).then(|| now.after(self.config.batch[ASYNC]));
+        if side == ASYNC {
+            self.batch.write_start = Some(now);
+            self.batch.writes_left = self.batch.writes;
+            self.batch.is_untimed = false;
+        }
+        Ok(self.sides.oldest(side))
+    }
+
+    /// Makes asynchronous batches longer or shorter by how long the last one took.
+    fn adapt(&mut self, now: Nanos) {
+        let Some(start) = self.batch.write_start.take() else { return };
+        if self.batch.is_untimed {
+            return;
+        }
+        let (took, meant) = (now.since(start).0, self.config.batch[ASYNC].0);
+        let writes = self.batch.writes;
+        self.batch.writes = match self.batch.writes_left {
+            _ if took > 3 * meant => writes / 2,
+            _ if took > meant => writes - 1,
+            0 if 3 * took < meant => writes.saturating_mul(2),
+            0 if took < meant => writes.saturating_add(1),
+            _ => writes,
+        }
+        .clamp(1, 1 << 20);
+    }
+
+    fn choose(&mut self, queue: &RequestQueue, now: Nanos) -> Result<u32, Next> {
+        self.stop_before(Nanos(now.0.saturating_add(1)));
+        let waits = matches!(self.anticipation, Anticipation::ForCompletion | Anticipation::Until(_));
+        let (reads, writes) = (!self.sides.is_empty(SYNC), !self.sides.is_empty(ASYNC));
+        if waits {
+            // An expired request is not made to wait for what may never come.
+            return self.expired(SYNC, now).ok_or(self.wait());
+        }
+        self.note_uncontended();
+        let others_wait = if self.batch.side == SYNC { writes } else { reads };
+        if !(reads && writes && self.batch_is_over(now))
+            && let Some(slot) = self.go_on(queue, now, others_wait)?
+        {
+            return Ok(slot);
+        }
+        let side = if reads && !(writes && self.batch.side == SYNC) { SYNC } else { ASYNC };
+        self.begin(side, now)
+    }
+}
+
+impl Elevator for Anticipatory {
+    fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
+        self.stop_before(now);
+    }
+
+    fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        self.note_uncontended();
+        let entry = queue.entry(slot);
+        let number = self.process_of(entry);
+        if entry.is_sync() {
+            self.learn(number, entry, now);
+        }
+        self.home[slot as usize] = number;
+        self.processes[number as usize].queued += 1;
+        self.sides.insert(side_of(entry), now, slot, entry);
+        let waits = matches!(self.anticipation, Anticipation::ForCompletion | Anticipation::Until(_));
+        if waits && self.is_not_worth_waiting(queue, Some(slot), now) {
+            self.anticipation = Anticipation::Over;
+        }
+    }
+
+    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+        let entry = queue.entry(slot);
+        self.sides.grown(side_of(entry), slot, entry, edge);
+    }
+
+    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides.absorbed(side_of(queue.entry(slot)), members);
+    }
+
+    fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        let entry = queue.entry(slot);
+        self.processes[self.home[slot as usize] as usize].queued -= 1;
+        self.sides.remove(side_of(entry), slot, entry.members);
+    }
+
+    /// Within a kind; whose it is does not matter.
+    fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
+        queue.entry(slot).is_sync() == request.is_sync()
+    }
+
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
+        let slot = match self.choose(queue, now) {
+            Ok(slot) if slot != NONE => slot,
+            Ok(_) => return Next::WaitUntil(Nanos::NEVER, Reason::Ordering),
+            Err(wait) => return wait,
+        };
+        let entry = queue.entry(slot);
+        let number = self.home[slot as usize];
+        let side = side_of(entry);
+        self.remove(queue, slot);
+        self.processes[number as usize].in_flight += 1;
+        self.in_flight += 1;
+        self.last_sector[side] = entry.sector_end();
+        self.anticipation = Anticipation::Off;
+        self.last = (side == SYNC).then_some(number);
+        self.last_finished = None;
+        if side == ASYNC {
+            self.batch.writes_left = self.batch.writes_left.saturating_sub(1);
+        }
+        Next::Take(slot)
+    }
+
+    fn completed(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let number = self.home[slot as usize];
+        self.in_flight -= 1;
+        let process = &mut self.processes[number as usize];
+        process.in_flight -= 1;
+        if !queue.entry(slot).is_sync() {
+            return;
+        }
+        if process.in_flight == 0 {
+            process.last_completion = Some(now);
+        }
+        if self.batch.side == SYNC && self.batch.end.is_none() {
+            self.adapt(now);
+            self.batch.end = Some(now.after(self.config.batch[SYNC]));
+        }
+        if self.last == Some(number) {
+            self.last_finished = Some(now);
+            if self.anticipation == Anticipation::ForCompletion {
+                self.anticipation = Anticipation::Until(now.after(self.config.antic));
+            }
+        }
+    }
+
+    /// While the disk idles, everybody waits for that; otherwise the kind that is served waits for the device.
+    fn waiting(&self, queued: u32) -> Waiting {
+        match self.anticipation {
+            Anticipation::Until(_) => Waiting::all(Reason::Anticipating, queued),
+            _ => self.sides.waiting(self.batch.side, queued),
+        }
+    }
+}

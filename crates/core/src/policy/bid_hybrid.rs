@@ -1,0 +1,246 @@
+//! BID-Hybrid: what light processes write goes to a fast device, so that it does not break the bulks on the disk.
+//!
+//! Model: staging as in `bid-hdd`. When a staging queue is marked, its packing fraction is taken: sectors of its writes
+//! over their number. Below the threshold the writes leave for the fast device, one FIFO a submitting process, served in
+//! turn; the rest of the queue is flushed to the disk. A map remembers which sectors live on the fast device: reads and
+//! overwrites of those go there at once, whoever sends them.
+//!
+//! Bound: as `bid-hdd` on the disk; on the fast device a request waits for at most one request of each other process for
+//! each of its own process's ahead of it.
+//!
+//! Example: threshold 64 KiB. A process that has staged five writes of 4 KiB has a packing fraction of 8 sectors: they go
+//! to the fast device. One that has staged 2 MiB in four requests has 1024: they stay.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::bid_hdd::{self, BidHdd};
+use super::{Parameter, Row, Settings, Unit};
+use crate::elevator::{Elevator, Next, Route};
+use crate::part::Streams;
+use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::structure::{Extents, Links, List, NONE};
+use crate::{Nanos, Operation, Reason, Request, SECTOR_BYTES, Tier, Waiting};
+
+/// Extents that the map holds at most; each takes about 60 bytes.
+const EXTENTS_MAX: u32 = 1 << 16;
+
+pub(crate) static ROW: Row<()> = Row {
+    name: "bid-hybrid",
+    summary: "bid-hdd, with the writes of light processes on a fast device",
+    source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Algorithm 3",
+    doc: "Staging, timers and flushing as `bid-hdd`. A marked queue whose writes have a packing fraction (sectors of \
+writes over number of writes) below `packing-threshold` sends its writes to the fast device, where each submitting \
+process has a FIFO and the FIFOs are served in turn; its reads are flushed to the disk. A location map holds what lives \
+on the fast device: later reads and overwrites of it go there, a request that lies on both is split, and a discard takes \
+its range out of the map. The map holds up to 65536 extents and as many sectors as the fast device has; when either is \
+used up, writes stay on the disk. The paper does not give the threshold; 64 KiB is an eighth of its largest request. \
+Flushes go to the disk only. Without a fast device it is `bid-hdd`.",
+    linux: None,
+    parameters: &[
+        bid_hdd::PARAMETERS[0],
+        bid_hdd::PARAMETERS[1],
+        bid_hdd::PARAMETERS[2],
+        bid_hdd::PARAMETERS[3],
+        bid_hdd::PARAMETERS[4],
+        Parameter {
+            name: "packing-threshold",
+            unit: Unit::Bytes,
+            default: 64 << 10,
+            min: 0,
+            max: 1 << 30,
+            help: "mean size of a process's writes below which they go to the fast device",
+        },
+    ],
+    form: (),
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct BidHybrid {
+    disk: BidHdd,
+    /// What lives on the fast device.
+    placed: Extents,
+    threshold_sectors: u64,
+    is_fast: Box<[bool]>,
+    links: Links,
+    streams: Streams,
+    /// By stream number: what waits for the fast device.
+    queues: Box<[List]>,
+    stream_of: Box<[u32]>,
+    turn: List,
+    turn_links: Links,
+    /// Submitted requests that wait for the fast device.
+    requests: u32,
+}
+
+impl BidHybrid {
+    pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
+        let slots = limits.slots();
+        let places = Streams::places(limits, 0);
+        let extents_max = if limits.fast_sectors == 0 { 0 } else { EXTENTS_MAX };
+        let mut hybrid = Self {
+            disk: BidHdd::new(limits, (), settings),
+            placed: Extents::new(extents_max, limits.fast_sectors),
+            threshold_sectors: 0,
+            is_fast: vec![false; slots as usize].into_boxed_slice(),
+            links: Links::new(slots),
+            streams: Streams::new(limits, 0),
+            queues: vec![List::EMPTY; places as usize].into_boxed_slice(),
+            stream_of: vec![NONE; slots as usize].into_boxed_slice(),
+            turn: List::EMPTY,
+            turn_links: Links::new(places),
+            requests: 0,
+        };
+        hybrid.configure(settings);
+        hybrid
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        self.disk.configure(settings);
+        let [.., threshold_bytes] = settings.values::<6>();
+        self.threshold_sectors = threshold_bytes / SECTOR_BYTES;
+    }
+
+    /// Queues a unit for the fast device.
+    fn push_fast(&mut self, queue: &RequestQueue, slot: u32) {
+        let entry = queue.entry(slot);
+        let queues = &self.queues;
+        let found = self.streams.find(entry.stream);
+        let is_needed = |number: u32| !queues[number as usize].is_empty();
+        let number = found.unwrap_or_else(|| self.streams.add(entry.stream, is_needed));
+        if self.queues[number as usize].is_empty() {
+            self.turn_links.push_back(&mut self.turn, number);
+        }
+        self.links.push_back(&mut self.queues[number as usize], slot);
+        self.is_fast[slot as usize] = true;
+        self.stream_of[slot as usize] = number;
+        self.requests += entry.members;
+    }
+
+    fn pop_fast(&mut self, queue: &RequestQueue) -> Option<u32> {
+        let number = self.turn_links.pop_front(&mut self.turn)?;
+        let slot = self.links.pop_front(&mut self.queues[number as usize])?;
+        if !self.queues[number as usize].is_empty() {
+            self.turn_links.push_back(&mut self.turn, number);
+        }
+        self.requests -= queue.entry(slot).members;
+        self.is_fast[slot as usize] = false;
+        Some(slot)
+    }
+
+    /// Algorithm 3, on every queue that has been marked since the last look.
+    fn place(&mut self, queue: &RequestQueue) {
+        while let Some(number) = self.disk.next_unprofiled() {
+            let (mut writes, mut sectors) = (0, 0);
+            let mut slot = self.disk.first_staged(number);
+            while slot != NONE {
+                let entry = queue.entry(slot);
+                if entry.operation == Operation::Write {
+                    writes += 1;
+                    sectors += u64::from(entry.sectors);
+                }
+                slot = self.disk.next_staged(slot);
+            }
+            // Without a division: sectors / writes < threshold.
+            if sectors >= self.threshold_sectors.saturating_mul(writes) {
+                continue;
+            }
+            let mut slot = self.disk.first_staged(number);
+            while slot != NONE {
+                let following = self.disk.next_staged(slot);
+                let entry = queue.entry(slot);
+                if entry.operation == Operation::Write && self.placed.insert(entry.sector, entry.sector_end()) {
+                    self.disk.remove(queue, slot);
+                    self.push_fast(queue, slot);
+                }
+                slot = following;
+            }
+        }
+    }
+}
+
+impl Elevator for BidHybrid {
+    const PLACES: bool = true;
+
+    fn route(&self, request: &Request) -> Route {
+        let end = request.sector_end();
+        let prefix = self.placed.prefix(request.sector, end);
+        if request.operation == Operation::Discard || request.sectors == 0 {
+            Route::To(Tier::Base)
+        } else if prefix.sectors < u64::from(request.sectors) {
+            Route::Split(prefix.sectors as u32) // less than the request's own sectors
+        } else if prefix.is_in {
+            Route::To(Tier::Fast)
+        } else {
+            Route::To(Tier::Base)
+        }
+    }
+
+    fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let request = queue.entry(slot).request();
+        if request.operation == Operation::Discard {
+            // Where an extent cannot be cut in two, it stays: what is discarded may be kept.
+            self.placed.remove(request.sector, request.sector_end());
+        }
+        if self.route(&request) == Route::To(Tier::Fast) {
+            self.push_fast(queue, slot);
+        } else {
+            self.disk.insert(queue, now, slot);
+        }
+    }
+
+    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge) {
+        self.disk.grown(queue, now, slot, edge);
+    }
+
+    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.disk.absorbed(queue, slot, members);
+    }
+
+    fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        if !core::mem::take(&mut self.is_fast[slot as usize]) {
+            self.disk.remove(queue, slot);
+            return;
+        }
+        let number = self.stream_of[slot as usize];
+        self.links.remove(&mut self.queues[number as usize], slot);
+        self.requests -= queue.entry(slot).members;
+        if self.queues[number as usize].is_empty() {
+            self.turn_links.remove(&mut self.turn, number);
+        }
+    }
+
+    /// Nothing joins what waits for the fast device, and nothing that belongs there joins what waits for the disk.
+    fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
+        !self.is_fast[slot as usize]
+            && self.route(request) == Route::To(Tier::Base)
+            && self.disk.may_merge(queue, slot, request)
+    }
+
+    fn advance(&mut self, queue: &RequestQueue, now: Nanos) {
+        self.disk.advance(queue, now);
+        self.place(queue);
+    }
+
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
+        self.disk.mark_at(now);
+        self.place(queue);
+        self.disk.next(queue, now)
+    }
+
+    fn next_fast(&mut self, queue: &RequestQueue, now: Nanos) -> Option<u32> {
+        self.disk.mark_at(now);
+        self.place(queue);
+        self.pop_fast(queue)
+    }
+
+    fn due(&self) -> Nanos {
+        self.disk.due()
+    }
+
+    fn waiting(&self, queued: u32) -> Waiting {
+        let mut waiting = self.disk.waiting(queued - self.requests);
+        waiting.0[Reason::DeviceFull as usize] += self.requests;
+        waiting
+    }
+}

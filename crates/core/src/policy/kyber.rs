@@ -1,0 +1,301 @@
+//! Kyber: how many requests of each kind may the device hold, so that reads and writes meet their latency targets?
+//!
+//! Model: reads, writes and discards are domains, each with a FIFO and with tokens; a dispatch takes a token of its
+//! domain, its completion gives it back. Domains take turns, each with a batch of its own length. Completions fill two
+//! histograms a domain: time in the device, and time since submission, both in quarters of the target. About ten times a
+//! second they are looked at. Where the device is slow for some domain (the 90th percentile of time in the device lies
+//! beyond the target), the device is congested, and each domain's tokens are scaled by the 99th percentile of its time
+//! since submission over its target: who is well within its target gives up depth. Without congestion, only a domain that
+//! misses its target is scaled: it gets more.
+//!
+//! Bound: between two batches of a domain, each other domain has at most one batch: 16 reads, 8 writes, 1 discard. The
+//! request with k older ones in a domain of batch b leaves within k / b + 1 rounds as long as a token is free. A domain
+//! that is out of tokens has requests in the device, one at least, and waits for one of these to complete.
+//!
+//! Example: the read target is 2 ms, and 500 reads took 3 ms in the device: congested. 500 writes took 4 ms in all, of a
+//! target of 10 ms: they lie in the second quarter, so writes go down from 128 tokens to 128 x 2 / 4 = 64.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::{Parameter, Row, Settings, Unit};
+use crate::elevator::{Elevator, Next};
+use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::structure::{Links, List};
+use crate::{Nanos, Operation, Reason, Waiting};
+
+const MILLI: u64 = 1_000_000;
+const DOMAINS: usize = 3;
+/// Units of a domain that go before the next domain's turn.
+const BATCH: [u32; DOMAINS] = [16, 8, 1];
+/// Tokens that a domain starts with, and never exceeds.
+const TOKENS_MAX: [u32; DOMAINS] = [256, 128, 64];
+/// The target of discards cannot be set.
+const DISCARD_LATENCY: Nanos = Nanos::from_seconds(5);
+/// A bucket is a quarter of the target; the first four are good.
+const BUCKETS_GOOD: u64 = 4;
+const BUCKETS: usize = 2 * BUCKETS_GOOD as usize;
+/// From the first completion to the next look at the histograms.
+const INTERVAL: Nanos = Nanos::from_millis(100);
+/// A histogram speaks once it has so many samples, or was first looked at so long ago.
+const SAMPLES_ENOUGH: u64 = 500;
+const SAMPLES_WAIT: Nanos = Nanos::from_seconds(1);
+
+pub(crate) static ROW: Row<()> = Row {
+    name: "kyber",
+    summary: "no sorting; limits what the device holds of reads and of writes by their latency",
+    source: "Linux block/kyber-iosched.c (4.12 on, latency buckets as of 4.20), Documentation/block/kyber-iosched.rst",
+    doc: "In: domains for reads, writes and discards with batches of 16, 8 and 1 and at most 256, 128 and 64 tokens; \
+histograms in quarters of the target for time in the device and time since submission; looked at 100 ms after the first \
+completion since the last look; a histogram speaks from 500 samples or after one second; scaling by the 99th percentile \
+when the 90th percentile of any domain in the device misses its target, and of a domain that itself misses it. \
+Simplified: one queue a domain where the kernel has one a processor; the one second runs for each histogram by itself, \
+where the kernel's two histograms of a domain share it. Left out: the limit of asynchronous requests to 75 % of the \
+request queue; the domain for other requests, since flushes pass elevators by.",
+    linux: Some("kyber"),
+    parameters: &[
+        Parameter {
+            name: "read-latency",
+            unit: Unit::Duration,
+            default: 2 * MILLI,
+            min: 1_000,
+            max: 60_000 * MILLI,
+            help: "target for reads, from submission to completion",
+        },
+        Parameter {
+            name: "write-latency",
+            unit: Unit::Duration,
+            default: 10 * MILLI,
+            min: 1_000,
+            max: 60_000 * MILLI,
+            help: "the same for writes",
+        },
+    ],
+    form: (),
+};
+
+/// Latencies in quarters of the target; the last bucket has all that took longer.
+#[derive(Clone, Copy, Debug)]
+struct Histogram {
+    buckets: [u64; BUCKETS],
+    samples: u64,
+    /// When it speaks however few samples it has; unset until it has been looked at.
+    patience_end: Option<Nanos>,
+}
+
+impl Histogram {
+    const EMPTY: Self = Self { buckets: [0; BUCKETS], samples: 0, patience_end: None };
+
+    fn add(&mut self, latency: Nanos, target: Nanos) {
+        let quarter = (target.0 / BUCKETS_GOOD).max(1);
+        let bucket = (latency.0.saturating_sub(1) / quarter).min(BUCKETS as u64 - 1);
+        self.buckets[bucket as usize] += 1;
+        self.samples += 1;
+    }
+
+    /// The bucket of a percentile, if there is enough to go by; the histogram starts anew then.
+    fn take_percentile(&mut self, percent: u64, now: Nanos) -> Option<u64> {
+        if self.samples == 0 {
+            return None;
+        }
+        let patience_end = *self.patience_end.get_or_insert(now.after(SAMPLES_WAIT));
+        if self.samples < SAMPLES_ENOUGH && now < patience_end {
+            return None;
+        }
+        let mut left = (self.samples * percent).div_ceil(100);
+        let bucket = self.buckets.iter().position(|&count| {
+            let is_here = left <= count;
+            left = left.saturating_sub(count);
+            is_here
+        });
+        *self = Self::EMPTY;
+        bucket.map(|bucket| bucket as u64)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Domain {
+    fifo: List,
+    /// Submitted requests in it, merged ones counted.
+    requests: u32,
+    in_flight: u32,
+    tokens: u32,
+    target: Nanos,
+    in_device: Histogram,
+    in_all: Histogram,
+    /// The 99th percentile of a look at which nothing was congested, for the next at which something is.
+    last_percentile: Option<u64>,
+}
+
+impl Domain {
+    const fn is_throttled(&self) -> bool {
+        self.in_flight >= self.tokens
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Kyber {
+    links: Links,
+    dispatched_at: Box<[Nanos]>,
+    domains: Box<[Domain; DOMAINS]>,
+    /// Whose turn it is, and how many units it has sent.
+    turn: usize,
+    batched: u32,
+    /// When the histograms are looked at.
+    look: Nanos,
+}
+
+const fn domain_of(operation: Operation) -> usize {
+    match operation {
+        Operation::Read => 0,
+        Operation::Write | Operation::Flush => 1,
+        Operation::Discard => 2,
+    }
+}
+
+impl Kyber {
+    pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
+        let slots = limits.slots();
+        let domain = |tokens| Domain {
+            fifo: List::EMPTY,
+            requests: 0,
+            in_flight: 0,
+            tokens,
+            target: Nanos::ZERO,
+            in_device: Histogram::EMPTY,
+            in_all: Histogram::EMPTY,
+            last_percentile: None,
+        };
+        let mut kyber = Self {
+            links: Links::new(slots),
+            dispatched_at: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
+            domains: Box::new(TOKENS_MAX.map(domain)),
+            turn: 0,
+            batched: 0,
+            look: Nanos::NEVER,
+        };
+        kyber.configure(settings);
+        kyber
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        let [read_latency, write_latency] = settings.values();
+        let targets = [Nanos(read_latency), Nanos(write_latency), DISCARD_LATENCY];
+        for (domain, target) in self.domains.iter_mut().zip(targets) {
+            domain.target = target;
+        }
+    }
+
+    /// Looks at the histograms if the time for it lies before `end`.
+    fn look_before(&mut self, end: Nanos) {
+        if self.look >= end {
+            return;
+        }
+        let now = core::mem::replace(&mut self.look, Nanos::NEVER);
+        let mut is_congested = false;
+        for domain in self.domains.iter_mut() {
+            is_congested |= domain.in_device.take_percentile(90, now).is_some_and(|bucket| bucket >= BUCKETS_GOOD);
+        }
+        for (domain, tokens_max) in self.domains.iter_mut().zip(TOKENS_MAX) {
+            let percentile = domain.in_all.take_percentile(99, now);
+            // Domains do not all have enough samples in the same interval: what one found is kept until there is
+            // congestion, and then used up.
+            let percentile = if is_congested {
+                percentile.or(domain.last_percentile.take())
+            } else {
+                domain.last_percentile = percentile.or(domain.last_percentile);
+                percentile
+            };
+            let Some(bucket) = percentile else { continue };
+            if is_congested || bucket >= BUCKETS_GOOD {
+                let scaled = u64::from(domain.tokens) * (bucket + 1) / BUCKETS_GOOD;
+                domain.tokens = scaled.clamp(1, u64::from(tokens_max)) as u32; // at most `tokens_max`
+            }
+        }
+    }
+
+    /// The oldest unit of the domain whose turn it is, where it has a token.
+    fn take(&mut self, queue: &RequestQueue, now: Nanos) -> Option<u32> {
+        let domain = &mut self.domains[self.turn];
+        if domain.is_throttled() {
+            return None;
+        }
+        let slot = self.links.pop_front(&mut domain.fifo)?;
+        domain.requests -= queue.entry(slot).members;
+        domain.in_flight += 1;
+        self.batched += 1;
+        self.dispatched_at[slot as usize] = now;
+        Some(slot)
+    }
+}
+
+impl Elevator for Kyber {
+    fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
+        self.look_before(now);
+    }
+
+    fn insert(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32) {
+        let domain = &mut self.domains[domain_of(queue.entry(slot).operation)];
+        self.links.push_back(&mut domain.fifo, slot);
+        domain.requests += 1;
+    }
+
+    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, _edge: Edge) {
+        self.domains[domain_of(queue.entry(slot).operation)].requests += 1;
+    }
+
+    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.domains[domain_of(queue.entry(slot).operation)].requests += members;
+    }
+
+    fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        let entry = queue.entry(slot);
+        let domain = &mut self.domains[domain_of(entry.operation)];
+        self.links.remove(&mut domain.fifo, slot);
+        domain.requests -= entry.members;
+    }
+
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
+        self.look_before(Nanos(now.0.saturating_add(1)));
+        if self.batched < BATCH[self.turn]
+            && let Some(slot) = self.take(queue, now)
+        {
+            return Next::Take(slot);
+        }
+        self.batched = 0;
+        for _ in 0..DOMAINS {
+            self.turn = (self.turn + 1) % DOMAINS;
+            if let Some(slot) = self.take(queue, now) {
+                return Next::Take(slot);
+            }
+        }
+        // What is queued has no token; a completion brings one, and so may the next look.
+        Next::WaitUntil(self.look, Reason::Throttled)
+    }
+
+    fn completed(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let entry = queue.entry(slot);
+        let domain = &mut self.domains[domain_of(entry.operation)];
+        domain.in_flight -= 1;
+        domain.in_device.add(now.since(self.dispatched_at[slot as usize]), domain.target);
+        domain.in_all.add(now.since(entry.submitted), domain.target);
+        self.look = self.look.min(now.after(INTERVAL));
+    }
+
+    /// A domain without tokens is throttled; of the others, one has its turn.
+    fn waiting(&self, queued: u32) -> Waiting {
+        let mut waiting = Waiting::default();
+        let mut counted = 0;
+        for (number, domain) in self.domains.iter().enumerate() {
+            let reason = match (domain.is_throttled(), number == self.turn) {
+                (true, _) => Reason::Throttled,
+                (false, true) => Reason::DeviceFull,
+                (false, false) => Reason::Ordering,
+            };
+            waiting.0[reason as usize] += domain.requests;
+            counted += domain.requests;
+        }
+        debug_assert_eq!(counted, queued, "every request is in a domain");
+        waiting
+    }
+}

@@ -1,0 +1,439 @@
+//! Where is each unit on flash, and which block is worth collecting?
+//!
+//! The page map: from unit to place and back, in 32 bits each. Both directions take memory only where something was
+//! written or discarded: the map as in `sparse`, the way back in one leaf a block. What was there before the
+//! first request is computed ([`Fill`]). Time is none of its business: the drive asks it step by step and charges what
+//! each step costs.
+//!
+//! Every die has its own free blocks, a block to which the host's units go, one to which garbage collection copies, and its
+//! closed blocks by how many units they have lost, so that the best victim is at hand.
+
+use std::collections::VecDeque;
+
+use super::super::divider::Divider;
+use super::fill::Fill;
+use super::sparse::Sparse;
+use super::spec::Shape;
+
+/// No unit, block or leaf.
+const NONE: u32 = u32::MAX;
+/// In the map: as the fill says.
+const UNTOUCHED: u32 = 0;
+/// In the map: nowhere. All else is a place and two.
+const NOWHERE: u32 = 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// Full; listed by what it has lost, unless that is nothing.
+    Closed,
+    /// Being written or collected.
+    Open,
+    Free,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// Places that hold nothing of value, of those that were written.
+    lost: u32,
+    /// The way back; none in a block that the fill has written.
+    leaf: u32,
+    previous: u32,
+    next: u32,
+    role: Role,
+}
+
+/// A block being written.
+#[derive(Clone, Copy, Debug)]
+struct Frontier {
+    block: u32,
+    slot: u32,
+}
+
+/// A block being collected.
+#[derive(Clone, Copy, Debug)]
+struct Victim {
+    block: u32,
+    slot: u32,
+    /// What it held and what it had lost when it was chosen.
+    kept: u32,
+    lost: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Pool {
+    /// First closed block by units lost.
+    heads: Vec<u32>,
+    /// No closed block has lost more.
+    lost_most: u32,
+    /// Erased blocks, longest ago first.
+    erased: VecDeque<u32>,
+    /// Blocks of the die from here on were never used.
+    unused: u32,
+    host: Frontier,
+    copies: Frontier,
+    victim: Option<Victim>,
+    /// Units that it holds.
+    held: u32,
+}
+
+/// One step of garbage collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A unit went from here to there.
+    Copied { from: u32, to: u32 },
+    /// The victim is erased.
+    Erased,
+    /// There is nothing to gain.
+    Nothing,
+}
+
+/// The page map with its blocks.
+#[derive(Clone, Debug)]
+pub(super) struct Map {
+    shape: Shape,
+    fill: Fill,
+    places: Sparse,
+    blocks: Vec<Block>,
+    block_leaves: Vec<Box<[u32]>>,
+    spare_leaves: Vec<u32>,
+    pools: Vec<Pool>,
+    by_block: Divider,
+    by_die: Divider,
+    /// What a die may hold before the host's units go elsewhere.
+    held_most: u32,
+}
+
+#[allow(clippy::cast_possible_truncation)] // Quotients and remainders of 32-bit numbers.
+fn split(divider: &Divider, value: u32) -> (u32, u32) {
+    let (quotient, remainder) = divider.divide(u64::from(value));
+    (quotient as u32, remainder as u32)
+}
+
+impl Map {
+    pub(super) fn new(shape: &Shape, fill: Fill) -> Self {
+        let nowhere = Frontier { block: NONE, slot: shape.block_units };
+        let pool = Pool {
+            heads: vec![NONE; shape.block_units as usize + 1],
+            lost_most: 0,
+            erased: VecDeque::new(),
+            unused: fill.blocks() / shape.dies,
+            host: nowhere,
+            copies: nowhere,
+            victim: None,
+            held: 0,
+        };
+        let blank = Block { lost: 0, leaf: NONE, previous: NONE, next: NONE, role: Role::Free };
+        let share = shape.units.div_ceil(shape.dies);
+        let usable = (shape.die_blocks - 3) * shape.block_units;
+        let mut map = Self {
+            shape: *shape,
+            places: Sparse::default(),
+            blocks: vec![blank; shape.blocks() as usize],
+            block_leaves: Vec::new(),
+            spare_leaves: Vec::new(),
+            pools: vec![pool; shape.dies as usize],
+            by_block: Divider::new(u64::from(shape.block_units)),
+            by_die: Divider::new(u64::from(shape.dies)),
+            held_most: (share + (usable - share) / 2).max(share + shape.program_units),
+            fill,
+        };
+        for block in 0..map.fill.blocks() {
+            let held = map.fill.units(block);
+            map.pools[(block % shape.dies) as usize].held += held;
+            map.blocks[block as usize].lost = shape.block_units - held;
+            map.close(block);
+        }
+        map
+    }
+
+    /// Where a unit is.
+    #[inline]
+    pub(super) fn place(&self, unit: u32) -> Option<u32> {
+        match self.places.get(unit) {
+            UNTOUCHED => self.fill.place(unit),
+            NOWHERE => None,
+            place => Some(place - 2),
+        }
+    }
+
+    /// The die, and the slot in its block.
+    #[inline]
+    pub(super) fn die_and_slot(&self, place: u32) -> (u32, u32) {
+        let (block, slot) = split(&self.by_block, place);
+        (split(&self.by_die, block).1, slot)
+    }
+
+    /// Whether the host's next program may go to this die.
+    pub(super) fn has_room(&self, die: u32) -> bool {
+        self.pools[die as usize].held + self.shape.program_units <= self.held_most
+    }
+
+    /// Free blocks of a die.
+    pub(super) fn free_blocks(&self, die: u32) -> u32 {
+        let pool = &self.pools[die as usize];
+        self.shape.die_blocks - pool.unused + u32::try_from(pool.erased.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the host's block on this die is full, or there is none.
+    pub(super) fn host_full(&self, die: u32) -> bool {
+        self.pools[die as usize].host.slot == self.shape.block_units
+    }
+
+    /// Gives the host another block on this die.
+    pub(super) fn open_host(&mut self, die: u32) {
+        let block = self.take_free(die);
+        self.pools[die as usize].host = Frontier { block, slot: 0 };
+    }
+
+    /// The unit's old place is lost and it goes to the host's block; answers where.
+    pub(super) fn write(&mut self, die: u32, unit: u32) -> u32 {
+        self.lose(unit);
+        let frontier = self.pools[die as usize].host;
+        let place = self.put(frontier, unit);
+        let pool = &mut self.pools[die as usize];
+        pool.held += 1;
+        pool.host.slot += 1;
+        if pool.host.slot == self.shape.block_units {
+            self.close(frontier.block);
+        }
+        place
+    }
+
+    /// Leaves so many places of the host's block empty.
+    pub(super) fn pad(&mut self, die: u32, units: u32) {
+        let pool = &mut self.pools[die as usize];
+        let block = pool.host.block;
+        let units = units.min(self.shape.block_units - pool.host.slot);
+        pool.host.slot += units;
+        let is_full = pool.host.slot == self.shape.block_units;
+        self.blocks[block as usize].lost += units;
+        if is_full && units > 0 {
+            self.close(block);
+        }
+    }
+
+    /// The unit is nowhere any more. Answers whether it was somewhere.
+    pub(super) fn discard(&mut self, unit: u32) -> bool {
+        if self.place(unit).is_none() {
+            return false;
+        }
+        self.lose(unit);
+        self.places.set(unit, NOWHERE);
+        true
+    }
+
+    /// Whether no unit was ever anywhere.
+    pub(super) fn is_blank(&self) -> bool {
+        matches!(self.fill, Fill::Fresh) && self.places.is_blank()
+    }
+
+    fn put(&mut self, frontier: Frontier, unit: u32) -> u32 {
+        let leaf = self.blocks[frontier.block as usize].leaf;
+        self.block_leaves[leaf as usize][frontier.slot as usize] = unit;
+        let place = frontier.block * self.shape.block_units + frontier.slot;
+        self.places.set(unit, place + 2);
+        place
+    }
+
+    /// Where the unit is, it is not any more; the map is for the caller.
+    fn lose(&mut self, unit: u32) {
+        let Some(place) = self.place(unit) else { return };
+        let (number, slot) = split(&self.by_block, place);
+        let die = split(&self.by_die, number).1;
+        self.pools[die as usize].held -= 1;
+        let block = self.blocks[number as usize];
+        if block.leaf != NONE {
+            self.block_leaves[block.leaf as usize][slot as usize] = NONE;
+        }
+        if block.role == Role::Closed {
+            self.unlist(die, number);
+        }
+        self.blocks[number as usize].lost += 1;
+        if block.role == Role::Closed {
+            self.list(die, number);
+        }
+    }
+
+    fn close(&mut self, block: u32) {
+        self.blocks[block as usize].role = Role::Closed;
+        self.list(split(&self.by_die, block).1, block);
+    }
+
+    fn list(&mut self, die: u32, number: u32) {
+        let lost = self.blocks[number as usize].lost;
+        if lost == 0 {
+            return;
+        }
+        let pool = &mut self.pools[die as usize];
+        let next = std::mem::replace(&mut pool.heads[lost as usize], number);
+        pool.lost_most = pool.lost_most.max(lost);
+        let block = &mut self.blocks[number as usize];
+        (block.previous, block.next) = (NONE, next);
+        if next != NONE {
+            self.blocks[next as usize].previous = number;
+        }
+    }
+
+    fn unlist(&mut self, die: u32, number: u32) {
+        let Block { lost, previous, next, .. } = self.blocks[number as usize];
+        if lost == 0 {
+            return;
+        }
+        if previous == NONE {
+            self.pools[die as usize].heads[lost as usize] = next;
+        } else {
+            self.blocks[previous as usize].next = next;
+        }
+        if next != NONE {
+            self.blocks[next as usize].previous = previous;
+        }
+    }
+
+    /// A free block, now open, with room for the way back.
+    fn take_free(&mut self, die: u32) -> u32 {
+        let pool = &mut self.pools[die as usize];
+        let block = if pool.unused < self.shape.die_blocks {
+            pool.unused += 1;
+            (pool.unused - 1) * self.shape.dies + die
+        } else {
+            let erased = pool.erased.pop_front();
+            // The drive collects before it takes, and what dies may hold leaves something to collect.
+            erased.expect("a die has a free block when one is taken")
+        };
+        let leaf = self.spare_leaves.pop().unwrap_or_else(|| {
+            self.block_leaves.push(vec![NONE; self.shape.block_units as usize].into());
+            u32::try_from(self.block_leaves.len() - 1).unwrap_or(NONE)
+        });
+        self.blocks[block as usize] = Block { lost: 0, leaf, previous: NONE, next: NONE, role: Role::Open };
+        block
+    }
+
+    /// What the victim of a die held and had lost when it was chosen; chooses the block that has lost most where there is
+    /// none. None where nothing is to be gained.
+    pub(super) fn victim(&mut self, die: u32) -> Option<(u32, u32)> {
+        let pool = &mut self.pools[die as usize];
+        if let Some(victim) = pool.victim {
+            return Some((victim.kept, victim.lost));
+        }
+        while pool.lost_most > 0 && pool.heads[pool.lost_most as usize] == NONE {
+            pool.lost_most -= 1;
+        }
+        let block = pool.heads[pool.lost_most as usize];
+        if pool.lost_most == 0 || block == NONE {
+            return None;
+        }
+        let lost = pool.lost_most;
+        let kept = self.shape.block_units - lost;
+        pool.victim = Some(Victim { block, slot: 0, kept, lost });
+        self.unlist(die, block);
+        self.blocks[block as usize].role = Role::Open;
+        Some((kept, lost))
+    }
+
+    /// Copies the next unit of the victim, or erases it when there is none left.
+    pub(super) fn collect(&mut self, die: u32) -> Step {
+        if self.victim(die).is_none() {
+            return Step::Nothing;
+        }
+        let Some(Victim { block, slot, kept, lost }) = self.pools[die as usize].victim else { return Step::Nothing };
+        let found = (slot..self.shape.block_units).find_map(|slot| Some((slot, self.unit_at(block, slot)?)));
+        let Some((slot, unit)) = found else {
+            self.erase(die, block);
+            return Step::Erased;
+        };
+        self.pools[die as usize].victim = Some(Victim { block, slot: slot + 1, kept, lost });
+        if self.pools[die as usize].copies.slot == self.shape.block_units {
+            let block = self.take_free(die);
+            self.pools[die as usize].copies = Frontier { block, slot: 0 };
+        }
+        self.blocks[block as usize].lost += 1;
+        if self.blocks[block as usize].leaf != NONE {
+            let leaf = self.blocks[block as usize].leaf;
+            self.block_leaves[leaf as usize][slot as usize] = NONE;
+        }
+        let frontier = self.pools[die as usize].copies;
+        let to = self.put(frontier, unit);
+        self.pools[die as usize].copies.slot += 1;
+        if frontier.slot + 1 == self.shape.block_units {
+            self.close(frontier.block);
+        }
+        Step::Copied { from: block * self.shape.block_units + slot, to }
+    }
+
+    /// What a place holds.
+    fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
+        let leaf = self.blocks[block as usize].leaf;
+        if leaf != NONE {
+            return Some(self.block_leaves[leaf as usize][slot as usize]).filter(|&unit| unit != NONE);
+        }
+        let unit = self.fill.unit(block, slot)?;
+        (self.places.get(unit) == UNTOUCHED).then_some(unit)
+    }
+
+    fn erase(&mut self, die: u32, block: u32) {
+        let leaf = self.blocks[block as usize].leaf;
+        if leaf != NONE {
+            self.block_leaves[leaf as usize].fill(NONE);
+            self.spare_leaves.push(leaf);
+        }
+        self.blocks[block as usize] = Block { lost: 0, leaf: NONE, previous: NONE, next: NONE, role: Role::Free };
+        let pool = &mut self.pools[die as usize];
+        pool.victim = None;
+        pool.erased.push_back(block);
+    }
+
+    /// Bytes of memory that it holds.
+    pub(super) fn state_bytes(&self) -> usize {
+        let places = self.places.state_bytes();
+        let back =
+            self.block_leaves.len() * (2 * size_of::<usize>() + self.shape.block_units as usize * size_of::<u32>());
+        let heads = self.pools.len() * (self.shape.block_units as usize + 1) * size_of::<u32>();
+        let erased: usize = self.pools.iter().map(|pool| pool.erased.capacity() * size_of::<u32>()).sum();
+        let spare = self.spare_leaves.capacity() * size_of::<u32>();
+        places + back + heads + erased + spare + self.blocks.len() * size_of::<Block>() + self.fill.state_bytes()
+    }
+}
+
+#[cfg(test)]
+impl Map {
+    /// Panics where the two directions, the counts or the lists do not agree. Looks at every place.
+    pub(super) fn check(&self) {
+        let mut held = vec![0_u32; self.shape.dies as usize];
+        let mut there = std::collections::BTreeMap::new();
+        for unit in 0..self.shape.units {
+            let Some(place) = self.place(unit) else { continue };
+            assert!(there.insert(place, unit).is_none(), "two units at place {place}");
+            let (block, slot) = split(&self.by_block, place);
+            assert_eq!(self.unit_at(block, slot), Some(unit), "the way back");
+            assert_ne!(self.blocks[block as usize].role, Role::Free, "a free block holds nothing");
+            held[(block % self.shape.dies) as usize] += 1;
+        }
+        for (number, block) in (0..).zip(&self.blocks) {
+            let pool = &self.pools[(number % self.shape.dies) as usize];
+            let mut frontiers = [pool.host, pool.copies].into_iter();
+            let written = frontiers.find(|frontier| frontier.block == number && block.role == Role::Open);
+            let written = written.map_or(self.shape.block_units, |frontier| frontier.slot);
+            let kept = (0..self.shape.block_units).filter(|&slot| self.unit_at(number, slot).is_some()).count();
+            if block.role != Role::Free && !(block.leaf == NONE && number >= self.fill.blocks()) {
+                assert_eq!(kept as u32 + block.lost, written, "block {number} {block:?}");
+            }
+        }
+        for (die, pool) in (0..).zip(&self.pools) {
+            assert_eq!(pool.held, held[die as usize], "die {die}");
+            let mut listed = 0;
+            for (lost, &head) in (0..).zip(&pool.heads) {
+                let mut number = head;
+                while number != NONE {
+                    let block = &self.blocks[number as usize];
+                    assert!(block.lost == lost && block.role == Role::Closed && number % self.shape.dies == die);
+                    listed += 1;
+                    number = block.next;
+                }
+            }
+            let closed = (0..).zip(&self.blocks).filter(|(number, block)| {
+                number % self.shape.dies == die && block.role == Role::Closed && block.lost > 0
+            });
+            assert_eq!(listed, closed.count(), "every block that has lost something is listed once");
+        }
+    }
+}

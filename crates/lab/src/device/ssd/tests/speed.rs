@@ -1,0 +1,132 @@
+//! Latency, bandwidth and requests a second, against what the parameters imply.
+
+use super::*;
+
+fn random_reads(name: &str, depth: usize) -> (f64, f64) {
+    let mut ssd = build(&preset(name));
+    let (units, mut random) = (ssd.sectors() / 8, Random(1));
+    closed(&mut ssd, depth, 20_000, || (Operation::Read, random.below(units), 1))
+}
+
+#[test]
+fn the_papers_part_reads_a_page_in_25_and_writes_one_in_500_microseconds() {
+    let mut ssd = build(&preset("ssd-slc"));
+    let (units, mut random, mut now) = (ssd.sectors() / 8, Random(7), 0);
+    for _ in 0..2_000 {
+        let read = serve(&mut ssd, now, Operation::Read, random.below(units), 1);
+        assert_eq!((read.finish.0 - now, read.transfer_nanos), (25_000, 25_000));
+        now = read.finish.0;
+        let write = serve(&mut ssd, now, Operation::Write, random.below(units), 1);
+        assert_eq!((write.finish.0 - now, write.transfer_nanos), (500_000, 500_000));
+        now = write.finish.0;
+    }
+}
+
+#[test]
+fn a_lone_small_read_takes_firmware_sensing_channel_and_interface() {
+    // 21.5 + 35.76 -+ 6 + 4096 B at 800 MB/s + 4096 B at 3360 MB/s, and 20 + 50 + 9.1 + 1.3.
+    let (_, latency) = random_reads("ssd-970pro", 1);
+    assert!(near(latency, 21_500.0 + 35_760.0 + 5_120.0 + 1_219.0, 0.005), "{latency}");
+    let (_, latency) = random_reads("ssd-zn540", 1);
+    assert!(near(latency, 20_000.0 + 50_000.0 + 9_102.0 + 1_343.0, 0.001), "{latency}");
+}
+
+#[test]
+fn random_reads_scale_with_depth_up_to_the_dies() {
+    let rates: Vec<f64> = [1, 2, 4, 8, 16, 64, 256].iter().map(|&depth| random_reads("ssd-970pro", depth).0).collect();
+    assert!(rates.windows(2).all(|pair| pair[0] < pair[1] * 1.01), "{rates:?}");
+    assert!(near(rates[1], 2.0 * rates[0], 0.1), "two seldom meet on one of sixteen dies: {rates:?}");
+    // Sixteen dies that sense for 35.76 us each do 447,000 a second; four hundred at hand keep nearly all of them busy.
+    let most = 16.0 / 35.76e-6;
+    assert!(rates[6] < most && rates[6] > 0.85 * most, "{rates:?}");
+}
+
+#[test]
+fn sequential_bandwidth_is_that_of_the_interface_or_the_channels() {
+    let sequential = |spec: &SsdSpec, operation| {
+        let mut ssd = build(spec);
+        let mut unit = 0;
+        let (rate, _) = closed(&mut ssd, 32, 4_000, || {
+            unit += 32;
+            (operation, unit - 32, 32)
+        });
+        rate * 131_072.0 / 1e6
+    };
+    for (name, interface) in [("ssd-970pro", 3360.0), ("ssd-zn540", 3050.0)] {
+        let mut spec = preset(name);
+        let read = sequential(&spec, Operation::Read);
+        assert!(near(read, interface, 0.03), "{name} reads {read} MB/s");
+        // Half the channels: now they are the narrow place.
+        spec.channels = 2;
+        spec.dies_per_channel *= 4;
+        let channels = 2.0 * if name == "ssd-970pro" { 800.0 } else { 450.0 };
+        let read = sequential(&spec, Operation::Read);
+        assert!(near(read, channels, 0.03), "{name} with two channels reads {read} MB/s");
+    }
+    // Written: 16 dies of 32 KiB in 185 us; 32 dies of 96 KiB in 561 us would be more than the interface takes.
+    let write = sequential(&preset("ssd-970pro"), Operation::Write);
+    assert!(near(write, 16.0 * 32.768 / 0.185, 0.05), "{write}");
+    let write = sequential(&preset("ssd-zn540"), Operation::Write);
+    assert!(near(write, 3050.0, 0.06), "{write}");
+    let write = sequential(&preset("ssd-slc"), Operation::Write);
+    assert!(near(write, 20.0 * 4.096 / 0.5, 0.02), "{write}");
+}
+
+#[test]
+fn a_buffered_write_is_acknowledged_after_firmware_and_interface() {
+    let mut ssd = build(&preset("ssd-970pro"));
+    for units in [1, 8, 32] {
+        let write = serve(&mut ssd, 0, Operation::Write, 0, units);
+        let alone = 4_000 + 460 * u64::from(units) + u64::from(units) * 4096 * 1000 / 3360;
+        assert!(write.finish.0.abs_diff(alone) <= 16 && write.queue_nanos == 0, "{units}: {write:?}");
+        ssd = build(&preset("ssd-970pro"));
+    }
+}
+
+#[test]
+fn random_writes_run_at_the_programs_rate_until_collection_begins() {
+    let mut ssd = build(&preset("ssd-970pro"));
+    let (units, mut random) = (ssd.sectors() / 8, Random(3));
+    let (rate, _) = closed(&mut ssd, 32, 100_000, || (Operation::Write, random.below(units), 1));
+    assert!(near(rate, 16.0 * 8.0 / 185e-6, 0.03), "{rate}");
+    assert_eq!(ssd.counts().copied_units, 0);
+}
+
+#[test]
+fn a_request_waits_for_the_slowest_of_its_pages() {
+    let mut ssd = small("channel_rate = \"1TB/s\"\ninterface_rate = \"1TB/s\"");
+    for unit in 0..16 {
+        serve(&mut ssd, unit * 1_000_000, Operation::Write, unit * 4, 4);
+    }
+    // Four pages on four dies: side by side. Eight: two on each.
+    let four = serve(&mut ssd, 100_000_000, Operation::Read, 0, 16);
+    assert!((50_000..50_200).contains(&parts(&four)), "{four:?}");
+    let eight = serve(&mut ssd, 200_000_000, Operation::Read, 0, 32);
+    assert!((100_000..100_200).contains(&parts(&eight)), "{eight:?}");
+    assert!(eight.queue_nanos >= 50_000, "for the other page of the die");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_parts_add_up_whatever_is_asked(
+        more in prop::sample::select(vec!["", "suspend = \"5us\"", "write_buffer = \"64KiB\"", "state = \"steady\""]),
+        requests in prop::collection::vec((0_usize..4, 0_u64..131_072, 0_u32..300, 0_u64..300_000, 0_u8..32), 1..150),
+    ) {
+        let text = if more.starts_with("state") { SMALL.replace("state = \"fresh\"", more) } else { format!("{SMALL}{more}\n") };
+        let mut ssd = build(&spec(&text));
+        let mut now = 0;
+        for (operation, sector, sectors, pause, flags) in requests {
+            now += pause;
+            let sectors = sectors.min(u32::try_from(ssd.sectors() - sector).expect("small"));
+            let mut with = Flags::NONE;
+            if flags & 1 > 0 { with = with.with(Flags::FUA); }
+            if flags & 2 > 0 { with = with.with(Flags::PREFLUSH); }
+            let service = ssd.serve(Nanos(now), &request(Operation::ALL[operation], sector, sectors, with));
+            prop_assert_eq!(service.finish.0 - now, parts(&service));
+            prop_assert_eq!((service.seek_nanos, service.rotation_nanos, service.movements), (0, 0, 0));
+        }
+        ssd.map.check();
+    }
+}

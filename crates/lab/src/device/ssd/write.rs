@@ -1,0 +1,266 @@
+//! How do writes get to flash, and what does garbage collection do on the way?
+
+use std::cmp::Reverse;
+
+use ioweir_core::{Dispatch, Flags};
+
+use super::fill::Fill;
+use super::map::{Map, Step};
+use super::{Course, Filling, PROGRAMS_MAX, Program, Service, Ssd, service};
+
+impl Ssd {
+    pub(super) fn write(&mut self, now_nanos: u64, dispatch: &Dispatch) -> Service {
+        let (first, end) = self.units(dispatch);
+        let units = u64::from(end - first);
+        let overhead_nanos = self.times.write.saturating_add(self.times.write_unit.saturating_mul(units));
+        let mut ready_nanos = now_nanos.saturating_add(overhead_nanos);
+        if dispatch.flags.has(Flags::PREFLUSH) && !self.protected {
+            ready_nanos = ready_nanos.max(self.drain(now_nanos));
+        }
+        let mut own_nanos = self.times.interface.nanos(units * self.times.unit_bytes);
+        for unit in self.partly_covered(dispatch, first, end).into_iter().flatten() {
+            let course = self.fetch(now_nanos, ready_nanos, unit);
+            ready_nanos = course.finish_nanos;
+            own_nanos += course.own_nanos;
+        }
+        self.make_room(now_nanos);
+        let waits = self.buffer_units == 0 || (dispatch.flags.has(Flags::FUA) && !self.protected);
+        let mut done_nanos = ready_nanos;
+        let mut unit = first;
+        while unit < end {
+            let (taken, in_nanos) = self.take_in(now_nanos, ready_nanos, unit, end);
+            unit += taken;
+            done_nanos = done_nanos.max(in_nanos);
+            if self.filling.units == self.shape.program_units || (waits && unit == end) {
+                let programmed_nanos = self.program(now_nanos);
+                if waits {
+                    done_nanos = done_nanos.max(programmed_nanos);
+                }
+            }
+        }
+        if waits && units > 0 {
+            let moved_units = units.min(u64::from(self.shape.program_units));
+            own_nanos += self.times.channel.nanos(moved_units * self.times.unit_bytes) + self.times.program;
+        }
+        service(now_nanos, overhead_nanos, Course { finish_nanos: done_nanos, own_nanos })
+    }
+
+    /// Programs what is in the buffer; answers when all of it is on flash.
+    fn drain(&mut self, now_nanos: u64) -> u64 {
+        if self.filling.units > 0 {
+            self.program(now_nanos);
+        }
+        self.drained_nanos
+    }
+
+    pub(super) fn flush(&mut self, now_nanos: u64) -> Service {
+        let overhead_nanos = self.times.command;
+        let mut finish_nanos = now_nanos.saturating_add(overhead_nanos);
+        if !self.protected {
+            finish_nanos = finish_nanos.max(self.drain(now_nanos));
+        }
+        service(now_nanos, overhead_nanos, Course { finish_nanos, own_nanos: 0 })
+    }
+
+    pub(super) fn discard(&mut self, now_nanos: u64, dispatch: &Dispatch) -> Service {
+        let (first, end) = self.whole_units(dispatch);
+        if first == 0 && end == self.shape.units {
+            self.forget();
+        } else if !self.map.is_blank() {
+            for unit in first..end {
+                self.map.discard(unit);
+            }
+        }
+        let finish_nanos = now_nanos.saturating_add(self.times.command);
+        service(now_nanos, self.times.command, Course { finish_nanos, own_nanos: 0 })
+    }
+
+    /// Discards everything. The blocks count as erased: it is as if the drive had had the time to do it.
+    fn forget(&mut self) {
+        self.map = Map::new(&self.shape, Fill::Fresh);
+        self.buffered_units = self.buffered_units.saturating_sub(self.filling.units);
+        self.filling = Filling::default();
+        self.next_die = 0;
+        for die in &mut self.dies {
+            die.programs.clear();
+            die.owed = 0;
+        }
+    }
+
+    /// The units at the ends of a write that it covers only in part.
+    fn partly_covered(&self, dispatch: &Dispatch, first: u32, end: u32) -> [Option<u32>; 2] {
+        if first == end {
+            return [None; 2];
+        }
+        let unit_sectors = u64::from(self.shape.unit_sectors);
+        let sector_end = dispatch.sector.saturating_add(u64::from(dispatch.sectors)).min(self.shape.sectors);
+        let head = !dispatch.sector.is_multiple_of(unit_sectors);
+        let tail = !sector_end.is_multiple_of(unit_sectors) && sector_end < self.shape.sectors;
+        [head.then_some(first), (tail && !(head && end - first == 1)).then_some(end - 1)]
+    }
+
+    /// Reads a unit into the controller.
+    fn fetch(&mut self, now_nanos: u64, ready_nanos: u64, unit: u32) -> Course {
+        let at_hand = Course { finish_nanos: ready_nanos, own_nanos: 0 };
+        let Some(place) = self.map.place(unit) else { return at_hand };
+        let (die, _) = self.map.die_and_slot(place);
+        let pending = self.pending(now_nanos, die, place);
+        if pending.is_some() && self.buffer_units > 0 {
+            return at_hand;
+        }
+        let (sense_nanos, move_nanos) = (self.times.sense_one, self.times.channel.nanos(self.times.unit_bytes));
+        let start = self.sense(now_nanos, ready_nanos.max(pending.unwrap_or(0)), die, sense_nanos);
+        let sensed = start.saturating_add(sense_nanos);
+        let moving = self.channels[(die % self.shape.channels) as usize].reserve(now_nanos, sensed, move_nanos);
+        Course { finish_nanos: moving.saturating_add(move_nanos), own_nanos: sense_nanos + move_nanos }
+    }
+
+    /// Frees the room of programs that have ended.
+    fn make_room(&mut self, now_nanos: u64) {
+        while let Some(&Reverse((end_nanos, units))) = self.releases.peek()
+            && end_nanos <= now_nanos
+        {
+            self.releases.pop();
+            self.buffered_units -= units;
+        }
+    }
+
+    /// When there is room for one more unit, which is then taken.
+    fn claim_room(&mut self) -> u64 {
+        if self.buffered_units >= self.buffer_units
+            && let Some(Reverse((end_nanos, units))) = self.releases.pop()
+        {
+            self.buffered_units -= units;
+            self.room_nanos = self.room_nanos.max(end_nanos);
+        }
+        self.buffered_units += 1;
+        self.room_nanos
+    }
+
+    /// Takes units in, as many as still fit into the program that is being filled. Answers how many, and when they are in
+    /// the controller.
+    fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32) -> (u32, u64) {
+        if self.filling.units == 0 {
+            self.begin_program(now_nanos, ready_nanos);
+        }
+        let program_units = self.shape.program_units;
+        let mut room_nanos = ready_nanos;
+        let mut unit = first;
+        while unit < end && self.filling.units < program_units {
+            self.counts.written_units += 1;
+            let is_filling = |place: u32| place / program_units == self.filling.number;
+            if self.filling.units > 0 && self.map.place(unit).is_some_and(is_filling) {
+                self.counts.coalesced_units += 1;
+            } else {
+                if self.buffer_units > 0 {
+                    room_nanos = room_nanos.max(self.claim_room());
+                }
+                self.filling.number = self.map.write(self.filling.die, unit) / program_units;
+                self.filling.units += 1;
+            }
+            unit += 1;
+        }
+        let pass_nanos = self.times.interface.nanos(u64::from(unit - first) * self.times.unit_bytes);
+        let passing = self.from_host.reserve(now_nanos, room_nanos, pass_nanos);
+        let in_nanos = passing.saturating_add(pass_nanos);
+        self.filling.ready_nanos = self.filling.ready_nanos.max(in_nanos);
+        (unit - first, in_nanos)
+    }
+
+    /// Chooses the die for the next program, and sees to it that it has a block.
+    fn begin_program(&mut self, now_nanos: u64, ready_nanos: u64) {
+        let dies = self.shape.dies;
+        let mut die = self.next_die;
+        for _ in 0..dies {
+            if self.map.has_room(die) {
+                break;
+            }
+            die = (die + 1) % dies;
+        }
+        self.next_die = (die + 1) % dies;
+        if self.map.host_full(die) {
+            // One free block is left for copies, without which no block could be won.
+            while self.map.free_blocks(die) < 2 && self.collect_step(now_nanos, ready_nanos, die) != Step::Nothing {}
+            self.map.open_host(die);
+        }
+        self.filling = Filling { die, ..Filling::default() };
+    }
+
+    /// Sends the program that is being filled, with padding where it is not full; answers when it ends.
+    fn program(&mut self, now_nanos: u64) -> u64 {
+        let Filling { die: number, number: program, units, ready_nanos } = std::mem::take(&mut self.filling);
+        let padding = self.shape.program_units - units;
+        if padding > 0 {
+            self.map.pad(number, padding);
+            self.counts.padded_units += u64::from(padding);
+        }
+        let move_nanos = self.times.channel.nanos(u64::from(units) * self.times.unit_bytes);
+        let bus = &mut self.channels[(number % self.shape.channels) as usize];
+        let there_nanos = bus.reserve(now_nanos, ready_nanos, move_nanos).saturating_add(move_nanos);
+        let die = &mut self.dies[number as usize];
+        let start = die.calendar.reserve(now_nanos, there_nanos, self.times.program);
+        let end_nanos = start.saturating_add(self.times.program);
+        while die.programs.len() >= PROGRAMS_MAX
+            || die.programs.front().is_some_and(|first| first.end_nanos <= now_nanos)
+        {
+            die.programs.pop_front();
+        }
+        die.programs.push_back(Program { number: program, end_nanos });
+        die.programmed_nanos = die.programmed_nanos.max(end_nanos);
+        self.drained_nanos = self.drained_nanos.max(end_nanos);
+        if self.buffer_units > 0 {
+            self.releases.push(Reverse((end_nanos, units)));
+        }
+        self.collect(now_nanos, there_nanos, number);
+        end_nanos
+    }
+
+    /// After a program, copies as much as keeps the balance: a victim that wins `lost` units for `kept` copies has to be
+    /// copied `kept / lost` times as fast as the host writes.
+    fn collect(&mut self, now_nanos: u64, ready_nanos: u64, die: u32) {
+        if self.map.free_blocks(die) > self.shape.free_blocks_min {
+            return;
+        }
+        let Some((kept, lost)) = self.map.victim(die) else { return };
+        self.dies[die as usize].owed += u64::from(self.shape.program_units) * u64::from(kept);
+        while kept == 0 || self.dies[die as usize].owed >= u64::from(lost) {
+            match self.collect_step(now_nanos, ready_nanos, die) {
+                Step::Copied { .. } => self.dies[die as usize].owed -= u64::from(lost),
+                Step::Erased | Step::Nothing => return,
+            }
+        }
+    }
+
+    /// One step of garbage collection, charged to the die and its channel.
+    fn collect_step(&mut self, now_nanos: u64, ready_nanos: u64, number: u32) -> Step {
+        let step = self.map.collect(number);
+        let times = &self.times;
+        let die = &mut self.dies[number as usize];
+        match step {
+            Step::Copied { from, to } => {
+                self.counts.copied_units += 1;
+                let page = from / self.shape.page_units;
+                if page != die.copied_page {
+                    die.copied_page = page;
+                    let start = die.calendar.reserve(now_nanos, ready_nanos, times.sense);
+                    die.copied_nanos = die.copied_nanos.max(start.saturating_add(times.sense));
+                }
+                if (to + 1) % self.shape.program_units == 0 {
+                    let move_nanos = times.channel.nanos(u64::from(self.shape.program_units) * times.unit_bytes);
+                    let bus = &mut self.channels[(number % self.shape.channels) as usize];
+                    let out = bus.reserve(now_nanos, die.copied_nanos, move_nanos).saturating_add(move_nanos);
+                    let back = bus.reserve(now_nanos, out, move_nanos).saturating_add(move_nanos);
+                    die.calendar.reserve(now_nanos, back, times.program);
+                }
+            }
+            Step::Erased => {
+                self.counts.erased_blocks += 1;
+                die.copied_page = u32::MAX;
+                let idle_nanos = die.calendar.free_nanos().max(ready_nanos);
+                die.calendar.reserve(now_nanos, idle_nanos, times.erase);
+            }
+            Step::Nothing => {}
+        }
+        step
+    }
+}
