@@ -13,6 +13,7 @@ mod deadline;
 mod kyber;
 mod mq_deadline;
 mod noop;
+mod sptf;
 
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
@@ -187,6 +188,12 @@ macro_rules! policies {
             fn poll(&mut self, now: Nanos) -> Step {
                 match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.poll(now),)* }
             }
+            fn weighs(&self) -> bool {
+                match &self.0 { $(Inner::$variant(scheduler) => scheduler.weighs(),)* }
+            }
+            fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
+                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.poll_weighed(now, weigh),)* }
+            }
             fn complete(&mut self, now: Nanos, tag: Tag) {
                 match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)* }
             }
@@ -227,6 +234,7 @@ policies! {
     Kyber, kyber::Kyber, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
+    Sptf, sptf::Sptf, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;
     BidHybrid, bid_hybrid::BidHybrid, ROW;
 }
