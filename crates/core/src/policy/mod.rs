@@ -4,6 +4,7 @@
 //! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
 
 mod anticipatory;
+mod bfq;
 mod bid_hdd;
 mod cfq;
 mod cfq_paper;
@@ -221,6 +222,7 @@ policies! {
     Anticipatory, anticipatory::Anticipatory, ROW;
     MqDeadline, mq_deadline::MqDeadline, ROW;
     Kyber, kyber::Kyber, ROW;
+    Bfq, bfq::Bfq, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;
