@@ -11,6 +11,8 @@ mod cfq_paper;
 mod clook;
 mod deadline;
 mod kyber;
+#[allow(dead_code, reason = "bid-hybrid will use it, once a dispatch can name one of two devices")]
+mod location_map;
 mod mq_deadline;
 mod noop;
 
