@@ -14,6 +14,7 @@
 //! Example: `a` and `b` read sequentially, `c` seeks. `a` and `b` use up 8 MiB in about 60 ms each, alternating; `c` gets
 //! 125 ms, reads 64 KiB, and is charged 8 MiB. Each had the disk for its share; `c` does not make the others seek.
 
+mod queue;
 mod raising;
 mod row;
 mod service;
@@ -21,19 +22,17 @@ mod service;
 use alloc::boxed::Box;
 use alloc::vec;
 
-use self::raising::{Burst, Raise, Raising};
+use self::queue::{End, Queue};
+use self::raising::{Burst, Raise};
 use self::row::Config;
 pub(crate) use self::row::ROW;
 use self::service::Service;
 use super::Settings;
 use crate::elevator::{Elevator, Next};
-use crate::part::habits::{Mean, Seeks};
-use crate::part::{Lane, Lanes, Streams};
+use crate::part::{Lanes, Streams};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::{Nanos, Reason, Request, Waiting};
 
-/// Seeks among the last 32 requests, above which a queue is seeky.
-const SEEKY_ABOVE: u32 = 19;
 /// Requests below this are small, and only those are seeks on a device that does not rotate.
 const SMALL_SECTORS: u32 = 32;
 /// Longest way back.
@@ -50,33 +49,6 @@ const SPEED_TIME_MIN: Nanos = Nanos::from_millis(20);
 
 /// The queue of everybody's asynchronous requests.
 const ASYNC: u32 = 0;
-
-#[derive(Clone, Copy, Debug)]
-struct Queue {
-    lane: Lane,
-    in_flight: u32,
-    /// In line for a turn, or has it.
-    is_busy: bool,
-    raising: Raising,
-    /// What it gets next, in sectors.
-    budget: u64,
-    /// What is left of a turn that ended because the queue ran dry; zero where it may not be used any more.
-    budget_left: u64,
-    seeks: Seeks,
-    think: Mean,
-    last_completion: Nanos,
-}
-
-/// Why a turn ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    Exhausted,
-    TimedOut,
-    /// The disk idled in vain.
-    Idled,
-    RanDry,
-    Preempted,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -109,34 +81,6 @@ pub(crate) struct Bfq {
     burst: Burst,
     has_queueing: bool,
     config: Config,
-}
-
-impl Queue {
-    const fn new(budget: u64, burst: u32, now: Nanos) -> Self {
-        Self {
-            lane: Lane::EMPTY,
-            in_flight: 0,
-            is_busy: false,
-            raising: Raising::new(burst),
-            budget,
-            budget_left: 0,
-            seeks: Seeks::NONE,
-            think: Mean::UNKNOWN,
-            last_completion: now,
-        }
-    }
-
-    const fn is_seeky(&self) -> bool {
-        self.seeks.count() > SEEKY_ABOVE
-    }
-
-    fn raise(&self) -> Raise {
-        self.raising.raise()
-    }
-
-    fn is_raised(&self) -> bool {
-        self.raise() != Raise::None
-    }
 }
 
 impl Bfq {
@@ -207,10 +151,6 @@ impl Bfq {
         if number == ASYNC && !self.is_asymmetric() { sectors * ASYNC_CHARGE } else { sectors }
     }
 
-    fn has_short_think_time(&self, queue: &Queue) -> bool {
-        !queue.think.is_trusted() || queue.think.value() <= self.config.idle.0 / 2
-    }
-
     /// Whether the disk should rather idle for a queue than serve another one.
     fn idles_for(&self, number: u32) -> bool {
         if number == ASYNC || self.config.idle == Nanos::ZERO {
@@ -218,7 +158,7 @@ impl Bfq {
         }
         let queue = self.queue(number);
         let (rotates, queueing) = (self.config.is_rotational, self.has_queueing);
-        let is_sequential = !queue.is_seeky() && self.has_short_think_time(queue);
+        let is_sequential = !queue.is_seeky() && queue.thinks_shortly(self.config.idle);
         let helps = (rotates && !queueing) || ((rotates || !queueing) && is_sequential);
         let others_compete = self.raised_queues() < self.busy_queues() || self.in_flight >= queue.in_flight + 4;
         (helps && self.raised_queues() == 0)
@@ -233,7 +173,7 @@ impl Bfq {
         if config.is_rotational || entry.sectors < SMALL_SECTORS {
             queue.seeks.learn(entry.sector, entry.sector_end());
         } else {
-            queue.seeks.learn(entry.sector_end(), entry.sector_end());
+            queue.seeks.learn_large(entry.sector_end());
         }
         if number != ASYNC && queue.lane.is_empty() && queue.in_flight == 0 {
             queue.think.learn(now.since(queue.last_completion).0.min(2 * config.idle.0));
@@ -297,7 +237,10 @@ impl Bfq {
             self.service.charge(by_time.saturating_sub(self.service.served(number)));
         }
         let left = self.service.budget_left();
-        let budget = self.next_budget(number, end, self.service.served(number));
+        let budget = match number {
+            ASYNC => budget_max,
+            _ => queue.next_budget(&self.config, end, self.service.served(number)),
+        };
         self.queue_mut(number).budget = budget;
         if queue.lane.is_empty() {
             let keeps = !matches!(end, End::TimedOut | End::Exhausted);
@@ -309,24 +252,6 @@ impl Bfq {
             let budget = if queue.is_raised() { raised } else { budget };
             self.service.end_turn(Some((queue.raise().weight(), budget)));
         }
-    }
-
-    fn next_budget(&self, number: u32, end: End, served: u64) -> u64 {
-        let (min, max) = (self.config.budget_min(), self.config.budget_max);
-        let queue = self.queue(number);
-        if number == ASYNC {
-            return max;
-        }
-        let next = match end {
-            End::Idled if queue.in_flight > 0 => queue.budget * 2,
-            End::Idled if queue.budget > 5 * min => queue.budget - 4 * min,
-            End::Idled => min,
-            End::TimedOut => queue.budget * 2,
-            End::Exhausted => queue.budget * 4,
-            End::RanDry => served,
-            End::Preempted => queue.budget,
-        };
-        next.clamp(min.max(1), max)
     }
 
     /// Ends a turn in which the disk has idled in vain before `end`.
