@@ -206,3 +206,59 @@ impl Raising {
         self.real_time_from = known.max(by_rate).max(now.after(idle).after(REAL_TIME_PAUSE));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IDLE: Nanos = Nanos::from_millis(8);
+
+    /// How a queue is raised when it asks for the tenth time, each time for `sectors` and `pause` after it was served.
+    fn after_ten_requests(sectors: u64, pause: Nanos, interactive: Nanos) -> Raise {
+        let mut burst = Burst::NONE;
+        let mut raising = Raising::new(burst.join(Nanos::ZERO));
+        let mut now = Nanos::ZERO;
+        for _ in 0..10 {
+            raising.busy(&burst, now, 0, true);
+            raising.served(sectors, &burst, interactive, now.after(Nanos(1)));
+            now = now.after(Nanos::from_millis(5));
+            raising.ran_dry(now, 0, IDLE);
+            now = now.after(pause);
+        }
+        raising.busy(&burst, now, 0, true);
+        raising.raise()
+    }
+
+    #[test]
+    fn a_player_is_real_time_and_a_copier_is_not() {
+        let none = Nanos::ZERO;
+        assert_eq!(after_ten_requests(64, Nanos::from_millis(40), none), Raise::RealTime);
+        assert_eq!(after_ten_requests(64, Nanos::from_millis(10), none), Raise::None, "it asks too soon after service");
+        assert_eq!(after_ten_requests(1_024, Nanos::from_millis(40), none), Raise::None, "25 600 sectors a second");
+    }
+
+    #[test]
+    fn who_was_silent_for_two_seconds_is_interactive_for_a_while() {
+        let burst = Burst::NONE;
+        let long = Nanos::from_seconds(7);
+        let mut raising = Raising::new(burst.number.wrapping_sub(1));
+        assert!(raising.busy(&burst, Nanos::ZERO, 0, false), "a new queue");
+        raising.served(8, &burst, long, Nanos::from_seconds(7));
+        assert_eq!(raising.raise(), Raise::Interactive);
+        raising.served(8, &burst, long, Nanos::from_millis(7_001));
+        assert_eq!(raising.raise(), Raise::None);
+        raising.ran_dry(Nanos::from_seconds(8), 0, IDLE);
+        assert!(!raising.busy(&burst, Nanos::from_seconds(10), 0, false), "two seconds are not more than two seconds");
+        raising.ran_dry(Nanos::from_seconds(11), 0, IDLE);
+        assert!(raising.busy(&burst, Nanos::from_millis(13_001), 0, false));
+    }
+
+    #[test]
+    fn an_interactive_queue_that_reads_much_is_not_interactive() {
+        let burst = Burst::NONE;
+        let mut raising = Raising::new(burst.number.wrapping_sub(1));
+        raising.busy(&burst, Nanos::ZERO, 0, false);
+        raising.served(120_001, &burst, Nanos::from_seconds(7), Nanos::from_millis(900));
+        assert_eq!(raising.raise(), Raise::None);
+    }
+}
