@@ -131,6 +131,25 @@ fn kyber_takes_depth_from_writes_where_reads_miss_their_target() {
     }
 }
 
+#[test]
+fn kyber_never_takes_the_last_token() {
+    let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_units(256) });
+    for _ in 0..60 {
+        // Reads miss their target by far, and writes are well within theirs: they lose three quarters each time.
+        for (name, operation, millis) in [("r", Operation::Read, 200), ("w", Operation::Write, 1)] {
+            (0..5).for_each(|number| assert!(disk.submit(name, operation, Flags::NONE, number * 1_000, 8)));
+            while disk.scheduler.queued() > 0 {
+                let dispatched = disk.fill().0;
+                assert!(dispatched > 0, "{name} has no token left");
+                disk.pass(Nanos::from_millis(millis));
+                (0..dispatched).for_each(|_| disk.complete());
+            }
+        }
+    }
+    (0..5).for_each(|number| assert!(disk.write("w", number)));
+    assert_eq!(disk.fill().0, 1);
+}
+
 /// Process a has read sector 1000, and b waits far away.
 fn anticipating() -> Disk {
     let mut disk = Disk::new("anticipatory", &[]);

@@ -60,26 +60,36 @@ fn clook_comes_to_no_sector_twice_while_a_request_waits() {
     }
 }
 
-/// Both directions always full, at random places.
-fn fill(disk: &mut Disk, random: &mut Random) {
-    while disk.read("r", random.below(1_000_000)) {}
-    while disk.write("w", random.below(1_000_000)) {}
+/// Both directions always full: at random places, or always ahead of the head.
+fn fill(disk: &mut Disk, random: &mut Random, is_random: bool) {
+    let ahead = if is_random { 0 } else { disk.moves * 1_000 };
+    let span = if is_random { 1_000_000 } else { 1_000 };
+    let mut place = || ahead + random.below(span);
+    let (mut reads, mut writes) = (true, true);
+    while reads || writes {
+        reads = reads && disk.read("r", place());
+        writes = writes && disk.write("w", place());
+    }
 }
 
 #[test]
 fn mq_deadline_serves_an_expired_request_within_the_batches_stated() {
     let (fifo_batch, writes_starved, older) = (4, 2, 15);
     let limits = QueueLimits { merge: false, ..QueueLimits::with_units(older as u32 + 1) };
-    for seed in 0..20 {
+    for seed in 0..40 {
         for (operation, expire) in [(Operation::Read, 500), (Operation::Write, 5_000)] {
             let parameters = [("fifo-batch", fifo_batch), ("writes-starved", writes_starved)];
             let mut disk = Disk::with_limits("mq-deadline", &parameters, limits);
             let mut random = Random(seed);
-            fill(&mut disk, &mut random);
-            while !disk.submit("victim", operation, Flags::NONE, random.below(1_000_000), EIGHT) {
+            let is_random = seed % 2 == 0;
+            for _ in 0..50 {
+                fill(&mut disk, &mut random, is_random);
                 disk.serve();
             }
-            let wait = wait_for_victim(&mut disk, |disk| fill(disk, &mut random));
+            while !disk.submit("victim", operation, Flags::NONE, random.below(1_000), EIGHT) {
+                disk.serve();
+            }
+            let wait = wait_for_victim(&mut disk, |disk| fill(disk, &mut random, is_random));
             let batches = match operation {
                 Operation::Read => (older + 2) + (older + 2) / writes_starved + 1,
                 _ => (older + 2) * (1 + writes_starved),
@@ -94,23 +104,27 @@ fn mq_deadline_serves_an_expired_request_within_the_batches_stated() {
 fn kyber_serves_every_domain_each_round() {
     for (operation, batch, others) in [(Operation::Read, 16, 9), (Operation::Write, 8, 17), (Operation::Discard, 1, 24)]
     {
-        let mut disk = Disk::new("kyber", &[]);
+        let limits = QueueLimits { merge: false, ..QueueLimits::with_units(256) };
+        let mut disk = Disk::with_limits("kyber", &[], limits);
         // A disk this slow misses all targets, and the domains lose depth; not below one request.
         disk.service = Nanos::from_millis(60);
         let mut random = Random(3);
         let mut adversary = |disk: &mut Disk| {
-            while disk.read("r", random.below(1_000_000)) {}
-            while disk.submit("d", Operation::Discard, Flags::NONE, random.below(1_000_000), EIGHT)
-                && disk.write("w", random.below(1_000_000))
-            {}
+            // Room is left for one more in each direction.
+            for (name, operation) in [("r", Operation::Read), ("w", Operation::Write), ("d", Operation::Discard)] {
+                if disk.scheduler.queued() < 180 {
+                    disk.submit(name, operation, Flags::NONE, random.below(1_000_000), EIGHT);
+                }
+            }
+            while disk.scheduler.queued() < 120 {
+                disk.read("r", random.below(1_000_000));
+            }
         };
         for _ in 0..600 {
             adversary(&mut disk);
             disk.serve();
         }
-        while !disk.submit("victim", operation, Flags::NONE, 500, EIGHT) {
-            disk.serve();
-        }
+        assert!(disk.submit("victim", operation, Flags::NONE, 500, EIGHT));
         let older = u64::from(disk.scheduler.queued());
         let wait = wait_for_victim(&mut disk, adversary);
         let bound = (older / batch + 1) * (batch + others);
@@ -121,11 +135,13 @@ fn kyber_serves_every_domain_each_round() {
 #[test]
 fn anticipatory_serves_an_expired_request_within_the_rounds_stated() {
     // A reader whom it pays to wait for: next sector, after 1 ms of thought. Writes without end.
-    for (operation, others, round) in [
-        (Operation::Read, 0, 125 + 125),
-        (Operation::Read, 5, 125 + 125),
-        (Operation::Write, 0, 500 + 125),
-        (Operation::Write, 5, 500 + 125),
+    for (operation, others, writes, round) in [
+        (Operation::Read, 0, 0, 125),
+        (Operation::Read, 5, 0, 125),
+        (Operation::Read, 0, 20, 125 + 125),
+        (Operation::Read, 5, 20, 125 + 125),
+        (Operation::Write, 0, 20, 500 + 125),
+        (Operation::Write, 5, 20, 500 + 125),
     ] {
         let mut disk = Disk::new("anticipatory", &[]);
         let mut sector = 0;
@@ -133,7 +149,7 @@ fn anticipatory_serves_an_expired_request_within_the_rounds_stated() {
             disk.pass(Nanos::from_millis(1));
             disk.read("a", sector);
             sector += 8;
-            while disk.scheduler.queued() < 20 {
+            while disk.scheduler.queued() < writes {
                 disk.write("w", 10_000_000 + sector * 3 % 7_919);
             }
         };
