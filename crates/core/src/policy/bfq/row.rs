@@ -13,19 +13,19 @@ const fn duration(name: &'static str, default_millis: u64, min_millis: u64, help
 pub(crate) static ROW: Row<()> = Row {
     name: "bfq",
     summary: "budget fair queueing: a share of the sectors for each process, idling, weight raising",
-    source: "Linux block/bfq-iosched.c and bfq-wf2q.c (4.12 on; as of 5.13 and later), Documentation/block/bfq-iosched.rst; \
-Valente and Andreolini, SYSTOR 2012; Valente and Checconi, IEEE TC 59(9), 2010",
+    source: "Linux block/bfq-iosched.c and bfq-wf2q.c (4.12 on; as of 5.13 and later), \
+Documentation/block/bfq-iosched.rst; Valente and Andreolini, SYSTOR 2012; Valente and Checconi, IEEE TC 59(9), 2010",
     doc: "In: a queue for each process's synchronous requests and one for all asynchronous ones; B-WF2Q+; budgets with \
 feedback from how a turn ended; budget timeout; slow queues and those that run out of time are charged for time; \
-asynchronous sectors count threefold; idling where it helps throughput (rotational, no queueing or a sequential queue with \
-short think time, nobody raised) or the share (queues of different weight are busy, or the queue is alone), 2 ms at most \
-for seekers; a queue that asks again within three idle times keeps its budget and its place, and may preempt; weight \
-raising, interactive and soft real-time, none in large bursts; nearest request, expired ones once a turn. Simplified: \
-`max-budget` is fixed (kernel: from the measured peak rate), and so is how long interactive queues are raised; queueing is \
-told from the device's depth; a process is bound by its device if its think time is short; a turn serves one request however small its budget, where the kernel enlarges the \
-budget beforehand; queues that are not busy weigh nothing. Left out: I/O priorities and classes (all queues are best \
-effort, one weight), cgroup hierarchy, merging of cooperating queues, injection, raising of asynchronous queues, the limit \
-of tags for asynchronous requests.",
+asynchronous sectors count threefold; idling where it helps throughput (rotational, no queueing or a sequential queue \
+with short think time, nobody raised) or the share (queues of different weight are busy, or the queue is alone), 2 ms \
+at most for seekers; a queue that asks again within three idle times keeps its budget and its place, and may preempt; \
+weight raising, interactive and soft real-time, none in large bursts; nearest request, expired ones once a turn. \
+Simplified: `max-budget` is fixed (kernel: from the measured peak rate), and so is how long interactive queues are \
+raised; queueing is told from the device's depth; a process is bound by its device if its think time is short; a turn \
+serves one request however small its budget, where the kernel enlarges the budget beforehand; queues that are not busy \
+weigh nothing. Left out: I/O priorities and classes (all queues are best effort, one weight), cgroup hierarchy, \
+merging of cooperating queues, injection, raising of asynchronous queues, the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
         duration("slice-idle", 8, 0, "how long the disk idles for a queue that ran dry; zero to never idle"),
