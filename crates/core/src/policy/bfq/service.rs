@@ -6,7 +6,7 @@
 //! really got to, and starts anew from there. Where no queue has started, virtual time jumps to the first start.
 //!
 //! Bound: a queue that stays busy gets its share of all service, less at most its own budget and the largest of the
-//! others' (Valente, Bennett and Zhang: worst-case fair). Virtual time only goes forward, so each start passes once.
+//! others' (worst-case fair, after Bennett and Zhang). Virtual time only goes forward, so each start passes once.
 //!
 //! Example: queues of weight 1 with budgets of 100 and 10 become busy at 0: they finish at 100 and 10. The small one is
 //! served (10 sectors: virtual time 5), starts at 10 and has not started; the large one is served. Virtual time is 55.
