@@ -4,6 +4,7 @@
 //! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
 
 mod anticipatory;
+mod bfq;
 mod bid_hdd;
 mod bid_hybrid;
 mod cfq;
@@ -11,6 +12,8 @@ mod cfq_paper;
 mod clook;
 mod deadline;
 mod kyber;
+#[allow(dead_code, reason = "bid-hybrid will use it, once a dispatch can name one of two devices")]
+mod location_map;
 mod mq_deadline;
 mod noop;
 mod sptf;
@@ -232,6 +235,7 @@ policies! {
     Anticipatory, anticipatory::Anticipatory, ROW;
     MqDeadline, mq_deadline::MqDeadline, ROW;
     Kyber, kyber::Kyber, ROW;
+    Bfq, bfq::Bfq, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
     Sptf, sptf::Sptf, ROW;
