@@ -13,7 +13,6 @@ mod clook;
 mod deadline;
 mod kyber;
 #[allow(dead_code, reason = "bid-hybrid will use it, once a dispatch can name one of two devices")]
-mod location_map;
 mod mq_deadline;
 mod noop;
 mod sptf;
