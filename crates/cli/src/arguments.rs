@@ -55,6 +55,10 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
     pub(crate) device: Option<String>,
 
+    /// Faster device for schedulers that place data on one, as bid-hybrid does [default: ssd-slc]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
+    pub(crate) fast_device: Option<String>,
+
     /// Schedulers, separated by commas, parameters behind colons: bid-hdd:wait=2ms [default: noop,deadline,cfq,bid-hdd]
     #[arg(
         long,

@@ -51,6 +51,7 @@ fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
         }
     }
     set(&mut comparison.device, arguments.device.as_ref());
+    set(&mut comparison.fast_device, arguments.fast_device.as_ref());
     set(&mut comparison.request_bytes_max, arguments.request_bytes_max.as_ref());
     set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
     set(&mut comparison.depth, arguments.depth.as_ref());
@@ -157,8 +158,10 @@ fn exports<'a>(arguments: &'a CompareArguments, comparison: &Comparison) -> Resu
     }
     let mut inputs = engine::files(&comparison.traces)?;
     inputs.extend(arguments.spec.clone());
-    if !PRESETS.iter().any(|preset| preset.name == comparison.device) {
-        inputs.push(PathBuf::from(&comparison.device));
+    for device in [&comparison.device, &comparison.fast_device] {
+        if !PRESETS.iter().any(|preset| preset.name == *device) {
+            inputs.push(PathBuf::from(device));
+        }
     }
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let mut outputs: Vec<&str> = exports.iter().map(|export| export.0).collect();
@@ -176,6 +179,9 @@ fn command(comparison: &Comparison) -> String {
     words.extend(comparison.traces.iter().map(file));
     let mut flag = |name: &str, value: &str| words.extend([name.to_string(), quoted(value)]);
     flag("--device", &comparison.device);
+    if comparison.fast_device != default.fast_device {
+        flag("--fast-device", &comparison.fast_device);
+    }
     flag("--scheduler", &comparison.schedulers.join(","));
     flag("--load", &comparison.loads.join(","));
     if let Some(format) = &comparison.format {

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
-use ioweir_lab::device::DeviceSpec;
+use ioweir_lab::device::{DeviceSpec, SsdState};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -38,8 +38,22 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    for name in ["hdd-15k", "hdd", "cheetah-9lp", "atlas-10k", "ssd-970pro", "ssd-zn540", "ssd-slc", "null"] {
-        let Ok(spec) = DeviceSpec::load(name) else { continue };
+    for name in [
+        "hdd-15k",
+        "hdd",
+        "cheetah-9lp",
+        "atlas-10k",
+        "ssd-970pro",
+        "ssd-zn540",
+        "ssd-slc",
+        "ssd-970pro steady",
+        "null",
+    ] {
+        let (preset, steady) = name.split_once(' ').map_or((name, false), |(preset, _)| (preset, true));
+        let Ok(mut spec) = DeviceSpec::load(preset) else { continue };
+        if let (DeviceSpec::Ssd(spec), true) = (&mut spec, steady) {
+            spec.state = SsdState::Steady;
+        }
         let build = median(
             (0..RUNS)
                 .filter_map(|_| {
@@ -48,7 +62,7 @@ fn main() {
                 })
                 .collect(),
         );
-        println!("{name:12} construction {build:8.3} ms");
+        println!("{name:17} construction {build:8.3} ms");
         for (pattern, sequential) in [("random 4 KiB", false), ("sequential 4 KiB", true)] {
             let Ok(mut device) = spec.build(1) else { continue };
             let dispatches = requests(device.sectors(), sequential);
@@ -67,7 +81,7 @@ fn main() {
                 (REQUESTS * ROUNDS) as f64 / start.elapsed().as_secs_f64() / 1e6
             });
             let rate = median(rates.collect());
-            println!("{name:12} {pattern:18} {rate:7.1} M requests/s   checksum {checksum:016x}");
+            println!("{name:17} {pattern:18} {rate:7.1} M requests/s   checksum {checksum:016x}");
         }
     }
 }

@@ -30,7 +30,8 @@ fn main() {
     let limits = QueueLimits::DEFAULT;
     let mut device = DeviceSpec::load("hdd").and_then(|spec| spec.build(0)).expect("a preset");
     let scheduler = row.build(limits, &row.defaults());
-    let simulation = Simulation { scheduler, limits, device: &mut *device, load: Load::RECORDED, lenient: false };
+    let simulation =
+        Simulation { scheduler, limits, device: &mut *device, fast: None, load: Load::RECORDED, lenient: false };
     let start = Instant::now();
     let outcome = simulate(simulation, &mut Generator::new(mix), &mut Unobserved).expect("generated records fit");
     let seconds = start.elapsed().as_secs_f64();

@@ -66,6 +66,7 @@ fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
         scheduler: row.build(limits, &row.defaults()),
         limits,
         device: &mut *device,
+        fast: None,
         load,
         lenient: false,
     };

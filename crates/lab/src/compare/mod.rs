@@ -25,6 +25,8 @@ pub struct Comparison {
     pub lenient: bool,
     /// Device: a preset's name or a TOML file.
     pub device: String,
+    /// Faster device for the schedulers that place data on one: a preset's name or a TOML file.
+    pub fast_device: String,
     /// Schedulers in the form `name[:parameter=value...]`.
     pub schedulers: Vec<String>,
     /// Loads: `recorded`, `x<factor>` or `closed:<outstanding a stream>`.
@@ -50,6 +52,7 @@ impl Default for Comparison {
             event: "queue".into(),
             lenient: false,
             device: "hdd".into(),
+            fast_device: "ssd-slc".into(),
             schedulers: ["noop", "deadline", "cfq", "bid-hdd"].map(String::from).to_vec(),
             loads: vec!["recorded".into()],
             queue_requests: 128,
@@ -85,6 +88,8 @@ pub struct Meta {
     pub traces: Vec<TraceMeta>,
     /// The device with every parameter, as TOML.
     pub device_toml: String,
+    /// The fast device likewise, where a scheduler places data on it.
+    pub fast_device_toml: Option<String>,
     /// The command that runs this again.
     pub command: String,
 }

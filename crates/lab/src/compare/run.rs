@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{Comparison, Meta, Report, TraceMeta};
 use crate::choice::{ChoiceError, SchedulerChoice, unknown};
 use crate::device::{CommandOrder, DeviceError, DeviceSpec};
-use crate::sim::{Failure, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
+use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
 use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 use crate::units::{UnitError, parse_bytes};
 
@@ -78,6 +78,8 @@ struct Plan {
     options: ReadOptions,
     device: DeviceSpec,
     device_name: String,
+    fast: DeviceSpec,
+    fast_name: String,
     schedulers: Vec<SchedulerChoice>,
     loads: Vec<Load>,
     limits: QueueLimits,
@@ -101,6 +103,8 @@ impl Plan {
             options: read_options(comparison, capacity_bytes)?,
             device,
             device_name: comparison.device.clone(),
+            fast: DeviceSpec::load(&comparison.fast_device)?,
+            fast_name: comparison.fast_device.clone(),
             schedulers: schedulers?,
             loads: loads?,
             limits: limits(comparison)?,
@@ -124,10 +128,14 @@ impl Plan {
         } else {
             (self.limits, self.device.build(self.seed)?)
         };
+        let mut fast = if run.scheduler.row.places { Some(self.fast.build(self.seed)?) } else { None };
+        let fast_sectors = fast.as_ref().map_or(0, |fast| fast.sectors());
+        let limits = QueueLimits { fast_sectors, ..limits };
         let simulation = Simulation {
             scheduler: run.scheduler.row.build(limits, &run.scheduler.settings),
             limits,
             device: &mut *device,
+            fast: fast.as_deref_mut(),
             load: run.load,
             lenient: self.lenient,
         };
@@ -142,6 +150,7 @@ impl Plan {
             scheduler: run.scheduler.to_string(),
             device: self.device_name.clone(),
             load: run.load.to_string(),
+            fast: outcome.fast.map(|fast| FastOutcome { device: self.fast_name.clone(), ..fast }),
             ..outcome
         })
     }
@@ -277,6 +286,7 @@ fn meta(comparison: &Comparison, origin: &Origin, plan: &Plan) -> Result<Meta, C
         spec: comparison.clone(),
         traces: traces?,
         device_toml: plan.device.to_toml(),
+        fast_device_toml: plan.schedulers.iter().any(|choice| choice.row.places).then(|| plan.fast.to_toml()),
         command,
     })
 }

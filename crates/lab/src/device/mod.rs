@@ -1,7 +1,7 @@
 //! How long does a device take for a request, and what is it doing meanwhile?
 //!
-//! Service times are closed forms: no event for a sector or a track, so a device serves some ten million requests a
-//! second. A device is one of the [`PRESETS`] or a TOML file of the same form ([`DeviceSpec`]); both go through
+//! Service times are closed forms: no event for a sector, a track or a flash command, so a device serves some ten million
+//! requests a second. A device is one of the [`PRESETS`] or a TOML file of the same form ([`DeviceSpec`]); both go through
 //! [`DeviceSpec::load`].
 
 mod cache;
@@ -44,8 +44,8 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// How a device served one dispatch. The parts add up to the time from its start to its finish.
 ///
-/// For a drive without a head, seek and rotation are zero and the transfer is all that flash, channel and interface would
-/// take for the part of the dispatch that finished last, if there were nothing else.
+/// For a drive without a head, seek and rotation are zero, and the transfer is all that flash, channel and interface
+/// would take for the part of the dispatch that finished last, if there were nothing else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// When it was done.
@@ -97,6 +97,11 @@ pub trait Device: Send {
 
     /// Tracks from one edge to the other, that is cylinders; zero for a device without a head.
     fn tracks(&self) -> u64;
+
+    /// What it has done to its flash so far; none for a device that has none.
+    fn flash(&self) -> Option<FlashCounts> {
+        None
+    }
 }
 
 impl DeviceSpec {

@@ -166,7 +166,10 @@ pub fn validate(device: &mut dyn Device, requests: &[Measured]) -> Result<Valida
     let mut measured: Vec<u64> = requests.iter().map(|request| request.response_nanos).collect();
     let mut modelled: Vec<u64> = services
         .iter()
-        .map(|service| service.overhead_nanos + service.seek_nanos + service.rotation_nanos + service.transfer_nanos)
+        .map(|service| {
+            let moving = service.seek_nanos + service.rotation_nanos + service.transfer_nanos;
+            service.overhead_nanos + moving + service.queue_nanos
+        })
         .collect();
     measured.sort_unstable();
     modelled.sort_unstable();

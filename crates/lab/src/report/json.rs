@@ -12,7 +12,8 @@ use serde::Serialize;
 use super::ReportError;
 use super::numbers as n;
 use crate::compare::{Meta, Report};
-use crate::sim::{Class, Outcome};
+use crate::device::FlashCounts;
+use crate::sim::{Class, FastOutcome, Outcome};
 
 /// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -73,6 +74,30 @@ pub(super) struct JsonResult<'a> {
     service_time_seconds: JsonServiceTime,
     wait_seconds_by_reason: Ordered,
     wait_mean_seconds: Option<f64>,
+    /// Absent where the scheduler places nothing on a fast device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fast: Option<JsonFast<'a>>,
+    /// Absent where the device has no flash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flash: Option<JsonFlash>,
+}
+
+#[derive(Serialize)]
+struct JsonFlash {
+    write_amplification: Option<f64>,
+    written_units: u64,
+    coalesced_units: u64,
+    padded_units: u64,
+    copied_units: u64,
+    erased_blocks: u64,
+}
+
+impl JsonFlash {
+    fn new(counts: &FlashCounts) -> Self {
+        let FlashCounts { written_units, coalesced_units, padded_units, copied_units, erased_blocks } = *counts;
+        let write_amplification = counts.write_amplification();
+        Self { write_amplification, written_units, coalesced_units, padded_units, copied_units, erased_blocks }
+    }
 }
 
 #[derive(Serialize)]
@@ -92,6 +117,28 @@ struct JsonLatency {
     latency_p999_seconds: Option<f64>,
     latency_max_seconds: Option<f64>,
     latency_samples: u64,
+}
+
+#[derive(Serialize)]
+struct JsonFast<'a> {
+    device: &'a str,
+    dispatches: u64,
+    read_bytes: u64,
+    write_bytes: u64,
+    busy_seconds: f64,
+}
+
+impl<'a> JsonFast<'a> {
+    fn new(fast: &'a FastOutcome) -> Self {
+        let FastOutcome { device, dispatches, read_bytes, write_bytes, busy } = fast;
+        Self {
+            device,
+            dispatches: *dispatches,
+            read_bytes: *read_bytes,
+            write_bytes: *write_bytes,
+            busy_seconds: busy.as_seconds(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -138,6 +185,8 @@ impl<'a> JsonResult<'a> {
                 .map(|reason| (reason.name(), n::seconds(outcome.wait_nanos[reason as usize])))
                 .into(),
             wait_mean_seconds: n::wait_mean(outcome),
+            fast: outcome.fast.as_ref().map(JsonFast::new),
+            flash: outcome.flash.as_ref().map(JsonFlash::new),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Gathers what a run leaves behind, in bounded memory whatever its length.
 
 use hdrhistogram::Histogram;
-use ioweir_core::{Dispatch, Nanos, Operation, Reason, Waiting};
+use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, Tier, Waiting};
 
-use super::outcome::{Class, HISTOGRAM_DIGITS, HeadPoint, ServiceSums, Throughput};
+use super::outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, ServiceSums, Throughput};
 use crate::device::Service;
 
 /// Buckets of the throughput series: above this, neighbours are joined.
@@ -121,14 +121,29 @@ impl HeadTrack {
     }
 }
 
+/// For how long a device has been at work. It may serve several at once: the time when it serves any, not the sum.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Busy {
+    pub(super) time: Nanos,
+    /// When it has finished all that it was given.
+    until: Nanos,
+}
+
+impl Busy {
+    fn add(&mut self, now: Nanos, finish: Nanos) {
+        self.time = self.time.after(finish.since(now.max(self.until)));
+        self.until = self.until.max(finish);
+    }
+}
+
 /// Everything that is counted during a run.
 pub(super) struct Collector {
     pub(super) by_operation: [Class; Operation::ALL.len()],
     pub(super) dispatches: u64,
     pub(super) merged_requests: u64,
-    pub(super) busy_nanos: u64,
-    /// When the device has finished all that it was given.
-    busy_until: Nanos,
+    pub(super) busy: Busy,
+    pub(super) fast: FastOutcome,
+    fast_busy: Busy,
     pub(super) service: ServiceSums,
     pub(super) service_time: Histogram<u64>,
     pub(super) seeks: u64,
@@ -145,8 +160,9 @@ impl Collector {
             by_operation: Operation::ALL.map(|_| Class::empty()),
             dispatches: 0,
             merged_requests: 0,
-            busy_nanos: 0,
-            busy_until: Nanos::ZERO,
+            busy: Busy::default(),
+            fast: FastOutcome::default(),
+            fast_busy: Busy::default(),
             service: ServiceSums::default(),
             service_time: histogram(),
             seeks: 0,
@@ -173,9 +189,11 @@ impl Collector {
         let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
         self.dispatches += 1;
         self.merged_requests += u64::from(dispatch.members - 1);
-        // A device may serve several at once: the time when it serves any, not the sum.
-        self.busy_nanos += finish.since(now.max(self.busy_until)).0;
-        self.busy_until = self.busy_until.max(finish);
+        if dispatch.tier == Tier::Fast {
+            self.dispatched_fast(now, dispatch, finish);
+            return;
+        }
+        self.busy.add(now, finish);
         self.service.overhead_nanos += u128::from(overhead_nanos);
         self.service.seek_nanos += u128::from(seek_nanos);
         self.service.rotation_nanos += u128::from(rotation_nanos);
@@ -188,6 +206,18 @@ impl Collector {
         if dispatch.sectors > 0 {
             let time = Nanos(finish.0 - transfer_nanos);
             self.head.add(HeadPoint { time, track: service.track, operation: dispatch.operation });
+        }
+    }
+
+    fn dispatched_fast(&mut self, now: Nanos, dispatch: &Dispatch, finish: Nanos) {
+        self.fast_busy.add(now, finish);
+        self.fast.busy = self.fast_busy.time;
+        self.fast.dispatches += 1;
+        let bytes = u64::from(dispatch.sectors) * SECTOR_BYTES;
+        match dispatch.operation {
+            Operation::Read => self.fast.read_bytes += bytes,
+            Operation::Write => self.fast.write_bytes += bytes,
+            Operation::Discard | Operation::Flush => {}
         }
     }
 
@@ -231,6 +261,24 @@ mod tests {
         assert!(throughput.read_bytes.len() <= BUCKETS_MAX);
         assert_eq!(throughput.read_bytes.iter().sum::<u64>(), bytes);
         assert_eq!(throughput.write_bytes.len(), throughput.read_bytes.len());
+    }
+
+    #[test]
+    fn busy_is_when_anything_is_in_the_device() {
+        let request = ioweir_core::Request {
+            operation: Operation::Read,
+            flags: ioweir_core::Flags::NONE,
+            stream: ioweir_core::StreamId(0),
+            sector: 0,
+            sectors: 8,
+        };
+        let mut collector = Collector::new();
+        for (now, finish) in [(0, 10), (5, 8), (6, 14), (20, 30)] {
+            let service = Service { finish: Nanos(finish), transfer_nanos: finish - now, ..Service::default() };
+            collector.dispatched(Nanos(now), &Dispatch::alone(&request), &service);
+        }
+        assert_eq!(collector.busy.time, Nanos(24));
+        assert_eq!(collector.service.transfer_nanos, 10 + 3 + 8 + 10);
     }
 
     #[test]

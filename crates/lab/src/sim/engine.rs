@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ioweir_core::{
-    Direction, Dispatch, Nanos, Operation, QueueLimits, Reason, Refused, Request, SECTOR_BYTES, Scheduler, Step, Tag,
+    Direction, Dispatch, Nanos, Operation, QueueLimits, Reason, Refused, RefusedCause, Request, SECTOR_BYTES,
+    Scheduler, Step, Tag, Tier,
 };
 
 use super::collect::Collector;
@@ -21,6 +22,9 @@ pub struct Simulation<'a, S> {
     pub limits: QueueLimits,
     /// The device, fresh.
     pub device: &'a mut dyn Device,
+    /// A faster device, fresh, for schedulers that place data on one. What is placed there keeps its address, modulo the
+    /// size of that device.
+    pub fast: Option<&'a mut (dyn Device + 'static)>,
     /// How the trace is put on.
     pub load: Load,
     /// Drop and count what lies past the device's end, instead of stopping.
@@ -87,6 +91,7 @@ struct Engine<'a, S, O> {
     scheduler: S,
     limits: QueueLimits,
     device: &'a mut dyn Device,
+    fast: Option<&'a mut (dyn Device + 'static)>,
     observer: &'a mut O,
     collector: Collector,
     lenient: bool,
@@ -99,6 +104,8 @@ struct Engine<'a, S, O> {
     /// What a device that chooses among its commands holds and has not begun, with flight slots.
     commands: CommandQueue<u32>,
     chooses: bool,
+    /// Units that the base device has begun.
+    begun: u32,
     sequence: u64,
     live: Vec<Live>,
     free_live: Vec<u32>,
@@ -125,25 +132,27 @@ pub fn simulate<S: Scheduler, O: Observer>(
     source: &mut dyn TraceSource,
     observer: &mut O,
 ) -> Result<Outcome, Failure> {
-    let Simulation { scheduler, limits, device, load, lenient } = simulation;
+    let Simulation { scheduler, limits, device, fast, load, lenient } = simulation;
     let tracks = device.tracks();
-    let depth = limits.depth as usize;
+    let flights = limits.depth + if fast.is_some() { limits.fast_depth } else { 0 };
     let order = device.command_order();
     let slots = limits.members.max(limits.units_per_direction.saturating_mul(2)).max(1) as usize;
     let mut engine = Engine {
         scheduler,
         limits,
         device,
+        fast,
         observer,
         collector: Collector::new(),
         lenient,
         now: Nanos::ZERO,
         timer: Nanos::NEVER,
         flights: BinaryHeap::new(),
-        dispatches: vec![None; depth],
-        free_flights: (0..limits.depth).rev().collect(),
+        dispatches: vec![None; flights as usize],
+        free_flights: (0..flights).rev().collect(),
         commands: CommandQueue::new(order),
         chooses: order != CommandOrder::Fifo,
+        begun: 0,
         sequence: 0,
         live: Vec::new(),
         free_live: Vec::new(),
@@ -158,16 +167,19 @@ pub fn simulate<S: Scheduler, O: Observer>(
         end: Nanos::ZERO,
     };
     engine.run(source, load)?;
+    let flash = engine.device.flash();
+    let has_fast = engine.fast.is_some();
     let (skipped, end, collector) = (engine.skipped + source.skipped(), engine.end, engine.collector);
-    Ok(outcome(collector, end, tracks, skipped))
+    Ok(Outcome { flash, ..outcome(collector, end, tracks, skipped, has_fast) })
 }
 
-fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64) -> Outcome {
+fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64, has_fast: bool) -> Outcome {
     let all = collector.all();
-    let Collector { dispatches, merged_requests, busy_nanos, service, seeks, seek_distance_tracks, .. } = collector;
+    let Collector { dispatches, merged_requests, busy, service, seeks, seek_distance_tracks, .. } = collector;
     let Collector { seek_distance_squares, wait_nanos, .. } = collector;
     let by_operation = collector.by_operation.clone();
     let service_time = collector.service_time.clone();
+    let fast = has_fast.then(|| collector.fast.clone());
     let (throughput, head) = collector.into_series();
     Outcome {
         trace: String::new(),
@@ -179,7 +191,8 @@ fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64) -> Outco
         dispatches,
         merged_requests,
         completion: end,
-        busy: Nanos(busy_nanos),
+        fast,
+        busy: busy.time,
         service,
         service_time,
         seeks,
@@ -189,6 +202,7 @@ fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64) -> Outco
         wait_nanos,
         throughput,
         head,
+        flash: None,
         skipped,
     }
 }
@@ -217,7 +231,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                 }
             }
             self.drain();
-            if self.chooses && self.flights.is_empty() {
+            if self.chooses && self.begun == 0 {
                 self.start_chosen();
             }
         }
@@ -251,6 +265,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             self.flights.pop();
             self.free_flights.push(flight.slot);
             if let Some(dispatch) = self.dispatches[flight.slot as usize].take() {
+                self.begun -= u32::from(dispatch.tier == Tier::Base);
                 self.complete(&dispatch);
             }
         }
@@ -288,26 +303,46 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             if !std::mem::take(&mut self.freed[direction as usize]) {
                 continue;
             }
-            while let Some(&held) = self.held[direction as usize].front() {
-                if !self.submit(held) {
-                    break;
+            self.submit_held(direction);
+        }
+    }
+
+    fn submit_held(&mut self, direction: Direction) {
+        while let Some(held) = self.held[direction as usize].pop_front() {
+            match self.submit(held) {
+                Ok(()) => {}
+                Err(RefusedCause::Split(sectors)) => self.split(held, sectors),
+                Err(RefusedCause::Full | RefusedCause::TooLarge) => {
+                    self.held[direction as usize].push_front(held);
+                    return;
                 }
-                self.held[direction as usize].pop_front();
             }
         }
     }
 
-    /// Whether the scheduler has taken it.
-    fn submit(&mut self, held: Held) -> bool {
+    fn submit(&mut self, held: Held) -> Result<(), RefusedCause> {
         match self.scheduler.submit(self.now, held.request) {
             Ok(tag) => {
                 self.live_of_tag[tag.index()] = held.live;
                 let number = self.live[held.live as usize].number;
                 self.observer.submitted(number, tag, held.request.sector, held.request.sectors);
-                true
+                Ok(())
             }
-            Err(Refused { .. }) => false,
+            Err(Refused { cause, .. }) => Err(cause),
         }
+    }
+
+    /// Puts a request that lies on two devices back as two, in its place at the head of those held back.
+    fn split(&mut self, held: Held, sectors: u32) {
+        let Request { sector, sectors: whole, operation, .. } = held.request;
+        let live = &mut self.live[held.live as usize];
+        live.parts += 1;
+        // From now on one more waits; that it has waited until now is charged here.
+        self.collector.wait_nanos[Reason::QueueFull as usize] += u128::from(self.now.since(live.arrival).0);
+        let rest = Request { sector: sector + u64::from(sectors), sectors: whole - sectors, ..held.request };
+        let queue = &mut self.held[operation.direction() as usize];
+        queue.push_front(Held { request: rest, ..held });
+        queue.push_front(Held { request: Request { sectors, ..held.request }, ..held });
     }
 
     /// Takes a record in: splits it where it is larger than the queue takes, and holds back what finds no room. Answers
@@ -339,7 +374,6 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             let late = u128::from(self.now.since(arrival).0) * u128::from(parts);
             self.collector.wait_nanos[Reason::QueueFull as usize] += late;
         }
-        let direction = record.operation.direction() as usize;
         let mut at = 0;
         for _ in 0..parts {
             let length = (sectors - at).min(part_max);
@@ -351,12 +385,26 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                 sectors: u32::try_from(length).unwrap_or(u32::MAX),
             };
             at += length;
-            let held = Held { live, request };
-            if !self.held[direction].is_empty() || !self.submit(held) {
-                self.held[direction].push_back(held);
-            }
+            self.offer(Held { live, request });
         }
         Ok(true)
+    }
+
+    /// Submits a part that has arrived, or holds it back.
+    fn offer(&mut self, held: Held) {
+        let direction = held.request.operation.direction();
+        if !self.held[direction as usize].is_empty() {
+            self.held[direction as usize].push_back(held);
+            return;
+        }
+        match self.submit(held) {
+            Ok(()) => {}
+            Err(RefusedCause::Split(sectors)) => {
+                self.split(held, sectors);
+                self.submit_held(direction);
+            }
+            Err(RefusedCause::Full | RefusedCause::TooLarge) => self.held[direction as usize].push_back(held),
+        }
     }
 
     fn enlist(&mut self, live: Live) -> u32 {
@@ -421,7 +469,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         }
         let slot = self.free_flights.pop().expect("a scheduler keeps to the device's depth");
         self.dispatches[slot as usize] = Some(dispatch);
-        if self.chooses {
+        if self.chooses && dispatch.tier == Tier::Base {
             self.commands.push(dispatch, slot);
         } else {
             self.start(&dispatch, slot);
@@ -436,7 +484,14 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
     }
 
     fn start(&mut self, dispatch: &Dispatch, slot: u32) {
-        let service = self.device.serve(self.now, dispatch);
+        self.begun += u32::from(dispatch.tier == Tier::Base);
+        let service = match (dispatch.tier, &mut self.fast) {
+            (Tier::Fast, Some(fast)) => {
+                let room = fast.sectors().saturating_sub(u64::from(dispatch.sectors)).max(1);
+                fast.serve(self.now, &Dispatch { sector: dispatch.sector % room, ..*dispatch })
+            }
+            _ => self.device.serve(self.now, dispatch),
+        };
         self.collector.dispatched(self.now, dispatch, &service);
         if O::WATCHES {
             self.observer.started(self.now, dispatch, &service);

@@ -15,4 +15,4 @@ pub use engine::{Failure, Simulation, simulate};
 pub use feed::LOOK_AHEAD_RECORDS;
 pub use load::{Load, LoadError};
 pub use observe::{Checker, Observer, Unobserved};
-pub use outcome::{Class, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
+pub use outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};

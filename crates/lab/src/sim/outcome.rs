@@ -40,6 +40,8 @@ pub struct Outcome {
     pub merged_requests: u64,
     /// First arrival to last completion.
     pub completion: Nanos,
+    /// What went to the fast device, where the scheduler places data on one; what follows speaks of the other only.
+    pub fast: Option<FastOutcome>,
     /// Time the device was working on at least one request.
     pub busy: Nanos,
     /// Time of requests in the device by part, in nanoseconds: more than the busy time where it serves several at once.
@@ -60,8 +62,25 @@ pub struct Outcome {
     pub throughput: Throughput,
     /// Where the head was, for the track plots; thinned to a bounded number of points.
     pub head: Vec<HeadPoint>,
+    /// What the device did to its flash; none where it has none.
+    pub flash: Option<crate::device::FlashCounts>,
     /// Records skipped by a lenient reader, or dropped because they lie past the device's end.
     pub skipped: u64,
+}
+
+/// What a fast device did beside the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FastOutcome {
+    /// Its name.
+    pub device: String,
+    /// Units sent to it.
+    pub dispatches: u64,
+    /// Bytes read from it.
+    pub read_bytes: u64,
+    /// Bytes written to it.
+    pub write_bytes: u64,
+    /// Time it was working on at least one request.
+    pub busy: Nanos,
 }
 
 /// Where the device's time went.

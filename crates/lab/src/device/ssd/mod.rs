@@ -224,12 +224,6 @@ impl Ssd {
         })
     }
 
-    /// What it has done to its flash so far.
-    #[must_use]
-    pub fn counts(&self) -> FlashCounts {
-        self.counts
-    }
-
     /// Bytes of memory that its state takes. At the start some twenty a block, and four a block more in a steady drive. A
     /// unit that was written, copied or discarded takes 5 to 7 bytes with its neighbours and up to 112 alone, and each
     /// place on flash four more when its block is first written. Reading takes none.
@@ -386,5 +380,9 @@ impl Device for Ssd {
 
     fn tracks(&self) -> u64 {
         0
+    }
+
+    fn flash(&self) -> Option<FlashCounts> {
+        Some(self.counts)
     }
 }

@@ -9,7 +9,9 @@ const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 /// Longest time of one step, also of an erase.
 const STEP_MAX: Span = Span::from_nanos(4_000_000_000);
 const BLOCK_UNITS_MAX: u64 = 1 << 20;
-const BLOCKS_MAX: u64 = 1 << 24;
+const BLOCKS_MAX: u64 = 1 << 23;
+/// Blocks of a die are listed by what they have lost: so many lists in all.
+const LISTS_MAX: u64 = 1 << 25;
 const DIES_MAX: u32 = 4096;
 /// Places are numbered in 32 bits, and two numbers mean that there is none.
 const PLACES_MAX: u64 = u32::MAX as u64 - 2;
@@ -187,6 +189,12 @@ impl SsdSpec {
             let problem = format!("a die erases {block_units} units and programs {program_units} at once");
             return complain("pages_per_block", problem, "a block has two programs at least and 1048576 units at most");
         }
+        let dies = u64::from(self.channels) * u64::from(self.dies_per_channel);
+        if dies * block_units > LISTS_MAX {
+            let problem =
+                format!("{dies} dies with blocks of {block_units} units are more than this model keeps track of");
+            return complain("pages_per_block", problem, "dies times units of a block are 33554432 at most");
+        }
         if self.write_buffer.0 > 0 && self.write_buffer.0 / unit_bytes < program_units {
             let problem = format!("{} do not hold what a die programs at once", self.write_buffer);
             return complain(
@@ -200,7 +208,6 @@ impl SsdSpec {
             return complain("capacity", problem, "round it down to a multiple of 512");
         }
         let units = self.capacity.0.div_ceil(unit_bytes);
-        let dies = u64::from(self.channels) * u64::from(self.dies_per_channel);
         let row_units = dies * block_units;
         let spared = u128::from(units) * u128::from(1000 + self.over_provisioning_per_mille);
         let wanted = spared.div_ceil(1000 * u128::from(row_units));
@@ -209,7 +216,7 @@ impl SsdSpec {
         let places = die_blocks.saturating_mul(row_units);
         if places > PLACES_MAX || die_blocks.saturating_mul(dies) > BLOCKS_MAX {
             let problem = format!("{} are {places} units in {} blocks", self.capacity, die_blocks.saturating_mul(dies));
-            let hint = "take a larger mapping unit or larger blocks: 4294967293 units in 16777216 blocks at most";
+            let hint = "take a larger mapping unit or larger blocks: 4294967293 units in 8388608 blocks at most";
             return complain("capacity", problem, hint);
         }
         let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);

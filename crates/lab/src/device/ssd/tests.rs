@@ -4,8 +4,10 @@ use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
 use proptest::prelude::*;
 
 use super::super::{Device, DeviceSpec, Service};
-use super::{Map, Ssd, SsdSpec};
+use super::{Map, Ssd, SsdSpec, SsdState};
 
+mod events;
+mod files;
 mod flash;
 mod speed;
 mod writes;

@@ -222,7 +222,10 @@ impl Ssd {
             return;
         }
         let Some((kept, lost)) = self.map.victim(die) else { return };
-        self.dies[die as usize].owed += u64::from(self.shape.program_units) * u64::from(kept);
+        let share = u64::from(self.shape.program_units) * u64::from(kept);
+        let owed = &mut self.dies[die as usize].owed;
+        // What the last victim turned out not to need is left over, but is not saved up.
+        *owed = (*owed).min(share) + share;
         while kept == 0 || self.dies[die as usize].owed >= u64::from(lost) {
             match self.collect_step(now_nanos, ready_nanos, die) {
                 Step::Copied { .. } => self.dies[die as usize].owed -= u64::from(lost),

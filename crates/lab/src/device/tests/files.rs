@@ -32,6 +32,9 @@ fn the_presets_have_the_sizes_of_the_drives() {
         ("hdd-15k", 286_749_487, 72_170),
         ("cheetah-9lp", 17_783_240, 6_962),
         ("barracuda", 4_110_000, 5_172),
+        ("ssd-slc", 488_397_168, 0),
+        ("ssd-970pro", 1_000_215_216, 0),
+        ("ssd-zn540", 1_953_525_168, 0),
         ("tiny", 10_000, 100),
     ] {
         let device = device(name);

@@ -57,6 +57,7 @@ pub(crate) fn report_of(requests: u64, points: u64) -> Report {
                 files: vec![("grep.blktrace.0".into(), "ab".repeat(32))],
             }],
             device_toml: "name = \"hdd\"\ncapacity = \"500 GiB\"\n".into(),
+            fast_device_toml: None,
             command: "ioweir compare grep.blktrace.0 --scheduler noop,cfq:quantum=2,bid-hdd --seed 7".into(),
         },
         outcomes: CHARACTERS.iter().map(|character| outcome(character, requests, points)).collect(),
@@ -102,6 +103,7 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
         wait_nanos[Reason::Staging as usize] = all.latency_sum_nanos / 8;
     }
     Outcome {
+        fast: None,
         trace: "grep".into(),
         scheduler: character.name.into(),
         device: "hdd".into(),
@@ -126,6 +128,7 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
         wait_nanos,
         throughput: throughput(character, if requests > 0 { 600 } else { 0 }, completion),
         head: head(character, points, completion),
+        flash: None,
         skipped: 0,
         all,
     }

@@ -1,20 +1,19 @@
 //! The page map, garbage collection, discards, and what they cost in memory.
 
 use super::super::fill::Fill;
-use super::super::spec::SsdState;
 use super::*;
 
 /// Overwrites everything at random so many times over; answers the write amplification of the last time over.
 fn overwrite(ssd: &mut Ssd, times: u64, seed: u64) -> f64 {
     let (units, mut random) = (ssd.sectors() / 8, Random(seed));
-    let mut before = ssd.counts();
+    let mut before = ssd.counts;
     for number in 0..units * times {
         if number == units * (times - 1) {
-            before = ssd.counts();
+            before = ssd.counts;
         }
         serve(ssd, number * 1_000_000, Operation::Write, random.below(units), 1);
     }
-    let now = ssd.counts();
+    let now = ssd.counts;
     (now.written_units - before.written_units + now.copied_units - before.copied_units) as f64
         / (now.written_units - before.written_units) as f64
 }
@@ -48,7 +47,7 @@ fn write_amplification_is_that_of_greedy_collection() {
         let (mut ssd, used) = plain(per_mille, "filled");
         let measured = overwrite(&mut ssd, 4, 11);
         let expected = expected(used);
-        assert!(near(measured, expected, 0.06), "{per_mille}: {measured} for {expected}");
+        assert!(near(measured, expected, 0.03), "{per_mille}: {measured} for {expected}");
         ssd.map.check();
     }
 }
@@ -60,7 +59,7 @@ fn a_steady_drive_begins_where_a_filled_one_arrives() {
         ssd.map.check();
         let measured = overwrite(&mut ssd, 1, 12);
         let expected = expected(used);
-        assert!(near(measured, expected, 0.08), "{per_mille}: {measured} for {expected}");
+        assert!(near(measured, expected, 0.03), "{per_mille}: {measured} for {expected}");
     }
 }
 
@@ -71,8 +70,8 @@ fn sequential_overwrites_copy_nothing() {
     for number in 0..3 * units {
         serve(&mut ssd, number * 1_000_000, Operation::Write, number % units, 1);
     }
-    assert_eq!(ssd.counts().write_amplification(), Some(1.0));
-    assert!(ssd.counts().erased_blocks > 2 * units / 256);
+    assert_eq!(ssd.counts.write_amplification(), Some(1.0));
+    assert!(ssd.counts.erased_blocks > 2 * units / 256);
 }
 
 #[test]
@@ -99,12 +98,12 @@ fn a_discarded_drive_behaves_as_fresh() {
     for unit in (0..65_536).step_by(64) {
         used.serve(Nanos(later), &request(Operation::Discard, unit * 8, 512, Flags::NONE));
     }
-    let before = used.counts();
+    let before = used.counts;
     assert_eq!(serve(&mut used, later, Operation::Read, 77, 1).finish, Nanos(later), "nothing is there");
     for unit in 0..65_536 {
         serve(&mut used, later + unit * 1_000_000, Operation::Write, unit * 7 % 65_536, 1);
     }
-    assert_eq!(used.counts().copied_units, before.copied_units);
+    assert_eq!(used.counts.copied_units, before.copied_units);
     used.map.check();
 }
 
@@ -120,7 +119,7 @@ fn discards_leave_collection_less_to_copy() {
             serve(ssd, number * 1_000_000, Operation::Write, unit, 1);
         }
     }
-    assert!(half.counts().copied_units * 4 < kept.counts().copied_units);
+    assert!(half.counts.copied_units * 4 < kept.counts.copied_units);
 }
 
 #[test]
@@ -138,6 +137,21 @@ fn collection_delays_who_comes_to_its_die() {
         .1
     };
     assert!(mean(SsdState::Steady) > 1.3 * mean(SsdState::Filled));
+}
+
+#[test]
+fn sustained_writes_run_at_what_collection_leaves() {
+    // For each program of the host's a die does `amplification` programs, and senses about as many pages: most pages of a
+    // victim still hold something. Moving what it copies keeps a die waiting in addition, twice 40.96 us a program.
+    let mut spec = preset("ssd-970pro");
+    (spec.capacity, spec.state) = (super::super::super::Bytes(1 << 30), SsdState::Steady);
+    let mut ssd = build(&spec);
+    let (units, mut random) = (ssd.sectors() / 8, Random(6));
+    let (rate, _) = closed(&mut ssd, 64, 300_000, || (Operation::Write, random.below(units), 1));
+    let amplification = ssd.counts.write_amplification().expect("written");
+    let most = 16.0 * 8.0 / (amplification * (185e-6 + 36e-6));
+    let least = 16.0 * 8.0 / (amplification * (185e-6 + 36e-6 + 82e-6));
+    assert!(rate < 1.05 * most && rate > 0.95 * least, "{rate}: {least} to {most} at {amplification}");
 }
 
 #[test]

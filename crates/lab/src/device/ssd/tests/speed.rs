@@ -89,7 +89,19 @@ fn random_writes_run_at_the_programs_rate_until_collection_begins() {
     let (units, mut random) = (ssd.sectors() / 8, Random(3));
     let (rate, _) = closed(&mut ssd, 32, 100_000, || (Operation::Write, random.below(units), 1));
     assert!(near(rate, 16.0 * 8.0 / 185e-6, 0.03), "{rate}");
-    assert_eq!(ssd.counts().copied_units, 0);
+    assert_eq!(ssd.counts.copied_units, 0);
+}
+
+#[test]
+fn planes_and_shots_program_together() {
+    for (more, units) in [("", 4), ("planes_per_die = 2", 8), ("pages_per_program = 4", 16)] {
+        let mut ssd = small(more);
+        // One round over the four dies, side by side.
+        let write = serve(&mut ssd, 0, Operation::Write, 0, 4 * units);
+        assert_eq!(write.finish, Nanos(500_000), "{more}");
+        let more = serve(&mut ssd, 1_000_000, Operation::Write, 0, 4 * units + 1);
+        assert_eq!(more.finish, Nanos(2_000_000), "the last program waits for its die");
+    }
 }
 
 #[test]
