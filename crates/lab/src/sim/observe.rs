@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ioweir_core::{Dispatch, Nanos, Operation, Tag};
+use ioweir_core::{Dispatch, Nanos, Operation, Tag, Tier};
 
 use crate::device::Service;
 use crate::trace::Record;
@@ -124,7 +124,8 @@ impl Observer for Checker {
 
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
         self.step_to(now);
-        self.in_flight += 1;
+        // The depth is that of the base device.
+        self.in_flight += u32::from(dispatch.tier == Tier::Base);
         assert!(self.in_flight <= self.depth, "the device holds no more than its depth");
         assert_eq!(members.len(), dispatch.members as usize, "a unit knows its members");
         let mut extents: Vec<Part> = members.iter().map(|tag| self.parts[&tag.index()].0).collect();
@@ -156,7 +157,7 @@ impl Observer for Checker {
 
     fn completed(&mut self, now: Nanos, dispatch: &Dispatch) {
         self.step_to(now);
-        self.in_flight -= 1;
+        self.in_flight -= u32::from(dispatch.tier == Tier::Base);
         let members = self.dispatched_members.remove(&dispatch.tag.index()).expect("completed once");
         let dispatched_at = self.dispatched_at.remove(&dispatch.tag.index()).expect("dispatched before");
         for tag in members {
