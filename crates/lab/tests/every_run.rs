@@ -74,7 +74,7 @@ fn it_holds_too_for_devices_that_choose_among_their_commands_and_for_those_with_
             let spec = DeviceSpec::load(preset).expect("a preset").with_command_order(order);
             let file = folder.path().join("device.toml");
             std::fs::write(&file, spec.to_toml()).expect("written");
-            for (scheduler, depth) in [("noop", 1), ("noop", 32), ("deadline", 8), ("cfq", 4)] {
+            for (scheduler, depth) in [("noop", 1), ("noop", 32), ("deadline", 8), ("cfq", 4), ("bid-hybrid", 8)] {
                 check(&Comparison {
                     traces: vec![trace.clone()],
                     schedulers: vec![scheduler.into()],

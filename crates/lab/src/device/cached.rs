@@ -229,7 +229,8 @@ impl CachedHdd {
         let mut service = Service {
             finish: Nanos(finish_nanos),
             overhead_nanos,
-            seek_nanos: free_nanos - command_nanos + access.seek_nanos,
+            seek_nanos: access.seek_nanos,
+            queue_nanos: free_nanos - command_nanos,
             rotation_nanos: access.rotation_nanos,
             transfer_nanos: finish_nanos.saturating_sub(access.begin_nanos),
             ..Service::default()
@@ -311,7 +312,7 @@ impl CachedHdd {
         let mut service = Service {
             finish: Nanos(finish_nanos),
             overhead_nanos,
-            seek_nanos: ready_nanos - command_nanos,
+            queue_nanos: ready_nanos - command_nanos,
             transfer_nanos: finish_nanos - ready_nanos,
             ..Service::default()
         };
@@ -340,7 +341,8 @@ impl CachedHdd {
         let mut service = Service {
             finish: Nanos(access.end_nanos),
             overhead_nanos,
-            seek_nanos: free_nanos - command_nanos + access.seek_nanos,
+            seek_nanos: access.seek_nanos,
+            queue_nanos: free_nanos - command_nanos,
             rotation_nanos: access.rotation_nanos,
             transfer_nanos: access.end_nanos.saturating_sub(access.begin_nanos),
             ..Service::default()
@@ -356,8 +358,8 @@ impl CachedHdd {
         let flushes = dispatch.operation == Operation::Flush || dispatch.flags.has(Flags::PREFLUSH);
         let finish_nanos = if flushes { command_nanos.max(self.media_free_nanos) } else { command_nanos };
         let track = self.mechanics.last.cylinder;
-        let seek_nanos = finish_nanos - command_nanos;
-        Service { finish: Nanos(finish_nanos), overhead_nanos, seek_nanos, track, ..Service::default() }
+        let queue_nanos = finish_nanos - command_nanos;
+        Service { finish: Nanos(finish_nanos), overhead_nanos, queue_nanos, track, ..Service::default() }
     }
 }
 

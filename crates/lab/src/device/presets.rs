@@ -47,6 +47,8 @@ const SPARES: &str =
 
 const REPOSITION: &str = "repositioning: as long as a seek of one cylinder (assumed; that there is one, and on which drives, the requests show)";
 
+const NO_REPOSITION: &str = "no repositioning: with that of one cylinder the model is further from the drive";
+
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
     Preset {
@@ -99,6 +101,7 @@ pub const PRESETS: &[Preset] = &[
             "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.09 ms (2.4 % of \
              the mean; DiskSim 0.268 ms)",
             DISKSIM,
+            NO_REPOSITION,
             SPARES,
         ],
         parameters: include_str!("presets/atlas-10k.toml"),
@@ -122,12 +125,13 @@ pub const PRESETS: &[Preset] = &[
         title: "HP C3323A, 5400 rpm, 1 GB",
         status: Status::Validated,
         sources: &[
-            "validated against 9,074 requests to the drive, one in six answered from its buffer: demerit 0.25 ms (1.6 % of the \
+            "validated against 9,074 requests to the drive, one in six answered from its buffer: demerit 0.24 ms (1.5 % of the \
              mean; DiskSim 0.306 ms)",
             DISKSIM,
             "interface 0.1455 ms a sector: fitted to the reads that the buffer answered, since the parameter set leaves it out",
             "size: 2,056,008 sectors; the parameter set was later corrected to 1,743,672, but the requests measured on the drive \
              reach beyond that",
+            NO_REPOSITION,
             SPARES,
         ],
         parameters: include_str!("presets/hp-c3323a.toml"),

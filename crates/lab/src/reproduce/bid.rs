@@ -54,6 +54,9 @@ pub struct Options {
     pub quick: bool,
 }
 
+/// A number read off a run.
+type Figure = fn(&Outcome) -> Option<f64>;
+
 /// The outcomes of one load, by job and scheduler.
 struct Runs<'a> {
     report: &'a Report,
@@ -71,12 +74,12 @@ impl<'a> Runs<'a> {
     }
 
     /// A figure of a run under the load of the figures.
-    fn value(&self, job: &str, scheduler: &str, figure: fn(&Outcome) -> Option<f64>) -> Option<f64> {
+    fn value(&self, job: &str, scheduler: &str, figure: Figure) -> Option<f64> {
         self.get(job, LOAD, scheduler).and_then(figure)
     }
 
     /// The smallest of several.
-    fn least(&self, job: &str, schedulers: &[&str], figure: fn(&Outcome) -> Option<f64>) -> Option<f64> {
+    fn least(&self, job: &str, schedulers: &[&str], figure: Figure) -> Option<f64> {
         schedulers.iter().filter_map(|name| self.value(job, name, figure)).min_by(f64::total_cmp)
     }
 }
@@ -189,21 +192,21 @@ fn completion_claims(runs: &Runs<'_>) -> Vec<Claim> {
     for (job, name) in JOBS {
         let theirs = runs.least(job, &["noop", "cfq-paper"], completion);
         let ours = less(runs.value(job, "bid-hdd", completion), theirs);
-        let text = format!("{name}: bid-hdd takes less time than the better of noop and cfq, by");
+        let text = format!("{name}: time that bid-hdd saves against the better of noop and cfq");
         claims.push(
             Claim::within(format!("fig12-bid-hdd-{job}"), "12", text, ours, 28.0, 52.0)
                 .paper("28 to 52", "percent")
                 .note("holds from 28 to 52"),
         );
         let ours = less(runs.value(job, "bid-hybrid", completion), runs.value(job, "bid-hdd", completion));
-        let text = format!("{name}: bid-hybrid takes a further part off bid-hdd's time");
+        let text = format!("{name}: time that bid-hybrid saves against bid-hdd");
         claims.push(
             Claim::within(format!("fig12-hybrid-further-{job}"), "12", text, ours, 6.0, 23.0)
                 .paper("6 to 23", "percent")
                 .note("holds from 6 to 23"),
         );
         let ours = less(runs.value(job, "bid-hybrid", completion), theirs);
-        let text = format!("{name}: bid-hybrid takes less time than the better of noop and cfq, by");
+        let text = format!("{name}: time that bid-hybrid saves against the better of noop and cfq");
         claims.push(
             Claim::within(format!("fig12-hybrid-in-all-{job}"), "12", text, ours, 33.0, 54.0)
                 .paper("33 to 54", "percent")
@@ -238,7 +241,7 @@ fn completion_claims(runs: &Runs<'_>) -> Vec<Claim> {
     claims.push(claim.paper("23", "percent").note(format!("holds where no job gains more; most here: {best}")));
     for (job, name) in [JOBS[0], JOBS[4], JOBS[5]] {
         let ours = less(runs.value(job, "noop", completion), runs.value(job, "cfq-paper", completion));
-        let text = format!("{name}: noop takes less time than cfq where a workload is sequential, by");
+        let text = format!("{name}: time that noop saves against cfq on a sequential workload");
         claims.push(
             Claim::within(format!("fig12-noop-below-cfq-{job}"), "12", text, ours, 6.0, 18.0)
                 .paper("12", "percent")
@@ -296,8 +299,7 @@ fn movement_claims(runs: &Runs<'_>) -> Vec<Claim> {
 fn latency_claims(runs: &Runs<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut better = 0;
-    let kinds: [(&str, &str, fn(&Outcome) -> Option<f64>); 2] =
-        [("18", "read", read_latency), ("19", "write", write_latency)];
+    let kinds: [(&str, &str, Figure); 2] = [("18", "read", read_latency), ("19", "write", write_latency)];
     for (figure, kind, value) in kinds {
         for (job, name) in JOBS {
             let theirs = runs.least(job, &["noop", "cfq-paper"], value);
@@ -333,13 +335,7 @@ fn columns() -> Vec<String> {
     JOBS.map(|(_, name)| name.to_string()).to_vec()
 }
 
-fn figure_table(
-    runs: &Runs<'_>,
-    title: &str,
-    text: &str,
-    value: fn(&Outcome) -> Option<f64>,
-    decimals: usize,
-) -> Table {
+fn figure_table(runs: &Runs<'_>, title: &str, text: &str, value: Figure, decimals: usize) -> Table {
     let rows = SCHEDULERS.map(|scheduler| {
         let cells = JOBS.map(|(job, _)| cell(runs.value(job, scheduler, value), decimals)).to_vec();
         (scheduler.to_string(), cells)
