@@ -94,7 +94,7 @@ pub struct PolicyRow {
     pub source: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
-    /// What to write into `/sys/block/DEVICE/queue/scheduler` to have it, where a Linux kernel has or had it.
+    /// What to write into `/sys/block/DEVICE/queue/scheduler` to have it, where today's Linux has it.
     pub linux: Option<&'static str>,
     /// What can be set.
     pub parameters: &'static [Parameter],
