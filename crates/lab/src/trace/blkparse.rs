@@ -28,6 +28,7 @@ brackets; `(null)` is an unknown one. The volume is `maj,min`. With the option `
 a flush without data has none. Lines that start with `#`, empty lines and the summary that
 follows the events are no input. Events may be out of order by up to 4096 records. Output made with `-f` is another format.",
     window_records: WINDOW_RECORDS,
+    ambiguous: false,
     detect,
     open,
     write: None,
@@ -38,7 +39,11 @@ fn detect(head: &[u8]) -> bool {
         let line = line.trim_ascii();
         !line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b"Input file ")
     });
-    lines.next().is_some_and(|line| prefix(line.trim_ascii_end()).is_ok_and(|prefix| prefix.is_some()))
+    lines.next().is_some_and(|line| {
+        let line = line.trim_ascii_end();
+        prefix(line)
+            .is_ok_and(|prefix| prefix.is_some_and(|prefix| line[prefix.device.0..prefix.device.1].contains(&b',')))
+    })
 }
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {

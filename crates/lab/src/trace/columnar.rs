@@ -40,6 +40,7 @@ Key-value metadata of the file: `ioweir.trace.version` (1), `ioweir.trace.stream
 names), and where known `ioweir.trace.epoch_unix_nanos` (decimal, wall clock at time zero). Compressed with zstd inside: the
 file itself must not be compressed again.",
     window_records: 0,
+    ambiguous: false,
     detect: |head| head.starts_with(b"PAR1"),
     open,
     write: Some(columnar_write::open),

@@ -31,6 +31,7 @@ lines stand in the order of issue.
 Written as version 3: whole microseconds, rounded down; streams, flags and latencies are lost; a volume's name must be without
 blanks.",
     window_records: 0,
+    ambiguous: false,
     detect,
     open,
     write: Some(fio_write::open),

@@ -32,6 +32,7 @@ Header line `time_s,pid,comm,op,lba,sectors`, then one request a line.
 A stream is a pid with its command; the volume is the file. There is no wall clock and no latency.
 Written with six decimals where the time is whole microseconds and nine where it is not. One volume, whole sectors only.",
     window_records: 0,
+    ambiguous: false,
     detect: |head| head.starts_with(b"time_s,"),
     open,
     write: Some(|target| Ok(Box::new(Writer { target, header_written: false, volume: None, line: Vec::new() }))),

@@ -31,6 +31,7 @@ No header. One request a line: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,R
 
 Several requests may share a tick. There are no processes: each volume is one stream.",
     window_records: 0,
+    ambiguous: false,
     detect,
     open,
     write: None,
