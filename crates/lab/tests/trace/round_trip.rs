@@ -145,7 +145,7 @@ fn what_a_format_cannot_hold_is_refused() {
     let error = write(&msr, "vscsi").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "target: format vscsi cannot be written\n  expected: one of: parquet, hadoop-csv, fio-iolog"
+        "target: format vscsi cannot be written\n  expected: one of: parquet, hadoop-csv, fio-iolog, spc"
     );
 }
 
