@@ -15,9 +15,11 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 
 use super::input::Data;
+use super::losses::Holds;
 use super::number::{Fault, Faulty, byte_extent};
 use super::order::Order;
 use super::source::RawSource;
+use super::write::Writer;
 use super::{BATCH_RECORDS, Format, Input, Names, Position, ReadOptions, Record, TraceError, columnar_write, footer};
 
 /// The row of the table.
@@ -43,7 +45,7 @@ file itself must not be compressed again.",
     ambiguous: false,
     detect: |head| head.starts_with(b"PAR1"),
     open,
-    write: Some(columnar_write::open),
+    write: Some(Writer { open: columnar_write::open, holds: Holds::ALL }),
 };
 
 pub(super) const VERSION: &str = "1";

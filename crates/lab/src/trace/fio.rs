@@ -34,7 +34,7 @@ blanks.",
     ambiguous: false,
     detect,
     open,
-    write: Some(fio_write::open),
+    write: Some(fio_write::WRITER),
 };
 
 fn detect(head: &[u8]) -> bool {

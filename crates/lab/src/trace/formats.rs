@@ -6,15 +6,12 @@ use std::path::PathBuf;
 
 use super::order::Order;
 use super::source::{RawSource, Rebased};
-use super::write::{Target, TraceSink};
+use super::write::Writer;
 use super::{Event, Input, Position, TraceError, TraceSource};
 use super::{
     alibaba, biosnoop, biotracer, blkparse, blkreplay, blktrace, btrecord, columnar, etw, fio, fiu, flashnet, ftrace,
     hadoop, lcs, measured, msr, octf, oracle, simulators, spc, srt, systor, tencent, thesios, vscsi, wpa,
 };
-
-/// Opens a trace for writing.
-pub type WriteFn = fn(Target) -> Result<Box<dyn TraceSink>, TraceError>;
 
 /// Opens the files of one trace for reading.
 pub(super) type OpenFn = fn(Vec<Input>, &ReadOptions) -> Result<Box<dyn RawSource>, TraceError>;
@@ -35,8 +32,8 @@ pub struct Format {
     pub detect: fn(&[u8]) -> bool,
     /// Opens the files of one trace for reading.
     pub(super) open: OpenFn,
-    /// Opens a trace for writing, where this project can write the format.
-    pub write: Option<WriteFn>,
+    /// How a trace is written, where this project can write the format.
+    pub write: Option<Writer>,
 }
 
 impl ReadOptions {

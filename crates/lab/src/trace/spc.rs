@@ -32,7 +32,7 @@ discards and flushes, which the format does not know, are left out.",
     ambiguous: false,
     detect,
     open,
-    write: Some(spc_write::open),
+    write: Some(spc_write::WRITER),
 };
 
 const EXPECTED: &str = "ASU,LBA,Size,Opcode,Timestamp";

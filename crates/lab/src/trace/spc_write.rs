@@ -2,21 +2,32 @@
 
 use std::io::Write;
 
-use ioweir_core::{Operation, SECTOR_BYTES};
+use ioweir_core::{Flags, Operation, SECTOR_BYTES};
 
-use super::write::{Target, TraceSink};
+use super::losses::{Clock, Holds};
+use super::write::{Target, TraceSink, Writer};
 use super::{Names, Record, TraceError};
 
-pub(super) fn open(target: Target) -> Result<Box<dyn TraceSink>, TraceError> {
-    Ok(Box::new(Writer { target, line: Vec::new() }))
-}
+pub(super) const WRITER: Writer = Writer {
+    open: |target| Ok(Box::new(Lines { target, line: Vec::new() })),
+    holds: Holds {
+        discards: false,
+        flushes: false,
+        flags: Flags::NONE,
+        streams: false,
+        volume_name: |number, name| name == number.to_string(),
+        latency_unit_nanos: None,
+        clock: Clock::Dropped,
+        ..Holds::ALL
+    },
+};
 
-struct Writer {
+struct Lines {
     target: Target,
     line: Vec<u8>,
 }
 
-impl Writer {
+impl Lines {
     fn record(&mut self, record: &Record) -> Result<(), TraceError> {
         let letter = match record.operation {
             Operation::Read => 'R',
@@ -38,7 +49,7 @@ impl Writer {
     }
 }
 
-impl TraceSink for Writer {
+impl TraceSink for Lines {
     fn write_batch(&mut self, batch: &[Record], _: &Names) -> Result<(), TraceError> {
         batch.iter().try_for_each(|record| self.record(record))
     }

@@ -281,12 +281,17 @@ impl trace::TraceSource for Replay<'_> {
 }
 
 pub(crate) fn write(read: &Read, format: &str) -> Result<Vec<u8>, TraceError> {
+    write_telling(read, format).map(|(bytes, _)| bytes)
+}
+
+/// The bytes, and what they do not hold.
+pub(crate) fn write_telling(read: &Read, format: &str) -> Result<(Vec<u8>, Vec<trace::Loss>), TraceError> {
     let memory = Memory::default();
     let target = trace::Target::new("target", Box::new(memory.clone()));
     let format = trace::format(format).unwrap();
-    let records = trace::convert(&mut Replay { read, next: 0 }, format, target)?;
-    assert_eq!(records, read.records.len() as u64);
-    Ok(memory.bytes())
+    let converted = trace::convert(&mut Replay { read, next: 0 }, format, target)?;
+    assert_eq!(converted.records, read.records.len() as u64);
+    Ok((memory.bytes(), converted.losses))
 }
 
 pub(crate) fn parquet(read: &Read) -> Vec<u8> {
