@@ -6,7 +6,9 @@
 #![allow(clippy::print_stderr, clippy::print_stdout, clippy::unwrap_used)]
 
 mod corpus;
+mod cut;
 mod fixtures;
+mod generate;
 mod golden;
 mod golden_others;
 mod group;
