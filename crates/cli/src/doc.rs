@@ -8,10 +8,11 @@ use ioweir_lab::choice::{format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
 use ioweir_lab::report::FORMS;
 use ioweir_lab::trace;
+use ioweir_lab::workload::{JobMix, MIXES};
 
 use crate::arguments::DocArguments;
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, reference};
 
 /// Columns that explanations are wrapped to.
 const WIDTH: usize = 100;
@@ -28,7 +29,7 @@ struct Topic {
     entry: Option<fn(&str) -> Option<String>>,
 }
 
-const TOPICS: [Topic; 9] = [
+const TOPICS: [Topic; 10] = [
     Topic {
         name: "policy",
         summary: "schedulers and their parameters",
@@ -47,8 +48,16 @@ const TOPICS: [Topic; 9] = [
         name: "format",
         summary: "trace formats: columns, units, what to know before use",
         entries: || trace::FORMATS.iter().map(|format| (format.name, format.title)).collect(),
-        about: "Trace formats. They are recognised by their content, compressed (gzip, zstd) or not.",
+        about: "Trace formats. They are recognised by their content, compressed (gzip, zstd, bzip2, xz) or not; where two \
+formats look the same, the name must be given with --format.",
         entry: Some(|name| trace::format(name).map(format)),
+    },
+    Topic {
+        name: "mix",
+        summary: "jobs whose traffic can be generated",
+        entries: || MIXES.iter().map(|mix| (mix.name, mix.title)).collect(),
+        about: "Mixes of `ioweir trace generate MIX OUT`: the six Hadoop jobs of the BID paper's Table 2.",
+        entry: Some(|name| ioweir_lab::workload::mix(name).map(mix)),
     },
     Topic {
         name: "load",
@@ -128,6 +137,9 @@ are in decimal units: MB/s are 10^6 bytes a second.",
 
 /// Prints the topics, a topic, or an entry of a topic.
 pub(crate) fn act(arguments: &DocArguments) -> Result<(), Failure> {
+    if let Some(folder) = &arguments.write {
+        return reference::write(folder);
+    }
     let Some(name) = &arguments.topic else {
         let topics: Vec<_> = TOPICS.iter().map(|topic| (topic.name, topic.summary)).collect();
         return output::print(format!("Topics of `ioweir doc TOPIC [NAME]`.\n\n{}", list(&topics)).as_bytes());
@@ -233,6 +245,19 @@ fn device(preset: &Preset) -> String {
 fn format(format: &trace::Format) -> String {
     let writable = if format.write.is_some() { "read and written" } else { "read only" };
     format!("{}: {} ({writable})\n\n{}\n", format.name, format.title, format.doc.trim_end())
+}
+
+fn mix(mix: &JobMix) -> String {
+    let mut out = format!("{}: {}\n\n{}\n\n", mix.name, mix.title, wrap(mix.doc, 0));
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        out,
+        "Requests of the capture: {}; readers at once: {}; reads that go on: {:.1} %",
+        mix.requests,
+        mix.readers,
+        f64::from(mix.read_sequential_per_mille) / 10.0
+    );
+    out
 }
 
 fn reason_text(reason: Reason) -> &'static str {

@@ -10,6 +10,7 @@ mod doc;
 mod engine;
 mod failure;
 mod output;
+mod reference;
 mod reproduce;
 mod show;
 mod trace;

@@ -1,66 +1,144 @@
-//! What is in a trace, and how does it become another format?
+//! What is in a trace, how does it become another format or a part of itself, and how is one made up?
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use ioweir_lab::trace::{self, FORMATS, Format, Info, Target, TraceError};
-use ioweir_lab::units::{format_count, shown};
+use ioweir_core::Nanos;
+use ioweir_lab::choice::unknown;
+use ioweir_lab::sim::Load;
+use ioweir_lab::trace::{self, Cut, FORMATS, Format, Info, Loss, Target, TraceError, TraceSource};
+use ioweir_lab::units::{format_count, parse_bytes, parse_duration, shown};
+use ioweir_lab::workload::{JobGenerator, MIXES, mix};
 use serde::Serialize;
 
-use crate::arguments::{ConvertArguments, InfoArguments, TraceArguments, TraceVerb};
+use crate::arguments::{
+    ConvertArguments, CutArguments, GenerateArguments, InfoArguments, ReadingArguments, TraceArguments, TraceVerb,
+};
 use crate::failure::Failure;
 use crate::{engine, output};
 
 /// Formats that a suffix stands for when a trace is written.
-const SUFFIXES: [(&str, &str); 4] =
-    [("parquet", "parquet"), ("csv", "hadoop-csv"), ("fio", "fio-iolog"), ("iolog", "fio-iolog")];
+const SUFFIXES: [(&str, &str); 6] = [
+    ("parquet", "parquet"),
+    ("csv", "hadoop-csv"),
+    ("fio", "fio-iolog"),
+    ("iolog", "fio-iolog"),
+    ("spc", "spc"),
+    ("blkparse", "blkparse"),
+];
 
-/// Looks at traces or converts one.
+/// Looks at traces, or writes one.
 pub(crate) fn act(arguments: &TraceArguments) -> Result<(), Failure> {
     match &arguments.verb {
         TraceVerb::Info(arguments) => info(arguments),
         TraceVerb::Convert(arguments) => convert(arguments),
+        TraceVerb::Cut(arguments) => cut(arguments),
+        TraceVerb::Generate(arguments) => generate(arguments),
     }
 }
 
 fn convert(arguments: &ConvertArguments) -> Result<(), Failure> {
-    let Some((target, sources)) = arguments.files.split_last() else {
+    let (target, format, mut source) = ends(&arguments.files, arguments.to.as_deref(), &arguments.reading)?;
+    write(source.as_mut(), target, format)
+}
+
+fn cut(arguments: &CutArguments) -> Result<(), Failure> {
+    let speed_thousandths = match arguments.scale.as_deref().map(|scale| (scale, scale.parse())) {
+        None => 1000,
+        Some((_, Ok(Load::Open { speed_thousandths }))) => speed_thousandths,
+        Some((scale, _)) => {
+            let problem = format!("`{}` is not a factor", shown(scale));
+            return Err(Failure::input(problem, "x<factor> with at most three decimals, such as x2 or x0.5", ""));
+        }
+    };
+    let part = Cut {
+        from: arguments.from.as_deref().map(time).transpose()?.unwrap_or(Nanos::ZERO),
+        to: arguments.to.as_deref().map(time).transpose()?,
+        streams: arguments.streams.clone(),
+        offset_from_bytes: arguments.offset_from.as_deref().map(bytes).transpose()?.unwrap_or(0),
+        offset_to_bytes: arguments.offset_to.as_deref().map(bytes).transpose()?,
+        speed_thousandths,
+    };
+    let (target, format, mut source) = ends(&arguments.files, arguments.format_to.as_deref(), &arguments.reading)?;
+    write(&mut trace::cut(source.as_mut(), part), target, format)
+}
+
+/// Zero needs no unit.
+fn time(text: &str) -> Result<Nanos, Failure> {
+    if text == "0" { Ok(Nanos::ZERO) } else { Ok(parse_duration(text)?) }
+}
+
+fn bytes(text: &str) -> Result<u64, Failure> {
+    if text == "0" { Ok(0) } else { Ok(parse_bytes(text)?) }
+}
+
+fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {
+    let names: Vec<_> = MIXES.iter().map(|mix| mix.name).collect();
+    let mix =
+        mix(&arguments.mix).ok_or_else(|| unknown("mix", &arguments.mix, &names, "`ioweir doc mix` lists them"))?;
+    let format = target_format(arguments.format_to.as_deref(), &arguments.out)?;
+    output::check_outputs(&[&arguments.out], &[])?;
+    let requests = arguments.requests.unwrap_or(mix.requests);
+    let mut source = JobGenerator::new(mix, requests, arguments.streams, arguments.seed);
+    write(&mut source, &arguments.out, format)
+}
+
+/// What is written, as what, and from which trace.
+type Ends<'a> = (&'a str, &'static Format, Box<dyn TraceSource>);
+
+/// The last of `files` is written as `named` or its suffix say, the others are one trace.
+fn ends<'a>(files: &'a [String], named: Option<&str>, reading: &ReadingArguments) -> Result<Ends<'a>, Failure> {
+    let Some((target, sources)) = files.split_last() else {
         return Err(Failure::input("no file is named", "files of one trace, and the file to write", ""));
     };
-    let format = target_format(arguments.to.as_deref(), target)?;
-    let options = engine::read_options(&arguments.reading)?;
+    let format = target_format(named, target)?;
+    let options = engine::read_options(reading)?;
     let groups = engine::groups(sources)?;
     let [group] = groups.as_slice() else {
         let names: Vec<_> = groups.iter().map(|group| shown(&group.name)).collect();
         return Err(Failure::input(
             format!("{} traces are named: {}", groups.len(), names.join(", ")),
             "the files of one trace",
-            "convert them one by one",
+            "take them one by one",
         ));
     };
     let inputs: Vec<&Path> = group.files.iter().map(PathBuf::as_path).collect();
     output::check_outputs(&[target], &inputs)?;
-    let mut source = trace::open(&group.files, &options)?;
-    let mut records = 0;
+    Ok((target, format, trace::open(&group.files, &options)?))
+}
+
+/// Writes a trace, and says on standard error how much it was and what of it the format does not hold.
+fn write(source: &mut dyn TraceSource, target: &str, format: &Format) -> Result<(), Failure> {
+    let mut converted = None;
     output::write_file(target, |file| {
         let stream: Box<dyn Write + Send> = match file.try_clone() {
             Ok(file) => Box::new(BufWriter::new(file)),
             Err(error) => return Err(Failure::unwritable(target, &error)),
         };
-        records = trace::convert(source.as_mut(), format, Target::new(target, stream))
-            .map_err(|error| conversion_failure(error, target))?;
+        let written = trace::convert(source, format, Target::new(target, stream));
+        converted = Some(written.map_err(|error| conversion_failure(error, target))?);
         Ok(())
     })?;
+    let Some(converted) = converted else { return Ok(()) };
     // Standard error may be closed: then nobody wants to know.
     let _ = writeln!(
         anstream::stderr(),
-        "{}: {} requests as {}{}",
+        "{}: {} requests as {}{}{}",
         shown(target),
-        format_count(records),
+        format_count(converted.records),
         format.name,
-        skipped_note(source.skipped())
+        skipped_note(source.skipped()),
+        losses_note(&converted.losses)
     );
     Ok(())
+}
+
+/// A line for each loss.
+fn losses_note(losses: &[Loss]) -> String {
+    losses
+        .iter()
+        .map(|loss| format!("\n  not kept, of {} requests: {}", format_count(loss.requests), loss.what))
+        .collect()
 }
 
 fn skipped_note(skipped: u64) -> String {

@@ -64,6 +64,8 @@ fn help_is_data() {
             &["compare", "--help"],
             &["trace", "info", "--help"],
             &["trace", "convert", "--help"],
+            &["trace", "cut", "--help"],
+            &["trace", "generate", "--help"],
             &["doc", "--help"],
             &["show", "--help"],
         ],
@@ -103,6 +105,10 @@ fn bad_values_say_what_was_expected() {
             &["compare", "missing.csv"],
             &["doc", "polcy"],
             &["doc", "policy", "dedline"],
+            &["trace", "generate", "terrasort", "t.csv"],
+            &["trace", "cut", "trace.csv", "t.csv", "--scale", "2"],
+            &["trace", "cut", "trace.csv", "t.csv", "--from", "10"],
+            &["trace", "cut", "trace.csv", "t.csv", "--streams", "nobody"],
             &["show", "hdd-15"],
         ],
     ));
@@ -149,7 +155,7 @@ fn documentation_comes_from_the_tables() {
         folder.path(),
         &[&["doc"], &["doc", "policy", "noop"], &["doc", "load"], &["doc", "reason"], &["doc", "exit-codes"]],
     ));
-    for topic in ["policy", "device", "format", "export", "units", "columns"] {
+    for topic in ["policy", "device", "format", "mix", "export", "units", "columns"] {
         assert!(run(folder.path(), &["doc", topic]).status.success(), "{topic}");
     }
 }
@@ -284,6 +290,60 @@ fn a_trace_converts_there_and_back() {
         value["results"][2]["latency_mean_seconds"].as_f64().unwrap()
     };
     assert_eq!(results("trace.csv"), results("back.csv"));
+}
+
+#[test]
+fn what_a_target_cannot_hold_is_said() {
+    let folder = folder();
+    fs::write(folder.path().join("columns.txt"), "0 0 8 8 1\n1 0 16 8 0\n").unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["trace", "convert", "trace.csv", "trace.spc"],
+            &["trace", "convert", "trace.csv", "trace.msr", "--to", "msr-csv"],
+            &["trace", "convert", "trace.csv", "trace.blkparse"],
+            &["trace", "info", "columns.txt"],
+            &["trace", "convert", "columns.txt", "columns.spc", "--format", "mqsim"],
+        ],
+    ));
+}
+
+#[test]
+fn a_trace_is_cut_and_a_job_generated() {
+    let folder = folder();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["trace", "cut", "trace.csv", "part.csv", "--from", "10ms", "--to", "20ms", "--scale", "x2"],
+            &["trace", "cut", "trace.csv", "part.spc", "--offset-from", "0", "--offset-to", "1MiB"],
+            &["trace", "generate", "terasort", "job.parquet", "--requests", "1000", "--seed", "7"],
+            &["trace", "info", "job.parquet"],
+        ],
+    ));
+    let generate = |name: &str, seed: &str| {
+        let arguments = ["trace", "generate", "grep", name, "--requests", "500", "--seed", seed];
+        assert!(run(folder.path(), &arguments).status.success());
+        fs::read(folder.path().join(name)).unwrap()
+    };
+    assert_eq!(generate("a.csv", "1"), generate("b.csv", "1"));
+    assert_ne!(generate("a.csv", "1"), generate("b.csv", "2"));
+}
+
+#[test]
+fn the_reference_pages_are_those_of_the_tables() {
+    let folder = folder();
+    assert!(run(folder.path(), &["doc", "--write", "."]).status.success());
+    let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference");
+    let mut pages = 0;
+    for entry in fs::read_dir(&committed).unwrap() {
+        let name = entry.unwrap().file_name();
+        let (old, new) = (fs::read_to_string(committed.join(&name)), fs::read_to_string(folder.path().join(&name)));
+        let again = "is stale: cargo run -p ioweir -- doc --write docs/reference";
+        assert!(old.unwrap() == new.unwrap_or_default(), "{} {again}", name.display());
+        pages += 1;
+    }
+    // The folder holds the trace of the tests as well.
+    assert_eq!(pages + 1, fs::read_dir(folder.path()).unwrap().count());
 }
 
 #[test]

@@ -296,13 +296,26 @@ fn trace_meta(group: &TraceGroup, options: &ReadOptions) -> Result<TraceMeta, Co
             let unreadable = |error: std::io::Error| {
                 TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}"))
             };
-            let mut hash = Sha256::new();
-            let mut file = std::fs::File::open(path).map_err(unreadable)?;
-            std::io::copy(&mut file, &mut hash).map_err(unreadable)?;
-            Ok((name, hexadecimal(&hash.finalize())))
+            let hash = sha256(path).map_err(unreadable)?;
+            Ok((name, hash))
         })
         .collect();
     Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
+}
+
+/// The hash of a file, read piece by piece.
+fn sha256(path: &std::path::Path) -> std::io::Result<String> {
+    let mut file = std::io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
+    let mut hash = Sha256::new();
+    loop {
+        let piece = std::io::BufRead::fill_buf(&mut file)?;
+        if piece.is_empty() {
+            return Ok(hexadecimal(&hash.finalize()));
+        }
+        hash.update(piece);
+        let length = piece.len();
+        std::io::BufRead::consume(&mut file, length);
+    }
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

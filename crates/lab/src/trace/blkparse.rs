@@ -9,7 +9,7 @@ use super::names::{Processes, Volumes};
 use super::number::{Fault, Faulty, field, field32, quote, seconds, sector_extent};
 use super::order::WINDOW_RECORDS;
 use super::source::RawSource;
-use super::{Event, Format, Input, Names, ReadOptions, Record, TraceError, rwbs};
+use super::{Event, Format, Input, Names, ReadOptions, Record, TraceError, blkparse_write, rwbs};
 
 /// The row of the table.
 pub(super) const FORMAT: Format = Format {
@@ -26,11 +26,15 @@ record, chosen by the option `event`: `Q` queue (default), `I` insert, `D` issue
 The letters are read by position, see hadoop-csv. A stream is a pid with its command; the command may hold blanks and
 brackets; `(null)` is an unknown one. The volume is `maj,min`. With the option `latency`, completions (`C`) tell latencies;
 a flush without data has none. Lines that start with `#`, empty lines and the summary that
-follows the events are no input. Events may be out of order by up to 4096 records. Output made with `-f` is another format.",
+follows the events are no input. Events may be out of order by up to 4096 records. Output made with `-f` is another format.
+
+Written are queue events (`Q`), of processor 0. Whole sectors only; a volume that is not called `maj,min` becomes `0,number`, and
+a stream that is not a pid and a command its number and name. Latencies are not held.",
     window_records: WINDOW_RECORDS,
+    ambiguous: false,
     detect,
     open,
-    write: None,
+    write: Some(blkparse_write::WRITER),
 };
 
 fn detect(head: &[u8]) -> bool {
@@ -38,7 +42,11 @@ fn detect(head: &[u8]) -> bool {
         let line = line.trim_ascii();
         !line.is_empty() && !line.starts_with(b"#") && !line.starts_with(b"Input file ")
     });
-    lines.next().is_some_and(|line| prefix(line.trim_ascii_end()).is_ok_and(|prefix| prefix.is_some()))
+    lines.next().is_some_and(|line| {
+        let line = line.trim_ascii_end();
+        prefix(line)
+            .is_ok_and(|prefix| prefix.is_some_and(|prefix| line[prefix.device.0..prefix.device.1].contains(&b',')))
+    })
 }
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {

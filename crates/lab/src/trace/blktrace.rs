@@ -39,6 +39,7 @@ to three issue events. Records captured through ftrace with context information 
 With the option `latency`, completions tell latencies; a flush without data has none. Events may be out of order by up to
 4096 records.",
     window_records: WINDOW_RECORDS,
+    ambiguous: false,
     detect: |head| Layout::of(head).is_some(),
     open,
     write: None,

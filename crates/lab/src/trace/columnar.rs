@@ -15,9 +15,11 @@ use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::Type;
 
 use super::input::Data;
+use super::losses::Holds;
 use super::number::{Fault, Faulty, byte_extent};
 use super::order::Order;
 use super::source::RawSource;
+use super::write::Writer;
 use super::{BATCH_RECORDS, Format, Input, Names, Position, ReadOptions, Record, TraceError, columnar_write, footer};
 
 /// The row of the table.
@@ -40,9 +42,10 @@ Key-value metadata of the file: `ioweir.trace.version` (1), `ioweir.trace.stream
 names), and where known `ioweir.trace.epoch_unix_nanos` (decimal, wall clock at time zero). Compressed with zstd inside: the
 file itself must not be compressed again.",
     window_records: 0,
+    ambiguous: false,
     detect: |head| head.starts_with(b"PAR1"),
     open,
-    write: Some(columnar_write::open),
+    write: Some(Writer { open: columnar_write::open, holds: Holds::ALL }),
 };
 
 pub(super) const VERSION: &str = "1";

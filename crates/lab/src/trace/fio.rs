@@ -31,9 +31,10 @@ lines stand in the order of issue.
 Written as version 3: whole microseconds, rounded down; streams, flags and latencies are lost; a volume's name must be without
 blanks.",
     window_records: 0,
+    ambiguous: false,
     detect,
     open,
-    write: Some(fio_write::open),
+    write: Some(fio_write::WRITER),
 };
 
 fn detect(head: &[u8]) -> bool {

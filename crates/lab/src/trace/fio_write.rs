@@ -3,16 +3,25 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use ioweir_core::Operation;
+use ioweir_core::{Flags, Operation};
 
-use super::write::{Target, TraceSink};
+use super::losses::{Clock, Holds};
+use super::write::{Target, TraceSink, Writer};
 use super::{Names, Record, TraceError};
 
-pub(super) fn open(target: Target) -> Result<Box<dyn TraceSink>, TraceError> {
-    Ok(Box::new(Writer { target, started: false, opened: BTreeSet::new(), micros: 0, line: Vec::new() }))
-}
+pub(super) const WRITER: Writer = Writer {
+    open: |target| Ok(Box::new(Lines { target, started: false, opened: BTreeSet::new(), micros: 0, line: Vec::new() })),
+    holds: Holds {
+        time_unit_nanos: 1_000,
+        flags: Flags::NONE,
+        streams: false,
+        latency_unit_nanos: None,
+        clock: Clock::Dropped,
+        ..Holds::ALL
+    },
+};
 
-struct Writer {
+struct Lines {
     target: Target,
     started: bool,
     /// Volumes that were added and opened.
@@ -21,7 +30,7 @@ struct Writer {
     line: Vec<u8>,
 }
 
-impl Writer {
+impl Lines {
     fn start(&mut self) -> Result<(), TraceError> {
         if self.started {
             return Ok(());
@@ -67,7 +76,7 @@ impl Writer {
     }
 }
 
-impl TraceSink for Writer {
+impl TraceSink for Lines {
     fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError> {
         self.start()?;
         batch.iter().try_for_each(|record| self.record(record, names))

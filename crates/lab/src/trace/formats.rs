@@ -6,11 +6,12 @@ use std::path::PathBuf;
 
 use super::order::Order;
 use super::source::{RawSource, Rebased};
-use super::write::{Target, TraceSink};
-use super::{Event, Input, Position, TraceError, TraceSource, blkparse, blktrace, columnar, fio, hadoop, msr, vscsi};
-
-/// Opens a trace for writing.
-pub type WriteFn = fn(Target) -> Result<Box<dyn TraceSink>, TraceError>;
+use super::write::Writer;
+use super::{Event, Input, Position, TraceError, TraceSource};
+use super::{
+    alibaba, biosnoop, biotracer, blkparse, blkreplay, blktrace, btrecord, columnar, etw, fio, fiu, flashnet, ftrace,
+    hadoop, lcs, measured, msr, octf, oracle, simulators, spc, srt, systor, tencent, thesios, vscsi, wpa,
+};
 
 /// Opens the files of one trace for reading.
 pub(super) type OpenFn = fn(Vec<Input>, &ReadOptions) -> Result<Box<dyn RawSource>, TraceError>;
@@ -25,12 +26,14 @@ pub struct Format {
     pub doc: &'static str,
     /// By how many records it may be out of order; zero where it must be in order.
     pub window_records: usize,
+    /// Whether the content of another format can look the same, so that this one must be named.
+    pub ambiguous: bool,
     /// Whether the first bytes of the unpacked content look like it.
     pub detect: fn(&[u8]) -> bool,
     /// Opens the files of one trace for reading.
     pub(super) open: OpenFn,
-    /// Opens a trace for writing, where this project can write the format.
-    pub write: Option<WriteFn>,
+    /// How a trace is written, where this project can write the format.
+    pub write: Option<Writer>,
 }
 
 impl ReadOptions {
@@ -47,9 +50,43 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// Every format, in the order in which they are tried: those with a magic number first, the fixed records last.
-pub static FORMATS: &[Format] =
-    &[blktrace::FORMAT, columnar::FORMAT, hadoop::FORMAT, fio::FORMAT, msr::FORMAT, blkparse::FORMAT, vscsi::FORMAT];
+/// Every format, in the order in which they are tried: those with a magic number or a heading first, those that are told
+/// by the shape of a line behind them, the fixed records last, and then those that must be named.
+pub static FORMATS: &[Format] = &[
+    blktrace::FORMAT,
+    columnar::FORMAT,
+    lcs::FORMAT,
+    srt::FORMAT,
+    octf::FORMAT,
+    hadoop::FORMAT,
+    systor::FORMAT,
+    thesios::FORMAT,
+    wpa::FORMAT,
+    etw::FORMAT,
+    biosnoop::FORMAT,
+    fio::FORMAT,
+    msr::FORMAT,
+    alibaba::FORMAT,
+    spc::FORMAT,
+    flashnet::FORMAT,
+    measured::FORMAT,
+    blkreplay::FORMAT,
+    fiu::FORMAT,
+    ftrace::FORMAT,
+    blkparse::FORMAT,
+    btrecord::FORMAT,
+    vscsi::FORMAT,
+    simulators::DISKSIM,
+    simulators::MQSIM,
+    simulators::UCARE,
+    tencent::SECTORS,
+    tencent::BYTES,
+    biotracer::SECONDS,
+    biotracer::MICROSECONDS,
+    biotracer::NANOSECONDS,
+    oracle::GENERAL,
+    oracle::OPERATIONS,
+];
 
 /// The format of that name.
 #[must_use]
@@ -113,14 +150,25 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
         if head.is_empty() {
             continue;
         }
-        return FORMATS.iter().find(|format| (format.detect)(&head)).ok_or_else(|| {
-            let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
-            TraceError::new(input.name(), Position::File, "the format is not recognised")
-                .expected(format!("one of: {}", known.join(", ")))
-                .hint("if it is one of these, name it: its first lines may be damaged")
-        });
+        let found = FORMATS.iter().find(|format| !format.ambiguous && (format.detect)(&head));
+        return found.ok_or_else(|| unrecognised(input, &head));
     }
     Err(TraceError::new(first.name(), Position::File, "the file is empty").expected("a trace"))
+}
+
+#[cold]
+fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
+    let names = |formats: Vec<&'static Format>| formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+    let possible: Vec<&Format> = FORMATS.iter().filter(|format| format.ambiguous && (format.detect)(head)).collect();
+    if possible.is_empty() {
+        TraceError::new(input.name(), Position::File, "the format is not recognised")
+            .expected(format!("one of: {}", names(FORMATS.iter().collect())))
+            .hint("if it is one of these, name it: its first lines may be damaged")
+    } else {
+        TraceError::new(input.name(), Position::File, "the content does not tell which format this is")
+            .expected(format!("the name of its format, which could be: {}", names(possible)))
+            .hint("name it with --format; `ioweir doc format NAME` tells each one's columns and units")
+    }
 }
 
 /// The only file of a trace, for the formats that have only one.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::input::PACKED_ENDINGS;
 use super::{Position, TraceError};
 
 /// Files that are one trace.
@@ -15,14 +16,16 @@ pub struct TraceGroup {
 
 /// A per-processor file: what its name has in common with the others, and the processor.
 fn processor(file_name: &str) -> Option<(&str, u32)> {
-    let plain = [".gz", ".zst", ".zstd"].iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name);
+    let plain = PACKED_ENDINGS.iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name);
     let (base, number) = plain.rsplit_once('.')?;
     let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let named = base.strip_suffix(".blktrace").is_some_and(|name| !name.is_empty());
+    let of = |ending: &str| base.strip_suffix(ending).is_some_and(|name| !name.is_empty());
+    let named = of(".blktrace") || of(".replay") || base == "octf.trace";
     if digits && named { Some((base, number.parse().ok()?)) } else { None }
 }
 
-/// Puts files together that are one trace: `X.blktrace.0`, `X.blktrace.1` ... are, with or without compression. Where a
+/// Puts files together that are one trace: `X.blktrace.0`, `X.blktrace.1` ... are, with or without compression, and so are
+/// `X.replay.0` ... of btrecord and `octf.trace.0` ... of Open CAS. Where a
 /// name is not a file but per-processor files of that name exist, all of them are meant. Every other file is a trace of
 /// its own.
 ///

@@ -6,9 +6,10 @@ use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 use memchr::{memchr, memrchr};
 
 use super::lines::{LineFormat, LineSource};
+use super::losses::{Clock, Holds};
 use super::number::{Fault, Faulty, field, field32, pass, quote, scan, scan_seconds, scan_to, seconds, sector_extent};
 use super::source::RawSource;
-use super::write::{Target, TraceSink};
+use super::write::{Target, TraceSink, Writer};
 use super::{Format, Input, Names, ReadOptions, Record, TraceError, names, rwbs};
 
 const COLUMNS: [&str; 6] = ["time_s", "pid", "comm", "op", "lba", "sectors"];
@@ -30,11 +31,22 @@ Header line `time_s,pid,comm,op,lba,sectors`, then one request a line.
 | sectors | sectors of 512 bytes | length; zero for a flush without data |
 
 A stream is a pid with its command; the volume is the file. There is no wall clock and no latency.
-Written with six decimals where the time is whole microseconds and nine where it is not. One volume, whole sectors only.",
+Written with six decimals where the time is whole microseconds and nine where it is not. One volume, whole sectors only; a
+stream that is not a pid and a command becomes its number and name.",
     window_records: 0,
+    ambiguous: false,
     detect: |head| head.starts_with(b"time_s,"),
     open,
-    write: Some(|target| Ok(Box::new(Writer { target, header_written: false, volume: None, line: Vec::new() }))),
+    write: Some(Writer {
+        open: |target| Ok(Box::new(Rows { target, header_written: false, volume: None, line: Vec::new() })),
+        // The volume is called like the file.
+        holds: Holds {
+            volume_name: |_, _| false,
+            latency_unit_nanos: None,
+            clock: Clock::Dropped,
+            ..Holds::ALL
+        },
+    }),
 };
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
@@ -158,14 +170,14 @@ fn columns_missing(line: &[u8]) -> Box<Fault> {
     Fault::new(line.len(), format!("the line has {count} columns")).expected("six: time_s,pid,comm,op,lba,sectors")
 }
 
-struct Writer {
+struct Rows {
     target: Target,
     header_written: bool,
     volume: Option<u32>,
     line: Vec<u8>,
 }
 
-impl Writer {
+impl Rows {
     fn record(&mut self, record: &Record, names: &Names) -> Result<(), TraceError> {
         let refuse = |what: String, hint: &str| self.target.error(format!("hadoop-csv cannot hold {what}")).hint(hint);
         if *self.volume.get_or_insert(record.volume) != record.volume {
@@ -182,8 +194,8 @@ impl Writer {
         } else {
             write!(self.line, "{whole}.{nanos:09},").map_err(|error| self.target.broken(&error))?;
         }
-        process(record.stream.0, names, &mut self.line);
-        self.line.push(b',');
+        let (pid, command) = process(record.stream.0, names);
+        write!(self.line, "{pid},{command},").map_err(|error| self.target.broken(&error))?;
         rwbs::write(record.operation, record.flags, &mut self.line);
         let sector = record.offset_bytes / SECTOR_BYTES;
         let sectors = record.length_bytes / SECTOR_BYTES;
@@ -192,20 +204,18 @@ impl Writer {
     }
 }
 
-/// `pid,comm` of a stream: as its name has them, else its number and name.
-fn process(stream: u32, names: &Names, out: &mut Vec<u8>) {
+/// Pid and command of a stream: as its name has them, else its number and name.
+pub(super) fn process(stream: u32, names: &Names) -> (u32, String) {
     let name = names.streams.get(stream as usize).map_or("", String::as_str);
     let (pid, command) = name.split_once(' ').unwrap_or((name, "(null)"));
     let (pid, command) = match pid.parse::<u32>() {
         Ok(pid) => (pid, command),
         Err(_) => (stream, if name.is_empty() { "(null)" } else { name }),
     };
-    out.extend_from_slice(pid.to_string().as_bytes());
-    out.push(b',');
-    out.extend(command.bytes().map(|byte| if byte == b'\n' || byte == b'\r' { b' ' } else { byte }));
+    (pid, command.replace(['\n', '\r'], " "))
 }
 
-impl TraceSink for Writer {
+impl TraceSink for Rows {
     fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError> {
         if !self.header_written {
             self.header_written = true;

@@ -1,14 +1,16 @@
 //! Where do the bytes of a trace come from, and how are they unpacked?
 //!
 //! Compression is recognised by the first bytes, never by the file name. Whatever the compressed file claims, at most one
-//! chunk of it is unpacked at a time.
+//! chunk of it is unpacked at a time. Packings that are known but not read are named in the error.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
+use lzma_rust2::XzReader;
 
 use super::{Position, TraceError};
 
@@ -16,6 +18,10 @@ use super::{Position, TraceError};
 const CHUNK_BYTES: usize = 1 << 20;
 /// How much of the unpacked content a format may look at to recognise itself.
 pub(super) const HEAD_BYTES: usize = 1 << 16;
+/// What unpacking xz may hold: enough for its highest level, whose dictionary is 64 MiB.
+const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
+/// Endings of file names that only say how the content is packed.
+pub(super) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
 /// One file of a trace, or the same in memory.
 #[derive(Clone, Debug)]
@@ -51,7 +57,7 @@ impl Input {
     /// What a volume of this file is called: the last part of its name without the ending of a compressor.
     pub(super) fn volume_name(&self) -> String {
         let base = self.name.rsplit('/').next().unwrap_or(&self.name);
-        let stem = [".gz", ".zst", ".zstd"].iter().find_map(|ending| base.strip_suffix(ending)).unwrap_or(base);
+        let stem = PACKED_ENDINGS.iter().find_map(|ending| base.strip_suffix(ending)).unwrap_or(base);
         if stem.is_empty() { self.name.clone() } else { stem.to_owned() }
     }
 
@@ -72,13 +78,19 @@ impl Input {
     }
 
     fn unpack(&self) -> io::Result<Box<dyn Read + Send>> {
-        let mut magic = [0; 4];
+        let mut magic = [0; 6];
         let length = fill(&mut self.raw()?, &mut magic)?;
         let buffered = || io::Result::Ok(BufReader::with_capacity(CHUNK_BYTES, self.raw()?));
         Ok(match packing(&magic[..length]) {
             Packing::Plain => self.raw()?,
             Packing::Gzip => Box::new(MultiGzDecoder::new(buffered()?)),
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered()?)?),
+            Packing::Bzip2 => Box::new(MultiBzDecoder::new(buffered()?)),
+            Packing::Xz => Box::new(XzReader::new_mem_limit(buffered()?, true, XZ_MEMORY_KIB_MAX)),
+            Packing::Unread(name) => {
+                let problem = format!("it is packed with {name}, which is not unpacked here");
+                return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+            }
         })
     }
 
@@ -108,6 +120,7 @@ pub(super) fn unreadable(file: &str, position: Position, error: &io::Error) -> T
     let told = TraceError::new(file, position, format!("cannot be read: {error}"));
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => told,
+        io::ErrorKind::Unsupported => told.hint("unpack it first; gzip, zstd, bzip2 and xz are read as they are"),
         _ => told.hint("if the file is compressed it may be cut short or damaged: test it with `gzip -t` or `zstd -t`"),
     }
 }
@@ -116,13 +129,22 @@ enum Packing {
     Plain,
     Gzip,
     Zstd,
+    Bzip2,
+    Xz,
+    Unread(&'static str),
 }
 
 fn packing(magic: &[u8]) -> Packing {
     match magic {
         [0x1f, 0x8b, ..] => Packing::Gzip,
         // A frame of data, or a frame to be skipped that stands before it.
-        [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
+        [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Packing::Bzip2,
+        [0xfd, b'7', b'z', b'X', b'Z', 0] => Packing::Xz,
+        [0x04, 0x22, 0x4d, 0x18, ..] => Packing::Unread("lz4"),
+        [b'P', b'K', 3, 4, ..] => Packing::Unread("zip"),
+        [b'7', b'z', 0xbc, 0xaf, ..] => Packing::Unread("7z"),
+        [0x1f, 0x9d, ..] => Packing::Unread("compress"),
         _ => Packing::Plain,
     }
 }

@@ -3,42 +3,74 @@
 //! A reader streams: memory is bounded by a batch, whatever the length of the trace. Records come out in the order of
 //! their submission times, which start at zero; the wall-clock time of the first record is kept apart as the epoch.
 
+mod alibaba;
+mod binary;
+mod biosnoop;
+mod biotracer;
 mod blkparse;
+mod blkparse_write;
+mod blkreplay;
 mod blktrace;
+mod btrecord;
 mod columnar;
 mod columnar_write;
+mod cut;
 mod error;
+mod etw;
 mod event;
+mod fields;
 mod fio;
 mod fio_write;
+mod fiu;
+mod flashnet;
 mod footer;
 mod footprint;
 mod formats;
+mod ftrace;
 mod group;
 mod hadoop;
 mod info;
 mod info_text;
 mod input;
 mod latency;
+mod lcs;
 mod lines;
+mod losses;
+mod measured;
+mod merge;
 mod msr;
+mod msr_write;
 mod names;
 mod number;
+mod octf;
+mod oracle;
 mod order;
+mod protobuf;
 mod rwbs;
+mod simulators;
 mod source;
+mod spc;
+mod spc_write;
+mod srt;
+mod systor;
+mod tape;
+mod tencent;
+mod thesios;
 mod vscsi;
+mod wpa;
 mod write;
 
+pub use cut::{Cut, CutSource, cut};
 pub use error::{Position, TraceError};
 pub use event::Event;
 use formats::single;
-pub use formats::{FORMATS, Format, ReadOptions, WriteFn, format, open, open_inputs, recognise};
+pub use formats::{FORMATS, Format, ReadOptions, format, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use info_text::render;
 pub use input::Input;
-pub use write::{Target, TraceSink, convert};
+pub use losses::{Clock, Holds, Loss};
+pub use write::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
@@ -64,6 +96,18 @@ pub struct Record {
     pub volume: u32,
     /// How long the traced device took, from submission to completion, where the format holds it.
     pub latency: Option<Nanos>,
+}
+
+impl Record {
+    /// A request of which a format tells neither flags nor processes: its volume is its stream as well.
+    const fn plain(time: Nanos, extent: (u64, u64), operation: Operation, volume: u32) -> Self {
+        let (offset_bytes, length_bytes) = match operation {
+            Operation::Flush => (0, 0),
+            _ => extent,
+        };
+        let (flags, stream) = (Flags::NONE, StreamId(volume));
+        Self { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None }
+    }
 }
 
 /// What the numbers in the records stand for. Grows while a trace is read.

@@ -7,12 +7,12 @@ use super::lines::{LineFormat, LineSource};
 use super::names::Volumes;
 use super::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
 use super::source::RawSource;
-use super::{Format, Input, Names, ReadOptions, Record, TraceError};
+use super::{Format, Input, Names, ReadOptions, Record, TraceError, msr_write};
 
 /// A Windows file time counts these.
-const TICK_NANOS: u64 = 100;
+pub(super) const TICK_NANOS: u64 = 100;
 /// Unix time of the zero of Windows file times, 1601-01-01.
-const FILETIME_ZERO_UNIX_NANOS: i128 = -11_644_473_600 * 1_000_000_000;
+pub(super) const FILETIME_ZERO_UNIX_NANOS: i128 = -11_644_473_600 * 1_000_000_000;
 
 /// The row of the table.
 pub(super) const FORMAT: Format = Format {
@@ -29,11 +29,15 @@ No header. One request a line: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,R
 | Offset, Size | bytes | offsets are multiples of 512, not of 4096 |
 | ResponseTime | 100 ns | becomes the latency |
 
-Several requests may share a tick. There are no processes: each volume is one stream.",
+Several requests may share a tick. There are no processes: each volume is one stream.
+
+Written with whole ticks, rounded down. Only reads and writes are held; a volume that is not called `host_number` becomes a disk
+of the host `volume`; a latency that is not known becomes 0; a trace without a wall clock begins at 1970-01-01.",
     window_records: 0,
+    ambiguous: false,
     detect,
     open,
-    write: None,
+    write: Some(msr_write::WRITER),
 };
 
 const HEADER: &[u8] = b"Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime";

@@ -72,6 +72,17 @@ impl Volumes {
         Ok(number)
     }
 
+    /// The same for streams that are told by a name alone; one table is for volumes or for streams.
+    pub(super) fn stream(&mut self, key: &[u8], names: &mut Names) -> Faulty<StreamId> {
+        if let Some(number) = self.known(key) {
+            return Ok(StreamId(number));
+        }
+        let number = add(&mut names.streams, shortened(key), "streams")?;
+        self.numbers.insert(key.into(), number);
+        self.last = Some((key.into(), number));
+        Ok(StreamId(number))
+    }
+
     fn find(&mut self, key: &[u8], names: &mut Names, name: impl FnOnce() -> String) -> Faulty<u32> {
         let number = match self.numbers.get(key) {
             Some(&number) => number,

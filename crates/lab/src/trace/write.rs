@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::losses::{Holds, Ledger, Loss};
 use super::{Format, Names, Position, Record, TraceError, TraceSource};
 
 /// Where a trace is written to: a stream and its name for errors.
@@ -41,8 +42,33 @@ impl Target {
     }
 }
 
+/// Opens a trace for writing.
+pub type WriteFn = fn(Target) -> Result<Box<dyn TraceSink>, TraceError>;
+
+/// The writing half of a format.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    /// Opens a trace for writing.
+    pub open: WriteFn,
+    /// What it holds of a request.
+    pub holds: Holds,
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// Requests that were read, those included that the format cannot hold.
+    pub records: u64,
+    /// What of them is not in the target.
+    pub losses: Vec<Loss>,
+}
+
 /// A writer of one format.
 pub trait TraceSink: Send {
+    /// Says when the first request was, in nanoseconds since 1970-01-01 UTC where that is known by then; comes before all
+    /// records.
+    fn start(&mut self, _epoch_unix_nanos: Option<i128>) {}
+
     /// Writes records; `names` holds at least the names they use.
     ///
     /// # Errors
@@ -56,19 +82,20 @@ pub trait TraceSink: Send {
     fn finish(self: Box<Self>, names: &Names, epoch_unix_nanos: Option<i128>) -> Result<(), TraceError>;
 }
 
-/// Writes all of `source` as `format`; returns the number of records.
+/// Writes all of `source` as `format`; returns how much that was, and what the format could not hold of it.
 ///
 /// # Errors
 /// [`TraceError`] of the source, of the target, and where the format cannot be written or cannot hold a record.
-pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) -> Result<u64, TraceError> {
-    let Some(open) = format.write else {
+pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) -> Result<Converted, TraceError> {
+    let Some(writer) = format.write else {
         let writable: Vec<&str> =
             super::FORMATS.iter().filter(|format| format.write.is_some()).map(|format| format.name).collect();
         return Err(target
             .error(format!("format {} cannot be written", format.name))
             .expected(format!("one of: {}", writable.join(", "))));
     };
-    let mut sink = open(target)?;
+    let mut sink = (writer.open)(target)?;
+    let mut ledger = Ledger::new(writer.holds);
     let mut batch = Vec::with_capacity(super::BATCH_RECORDS);
     let mut records = 0;
     loop {
@@ -76,9 +103,14 @@ pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) ->
         if batch.is_empty() {
             break;
         }
+        if records == 0 {
+            sink.start(source.epoch_unix_nanos());
+            ledger.start(source.epoch_unix_nanos());
+        }
         records += batch.len() as u64;
+        ledger.count(&batch, source.names());
         sink.write_batch(&batch, source.names())?;
     }
     sink.finish(source.names(), source.epoch_unix_nanos())?;
-    Ok(records)
+    Ok(Converted { records, losses: ledger.finish(source.epoch_unix_nanos()) })
 }

@@ -6,10 +6,15 @@
 #![allow(clippy::print_stderr, clippy::print_stdout, clippy::unwrap_used)]
 
 mod corpus;
+mod cut;
+mod fixtures;
+mod generate;
 mod golden;
+mod golden_others;
 mod group;
 mod info;
 mod malformed;
 mod reading;
+mod reading_others;
 mod round_trip;
 mod support;

@@ -12,11 +12,27 @@ fn queue(option: trace::Event) -> ReadOptions {
 }
 
 #[test]
-fn every_format_is_recognised_by_its_content() {
+fn every_format_is_recognised_by_its_content_or_must_be_named() {
     for (name, bytes) in samples() {
-        let found = trace::FORMATS.iter().find(|format| (format.detect)(&bytes)).map(|format| format.name);
-        assert_eq!(found, Some(name));
-        read(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let format = trace::format(name).unwrap();
+        assert!((format.detect)(&bytes), "{name}");
+        let found = trace::FORMATS.iter().find(|format| !format.ambiguous && (format.detect)(&bytes));
+        if format.ambiguous {
+            assert_eq!(found.map(|format| format.name), None, "{name}");
+            let error = read(&bytes).unwrap_err();
+            assert!(error.expected.contains(name) && error.hint.contains("--format"), "{error}");
+        } else {
+            assert_eq!(found.map(|format| format.name), Some(name));
+        }
+        read_sample(name, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+#[test]
+fn every_format_has_a_sample() {
+    let samples = samples();
+    for format in trace::FORMATS {
+        assert!(samples.iter().any(|(name, _)| *name == format.name), "{}", format.name);
     }
 }
 
@@ -32,7 +48,8 @@ fn every_row_of_the_table_has_a_name_and_a_text() {
 #[test]
 fn compressed_input_reads_as_plain_input() {
     for (name, bytes) in samples() {
-        let plain = read(&bytes).unwrap();
+        let read = |bytes: &[u8]| read_sample(name, bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let plain = read(&bytes);
         if name == "parquet" {
             continue;
         }
@@ -43,11 +60,38 @@ fn compressed_input_reads_as_plain_input() {
             encoder.finish().unwrap()
         };
         let zstd = |part: &[u8]| zstd::stream::encode_all(part, 1).unwrap();
-        assert_eq!(read(&gzip(&bytes)).unwrap(), plain, "{name} gzip");
-        assert_eq!(read(&[gzip(first), gzip(second)].concat()).unwrap(), plain, "{name} gzip members");
-        assert_eq!(read(&zstd(&bytes)).unwrap(), plain, "{name} zstd");
+        assert_eq!(read(&gzip(&bytes)), plain, "{name} gzip");
+        assert_eq!(read(&[gzip(first), gzip(second)].concat()), plain, "{name} gzip members");
+        assert_eq!(read(&zstd(&bytes)), plain, "{name} zstd");
         let skippable = [&[0x50, 0x2a, 0x4d, 0x18, 2, 0, 0, 0, 9, 9][..], &zstd(first), &zstd(second)].concat();
-        assert_eq!(read(&skippable).unwrap(), plain, "{name} zstd frames");
+        assert_eq!(read(&skippable), plain, "{name} zstd frames");
+        let bzip2 = |part: &[u8]| {
+            let mut encoder = bzip2::write::BzEncoder::new(Vec::new(), bzip2::Compression::fast());
+            encoder.write_all(part).unwrap();
+            encoder.finish().unwrap()
+        };
+        assert_eq!(read(&[bzip2(first), bzip2(second)].concat()), plain, "{name} bzip2 streams");
+    }
+}
+
+/// `printf 'time_s,pid,comm,op,lba,sectors\n1.5,7,x,R,8,8\n' | xz --check=crc32`
+pub(crate) const XZ: [u8; 100] = [
+    253, 55, 122, 88, 90, 0, 0, 1, 105, 34, 222, 54, 2, 0, 33, 1, 22, 0, 0, 0, 116, 47, 229, 163, 1, 0, 44, 116, 105,
+    109, 101, 95, 115, 44, 112, 105, 100, 44, 99, 111, 109, 109, 44, 111, 112, 44, 108, 98, 97, 44, 115, 101, 99, 116,
+    111, 114, 115, 10, 49, 46, 53, 44, 55, 44, 120, 44, 82, 44, 56, 44, 56, 10, 0, 0, 0, 0, 37, 78, 246, 117, 0, 1, 65,
+    45, 26, 151, 59, 140, 144, 66, 153, 13, 1, 0, 0, 0, 0, 1, 89, 90,
+];
+
+#[test]
+fn xz_is_unpacked_and_other_packings_are_named() {
+    assert_eq!(read(&XZ).unwrap(), read(b"time_s,pid,comm,op,lba,sectors\n1.5,7,x,R,8,8\n").unwrap());
+    for length in 6..XZ.len() {
+        assert!(read(&XZ[..length]).is_err(), "{length}");
+    }
+    for (start, name) in [(&b"PK\x03\x04"[..], "zip"), (b"\x04\x22\x4d\x18", "lz4"), (b"7z\xbc\xaf", "7z")] {
+        let error = read(start).unwrap_err().to_string();
+        assert!(error.contains(&format!("packed with {name}, which is not unpacked here")), "{error}");
+        assert!(error.contains("unpack it first"), "{error}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::fixtures;
 use ioweir_lab::trace::{self, Input, Names, ReadOptions, Record, TraceError};
 
 /// A trace read to its end.
@@ -212,7 +213,7 @@ pub(crate) fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let events = [note, events[1], events[2], events[3], events[4]];
     let pair = |version| [vscsi(version, 0x28, 7, 8, 4096), vscsi(version, 0x2a, 9, 16, 512)].concat();
     let hadoop = read(HADOOP.as_bytes()).unwrap();
-    vec![
+    let mut samples = vec![
         ("blktrace", blktrace(&events, false)),
         ("blktrace", blktrace(&events, true)),
         ("parquet", parquet(&hadoop)),
@@ -224,7 +225,14 @@ pub(crate) fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("blkparse", BLKPARSE.into()),
         ("vscsi", pair(1)),
         ("vscsi", pair(2)),
-    ]
+    ];
+    samples.extend(fixtures::others());
+    samples
+}
+
+/// Reads a sample: named where its content does not tell the format.
+pub(crate) fn read_sample(name: &str, bytes: &[u8]) -> Result<Read, TraceError> {
+    if trace::format(name).unwrap().ambiguous { read_as(name, bytes, false) } else { read(bytes) }
 }
 
 /// Where a writer's bytes go in a test.
@@ -273,12 +281,17 @@ impl trace::TraceSource for Replay<'_> {
 }
 
 pub(crate) fn write(read: &Read, format: &str) -> Result<Vec<u8>, TraceError> {
+    write_telling(read, format).map(|(bytes, _)| bytes)
+}
+
+/// The bytes, and what they do not hold.
+pub(crate) fn write_telling(read: &Read, format: &str) -> Result<(Vec<u8>, Vec<trace::Loss>), TraceError> {
     let memory = Memory::default();
     let target = trace::Target::new("target", Box::new(memory.clone()));
     let format = trace::format(format).unwrap();
-    let records = trace::convert(&mut Replay { read, next: 0 }, format, target)?;
-    assert_eq!(records, read.records.len() as u64);
-    Ok(memory.bytes())
+    let converted = trace::convert(&mut Replay { read, next: 0 }, format, target)?;
+    assert_eq!(converted.records, read.records.len() as u64);
+    Ok((memory.bytes(), converted.losses))
 }
 
 pub(crate) fn parquet(read: &Read) -> Vec<u8> {

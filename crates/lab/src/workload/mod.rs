@@ -1,4 +1,11 @@
-//! Requests that nobody recorded: a seeded mix of sequential and random streams, as long as one likes.
+//! Requests that nobody recorded: a seeded mix of sequential and random streams, or the traffic of a Hadoop job, as long as
+//! one likes.
+
+mod job;
+mod mixes;
+
+pub use job::JobGenerator;
+pub use mixes::{Burst, JobMix, MIXES, Weighted, mix};
 
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 use rand_core::{Rng, SeedableRng};

@@ -1,0 +1,175 @@
+//! How is a part of a trace made a trace of its own?
+
+use std::collections::BTreeMap;
+
+use ioweir_core::{Nanos, Operation, StreamId};
+
+use super::{Names, Position, Record, TraceError, TraceSource};
+
+/// Which part. The default is all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Requests from this time on.
+    pub from: Nanos,
+    /// Requests before this time.
+    pub to: Option<Nanos>,
+    /// Requests of these streams; all where it is empty. A stream is named by its whole name, or by the command that
+    /// follows the pid in it.
+    pub streams: Vec<String>,
+    /// Requests that start at this byte or behind it. Flushes, which have no place, stay.
+    pub offset_from_bytes: u64,
+    /// Requests that start before this byte.
+    pub offset_to_bytes: Option<u64>,
+    /// A thousand times the factor by which time runs faster.
+    pub speed_thousandths: u64,
+}
+
+impl Default for Cut {
+    fn default() -> Self {
+        Self {
+            from: Nanos::ZERO,
+            to: None,
+            streams: Vec::new(),
+            offset_from_bytes: 0,
+            offset_to_bytes: None,
+            speed_thousandths: 1000,
+        }
+    }
+}
+
+/// A part of a trace: its times begin at zero again, and only streams and volumes that it has are named.
+pub struct CutSource<'a> {
+    source: &'a mut dyn TraceSource,
+    cut: Cut,
+    /// Whether a stream is wanted, by its number in the source: `None` until it is first met.
+    wanted: Vec<Option<bool>>,
+    first: Option<Nanos>,
+    ended: bool,
+    streams: BTreeMap<u32, u32>,
+    volumes: BTreeMap<u32, u32>,
+    names: Names,
+}
+
+/// The part of `source` that `cut` describes.
+pub fn cut(source: &mut dyn TraceSource, cut: Cut) -> CutSource<'_> {
+    CutSource {
+        source,
+        cut,
+        wanted: Vec::new(),
+        first: None,
+        ended: false,
+        streams: BTreeMap::new(),
+        volumes: BTreeMap::new(),
+        names: Names::default(),
+    }
+}
+
+/// The new number of `number`, which takes its name along.
+fn renumbered(numbers: &mut BTreeMap<u32, u32>, number: u32, from: &[String], to: &mut Vec<String>) -> u32 {
+    *numbers.entry(number).or_insert_with(|| {
+        to.push(from.get(number as usize).cloned().unwrap_or_else(|| number.to_string()));
+        // As many as there were numbers before.
+        u32::try_from(to.len() - 1).unwrap_or(u32::MAX)
+    })
+}
+
+impl CutSource<'_> {
+    fn is_wanted(&mut self, stream: u32) -> bool {
+        if self.cut.streams.is_empty() {
+            return true;
+        }
+        let place = stream as usize;
+        if place >= self.wanted.len() {
+            self.wanted.resize(place + 1, None);
+        }
+        if let Some(known) = self.wanted[place] {
+            return known;
+        }
+        let name = self.source.names().streams.get(place).map_or("", String::as_str);
+        let command = name.split_once(' ').map(|(_, command)| command);
+        let found = self.cut.streams.iter().any(|wanted| wanted == name || Some(wanted.as_str()) == command);
+        self.wanted[place] = Some(found);
+        found
+    }
+
+    fn keep(&mut self, record: &Record) -> bool {
+        let cut = &self.cut;
+        let placed = record.operation == Operation::Flush
+            || record.offset_bytes >= cut.offset_from_bytes
+                && cut.offset_to_bytes.is_none_or(|end| record.offset_bytes < end);
+        placed && record.time >= cut.from && self.is_wanted(record.stream.0)
+    }
+
+    fn carried(&mut self, mut record: Record) -> Record {
+        let first = *self.first.get_or_insert(record.time);
+        let span = u128::from(record.time.since(first).0) * 1000 / u128::from(self.cut.speed_thousandths.max(1));
+        record.time = Nanos(u64::try_from(span).unwrap_or(u64::MAX));
+        let names = self.source.names();
+        record.stream =
+            StreamId(renumbered(&mut self.streams, record.stream.0, &names.streams, &mut self.names.streams));
+        record.volume = renumbered(&mut self.volumes, record.volume, &names.volumes, &mut self.names.volumes);
+        record
+    }
+
+    #[cold]
+    fn nothing_left(&self) -> TraceError {
+        const SHOWN: usize = 20;
+        let told = TraceError::new("cut", Position::File, "nothing is left of the trace");
+        let known = &self.source.names().streams;
+        let is_known = |wanted: &String| {
+            known
+                .iter()
+                .any(|name| name == wanted || name.split_once(' ').is_some_and(|(_, command)| command == wanted))
+        };
+        match self.cut.streams.iter().find(|wanted| !is_known(wanted)) {
+            Some(missing) => {
+                let mut list = known.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+                if known.len() > SHOWN {
+                    list.push_str(&format!(" and {} more", known.len() - SHOWN));
+                }
+                TraceError { problem: format!("{}: it has no stream `{missing}`", told.problem), ..told }.expected(list)
+            }
+            None => told.hint("`ioweir trace info` tells its times, streams and places"),
+        }
+    }
+}
+
+impl TraceSource for CutSource<'_> {
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        loop {
+            batch.clear();
+            if !self.ended {
+                self.source.read_batch(batch)?;
+            }
+            if batch.is_empty() {
+                return if self.first.is_none() { Err(self.nothing_left()) } else { Ok(()) };
+            }
+            if let Some(end) = self.cut.to {
+                // Times do not fall: nothing behind the end is wanted.
+                let count = batch.partition_point(|record| record.time < end);
+                self.ended = count < batch.len();
+                batch.truncate(count);
+            }
+            batch.retain(|record| self.keep(record));
+            for record in batch.iter_mut() {
+                *record = self.carried(*record);
+            }
+            if !batch.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn names(&self) -> &Names {
+        &self.names
+    }
+
+    fn epoch_unix_nanos(&self) -> Option<i128> {
+        let first = self.first?;
+        self.source.epoch_unix_nanos().map(|epoch| epoch + i128::from(first.0))
+    }
+
+    fn skipped(&self) -> u64 {
+        self.source.skipped()
+    }
+}
