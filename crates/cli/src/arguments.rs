@@ -47,7 +47,7 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArguments {
-    /// Trace files; the per-processor files of one blktrace capture count as one trace
+    /// Trace files; the per-processor files of one blktrace capture count as one trace. mix:NAME is generated traffic
     #[arg(value_name = "TRACE", required_unless_present = "spec")]
     pub(crate) traces: Vec<String>,
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_lab::choice::{ChoiceError, unknown};
-use ioweir_lab::compare::{self, CompareError, Comparison, Origin, Progress, Report, Silent};
+use ioweir_lab::compare::{self, CompareError, Comparison, MIX_PREFIX, Origin, Progress, Report, Silent};
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::trace::{self, Event, FORMATS, Format, ReadOptions, TraceGroup};
 use ioweir_lab::units::format_count;
@@ -113,5 +113,6 @@ pub(crate) fn groups(names: &[String]) -> Result<Vec<TraceGroup>, Failure> {
 
 /// All files that names of traces stand for.
 pub(crate) fn files(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
-    Ok(groups(names)?.into_iter().flat_map(|group| group.files).collect())
+    let named: Vec<String> = names.iter().filter(|name| !name.starts_with(MIX_PREFIX)).cloned().collect();
+    Ok(groups(&named)?.into_iter().flat_map(|group| group.files).collect())
 }

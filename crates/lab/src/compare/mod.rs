@@ -2,7 +2,7 @@
 
 mod run;
 
-pub use run::{CompareError, Origin, Progress, Silent, run, run_observed};
+pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed};
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use crate::sim::Outcome;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Comparison {
-    /// Trace files; the per-CPU files of one blktrace capture count as one trace.
+    /// Trace files; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` is generated traffic.
     pub traces: Vec<String>,
     /// Trace format; recognised from content where absent.
     pub format: Option<String>,

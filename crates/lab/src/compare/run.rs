@@ -14,6 +14,7 @@ use crate::device::{DeviceError, DeviceSpec};
 use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
 use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 use crate::units::{UnitError, parse_bytes};
+use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 
 /// What the program that runs the comparison says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub enum CompareError {
 
 /// A comparison with every name looked up.
 struct Plan {
-    groups: Vec<TraceGroup>,
+    traffic: Vec<Traffic>,
     options: ReadOptions,
     device: DeviceSpec,
     device_name: String,
@@ -93,13 +94,12 @@ impl Plan {
         let schedulers: Result<Vec<_>, _> =
             comparison.schedulers.iter().map(|text| SchedulerChoice::from_str(text)).collect();
         let loads: Result<Vec<_>, _> = comparison.loads.iter().map(|text| Load::from_str(text)).collect();
-        let paths: Vec<PathBuf> = comparison.traces.iter().map(PathBuf::from).collect();
-        if paths.is_empty() {
+        if comparison.traces.is_empty() {
             return Err(CompareError::Value("no trace is named\n  expected: at least one trace file".into()));
         }
         let capacity_bytes = device.build(comparison.seed)?.sectors().saturating_mul(SECTOR_BYTES);
         Ok(Self {
-            groups: trace::group(&paths)?,
+            traffic: Traffic::find(&comparison.traces)?,
             options: read_options(comparison, capacity_bytes)?,
             device,
             device_name: comparison.device.clone(),
@@ -120,7 +120,7 @@ impl Plan {
         progress: &dyn Progress,
         observer: &mut O,
     ) -> Result<Outcome, CompareError> {
-        let source = trace::open(&run.group.files, &self.options)?;
+        let source = run.traffic.open(&self.options, self.seed)?;
         let mut source = Watched { source, progress };
         let mut device = self.device.build(self.seed)?;
         let mut fast = if run.scheduler.row.places { Some(self.fast.build(self.seed)?) } else { None };
@@ -137,11 +137,11 @@ impl Plan {
         let outcome = simulate(simulation, &mut source, observer).map_err(|failure| match failure {
             Failure::Trace(error) => CompareError::Trace(error),
             failure @ Failure::Record { .. } => {
-                CompareError::Run { trace: run.group.name.clone(), failure: Box::new(failure) }
+                CompareError::Run { trace: run.traffic.name(), failure: Box::new(failure) }
             }
         })?;
         Ok(Outcome {
-            trace: run.group.name.clone(),
+            trace: run.traffic.name(),
             scheduler: run.scheduler.to_string(),
             device: self.device_name.clone(),
             load: run.load.to_string(),
@@ -153,9 +153,9 @@ impl Plan {
     /// Every run, in the order of the report.
     fn runs(&self) -> Vec<Run<'_>> {
         let mut runs = Vec::new();
-        for group in &self.groups {
+        for traffic in &self.traffic {
             for &load in &self.loads {
-                runs.extend(self.schedulers.iter().map(|&scheduler| Run { group, load, scheduler }));
+                runs.extend(self.schedulers.iter().map(|&scheduler| Run { traffic, load, scheduler }));
             }
         }
         runs
@@ -164,9 +164,62 @@ impl Plan {
 
 /// One trace under one load and one scheduler.
 struct Run<'a> {
-    group: &'a TraceGroup,
+    traffic: &'a Traffic,
     load: Load,
     scheduler: SchedulerChoice,
+}
+
+/// What begins the name of generated traffic.
+pub const MIX_PREFIX: &str = "mix:";
+
+/// Where requests come from.
+enum Traffic {
+    /// The files of a trace.
+    Files(TraceGroup),
+    /// A generator.
+    Mix(&'static JobMix),
+}
+
+impl Traffic {
+    /// What these names stand for: mixes are kept apart from files, which are put together to traces.
+    fn find(names: &[String]) -> Result<Vec<Self>, CompareError> {
+        let mut found = Vec::new();
+        for run in names.chunk_by(|left, right| left.starts_with(MIX_PREFIX) == right.starts_with(MIX_PREFIX)) {
+            if run[0].starts_with(MIX_PREFIX) {
+                for name in run {
+                    let name = name.trim_start_matches(MIX_PREFIX);
+                    let names: Vec<_> = MIXES.iter().map(|mix| mix.name).collect();
+                    let mix = mix(name).ok_or_else(|| unknown("mix", name, &names, "`ioweir doc mix` lists them"))?;
+                    found.push(Self::Mix(mix));
+                }
+            } else {
+                let paths: Vec<PathBuf> = run.iter().map(PathBuf::from).collect();
+                found.extend(trace::group(&paths)?.into_iter().map(Self::Files));
+            }
+        }
+        Ok(found)
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Files(group) => group.name.clone(),
+            Self::Mix(mix) => format!("{MIX_PREFIX}{}", mix.name),
+        }
+    }
+
+    fn open(&self, options: &ReadOptions, seed: u64) -> Result<Box<dyn TraceSource>, TraceError> {
+        match self {
+            Self::Files(group) => trace::open(&group.files, options),
+            Self::Mix(mix) => Ok(Box::new(JobGenerator::new(mix, mix.requests, None, seed))),
+        }
+    }
+
+    fn meta(&self, options: &ReadOptions) -> Result<TraceMeta, CompareError> {
+        match self {
+            Self::Files(group) => trace_meta(group, options),
+            Self::Mix(_) => Ok(TraceMeta { name: self.name(), format: "generated".into(), files: Vec::new() }),
+        }
+    }
 }
 
 /// A source that tells how far it has been read.
@@ -272,7 +325,7 @@ pub fn run_observed<O: Observer>(comparison: &Comparison, observer: &mut O) -> R
 
 fn meta(comparison: &Comparison, origin: &Origin, plan: &Plan) -> Result<Meta, CompareError> {
     let traces: Result<Vec<TraceMeta>, CompareError> =
-        plan.groups.iter().map(|group| trace_meta(group, &plan.options)).collect();
+        plan.traffic.iter().map(|traffic| traffic.meta(&plan.options)).collect();
     let Origin { version, commit, command } = origin.clone();
     Ok(Meta {
         version,

@@ -7,7 +7,7 @@ use std::path::Path;
 use ioweir_core::{Nanos, Operation};
 
 use super::{Claim, Reproduction, Table, Track};
-use crate::compare::{CompareError, Comparison, Origin, Progress, Report, run};
+use crate::compare::{CompareError, Comparison, MIX_PREFIX, Origin, Progress, Report, run};
 use crate::report::chart::{Tracks, head_path, magnified, thin, within};
 use crate::sim::{HeadPoint, Outcome};
 
@@ -67,7 +67,7 @@ impl<'a> Runs<'a> {
     fn get(&self, job: &str, load: &str, scheduler: &str) -> Option<&'a Outcome> {
         let is_job = |outcome: &&Outcome| {
             let file = Path::new(&outcome.trace).file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            file.split('.').next() == Some(job)
+            file.trim_start_matches(MIX_PREFIX).split('.').next() == Some(job)
         };
         let mut found = self.report.outcomes.iter().filter(is_job);
         found.find(|outcome| outcome.load == load && outcome.scheduler == scheduler)
@@ -127,7 +127,14 @@ fn ratio(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
 /// # Errors
 /// [`CompareError`] where a trace is missing or cannot be run.
 pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, CompareError> {
-    let traces = JOBS.map(|(job, _)| format!("{}/{job}.insert.csv.zst", options.traces.trim_end_matches('/'))).to_vec();
+    let traces = JOBS.map(|(job, _)| trace(options, job)).to_vec();
+    let generated: Vec<&str> = JOBS
+        .into_iter()
+        .zip(&traces)
+        .filter(|(_, trace)| trace.starts_with(MIX_PREFIX))
+        .map(|(job, _)| job.1)
+        .collect();
+    let method = method(options, &generated);
     let loads: &[&str] = if options.quick { &[LOAD] } else { &["recorded", "x10", LOAD, "closed:2", "closed:32"] };
     let comparison = Comparison {
         traces,
@@ -148,7 +155,7 @@ pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) ->
     Ok(Reproduction {
         name: "Bulk I/O dispatch (BID)",
         paper: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data",
-        method: method(options),
+        method,
         claims,
         tables,
         tracks,
@@ -156,11 +163,21 @@ pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) ->
     })
 }
 
-fn method(options: &Options) -> Vec<String> {
+/// A job's trace, or a generator of its mix where the trace is not there.
+fn trace(options: &Options, job: &str) -> String {
+    let file = format!("{}/{job}.insert.csv.zst", options.traces.trim_end_matches('/'));
+    if Path::new(&file).exists() { file } else { format!("{MIX_PREFIX}{job}") }
+}
+
+fn method(options: &Options, generated: &[&str]) -> Vec<String> {
+    let missing = match generated {
+        [] => "All six traces are there.".into(),
+        jobs => format!("Generated from a mix, since there is no trace: {}.", jobs.join(", ")),
+    };
     vec![
         format!(
             "Traces: the insert events of six jobs captured on a small Hadoop cluster ({}), not the paper's traces, which \
-             were never published. The jobs are the same kinds at a smaller scale, on one node with one disk.",
+             were never published. The jobs are the same kinds at a smaller scale, on one node with one disk. {missing}",
             options.traces
         ),
         format!(
@@ -468,7 +485,17 @@ fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progres
             128,
         )?,
         variants("A window of 256 requests each way", text, &SCHEDULERS, 256)?,
+        generated_table(base, origin, progress)?,
     ])
+}
+
+/// Figure 12 on traffic made from the mixes of the six jobs.
+fn generated_table(base: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Table, CompareError> {
+    let traces = JOBS.map(|(job, _)| format!("{MIX_PREFIX}{job}")).to_vec();
+    let report = run(&Comparison { traces, loads: vec![LOAD.into()], ..base.clone() }, origin, progress)?;
+    let title = "Generated traffic: completion time, seconds";
+    let text = "The mixes of the six jobs (`ioweir doc mix`) in place of the traces, at the load of the figures.";
+    Ok(figure_table(&Runs { report: &report }, title, text, completion, 2))
 }
 
 /// Figures 13 and 14, on WordStandardDeviation.
