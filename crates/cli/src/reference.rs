@@ -16,7 +16,9 @@ const NOTE: &str =
     "<!-- Made by `ioweir doc --write docs/reference` from the program's tables: change those, not this. -->\n";
 
 /// A page: its file and how it is made.
-pub(crate) const PAGES: [(&str, fn() -> String); 4] =
+type Page = (&'static str, fn() -> String);
+
+const PAGES: [Page; 4] =
     [("formats.md", formats), ("policies.md", policies), ("devices.md", devices), ("mixes.md", mixes)];
 
 /// Writes every page into `folder`.

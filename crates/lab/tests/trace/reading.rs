@@ -282,10 +282,14 @@ fn every_version_of_the_fio_log_is_read() {
 
 #[test]
 fn lines_may_end_as_on_windows_or_not_at_all() {
-    for text in [HADOOP, MSR, FIO_3, FIO_2, FIO_1, BLKPARSE] {
-        let plain = read(text.as_bytes()).unwrap();
-        assert_eq!(read(text.replace('\n', "\r\n").as_bytes()).unwrap(), plain);
-        assert_eq!(read(text.trim_end().as_bytes()).unwrap(), plain);
+    let binary =
+        ["blktrace", "parquet", "vscsi", "oracle-general", "oracle-general-opns", "lcs", "btrecord", "hp-srt", "octf"];
+    for (name, bytes) in samples().into_iter().filter(|(name, _)| !binary.contains(name)) {
+        let text = String::from_utf8(bytes).unwrap();
+        let read = |text: &str| read_sample(name, text.as_bytes()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let plain = read(&text);
+        assert_eq!(read(&text.replace('\n', "\r\n")), plain, "{name}");
+        assert_eq!(read(text.trim_end()), plain, "{name}");
     }
 }
 
