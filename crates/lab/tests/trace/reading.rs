@@ -88,6 +88,12 @@ fn xz_is_unpacked_and_other_packings_are_named() {
     for length in 6..XZ.len() {
         assert!(read(&XZ[..length]).is_err(), "{length}");
     }
+    let mut greedy = XZ;
+    // The size of the dictionary, and the checksum of the header that holds it.
+    greedy[16] = 32;
+    greedy[20..24].copy_from_slice(&[9, 136, 165, 118]);
+    let error = read(&greedy).unwrap_err().to_string();
+    assert!(error.starts_with("trace: unpacking it takes more than 80 MiB of memory"), "{error}");
     for (start, name) in [(&b"PK\x03\x04"[..], "zip"), (b"\x04\x22\x4d\x18", "lz4"), (b"7z\xbc\xaf", "7z")] {
         let error = read(start).unwrap_err().to_string();
         assert!(error.contains(&format!("packed with {name}, which is not unpacked here")), "{error}");
