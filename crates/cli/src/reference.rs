@@ -15,11 +15,10 @@ use crate::output;
 const NOTE: &str =
     "<!-- Made by `ioweir doc --write docs/reference` from the program's tables: change those, not this. -->\n";
 
-/// Makes a page.
-type Page = fn() -> String;
-
 /// A page: its file and how it is made.
-pub(crate) const PAGES: [(&str, Page); 4] =
+type Page = (&'static str, fn() -> String);
+
+const PAGES: [Page; 4] =
     [("formats.md", formats), ("policies.md", policies), ("devices.md", devices), ("mixes.md", mixes)];
 
 /// Writes every page into `folder`.

@@ -28,18 +28,24 @@ pub(super) trait BinaryFormat: Send {
     }
 }
 
-/// The little-endian number of `N` bytes at `at`; missing bytes are zero.
+/// The little-endian number of `N` bytes, at most eight, at `at`; zero where they are not there.
 #[inline]
 pub(super) fn little<const N: usize>(bytes: &[u8], at: usize) -> u64 {
-    let field = bytes.get(at..at + N).unwrap_or_default();
-    field.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    let mut word = [0; 8];
+    if let Some(field) = bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+        word[..N].copy_from_slice(field);
+    }
+    u64::from_le_bytes(word)
 }
 
 /// The same, big-endian.
 #[inline]
 pub(super) fn big<const N: usize>(bytes: &[u8], at: usize) -> u64 {
-    let field = bytes.get(at..at + N).unwrap_or_default();
-    field.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    let mut word = [0; 8];
+    if let Some(field) = bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+        word[8 - N..].copy_from_slice(field);
+    }
+    u64::from_be_bytes(word)
 }
 
 /// Reads units as a [`BinaryFormat`] says.

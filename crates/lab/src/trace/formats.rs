@@ -113,7 +113,7 @@ pub struct ReadOptions {
     pub end_bytes_max: Option<u64>,
 }
 
-/// Opens the files of one trace, as [`super::group`] puts them together.
+/// Opens the files of one trace, as [`super::group()`] puts them together.
 ///
 /// # Errors
 /// [`TraceError`] where a file cannot be read or is of no known format.

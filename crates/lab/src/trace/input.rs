@@ -117,6 +117,11 @@ impl Input {
 /// An error of the file or of its compression.
 #[cold]
 pub(super) fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceError {
+    if error.kind() == io::ErrorKind::OutOfMemory {
+        let mebibytes = XZ_MEMORY_KIB_MAX >> 10;
+        return TraceError::new(file, position, format!("unpacking it takes more than {mebibytes} MiB of memory"))
+            .hint("unpack it first, or pack it with a dictionary of at most 64 MiB, as `xz -9` does");
+    }
     let told = TraceError::new(file, position, format!("cannot be read: {error}"));
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => told,

@@ -33,7 +33,7 @@ with the option `latency` completions their latencies; file names and file event
 | device | | the volume, by the name that the trace has for it |
 
 Each queue is in order but they lie one behind the other, so that the trace is sorted as a whole: at most 4,194,304 requests and
-as many completions, in up to 500 MB; more is an error.",
+as many completions, in up to 800 MB; more is an error.",
     window_records: 0,
     ambiguous: false,
     detect,

@@ -14,6 +14,7 @@ mod golden_others;
 mod group;
 mod info;
 mod malformed;
+mod malformed_others;
 mod reading;
 mod reading_others;
 mod round_trip;
