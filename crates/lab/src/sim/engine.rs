@@ -10,9 +10,9 @@ use ioweir_core::{
 
 use super::collect::Collector;
 use super::feed::Feed;
-use super::{Load, Observer, Outcome};
+use super::{Failure, Load, Observer, Outcome};
 use crate::device::{CommandOrder, CommandQueue, Device};
-use crate::trace::{Record, TraceError, TraceSource};
+use crate::trace::{Record, TraceSource};
 
 /// What determines a run, apart from the trace.
 pub struct Simulation<'a, S> {
@@ -29,26 +29,6 @@ pub struct Simulation<'a, S> {
     pub load: Load,
     /// Drop and count what lies past the device's end, instead of stopping.
     pub lenient: bool,
-}
-
-/// Why a run stopped.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// The trace could not be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The trace does not fit the run.
-    #[error("record {number}: {problem}\n  expected: {expected}\n\nhint: {hint}")]
-    Record {
-        /// Number of the record, from 1.
-        number: u64,
-        /// What is wrong with it.
-        problem: String,
-        /// What would fit.
-        expected: String,
-        /// What the user can do.
-        hint: String,
-    },
 }
 
 /// Sectors that a record covers: partly covered ones count whole, and a flush covers none.

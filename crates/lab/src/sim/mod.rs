@@ -6,12 +6,14 @@
 
 mod collect;
 mod engine;
+mod failure;
 mod feed;
 mod load;
 mod observe;
 mod outcome;
 
-pub use engine::{Failure, Simulation, simulate};
+pub use engine::{Simulation, simulate};
+pub use failure::Failure;
 pub use feed::LOOK_AHEAD_RECORDS;
 pub use load::{Load, LoadError};
 pub use observe::{Checker, Observer, Unobserved};

@@ -1,0 +1,23 @@
+//! Why does a run stop before its trace ends?
+
+use crate::trace::TraceError;
+
+/// Why a run stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace does not fit the run.
+    #[error("record {number}: {problem}\n  expected: {expected}\n\nhint: {hint}")]
+    Record {
+        /// Number of the record, from 1.
+        number: u64,
+        /// What is wrong with it.
+        problem: String,
+        /// What would fit.
+        expected: String,
+        /// What the user can do.
+        hint: String,
+    },
+}
