@@ -4,6 +4,7 @@
 //! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
 
 mod anticipatory;
+mod bid_adaptive;
 mod bid_hdd;
 mod bid_hybrid;
 mod cfq;
@@ -229,4 +230,5 @@ policies! {
     CfqPaper, cfq_paper::CfqPaper, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;
     BidHybrid, bid_hybrid::BidHybrid, ROW;
+    BidAdaptive, bid_adaptive::BidAdaptive, ROW;
 }
