@@ -1,4 +1,25 @@
-//! bid-adaptive draft
+//! BID made adaptive: whose bulk is next, when one direction has much to do and the other little, or both have much?
+//!
+//! Model: requests are gathered in two sets, reads and writes, and leave in bulks. A bulk goes upward by sector from
+//! where its direction was last, and is over after `bulk` units or at its highest sector; then it is decided anew which
+//! direction has the next one. Decisions fall only where the head has to seek anyhow: a bulk whose next unit is near goes
+//! on, up to twice its length. The work of a unit is its sectors and a seek.
+//!
+//! - Writes are *light* where they made up less than `light` percent of the reads' work of late, and have less than half
+//!   of it queued. Light writes are served first, in one go: that costs reads little, and waiting costs writes much. They
+//!   are also taken along where the head passes them on its way between two reads.
+//! - Otherwise reads go first, and pass waiting writes `passes` times, each time with a whole bulk: someone waits for a
+//!   read, and the more writes gather, the less each of them costs.
+//!
+//! Bound: a bulk is at most `2 * bulk` units, and a direction in which something waits is passed over at most `passes`
+//! times in a row. A unit that has seen `age` bulks of its direction begin is overdue; while the oldest unit of a direction
+//! is overdue, each bulk of that direction begins with it. So of U units in a direction, each is served within
+//! `(age + U + 1) * (passes + 1) * 2 * bulk` dispatches, whatever comes meanwhile. (In a merge of two units the requests
+//! of one take the place of the other, at most as often as units fit into one.)
+//!
+//! Example: `bulk` 2, reads at 10, 20, 30 and 40, a write at 500, and writes were few so far: 10, 20, 500, 30, 40. Had
+//! writes been as much work as reads: 10, 20, 30, 40, 500.
+
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -6,29 +27,44 @@ use super::{Parameter, Row, Settings, Unit};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
-use crate::structure::NONE;
 use crate::{Direction, Nanos, Reason, Waiting};
 
-const fn count(name: &'static str, default: u64) -> Parameter {
-    Parameter { name, unit: Unit::Count, default, min: 0, max: 1 << 40, help: "x" }
+const READ: usize = Direction::Read as usize;
+const WRITE: usize = Direction::Write as usize;
+
+/// What a seek costs, in sectors that could be transferred meanwhile; a gap below this is not worth a decision.
+const SEEK_SECTORS: u64 = 1024;
+
+/// Units after which what was learnt of the load counts half.
+const MEMORY_UNITS: u64 = 1024;
+
+/// Until the load is known, so much work of writes counts as seen: few first requests do not make writes light.
+const PRIOR_WORK: u64 = 8 * SEEK_SECTORS;
+
+const fn count(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Parameter {
+    Parameter { name, unit: Unit::Count, default, min, max, help }
 }
 
 static PARAMETERS: &[Parameter] = &[
-    count("bulk", 64),
-    count("age", 8),
-    count("prior", 16384),
-    count("window", 2048),
-    count("near", 4096),
-    count("tw", 5),
-    count("queued", 50),
-    count("ratio", 33),
+    count("bulk", 80, 1, 1 << 20, "units of a bulk, after which the next one is chosen at the next seek"),
+    count("passes", 4, 0, 1 << 20, "bulks of the other direction that may pass waiting requests"),
+    count("age", 16, 1, 1 << 20, "bulks of its direction after which a unit is overdue, and a bulk begins with it"),
+    count("light", 33, 0, 10_000, "percent of the reads' recent work below which writes are light, and go first"),
+    Parameter {
+        name: "along",
+        unit: Unit::Switch,
+        default: 1,
+        min: 0,
+        max: 1,
+        help: "take light writes along that lie between two reads",
+    },
 ];
 
 pub(crate) static ROW: Row<()> = Row {
     name: "bid-adaptive",
-    summary: "bulks of one direction in sector order, the shorter one first",
-    source: "ioweir",
-    doc: "draft",
+    summary: "bulks of reads and of writes, whose order and turns follow from the load",
+    source: "this project; bulks after Mishra and Somani, Host managed contention avoidance storage solutions for Big Data",
+    doc: "DOC",
     linux: None,
     parameters: PARAMETERS,
     form: (),
@@ -37,50 +73,75 @@ pub(crate) static ROW: Row<()> = Row {
 #[derive(Clone, Debug)]
 pub(crate) struct BidAdaptive {
     sides: Sides,
-    weights: Box<[u64]>,
-    born: Box<[u64]>,
-    work: [u64; 2],
+    /// The work of each queued unit.
+    work_by_slot: Box<[u64]>,
+    /// How many bulks its direction had begun when a unit came.
+    bulks_before: Box<[u64]>,
+    /// Work that is queued, by direction.
+    queued: [u64; 2],
+    /// Work that came of late.
     recent: [u64; 2],
-    samples: u64,
+    /// Units since `recent` was halved.
+    recent_units: u64,
+    /// Bulks begun so far.
     bulks: [u64; 2],
+    /// Where a direction goes on: behind the unit that it served last.
     position: [u64; 2],
     head_sector: u64,
-    direction: Direction,
-    batched: u64,
+    /// The direction of the running bulk.
+    side: usize,
+    /// Units that the running bulk has had, those taken along included.
+    served: u64,
+    /// Bulks of the other direction that have passed this one since its last.
     passed: [u64; 2],
-    p: [u64; 8],
+    bulk: u64,
+    passes: u64,
+    age: u64,
+    light_percent: u64,
+    takes_along: bool,
 }
 
 impl BidAdaptive {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots() as usize;
-        Self {
+        let mut adaptive = Self {
             sides: Sides::new(limits),
-            weights: vec![0; slots].into_boxed_slice(),
-            born: vec![0; slots].into_boxed_slice(),
-            work: [0; 2],
-            recent: [0, settings.values::<8>()[2]],
-            samples: 0,
+            work_by_slot: vec![0; slots].into_boxed_slice(),
+            bulks_before: vec![0; slots].into_boxed_slice(),
+            queued: [0; 2],
+            recent: [0, PRIOR_WORK],
+            recent_units: 0,
             bulks: [0; 2],
             position: [0; 2],
             head_sector: 0,
-            direction: Direction::Read,
-            batched: 0,
+            side: READ,
+            served: 0,
             passed: [0; 2],
-            p: settings.values(),
-        }
+            bulk: 1,
+            passes: 0,
+            age: 1,
+            light_percent: 0,
+            takes_along: false,
+        };
+        adaptive.configure(settings);
+        adaptive
     }
 
     pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.p = settings.values();
+        let along;
+        [self.bulk, self.passes, self.age, self.light_percent, along] = settings.values();
+        self.takes_along = along != 0;
     }
 
-    fn weigh(&mut self, side: usize, slot: u32, weight: u64) {
-        if weight > 0 {
-            self.recent[side] += weight.saturating_sub(self.weights[slot as usize]);
-        }
-        let old = core::mem::replace(&mut self.weights[slot as usize], weight);
-        self.work[side] = self.work[side] + weight - old;
+    /// The work of a unit is known anew; what it grew by has just come.
+    fn weigh(&mut self, side: usize, slot: u32, work: u64) {
+        let before = core::mem::replace(&mut self.work_by_slot[slot as usize], work);
+        self.queued[side] = self.queued[side] + work - before;
+    }
+
+    /// Work has come.
+    fn learn(&mut self, side: usize, work: u64) {
+        self.recent[side] += work;
     }
 
     fn forget(&mut self, queue: &RequestQueue, slot: u32) {
@@ -90,53 +151,70 @@ impl BidAdaptive {
         self.sides.remove(side, slot, entry.members);
     }
 
+    /// Whether writes were little work of late.
+    fn writes_were_light(&self) -> bool {
+        self.recent[WRITE] * 100 < self.recent[READ] * self.light_percent
+    }
+
+    /// Whether they were, and still are: a burst shows in the queue before it shows in the mean.
+    fn writes_are_light(&self) -> bool {
+        self.writes_were_light() && 2 * self.queued[WRITE] < self.queued[READ]
+    }
+
+    /// Where the running bulk goes on.
     fn onward(&self, side: usize) -> Option<u32> {
         self.sides.at_or_after(side, self.position[side])
     }
 
-    fn choose_side(&mut self) -> Option<usize> {
-        let [reads, writes] = [0, 1].map(|side| !self.sides.is_empty(side));
-        if !reads || !writes {
-            self.passed = [0; 2];
-            return if reads { Some(0) } else if writes { Some(1) } else { None };
-        }
-        let ratio = self.p[7]; let passes = 4;
-        let shorter = usize::from(self.recent[1] * 100 < self.recent[0] * ratio && self.work[1] * 100 < self.work[0] * self.p[6]);
-        let side = if self.passed[1 - shorter] >= passes { 1 - shorter } else { shorter };
-        self.passed[side] = 0;
-        self.passed[1 - side] += 1;
-        Some(side)
-    }
-
-    fn along(&self, queue: &RequestQueue, side: usize, own: u32) -> Option<u32> {
-        let [_, _, _, _, near, tw, _, _] = self.p;
-        let other = 1 - side;
-        let mode = if other == 1 { tw } else { 0 };
-        let allowed = match mode % 4 { 0 => false, 1 => self.recent[other] * 100 < self.recent[side] * self.p[7], 3 => self.work[other] < self.work[side] && self.recent[other] * 100 < self.recent[side] * self.p[7], _ => true };
-        let next = queue.entry(own).sector;
-        if !allowed || next < self.head_sector + near {
+    /// A light write on the way from the head to the read that is next.
+    fn along(&self, queue: &RequestQueue, read: u32) -> Option<u32> {
+        let way = self.head_sector..queue.entry(read).sector;
+        if !self.takes_along || way.end < way.start.saturating_add(SEEK_SECTORS) || !self.writes_were_light() {
             return None;
         }
-        let found = self.sides.at_or_after(other, self.head_sector)?;
-        (queue.entry(found).sector < next).then_some(found)
+        self.sides.at_or_after(WRITE, way.start).filter(|&write| queue.entry(write).sector < way.end)
     }
 
-    fn choose(&mut self, queue: &RequestQueue) -> Option<u32> {
-        let [bulk, _, _, _, near, ..] = self.p; let age = self.p[1];
-        let side = self.direction as usize;
-        if self.batched < 2 * bulk
-            && let Some(own) = self.onward(side)
-            && (self.batched < bulk || queue.entry(own).sector < self.position[side] + near)
-        {
-            return Some(self.along(queue, side, own).unwrap_or(own));
+    /// The next unit of the running bulk, unless that is over.
+    fn continued(&self, queue: &RequestQueue) -> Option<u32> {
+        let own = self.onward(self.side).filter(|_| self.served < 2 * self.bulk)?;
+        let is_near = queue.entry(own).sector < self.position[self.side].saturating_add(SEEK_SECTORS);
+        if self.served >= self.bulk && !is_near {
+            return None;
         }
-        let side = self.choose_side()?;
-        self.direction = if side == 0 { Direction::Read } else { Direction::Write };
-        self.batched = 0;
+        let along = if self.side == READ { self.along(queue, own) } else { None };
+        along.or(Some(own))
+    }
+
+    /// Which direction has the next bulk. Something is queued.
+    fn choose_side(&mut self) -> usize {
+        if self.sides.is_empty(READ) || self.sides.is_empty(WRITE) {
+            self.passed = [0; 2];
+            return if self.sides.is_empty(READ) { WRITE } else { READ };
+        }
+        let preferred = if self.writes_are_light() { WRITE } else { READ };
+        let is_starved = self.passed[1 - preferred] >= self.passes;
+        let side = if is_starved { 1 - preferred } else { preferred };
+        self.passed[side] = 0;
+        self.passed[1 - side] += 1;
+        side
+    }
+
+    /// The first unit of the next bulk: the oldest where that is overdue, or the one behind where the direction was.
+    fn begin(&mut self) -> Option<u32> {
+        let side = self.choose_side();
+        self.side = side;
+        self.served = 0;
         self.bulks[side] += 1;
         let oldest = self.sides.oldest(side);
-        let overdue = (oldest != NONE && self.bulks[side] - self.born[oldest as usize] > age).then_some(oldest);
-        overdue.or_else(|| self.onward(side)).or_else(|| if self.p[5] >= 4 && oldest != NONE { Some(oldest) } else { self.sides.first(side) })
+        let bulks_before = self.bulks_before.get(oldest as usize)?;
+        if self.bulks[side] - bulks_before > self.age {
+            return Some(oldest);
+        }
+        // At the end of the disk, reads go back to the lowest, so that one way up serves them all. Few streams write, and
+        // each onward: with writes, the oldest stream comes first.
+        let again = if side == READ { self.sides.first(side) } else { Some(oldest) };
+        self.onward(side).or(again)
     }
 }
 
@@ -145,27 +223,31 @@ impl Elevator for BidAdaptive {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
         self.sides.insert(side, now, slot, entry);
-        self.born[slot as usize] = self.bulks[side];
-        self.samples += 1;
-        if self.samples > self.p[3] {
-            self.samples = self.p[3] / 2;
+        self.bulks_before[slot as usize] = self.bulks[side];
+        let work = SEEK_SECTORS + u64::from(entry.sectors);
+        self.weigh(side, slot, work);
+        self.learn(side, work);
+        self.recent_units += 1;
+        if self.recent_units == MEMORY_UNITS {
+            self.recent_units = 0;
             self.recent = self.recent.map(|work| work / 2);
         }
-        self.weigh(side, slot, 1024 + u64::from(entry.sectors));
     }
 
     fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
         self.sides.grown(side, slot, entry, edge);
-        self.weigh(side, slot, 1024 + u64::from(entry.sectors));
+        let work = SEEK_SECTORS + u64::from(entry.sectors);
+        self.learn(side, work - self.work_by_slot[slot as usize]);
+        self.weigh(side, slot, work);
     }
 
     fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
         self.sides.absorbed(side, members);
-        self.weigh(side, slot, 1024 + u64::from(entry.sectors));
+        self.weigh(side, slot, SEEK_SECTORS + u64::from(entry.sectors));
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {
@@ -173,12 +255,12 @@ impl Elevator for BidAdaptive {
     }
 
     fn next(&mut self, queue: &RequestQueue, _now: Nanos) -> Next {
-        let Some(slot) = self.choose(queue) else {
+        let Some(slot) = self.continued(queue).or_else(|| self.begin()) else {
             return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
         };
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.batched += 1;
+        self.served += 1;
         self.head_sector = entry.sector_end();
         self.position[side] = entry.sector_end();
         self.forget(queue, slot);
@@ -186,6 +268,6 @@ impl Elevator for BidAdaptive {
     }
 
     fn waiting(&self, queued: u32) -> Waiting {
-        self.sides.waiting(self.direction as usize, queued)
+        self.sides.waiting(self.side, queued)
     }
 }
