@@ -6,8 +6,7 @@
 //! on, up to twice its length. The work of a unit is its sectors and a seek.
 //!
 //! - Writes are *light* where they made up less than `light` percent of the reads' work of late, and have less than half
-//!   of it queued. Light writes are served first, in one go: that costs reads little, and waiting costs writes much. They
-//!   are also taken along where the head passes them on its way between two reads.
+//!   of it queued. Light writes are served first, in one go: that costs reads little, and waiting costs writes much.
 //! - Otherwise reads go first, and pass waiting writes `passes` times, each time with a whole bulk: someone waits for a
 //!   read, and the more writes gather, the less each of them costs.
 //!
@@ -50,14 +49,6 @@ static PARAMETERS: &[Parameter] = &[
     count("passes", 4, 0, 1 << 20, "bulks of the other direction that may pass waiting requests"),
     count("age", 16, 1, 1 << 20, "bulks of its direction after which a unit is overdue, and a bulk begins with it"),
     count("light", 33, 0, 10_000, "percent of the reads' recent work below which writes are light, and go first"),
-    Parameter {
-        name: "along",
-        unit: Unit::Switch,
-        default: 1,
-        min: 0,
-        max: 1,
-        help: "take light writes along that lie between two reads",
-    },
 ];
 
 pub(crate) static ROW: Row<()> = Row {
@@ -87,10 +78,9 @@ pub(crate) struct BidAdaptive {
     bulks: [u64; 2],
     /// Where a direction goes on: behind the unit that it served last.
     position: [u64; 2],
-    head_sector: u64,
     /// The direction of the running bulk.
     side: usize,
-    /// Units that the running bulk has had, those taken along included.
+    /// Units that the running bulk has had.
     served: u64,
     /// Bulks of the other direction that have passed this one since its last.
     passed: [u64; 2],
@@ -98,7 +88,6 @@ pub(crate) struct BidAdaptive {
     passes: u64,
     age: u64,
     light_percent: u64,
-    takes_along: bool,
 }
 
 impl BidAdaptive {
@@ -113,7 +102,6 @@ impl BidAdaptive {
             recent_units: 0,
             bulks: [0; 2],
             position: [0; 2],
-            head_sector: 0,
             side: READ,
             served: 0,
             passed: [0; 2],
@@ -121,16 +109,13 @@ impl BidAdaptive {
             passes: 0,
             age: 1,
             light_percent: 0,
-            takes_along: false,
         };
         adaptive.configure(settings);
         adaptive
     }
 
     pub(crate) fn configure(&mut self, settings: &Settings) {
-        let along;
-        [self.bulk, self.passes, self.age, self.light_percent, along] = settings.values();
-        self.takes_along = along != 0;
+        [self.bulk, self.passes, self.age, self.light_percent] = settings.values();
     }
 
     /// The work of a unit is known anew; what it grew by has just come.
@@ -151,14 +136,10 @@ impl BidAdaptive {
         self.sides.remove(side, slot, entry.members);
     }
 
-    /// Whether writes were little work of late.
-    fn writes_were_light(&self) -> bool {
-        self.recent[WRITE] * 100 < self.recent[READ] * self.light_percent
-    }
-
-    /// Whether they were, and still are: a burst shows in the queue before it shows in the mean.
+    /// Whether writes were little work of late, and are now: a burst shows in the queue before it shows in the mean.
     fn writes_are_light(&self) -> bool {
-        self.writes_were_light() && 2 * self.queued[WRITE] < self.queued[READ]
+        self.recent[WRITE] * 100 < self.recent[READ] * self.light_percent
+            && 2 * self.queued[WRITE] < self.queued[READ]
     }
 
     /// Where the running bulk goes on.
@@ -166,24 +147,11 @@ impl BidAdaptive {
         self.sides.at_or_after(side, self.position[side])
     }
 
-    /// A light write on the way from the head to the read that is next.
-    fn along(&self, queue: &RequestQueue, read: u32) -> Option<u32> {
-        let way = self.head_sector..queue.entry(read).sector;
-        if !self.takes_along || way.end < way.start.saturating_add(SEEK_SECTORS) || !self.writes_were_light() {
-            return None;
-        }
-        self.sides.at_or_after(WRITE, way.start).filter(|&write| queue.entry(write).sector < way.end)
-    }
-
     /// The next unit of the running bulk, unless that is over.
     fn continued(&self, queue: &RequestQueue) -> Option<u32> {
         let own = self.onward(self.side).filter(|_| self.served < 2 * self.bulk)?;
         let is_near = queue.entry(own).sector < self.position[self.side].saturating_add(SEEK_SECTORS);
-        if self.served >= self.bulk && !is_near {
-            return None;
-        }
-        let along = if self.side == READ { self.along(queue, own) } else { None };
-        along.or(Some(own))
+        (self.served < self.bulk || is_near).then_some(own)
     }
 
     /// Which direction has the next bulk. Something is queued.
@@ -261,7 +229,6 @@ impl Elevator for BidAdaptive {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
         self.served += 1;
-        self.head_sector = entry.sector_end();
         self.position[side] = entry.sector_end();
         self.forget(queue, slot);
         Next::Take(slot)
