@@ -24,6 +24,10 @@ pub(crate) enum Verb {
     Compare(Box<CompareArguments>),
     /// Look at traces, and turn them from one format into another
     Trace(TraceArguments),
+    /// Run a paper's experiments and set its claims beside what comes out
+    Reproduce(ReproduceArguments),
+    /// Replay what was measured on real disks and say how far the models are from them
+    Validate(ValidateArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
     Doc(DocArguments),
     /// Print a comparison or a device with every default filled in, as TOML
@@ -181,6 +185,55 @@ pub(crate) struct ConvertArguments {
 
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir reproduce bid --quick\n  ioweir reproduce bid --json claims.json --export out"
+)]
+pub(crate) struct ReproduceArguments {
+    /// The paper
+    #[arg(value_enum)]
+    pub(crate) paper: Paper,
+
+    /// Only what the claims need: one load, no tables of sensitivity
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Folder with the traces of the six Hadoop jobs
+    #[arg(long, value_name = "FOLDER", default_value = "traces/hadoop/hdd-emul")]
+    pub(crate) traces: String,
+
+    /// Write the claims as JSON to a file; `-` is standard output, in place of the table
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<String>,
+
+    /// Write the page, with all tables and tracks, into a folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) export: Option<String>,
+
+    /// No progress bar
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+/// A paper that can be reproduced.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Paper {
+    /// Bulk I/O dispatch: figures 12 to 19 of Mishra and Somani
+    Bid,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = "Example:\n  ioweir validate disksim-measured\n\nExit code 3 where a model misses its gate.")]
+pub(crate) struct ValidateArguments {
+    /// Folder with traces measured on disks, in DiskSim's validation form
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: String,
+
+    /// Write JSON to a file; `-` is standard output, in place of the table
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<String>,
 }
 
 #[derive(Args, Debug)]

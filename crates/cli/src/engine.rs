@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_lab::choice::{ChoiceError, unknown};
-use ioweir_lab::compare::{self, Comparison, Origin, Progress, Report, Silent};
+use ioweir_lab::compare::{self, CompareError, Comparison, Origin, Progress, Report, Silent};
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::trace::{self, Event, FORMATS, Format, ReadOptions, TraceGroup};
 use ioweir_lab::units::format_count;
@@ -17,18 +17,26 @@ use crate::failure::Failure;
 
 /// Runs a comparison, with a progress bar where somebody watches.
 pub(crate) fn compare(comparison: &Comparison, command: &str, quiet: bool) -> Result<Report, Failure> {
-    let origin = Origin {
-        version: env!("CARGO_PKG_VERSION").into(),
-        commit: env!("IOWEIR_COMMIT").into(),
-        command: command.into(),
-    };
+    watched(quiet, |progress| compare::run(comparison, &origin(command), progress))
+}
+
+/// What this program says of itself in a report.
+pub(crate) fn origin(command: &str) -> Origin {
+    Origin { version: env!("CARGO_PKG_VERSION").into(), commit: env!("IOWEIR_COMMIT").into(), command: command.into() }
+}
+
+/// Does something long, with a progress bar where somebody watches.
+pub(crate) fn watched<T>(
+    quiet: bool,
+    act: impl FnOnce(&dyn Progress) -> Result<T, CompareError>,
+) -> Result<T, Failure> {
     if quiet || !io::stderr().is_terminal() {
-        return Ok(compare::run(comparison, &origin, &Silent)?);
+        return Ok(act(&Silent)?);
     }
     let watch = Watch { bar: ProgressBar::new(0).with_style(style()), records: AtomicU64::new(0) };
-    let report = compare::run(comparison, &origin, &watch);
+    let done = act(&watch);
     watch.bar.finish_and_clear();
-    Ok(report?)
+    Ok(done?)
 }
 
 /// A bar on standard error that counts runs, and records beside it.

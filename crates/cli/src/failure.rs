@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Running(String),
     /// The arguments or the input are not what they should be.
     Input(String),
+    /// An expectation was not met.
+    Expectation(String),
     /// As [`Failure::Input`], already told in full.
     Told,
     /// The reader of the output has gone: nobody minds.
@@ -60,13 +62,14 @@ impl Failure {
             Self::ClosedPipe => 0,
             Self::Running(_) => 1,
             Self::Input(_) | Self::Told => 2,
+            Self::Expectation(_) => 3,
         }
     }
 
     /// What to tell the user, if anything.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
-            Self::Running(message) | Self::Input(message) => Some(message),
+            Self::Running(message) | Self::Input(message) | Self::Expectation(message) => Some(message),
             Self::Told | Self::ClosedPipe => None,
         }
     }

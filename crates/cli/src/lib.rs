@@ -10,6 +10,7 @@ mod doc;
 mod engine;
 mod failure;
 mod output;
+mod reproduce;
 mod show;
 mod trace;
 
@@ -48,6 +49,8 @@ fn act(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Compare(arguments) => compare::act(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
+        Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

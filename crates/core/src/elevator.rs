@@ -32,6 +32,8 @@ pub(crate) enum Route {
 pub(crate) trait Elevator {
     /// Whether it places data on a fast device.
     const PLACES: bool = false;
+    /// Whether it chooses by what the driver says of the device.
+    const WEIGHS: bool = false;
 
     /// A unit has been queued.
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
@@ -47,6 +49,11 @@ pub(crate) trait Elevator {
 
     /// Which unit next? Asked only while at least one is queued and the device has room.
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next;
+
+    /// As [`Elevator::next`], where `weigh` says how long the device would need before data moves, in nanoseconds.
+    fn next_weighed(&mut self, queue: &RequestQueue, now: Nanos, _weigh: &dyn Fn(&Request) -> u64) -> Next {
+        self.next(queue, now)
+    }
 
     /// The device has finished a unit. Its entry can still be read.
     fn completed(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32) {}
@@ -159,6 +166,31 @@ impl<E: Elevator> BlockScheduler<E> {
         Step::Dispatch(dispatch)
     }
 
+    /// Answers a poll; `choose` asks the elevator for a unit.
+    fn step(&mut self, now: Nanos, choose: impl FnOnce(&mut E, &RequestQueue) -> Next) -> Step {
+        self.step_to(now);
+        if self.ordered == 0 && self.bypass.is_empty() {
+            return Step::Idle;
+        }
+        let mut due = Nanos::NEVER;
+        if E::PLACES && self.in_flight[Tier::Fast as usize] < self.queue.limits().fast_depth {
+            if let Some(slot) = self.elevator.next_fast(&self.queue, now) {
+                return self.take(slot, Tier::Fast);
+            }
+            due = self.elevator.due();
+        }
+        if self.in_flight[Tier::Base as usize] >= self.queue.limits().depth {
+            return Step::WaitUntil(due, Reason::DeviceFull);
+        }
+        if let Some(slot) = self.bypass_links.pop_front(&mut self.bypass) {
+            return self.dispatch(slot, Tier::Base);
+        }
+        match choose(&mut self.elevator, &self.queue) {
+            Next::Take(slot) => self.take(slot, Tier::Base),
+            Next::WaitUntil(time, reason) => Step::WaitUntil(time, reason),
+        }
+    }
+
     fn take(&mut self, slot: u32, tier: Tier) -> Step {
         self.ordered -= self.queue.entry(slot).members;
         self.dispatch(slot, tier)
@@ -198,27 +230,15 @@ impl<E: Elevator> Scheduler for BlockScheduler<E> {
     }
 
     fn poll(&mut self, now: Nanos) -> Step {
-        self.step_to(now);
-        if self.ordered == 0 && self.bypass.is_empty() {
-            return Step::Idle;
-        }
-        let mut due = Nanos::NEVER;
-        if E::PLACES && self.in_flight[Tier::Fast as usize] < self.queue.limits().fast_depth {
-            if let Some(slot) = self.elevator.next_fast(&self.queue, now) {
-                return self.take(slot, Tier::Fast);
-            }
-            due = self.elevator.due();
-        }
-        if self.in_flight[Tier::Base as usize] >= self.queue.limits().depth {
-            return Step::WaitUntil(due, Reason::DeviceFull);
-        }
-        if let Some(slot) = self.bypass_links.pop_front(&mut self.bypass) {
-            return self.dispatch(slot, Tier::Base);
-        }
-        match self.elevator.next(&self.queue, now) {
-            Next::Take(slot) => self.take(slot, Tier::Base),
-            Next::WaitUntil(time, reason) => Step::WaitUntil(time, reason),
-        }
+        self.step(now, |elevator, queue| elevator.next(queue, now))
+    }
+
+    fn weighs(&self) -> bool {
+        E::WEIGHS
+    }
+
+    fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
+        self.step(now, |elevator, queue| elevator.next_weighed(queue, now, weigh))
     }
 
     fn complete(&mut self, now: Nanos, tag: Tag) {

@@ -199,6 +199,18 @@ pub trait Scheduler {
     #[must_use]
     fn poll(&mut self, now: Nanos) -> Step;
 
+    /// Whether [`Scheduler::poll_weighed`] is worth a driver's while.
+    fn weighs(&self) -> bool {
+        false
+    }
+
+    /// As [`Scheduler::poll`], by a driver that knows its device: `weigh` says how long the device would need until data
+    /// moves, were this request begun now, in nanoseconds.
+    #[must_use]
+    fn poll_weighed(&mut self, now: Nanos, _weigh: &dyn Fn(&Request) -> u64) -> Step {
+        self.poll(now)
+    }
+
     /// The device has finished what [`Step::Dispatch`] named. Frees the tags of all its members.
     fn complete(&mut self, now: Nanos, tag: Tag);
 

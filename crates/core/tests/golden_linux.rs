@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::Disk;
-use ioweir_core::{Nanos, QueueLimits, Reason, Scheduler};
+use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Reason, Scheduler, Step};
 
 #[test]
 fn clook_goes_up_and_starts_again_at_the_bottom() {
@@ -16,18 +16,19 @@ fn clook_goes_up_and_starts_again_at_the_bottom() {
     assert_eq!(disk.serve(), "d");
     disk.write("e", 270);
     disk.write("f", 240);
-    assert_eq!(disk.serve_all(), "e c b f");
+    disk.read("g", 250);
+    assert_eq!(disk.serve_all(), "e c b f g");
 }
 
 #[test]
 fn clook_keeps_a_units_place_in_the_sweep() {
     let mut disk = Disk::with_limits("clook", &[], QueueLimits::DEFAULT);
-    disk.read("a", 196);
-    disk.read("b", 208);
+    disk.read("a", 200);
+    disk.read("b", 204);
     assert_eq!(disk.serve(), "a");
-    // The head is at 204: joining c, b would begin behind it and wait for the next sweep. b and d stay ahead.
-    disk.read("c", 200);
-    disk.read("d", 216);
+    // Joining c, b would begin behind the head, at 196, and wait for the next sweep. b and d stay ahead.
+    disk.read("c", 196);
+    disk.read("d", 212);
     assert_eq!(disk.serve_all(), "b+d c");
 }
 
@@ -130,6 +131,25 @@ fn kyber_takes_depth_from_writes_where_reads_miss_their_target() {
     }
 }
 
+#[test]
+fn kyber_never_takes_the_last_token() {
+    let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_units(256) });
+    for _ in 0..60 {
+        // Reads miss their target by far, and writes are well within theirs: they lose three quarters each time.
+        for (name, operation, millis) in [("r", Operation::Read, 200), ("w", Operation::Write, 1)] {
+            (0..5).for_each(|number| assert!(disk.submit(name, operation, Flags::NONE, number * 1_000, 8)));
+            while disk.scheduler.queued() > 0 {
+                let dispatched = disk.fill().0;
+                assert!(dispatched > 0, "{name} has no token left");
+                disk.pass(Nanos::from_millis(millis));
+                (0..dispatched).for_each(|_| disk.complete());
+            }
+        }
+    }
+    (0..5).for_each(|number| assert!(disk.write("w", number)));
+    assert_eq!(disk.fill().0, 1);
+}
+
 /// Process a has read sector 1000, and b waits far away.
 fn anticipating() -> Disk {
     let mut disk = Disk::new("anticipatory", &[]);
@@ -194,4 +214,94 @@ fn anticipatory_serves_writes_while_readers_think_and_in_batches() {
     }
     // The batch of reads is timed from its first completion on; the writes have theirs, and finish within it.
     assert_eq!(disk.serve_all(), "r0 r1 r2 r3 w0 w1 w2 w3 w4 w5 r4 r5");
+}
+
+/// Runs of the same process in the order of service.
+fn runs(order: &str) -> Vec<(char, usize)> {
+    let letters: Vec<char> = order.split(' ').filter_map(|name| name.chars().next()).collect();
+    letters.chunk_by(|left, right| left == right).map(|run| (run[0], run.len())).collect()
+}
+
+#[test]
+fn bfq_serves_each_process_for_a_budget_of_sectors() {
+    let mut disk = Disk::new("bfq", &[("max-budget", 256 * 512), ("low-latency", 0)]);
+    for number in 0..60 {
+        disk.read("a", number * 8);
+        disk.read("b", 100_000 + number * 8);
+    }
+    // A new queue begins with two thirds of the largest budget: 21 requests of 8 sectors. Who uses it up gets more.
+    let expected = [('a', 21), ('b', 21), ('a', 32), ('b', 32), ('a', 7), ('b', 7)];
+    assert_eq!(runs(&disk.serve_all()), expected);
+}
+
+#[test]
+fn bfq_idles_for_a_reader_that_ran_dry() {
+    let mut disk = Disk::new("bfq", &[("low-latency", 0)]);
+    disk.read("a1", 0);
+    disk.read("b1", 900_000);
+    assert_eq!(disk.serve(), "a1");
+    assert_eq!(disk.poll(), "(anticipating 8000 us)");
+    assert_eq!(disk.scheduler.waiting().count(Reason::Anticipating), 1);
+    disk.pass(Nanos::from_millis(2));
+    disk.read("a2", 8);
+    assert_eq!(disk.serve_all(), "a2 b1", "a has asked in time; then it stays silent, and b has its turn");
+}
+
+#[test]
+fn bfq_lets_a_newcomer_preempt_what_nobody_waits_for() {
+    let mut disk = Disk::new("bfq", &[]);
+    for number in 0..40 {
+        disk.write("w", number * 8);
+    }
+    assert_eq!(runs(&[disk.serve(), disk.serve()].join(" ")), [('w', 2)]);
+    disk.read("r1", 900_000);
+    assert_eq!(disk.serve(), "r1");
+    assert_eq!(disk.poll(), "(anticipating 20000 us)", "an interactive process is waited for longer");
+    disk.pass(Nanos::from_millis(15));
+    disk.read("r2", 500_000);
+    assert_eq!(disk.serve(), "r2");
+    disk.pass(Nanos::from_millis(20));
+    assert_eq!(disk.poll(), "w");
+}
+
+#[test]
+fn bfq_raises_nobody_in_a_large_burst() {
+    for (processes, idle) in [(7, "(anticipating 20000 us)"), (8, "(anticipating 8000 us)")] {
+        let mut disk = Disk::new("bfq", &[]);
+        disk.write("w", 0);
+        for process in ["a", "b", "c", "d", "e", "f", "g", "h"].iter().take(processes) {
+            disk.read(process, 500);
+        }
+        assert_eq!(disk.serve(), "a");
+        assert_eq!(disk.poll(), idle, "{processes} at once");
+    }
+}
+
+/// A sequential and a seeking reader who always have something queued; answers with the time that each got.
+fn share_the_disk(policy: &str, parameters: &[(&str, u64)]) -> [Nanos; 2] {
+    let mut disk = Disk::new(policy, parameters);
+    let mut sectors = [0, 1];
+    let mut submit = |disk: &mut Disk, process: usize| {
+        assert!(disk.submit(["q", "s"][process], Operation::Read, Flags::NONE, sectors[process], 64));
+        sectors[process] = if process == 0 { sectors[0] + 64 } else { sectors[1] * 48_271 % 99_999_989 };
+    };
+    (0..32).for_each(|number| submit(&mut disk, number % 2));
+    let mut times = [Nanos::ZERO; 2];
+    while disk.now < Nanos::from_seconds(20) {
+        let Step::Dispatch(dispatch) = disk.step() else { panic!("both always have something queued") };
+        let process = usize::from(dispatch.stream.0 == u32::from(b's'));
+        let service = Nanos::from_millis([1, 10][process]);
+        times[process] = times[process].after(service);
+        disk.pass(service);
+        disk.complete();
+        submit(&mut disk, process);
+    }
+    times
+}
+
+#[test]
+fn bfq_charges_a_seeking_process_for_its_time() {
+    let [sequential, seeking] = share_the_disk("bfq", &[("low-latency", 0)]);
+    let share = seeking.0 * 100 / (sequential.0 + seeking.0);
+    assert!((40..=60).contains(&share), "the seeking process had the disk for {share} % of the time");
 }

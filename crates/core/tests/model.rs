@@ -41,17 +41,26 @@ impl Model for NoopModel {
 #[derive(Default)]
 struct ClookModel {
     items: Vec<Item>,
-    head_sector: u64,
+    /// Where the head is, and the newest request when it came there.
+    head: Option<(u64, usize)>,
+    newest: usize,
 }
 
 impl Model for ClookModel {
     fn submit(&mut self, _now: Nanos, item: Item) {
+        self.newest = item.number;
         self.items.push(item);
     }
     fn next(&mut self, _now: Nanos) -> Result<usize, Nanos> {
-        let key = |item: &Item| (item.request.sector < self.head_sector, item.request.sector, item.number);
+        let is_behind = |item: &Item| {
+            let sector = item.request.sector;
+            self.head.is_some_and(|(head, newest)| sector < head || sector == head && item.number > newest)
+        };
+        let key = |item: &Item| (is_behind(item), item.request.sector, item.number);
         let next = self.items.iter().copied().min_by_key(key).expect("asked only while something is queued");
-        self.head_sector = next.request.sector_end();
+        if is_behind(&next) || self.head.is_none_or(|(head, _)| head != next.request.sector) {
+            self.head = Some((next.request.sector, self.newest));
+        }
         self.cancel(next.number);
         Ok(next.number)
     }

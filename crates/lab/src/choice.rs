@@ -6,19 +6,13 @@ use ioweir_core::policy::{self, POLICIES, Parameter, PolicyRow, SettingError, Se
 
 use crate::units::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
 
-/// The scheduler that is none: the whole queue lies in the device, which begins what it can begin soonest. No host knows
-/// what that needs, so that this is what the others are measured by.
-pub const SPTF: &str = "sptf";
-
 /// A policy with its settings.
 #[derive(Clone, Copy, Debug)]
 pub struct SchedulerChoice {
-    /// The row of the policy table; for [`SPTF`] that of `noop`.
+    /// The row of the policy table.
     pub row: &'static PolicyRow,
     /// What is set.
     pub settings: Settings,
-    /// Whether the device holds the whole queue and chooses by positioning time: [`SPTF`].
-    pub in_device: bool,
 }
 
 /// A choice that cannot be read.
@@ -46,9 +40,7 @@ impl std::str::FromStr for SchedulerChoice {
     fn from_str(text: &str) -> Result<Self, ChoiceError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
-        let in_device = name == SPTF;
-        let policy = if in_device { "noop" } else { name };
-        let row = policy::find(policy).ok_or_else(|| unknown_scheduler(name))?;
+        let row = policy::find(name).ok_or_else(|| unknown_scheduler(name))?;
         let mut settings = row.defaults();
         let mut seen: Vec<&str> = Vec::new();
         for part in parts {
@@ -70,14 +62,14 @@ impl std::str::FromStr for SchedulerChoice {
             let value = parse_value(row, parameter, value)?;
             row.set(&mut settings, name, value).map_err(|error| refused(row, parameter, value, error))?;
         }
-        Ok(Self { row, settings, in_device })
+        Ok(Self { row, settings })
     }
 }
 
 impl fmt::Display for SchedulerChoice {
     /// The form that [`SchedulerChoice::from_str`](std::str::FromStr::from_str) reads, without what is at its default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", if self.in_device { SPTF } else { self.row.name })?;
+        write!(out, "{}", self.row.name)?;
         for parameter in self.row.parameters {
             let value = self.row.get(&self.settings, parameter.name).unwrap_or(parameter.default);
             if value != parameter.default {
@@ -136,7 +128,7 @@ fn refused(row: &PolicyRow, parameter: &Parameter, value: u64, error: SettingErr
 }
 
 fn unknown_scheduler(name: &str) -> ChoiceError {
-    let names: Vec<_> = POLICIES.iter().map(|row| row.name).chain([SPTF]).collect();
+    let names: Vec<_> = POLICIES.iter().map(|row| row.name).collect();
     unknown("scheduler", name, &names, "`ioweir doc policy` says what each of them does")
 }
 

@@ -6,6 +6,7 @@ pub mod choice;
 pub mod compare;
 pub mod device;
 pub mod report;
+pub mod reproduce;
 pub mod sim;
 pub mod trace;
 pub mod units;

@@ -56,6 +56,12 @@ impl Seeks {
         self.last_sector_end = sector_end;
     }
 
+    /// A request that is no seek, however far it is.
+    pub(crate) const fn learn_large(&mut self, sector_end: u64) {
+        self.history <<= 1;
+        self.last_sector_end = sector_end;
+    }
+
     /// A request was merged in: where the next one follows changes, the count does not.
     pub(crate) const fn extend(&mut self, sector_end: u64) {
         self.last_sector_end = sector_end;
@@ -96,5 +102,7 @@ mod tests {
             seeks.learn(sector, sector + 8);
             assert_eq!(seeks.count(), count, "at {sector}");
         }
+        seeks.learn_large(500_000);
+        assert_eq!(seeks.count(), 3, "not a seek");
     }
 }

@@ -41,7 +41,7 @@ requests preempt the asynchronous queue, and so does a request close to the head
 service order for all queues where the kernel has service trees a workload type; a queue may have `quantum` requests in \
 the device. Left out: I/O priorities and classes, control groups, merging of cooperating queues, idling on a whole \
 service tree. The kernel dropped it in 5.0; `bfq` is its successor.",
-    linux: Some("bfq"),
+    linux: None,
     parameters: &[
         Parameter {
             name: "slice-sync",

@@ -62,7 +62,7 @@ writes have been passed over `writes-starved` times; if the oldest request of th
 sorted queue has come to its end, the batch begins at the oldest request, otherwise where the last one ended. Of the \
 kernel's tunables `front_merges` is left out: front merges are always tried. The successor of today's kernels is \
 `mq-deadline`, which has a row of its own.",
-    linux: Some("mq-deadline"),
+    linux: None,
     parameters: PARAMETERS,
     form: Form::Linux,
 };

@@ -4,6 +4,7 @@
 //! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
 
 mod anticipatory;
+mod bfq;
 mod bid_adaptive;
 mod bid_hdd;
 mod bid_hybrid;
@@ -12,8 +13,10 @@ mod cfq_paper;
 mod clook;
 mod deadline;
 mod kyber;
+#[allow(dead_code, reason = "bid-hybrid will use it, once a dispatch can name one of two devices")]
 mod mq_deadline;
 mod noop;
+mod sptf;
 
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
@@ -92,7 +95,7 @@ pub struct PolicyRow {
     pub source: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
-    /// What to write into `/sys/block/DEVICE/queue/scheduler` to have it, where a Linux kernel has or had it.
+    /// What to write into `/sys/block/DEVICE/queue/scheduler` to have it, where today's Linux has it.
     pub linux: Option<&'static str>,
     /// What can be set.
     pub parameters: &'static [Parameter],
@@ -188,6 +191,12 @@ macro_rules! policies {
             fn poll(&mut self, now: Nanos) -> Step {
                 match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.poll(now),)* }
             }
+            fn weighs(&self) -> bool {
+                match &self.0 { $(Inner::$variant(scheduler) => scheduler.weighs(),)* }
+            }
+            fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
+                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.poll_weighed(now, weigh),)* }
+            }
             fn complete(&mut self, now: Nanos, tag: Tag) {
                 match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)* }
             }
@@ -226,8 +235,10 @@ policies! {
     Anticipatory, anticipatory::Anticipatory, ROW;
     MqDeadline, mq_deadline::MqDeadline, ROW;
     Kyber, kyber::Kyber, ROW;
+    Bfq, bfq::Bfq, ROW;
     Cfq, cfq::Cfq, ROW;
     CfqPaper, cfq_paper::CfqPaper, ROW;
+    Sptf, sptf::Sptf, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;
     BidHybrid, bid_hybrid::BidHybrid, ROW;
     BidAdaptive, bid_adaptive::BidAdaptive, ROW;

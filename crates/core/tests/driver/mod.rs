@@ -10,6 +10,9 @@ pub(crate) struct Disk {
     pub(crate) now: Nanos,
     /// How long the disk takes for a request.
     pub(crate) service: Nanos,
+    /// Where the last dispatch began, and how often it began elsewhere than the one before.
+    pub(crate) sector: u64,
+    pub(crate) moves: u64,
     names: Vec<String>,
     flight: Vec<Tag>,
 }
@@ -29,6 +32,8 @@ impl Disk {
             scheduler: row.build(limits, &settings),
             now: Nanos::ZERO,
             service: Nanos::from_millis(1),
+            sector: u64::MAX,
+            moves: 0,
             names: vec![String::new(); limits.members as usize],
             flight: vec![],
         }
@@ -56,11 +61,21 @@ impl Disk {
         self.now = self.now.after(span);
     }
 
-    /// What the scheduler does now: the members of a dispatch, or for how long it waits and why.
-    pub(crate) fn poll(&mut self) -> String {
-        match self.scheduler.poll(self.now) {
+    /// What the scheduler does now.
+    pub(crate) fn step(&mut self) -> Step {
+        let step = self.scheduler.poll(self.now);
+        if let Step::Dispatch(dispatch) = step {
+            self.flight.push(dispatch.tag);
+            self.moves += u64::from(dispatch.sector != self.sector);
+            self.sector = dispatch.sector;
+        }
+        step
+    }
+
+    /// A step in words: the members of a dispatch, or for how long the scheduler waits and why.
+    fn tell(&self, step: Step) -> String {
+        match step {
             Step::Dispatch(dispatch) => {
-                self.flight.push(dispatch.tag);
                 let mut members = vec![];
                 let mut tag = Some(dispatch.tag);
                 while let Some(member) = tag {
@@ -76,6 +91,11 @@ impl Disk {
             }
             Step::Idle => String::new(),
         }
+    }
+
+    pub(crate) fn poll(&mut self) -> String {
+        let step = self.step();
+        self.tell(step)
     }
 
     /// The disk finishes what it got first.
@@ -99,22 +119,19 @@ impl Disk {
     /// Polls until a request is dispatched, letting time pass where the scheduler waits, and serves it.
     pub(crate) fn serve(&mut self) -> String {
         loop {
-            let waits_until = match self.scheduler.clone().poll(self.now) {
-                Step::WaitUntil(time, _) => Some(time),
-                _ => None,
-            };
-            let answer = self.poll();
-            match waits_until {
-                Some(time) => {
-                    assert!(time < Nanos::NEVER, "waits for nothing at {}", self.now);
-                    self.now = time;
-                }
-                None if answer.is_empty() => return answer,
-                None => {
+            let step = self.step();
+            match step {
+                Step::Dispatch(_) => {
+                    let served = self.tell(step);
                     self.pass(self.service);
                     self.complete();
-                    return answer;
+                    return served;
                 }
+                Step::WaitUntil(time, _) => {
+                    assert!(time > self.now && time < Nanos::NEVER, "waits for nothing at {}", self.now);
+                    self.now = time;
+                }
+                Step::Idle => return String::new(),
             }
         }
     }

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Comparison, Meta, Report, TraceMeta};
 use crate::choice::{ChoiceError, SchedulerChoice, unknown};
-use crate::device::{CommandOrder, DeviceError, DeviceSpec};
+use crate::device::{DeviceError, DeviceSpec};
 use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
 use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 use crate::units::{UnitError, parse_bytes};
@@ -122,15 +122,10 @@ impl Plan {
     ) -> Result<Outcome, CompareError> {
         let source = trace::open(&run.group.files, &self.options)?;
         let mut source = Watched { source, progress };
-        let (limits, mut device) = if run.scheduler.in_device {
-            let depth = self.limits.units_per_direction.saturating_mul(2);
-            (QueueLimits { depth, ..self.limits }, self.device.with_command_order(CommandOrder::Sptf).build(self.seed)?)
-        } else {
-            (self.limits, self.device.build(self.seed)?)
-        };
+        let mut device = self.device.build(self.seed)?;
         let mut fast = if run.scheduler.row.places { Some(self.fast.build(self.seed)?) } else { None };
         let fast_sectors = fast.as_ref().map_or(0, |fast| fast.sectors());
-        let limits = QueueLimits { fast_sectors, ..limits };
+        let limits = QueueLimits { fast_sectors, ..self.limits };
         let simulation = Simulation {
             scheduler: run.scheduler.row.build(limits, &run.scheduler.settings),
             limits,

@@ -62,9 +62,9 @@ pub struct CacheSpec {
     /// What commands cost that the buffer answers: hits, and writes that complete in it.
     #[serde(default)]
     pub hit_overhead: Overhead,
-    /// What such a command costs on top where it does not continue the command before.
+    /// What every read costs after its data has passed the interface.
     #[serde(default)]
-    pub jump_overhead: Span,
+    pub read_completion: Span,
 }
 
 /// How far a drive reads ahead.
@@ -147,7 +147,7 @@ impl CacheSpec {
             ("hit_overhead.read_after_write", overhead.read_after_write),
             ("hit_overhead.write_after_read", overhead.write_after_read),
             ("hit_overhead.write_after_write", overhead.write_after_write),
-            ("jump_overhead", self.jump_overhead),
+            ("read_completion", self.read_completion),
         ] {
             if span.nanos() > SEEK_MAX_NANOS {
                 return complain(key, format!("{span} is longer than 4 s"), "check the unit");

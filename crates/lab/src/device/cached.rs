@@ -10,11 +10,13 @@
 //! - A write that the buffer takes completes when its data has passed the interface. The head writes it from then on at the
 //!   earliest, and what needs the head next waits for that. Forced writes (FUA, PREFLUSH) and flushes wait as well.
 
+mod ahead;
+
+use ahead::Ahead;
 use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation};
 
-use super::cache::{CacheSpec, ReadAhead, WriteCache};
+use super::cache::{CacheSpec, WriteCache};
 use super::error::Complaint;
-use super::geometry::Place;
 use super::mechanics::{Extent, Interface, Mechanics, overhead_nanos};
 use super::queue::CommandOrder;
 use super::segments::Segments;
@@ -30,7 +32,10 @@ pub struct CachedHdd {
     /// By this operation's direction, then by that of the one before.
     miss_overhead_nanos: [[u64; 2]; 2],
     hit_overhead_nanos: [[u64; 2]; 2],
+    read_completion_nanos: u64,
     order: CommandOrder,
+    /// The least time in which the head passes a sector, anywhere.
+    sector_nanos_min: u64,
     segments: Segments,
     ahead: Option<Ahead>,
     /// From when on the head is not needed for what is asked or written any more. It may read ahead.
@@ -42,29 +47,6 @@ pub struct CachedHdd {
     request_end: u64,
     /// The sector after the one that the head transferred last.
     media_end: u64,
-}
-
-/// What the head reads without being asked.
-#[derive(Clone, Copy, Debug)]
-struct Ahead {
-    segment: usize,
-    /// The head is, was or will be here ...
-    stream_nanos: u64,
-    /// ... at this time.
-    at_nanos: u64,
-    /// It stops before this sector ...
-    limit: u64,
-    /// ... which is behind this place ...
-    last: Place,
-    /// ... and at this time.
-    end_nanos: u64,
-}
-
-impl Ahead {
-    /// When the head is at this stream position, which is not before where it began.
-    fn time_nanos(&self, stream_nanos: u64) -> u64 {
-        self.at_nanos.saturating_add(stream_nanos.saturating_sub(self.stream_nanos))
-    }
 }
 
 /// What the media does for a request.
@@ -86,11 +68,14 @@ impl CachedHdd {
     pub(super) fn new(spec: &HddSpec, seed: u64) -> Result<Self, Complaint> {
         let missing = || Complaint::new("hdd.cache", "is missing", "");
         let cache = spec.cache.clone().ok_or_else(missing)?;
+        let mechanics = Mechanics::new(spec, seed)?;
         Ok(Self {
-            mechanics: Mechanics::new(spec, seed)?,
+            sector_nanos_min: mechanics.sector_nanos_min(spec),
+            mechanics,
             interface: Interface::new(spec),
             miss_overhead_nanos: overhead_nanos(&spec.overhead),
             hit_overhead_nanos: overhead_nanos(&cache.hit_overhead),
+            read_completion_nanos: cache.read_completion.nanos(),
             order: spec.command_order,
             segments: Segments::new(cache.segments, cache.segment_sectors()),
             ahead: None,
@@ -101,77 +86,6 @@ impl CachedHdd {
             media_end: u64::MAX,
             spec: cache,
         })
-    }
-
-    /// Brings what the head has done by itself up to `now_nanos`.
-    fn settle(&mut self, now_nanos: u64) {
-        if let Some(ahead) = self.ahead.filter(|ahead| ahead.end_nanos <= now_nanos) {
-            self.ahead_reached(&ahead, ahead.limit, ahead.last);
-        }
-    }
-
-    /// The head stops reading ahead, because a command at `now_nanos` needs it.
-    fn stop_ahead(&mut self, now_nanos: u64) {
-        self.settle(now_nanos);
-        let Some(ahead) = self.ahead else { return };
-        let least_sectors = self.spec.read_ahead_least_sectors();
-        let mut stream_nanos = ahead.stream_nanos + now_nanos.saturating_sub(ahead.at_nanos);
-        if least_sectors > 0 {
-            let least = (self.segments.get(ahead.segment).end + least_sectors).min(ahead.limit);
-            let least_nanos = self.mechanics.geometry.locate(least - 1).stream_end_nanos();
-            if least_nanos > stream_nanos {
-                stream_nanos = least_nanos;
-                self.media_free_nanos = self.media_free_nanos.max(ahead.time_nanos(least_nanos));
-            }
-        }
-        let end = self.mechanics.geometry.sectors_until(stream_nanos).min(ahead.limit);
-        if end > self.segments.get(ahead.segment).end {
-            let last = self.mechanics.geometry.locate(end - 1);
-            self.ahead_reached(&ahead, end, last);
-        }
-        self.ahead = None;
-    }
-
-    fn ahead_reached(&mut self, ahead: &Ahead, end: u64, last: Place) {
-        self.segments.extend(ahead.segment, end);
-        self.mechanics.last = last;
-        self.media_end = end;
-        self.ahead = None;
-    }
-
-    /// The head reads on behind sector `end`, at whose beginning it is at `at_nanos`.
-    fn read_ahead(&mut self, segment: usize, extent: &Extent, at_nanos: u64) {
-        let limit = self.ahead_limit(segment, extent);
-        if limit > extent.end {
-            let stream_nanos = extent.last.stream_end_nanos();
-            self.ahead = Some(self.ahead_to(segment, extent, limit, at_nanos, stream_nanos));
-        }
-    }
-
-    fn ahead_to(&self, segment: usize, extent: &Extent, limit: u64, at_nanos: u64, stream_nanos: u64) -> Ahead {
-        let geometry = &self.mechanics.geometry;
-        let last = extent.last.along_track(limit - extent.end).unwrap_or_else(|| geometry.locate(limit - 1));
-        let mut ahead = Ahead { segment, stream_nanos, at_nanos, limit, last, end_nanos: 0 };
-        ahead.end_nanos = ahead.time_nanos(last.stream_end_nanos());
-        ahead
-    }
-
-    /// The sector before which the head stops when it reads on behind `extent`.
-    fn ahead_limit(&self, segment: usize, extent: &Extent) -> u64 {
-        let capacity = self.spec.segment_sectors();
-        let track_end = extent.end + extent.last.sectors_behind();
-        let limit = match self.spec.read_ahead {
-            ReadAhead::None => extent.end,
-            ReadAhead::Track => track_end,
-            ReadAhead::NextTrack => track_end + extent.last.sectors_per_track(),
-            ReadAhead::Segment => extent.end + capacity,
-        };
-        let room =
-            if self.spec.keep_requested { extent.sector.max(self.segments.get(segment).first) } else { extent.end };
-        limit
-            .min(extent.end + self.spec.read_ahead_most_sectors())
-            .min(room + capacity)
-            .min(self.mechanics.geometry.sectors())
     }
 
     /// Seek, wait, transfer, for a head that is free.
@@ -221,15 +135,9 @@ impl CachedHdd {
         direction == self.before && sector == self.request_end
     }
 
-    /// What a command costs that the buffer answers.
-    fn hit_nanos(&self, direction: Direction, sector: u64) -> u64 {
-        let jump_nanos = if self.continues(direction, sector) { 0 } else { self.spec.jump_overhead.nanos() };
-        self.hit_overhead_nanos[direction as usize][self.before as usize] + jump_nanos
-    }
-
     fn read(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         self.settle(start_nanos);
-        let hit_nanos = self.hit_nanos(Direction::Read, extent.sector);
+        let hit_nanos = self.hit_overhead_nanos[0][self.before as usize];
         if let Some(ahead) = self.ahead
             && let held = *self.segments.get(ahead.segment)
             && held.first <= extent.sector
@@ -286,36 +194,17 @@ impl CachedHdd {
         hit(start_nanos, overhead_nanos, finish_nanos, extent.first.cylinder)
     }
 
-    /// The head may read further now that `extent` has been asked for.
-    fn go_on(&mut self, ahead: &Ahead, extent: &Extent) {
-        let limit = self.ahead_limit(ahead.segment, extent);
-        if limit > ahead.limit {
-            self.ahead = Some(self.ahead_to(ahead.segment, extent, limit, ahead.at_nanos, ahead.stream_nanos));
-        }
-    }
-
-    /// An idle head goes to the end of a segment and reads on there.
-    fn read_behind(&mut self, number: usize, time_nanos: u64) {
-        let segment = *self.segments.get(number);
-        if segment.written || segment.end >= self.mechanics.geometry.sectors() {
-            return;
-        }
-        let place = self.mechanics.geometry.locate(segment.end);
-        let wait_nanos = self.mechanics.positioning_nanos(time_nanos, Direction::Read, &place);
-        let last = self.mechanics.geometry.locate(segment.end - 1);
-        let extent = Extent { sector: segment.end - 1, end: segment.end, first: last, last };
-        let limit = self.ahead_limit(number, &extent);
-        if limit > segment.end {
-            let at_nanos = time_nanos.saturating_add(wait_nanos);
-            self.ahead = Some(self.ahead_to(number, &extent, limit, at_nanos, place.stream_nanos()));
-        }
-    }
-
     /// Some of it must come from the media: all, or what is behind the end of the segment that was found.
     fn read_media(&mut self, start_nanos: u64, found: Option<usize>, extent: &Extent) -> Service {
         self.stop_ahead(start_nanos);
         let overhead_nanos = self.miss_overhead_nanos[0][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
+        if let Some(number) = found.filter(|&number| self.segments.get(number).end >= extent.end) {
+            // The head has to bring so much in before it stops that this is among it.
+            let finish_nanos = self.passed_nanos(command_nanos, self.media_free_nanos, extent.sectors());
+            self.use_for_read(number, extent.sector);
+            return hit(start_nanos, overhead_nanos, finish_nanos, self.mechanics.last.cylinder);
+        }
         let (number, ready_nanos) = match found {
             Some(number) => (number, command_nanos),
             None => self.segments.victim(command_nanos, false, self.spec.write_segments),
@@ -340,7 +229,8 @@ impl CachedHdd {
         let mut service = Service {
             finish: Nanos(finish_nanos),
             overhead_nanos,
-            seek_nanos: free_nanos - command_nanos + access.seek_nanos,
+            seek_nanos: access.seek_nanos,
+            queue_nanos: free_nanos - command_nanos,
             rotation_nanos: access.rotation_nanos,
             transfer_nanos: finish_nanos.saturating_sub(access.begin_nanos),
             ..Service::default()
@@ -362,8 +252,9 @@ impl CachedHdd {
             };
         match self.ahead {
             Some(ahead) if buffered && self.spec.read_ahead_before_write => {
-                self.media_free_nanos = self.media_free_nanos.max(ahead.end_nanos);
-                self.ahead_reached(&ahead, ahead.limit, ahead.last);
+                let last = self.mechanics.geometry.locate(ahead.limit - 1);
+                self.media_free_nanos = self.media_free_nanos.max(ahead.time_nanos(last.stream_end_nanos()));
+                self.ahead_reached(&ahead, ahead.limit, last);
             }
             _ => self.stop_ahead(start_nanos),
         }
@@ -379,6 +270,7 @@ impl CachedHdd {
         let before = if contiguous { self.segments.find_written_before(extent.sector) } else { None };
         self.segments.forget(extent.sector, extent.end);
         if let Some(number) = before {
+            let time_nanos = self.room_nanos(number, time_nanos, extent);
             self.segments.extend(number, extent.end);
             self.segments.touch(number);
             return (number, time_nanos);
@@ -388,9 +280,21 @@ impl CachedHdd {
         (number, ready_nanos)
     }
 
+    /// From when on the segment has room for `extent` behind what it holds: when so much of that is on the platters.
+    fn room_nanos(&self, number: usize, time_nanos: u64, extent: &Extent) -> u64 {
+        let needed = extent.end.saturating_sub(self.spec.segment_sectors());
+        if needed <= self.segments.get(number).first || self.media_end != extent.sector {
+            return time_nanos;
+        }
+        // The head writes it in one go, and will be at its end when it is free.
+        let end_nanos = self.mechanics.last.stream_end_nanos();
+        let behind_nanos = end_nanos.saturating_sub(self.mechanics.geometry.locate(needed).stream_nanos());
+        self.media_free_nanos.saturating_sub(behind_nanos).max(time_nanos)
+    }
+
     /// Into the buffer; the head follows.
     fn write_buffered(&mut self, start_nanos: u64, contiguous: bool, extent: &Extent) -> Service {
-        let overhead_nanos = self.hit_nanos(Direction::Write, extent.sector);
+        let overhead_nanos = self.hit_overhead_nanos[1][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         let (number, ready_nanos) = self.write_segment(command_nanos, contiguous, extent);
         let finish_nanos = ready_nanos.saturating_add(self.interface.nanos(extent.sectors()));
@@ -408,7 +312,7 @@ impl CachedHdd {
         let mut service = Service {
             finish: Nanos(finish_nanos),
             overhead_nanos,
-            seek_nanos: ready_nanos - command_nanos,
+            queue_nanos: ready_nanos - command_nanos,
             transfer_nanos: finish_nanos - ready_nanos,
             ..Service::default()
         };
@@ -437,7 +341,8 @@ impl CachedHdd {
         let mut service = Service {
             finish: Nanos(access.end_nanos),
             overhead_nanos,
-            seek_nanos: free_nanos - command_nanos + access.seek_nanos,
+            seek_nanos: access.seek_nanos,
+            queue_nanos: free_nanos - command_nanos,
             rotation_nanos: access.rotation_nanos,
             transfer_nanos: access.end_nanos.saturating_sub(access.begin_nanos),
             ..Service::default()
@@ -453,8 +358,8 @@ impl CachedHdd {
         let flushes = dispatch.operation == Operation::Flush || dispatch.flags.has(Flags::PREFLUSH);
         let finish_nanos = if flushes { command_nanos.max(self.media_free_nanos) } else { command_nanos };
         let track = self.mechanics.last.cylinder;
-        let seek_nanos = finish_nanos - command_nanos;
-        Service { finish: Nanos(finish_nanos), overhead_nanos, seek_nanos, track, ..Service::default() }
+        let queue_nanos = finish_nanos - command_nanos;
+        Service { finish: Nanos(finish_nanos), overhead_nanos, queue_nanos, track, ..Service::default() }
     }
 }
 
@@ -480,7 +385,11 @@ impl Device for CachedHdd {
         };
         let forced = dispatch.flags.has(Flags::FUA.with(Flags::PREFLUSH));
         let service = match dispatch.operation.direction() {
-            Direction::Read => self.read(start_nanos, &extent),
+            Direction::Read => {
+                let service = self.read(start_nanos, &extent);
+                let finish = Nanos(service.finish.0.saturating_add(self.read_completion_nanos));
+                Service { finish, overhead_nanos: service.overhead_nanos + self.read_completion_nanos, ..service }
+            }
             Direction::Write => self.write(start_nanos, &extent, forced),
         };
         self.before = dispatch.operation.direction();
@@ -504,7 +413,7 @@ impl Device for CachedHdd {
             }
         };
         if buffered {
-            return self.hit_nanos(direction, dispatch.sector);
+            return self.hit_overhead_nanos[direction as usize][before];
         }
         let overhead_nanos = self.miss_overhead_nanos[direction as usize][before];
         let free_nanos = start_nanos.saturating_add(overhead_nanos).max(self.media_free_nanos);

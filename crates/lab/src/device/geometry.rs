@@ -136,6 +136,12 @@ pub(super) struct Place {
     track: u32,
 }
 
+/// How many sectors pass within `nanos`: the most whose end, rounded down as everywhere, is not behind. Two seconds count
+/// as more than a track.
+fn passed(nanos: u64, sector_nanos_fixed: u64) -> u64 {
+    (((nanos.min(1 << 31) + 1) << FRACTION_BITS) - 1) / sector_nanos_fixed.max(1)
+}
+
 impl Place {
     /// Stream position of the sector's beginning.
     #[inline(always)]
@@ -163,8 +169,14 @@ impl Place {
 
     /// How many sectors in front of this one, on its track, pass within `nanos`.
     pub(super) fn sectors_before(&self, nanos: u64) -> u64 {
-        let passed = (u128::from(nanos) << FRACTION_BITS) / u128::from(self.sector_nanos_fixed.max(1));
-        u64::try_from(passed).unwrap_or(u64::MAX).min(u64::from(self.sector))
+        passed(nanos, self.sector_nanos_fixed).min(u64::from(self.sector))
+    }
+
+    /// How many sectors behind this one have passed at a stream position that is not before its end; `None` where that is
+    /// the end of the track or behind it.
+    pub(super) fn sectors_passed(&self, stream_nanos: u64) -> Option<u64> {
+        let passed = passed(stream_nanos.saturating_sub(self.track_stream_nanos), self.sector_nanos_fixed);
+        (passed < u64::from(self.sectors_per_track)).then(|| passed.saturating_sub(u64::from(self.sector) + 1))
     }
 
     /// Sectors on the track.
@@ -272,9 +284,7 @@ impl Geometry {
         let along = (within / band.track_nanos).min(band.tracks_per_run.divisor() - 1);
         let within = within - along * band.track_nanos;
         let spt = band.sectors_per_track.divisor();
-        // The largest number of sectors whose end, rounded down as everywhere, is not behind.
-        let passed = (((u128::from(within) + 1) << FRACTION_BITS) - 1) / u128::from(band.sector_nanos_fixed);
-        let passed = u64::try_from(passed).unwrap_or(u64::MAX).min(spt);
+        let passed = passed(within, band.sector_nanos_fixed).min(spt);
         let track = group * band.tracks_per_group.divisor() + number as u64 * band.tracks_per_run.divisor() + along;
         (band.sector_first + track * spt + passed).min(band.sector_end)
     }

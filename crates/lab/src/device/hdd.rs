@@ -15,7 +15,8 @@
 //! finds its place again on its own time. A write that continues the write before streams on without a wait where the
 //! write cache is on: the drive has its data in time. Forced (FUA) and flushing writes never do, nor a write after a flush.
 //! Flushes, discards and requests without sectors cost command overhead only, and neither arm nor read-ahead notices them.
-//! What else a drive's cache does (early completion of writes, hits on old data, several streams at once) is not modelled.
+//! What else a drive's buffer does (early completion of writes, hits on old data, several streams at once) is in `cached`,
+//! for drives that are described so far.
 
 use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation, SECTOR_BYTES};
 
@@ -60,11 +61,10 @@ impl Hdd {
     /// The drive that `spec` describes; its platters stand at time zero as `seed` says.
     pub(super) fn new(spec: &HddSpec, seed: u64) -> Result<Self, Complaint> {
         let mechanics = Mechanics::new(spec, seed)?;
-        let most_sectors = spec.zones.iter().map(|zone| u64::from(zone.sectors_per_track)).max().unwrap_or(1);
         Ok(Self {
             overhead_nanos: overhead_nanos(&spec.overhead),
             interface: Interface::new(spec),
-            sector_nanos_min: mechanics.revolution_nanos() / most_sectors,
+            sector_nanos_min: mechanics.sector_nanos_min(spec),
             read_ahead_sectors: spec.read_ahead.0 / SECTOR_BYTES,
             write_cache: spec.write_cache,
             order: spec.command_order,

@@ -96,6 +96,12 @@ impl Mechanics {
         self.revolution.divisor()
     }
 
+    /// The least time in which the head passes a sector, anywhere on the disk of `spec`.
+    pub(super) fn sector_nanos_min(&self, spec: &HddSpec) -> u64 {
+        let most = spec.zones.iter().map(|zone| u64::from(zone.sectors_per_track)).max().unwrap_or(1);
+        self.revolution_nanos() / most.max(1)
+    }
+
     /// How long after `time_nanos` the platters stand at `stream_nanos`.
     #[inline(always)]
     pub(super) fn rotation_nanos(&self, time_nanos: u64, stream_nanos: u64) -> u64 {

@@ -52,15 +52,14 @@ pub struct Service {
     pub finish: Nanos,
     /// Command processing.
     pub overhead_nanos: u64,
-    /// Moving the arm or changing heads, settling included, and waiting for both where the drive is still busy with data
-    /// that it has taken into its buffer before.
+    /// Moving the arm or changing heads, settling included.
     pub seek_nanos: u64,
     /// Waiting for the sector to come round.
     pub rotation_nanos: u64,
     /// Moving data, track crossings included.
     pub transfer_nanos: u64,
-    /// Waiting inside the device for what it does for others: for a die, a channel, the interface or room in the write
-    /// buffer. Zero for a device that does one thing at a time.
+    /// Waiting inside the device for what it does for others: for a die, a channel, the interface, room in the write
+    /// buffer, or a head that is busy with data taken into the buffer before. Zero for a device that does one thing at a time.
     pub queue_nanos: u64,
     /// Cylinder on which the transfer began.
     pub track: u32,

@@ -45,6 +45,10 @@ const DISKSIM: &str = "zones, skews, seek points, overheads, buffer segments and
 const SPARES: &str =
     "spares lie at the end of each zone instead of where the drive has them; slipped and remapped sectors are left out";
 
+const REPOSITION: &str = "repositioning: as long as a seek of one cylinder (assumed; that there is one, and on which drives, the requests show)";
+
+const NO_REPOSITION: &str = "no repositioning: with that of one cylinder the model is further from the drive";
+
 /// Every preset.
 pub const PRESETS: &[Preset] = &[
     Preset {
@@ -80,11 +84,10 @@ pub const PRESETS: &[Preset] = &[
         title: "Seagate Cheetah 9LP, 10,000 rpm, 9 GB (ST39102LW)",
         status: Status::Validated,
         sources: &[
-            "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.10 ms (2.3 % of \
+            "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.10 ms (2.4 % of \
              the mean; DiskSim 0.107 ms)",
             DISKSIM,
-            "fitted to the same requests: repositioning 0.65 ms, interface 0.1025 ms a sector (published 0.105), and 0.18 ms on \
-             top for commands that do not continue the one before; the published overheads of such commands are less by it",
+            REPOSITION,
             "not modelled: one sequential read in twenty that the drive took from the media though it had time to read ahead",
             SPARES,
         ],
@@ -98,6 +101,7 @@ pub const PRESETS: &[Preset] = &[
             "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.09 ms (2.4 % of \
              the mean; DiskSim 0.268 ms)",
             DISKSIM,
+            NO_REPOSITION,
             SPARES,
         ],
         parameters: include_str!("presets/atlas-10k.toml"),
@@ -107,11 +111,11 @@ pub const PRESETS: &[Preset] = &[
         title: "Seagate Barracuda, 7200 rpm, 2 GB (ST32171W)",
         status: Status::Validated,
         sources: &[
-            "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.21 ms (3.2 % of \
+            "validated against 10,000 requests to the drive, half of them answered from its buffer: demerit 0.23 ms (3.5 % of \
              the mean; DiskSim 0.348 ms)",
             DISKSIM,
             "every write completes in the buffer, as the requests show; the parameter set says only those that continue another",
-            "fitted to the same requests: repositioning 1.45 ms",
+            REPOSITION,
             SPARES,
         ],
         parameters: include_str!("presets/barracuda.toml"),
@@ -121,13 +125,13 @@ pub const PRESETS: &[Preset] = &[
         title: "HP C3323A, 5400 rpm, 1 GB",
         status: Status::Validated,
         sources: &[
-            "validated against 9,074 requests to the drive, one in six answered from its buffer: demerit 0.28 ms (1.8 % of the \
+            "validated against 9,074 requests to the drive, one in six answered from its buffer: demerit 0.24 ms (1.5 % of the \
              mean; DiskSim 0.306 ms)",
             DISKSIM,
-            "fitted to the reads that the buffer answered: interface 0.1455 ms a sector, and 0.207 ms more than the published \
-             overheads, which leave the completion of a read to a parameter of 0.241 ms",
+            "interface 0.1455 ms a sector: fitted to the reads that the buffer answered, since the parameter set leaves it out",
             "size: 2,056,008 sectors; the parameter set was later corrected to 1,743,672, but the requests measured on the drive \
              reach beyond that",
+            NO_REPOSITION,
             SPARES,
         ],
         parameters: include_str!("presets/hp-c3323a.toml"),

@@ -1,17 +1,19 @@
 //! Which of the commands that a drive holds is next?
 //!
 //! A drive with a command queue (NCQ, tagged commands) knows where its head and its platters are, which no host does, and
-//! picks the command that it can begin soonest: shortest positioning time first (SPTF). Left alone, that can starve a
-//! command for long, so that one which has waited for half a second (an
-//! assumption: drives do not say) goes before all others.
+//! picks the command that it can begin soonest: shortest positioning time first (SPTF). Left alone, that can pass a command
+//! over for ever; here one is next that was passed over eight times for every command in the queue. In a busy queue each
+//! waits for as many others as it holds on average, so that this is rare. (An assumption: drives do not say what they do.)
+//!
+//! A flush is no queued command: it waits for those before it and holds up those behind it.
 
-use ioweir_core::{Dispatch, Nanos};
+use ioweir_core::{Dispatch, Nanos, Operation};
 use serde::{Deserialize, Serialize};
 
 use super::Device;
 
-/// How long a command is passed over at most.
-const AGE_NANOS_MAX: u64 = 500_000_000;
+/// How often a command is passed over at most, for every command in the queue.
+const PASSED_OVER_MAX: u64 = 8;
 
 /// In which order a drive serves the commands that it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,15 +22,16 @@ pub enum CommandOrder {
     /// As they came.
     #[default]
     Fifo,
-    /// The one with the shortest positioning time, unless one has waited too long.
+    /// The one with the shortest positioning time, unless one was passed over too often.
     Sptf,
 }
 
 /// A command in the queue.
 #[derive(Clone, Copy, Debug)]
 struct Held<T> {
-    arrival: Nanos,
     sequence: u64,
+    /// Commands that had been taken out before it came.
+    taken: u64,
     dispatch: Dispatch,
     note: T,
 }
@@ -39,19 +42,20 @@ pub struct CommandQueue<T> {
     order: CommandOrder,
     held: Vec<Held<T>>,
     sequence: u64,
+    taken: u64,
 }
 
 impl<T: Copy> CommandQueue<T> {
     /// An empty queue of this order.
     #[must_use]
     pub fn new(order: CommandOrder) -> Self {
-        Self { order, held: Vec::new(), sequence: 0 }
+        Self { order, held: Vec::new(), sequence: 0, taken: 0 }
     }
 
     /// Takes a command.
-    pub fn push(&mut self, now: Nanos, dispatch: Dispatch, note: T) {
+    pub fn push(&mut self, dispatch: Dispatch, note: T) {
         self.sequence += 1;
-        self.held.push(Held { arrival: now, sequence: self.sequence, dispatch, note });
+        self.held.push(Held { sequence: self.sequence, taken: self.taken, dispatch, note });
     }
 
     /// Commands held.
@@ -68,12 +72,18 @@ impl<T: Copy> CommandQueue<T> {
 
     /// Takes out the command that `device`, free now, begins next. Equal ones go in order of arrival.
     pub fn pop(&mut self, now: Nanos, device: &dyn Device) -> Option<(Dispatch, T)> {
-        let oldest = self.held.iter().enumerate().min_by_key(|(_, held)| held.sequence)?;
-        let (mut next, first) = (oldest.0, oldest.1);
-        if self.order == CommandOrder::Sptf && now.since(first.arrival).0 < AGE_NANOS_MAX && self.held.len() > 1 {
+        let numbered = || self.held.iter().enumerate();
+        let (oldest, first) = numbered().min_by_key(|(_, held)| held.sequence)?;
+        let passed_over_max = PASSED_OVER_MAX * self.held.len() as u64;
+        let mut next = oldest;
+        if self.order == CommandOrder::Sptf && self.held.len() > 1 && self.taken - first.taken < passed_over_max {
+            let flush = self.held.iter().filter(|held| held.dispatch.operation == Operation::Flush);
+            let barrier = flush.map(|held| held.sequence).min().unwrap_or(u64::MAX);
             let cost = |held: &Held<T>| (device.positioning_nanos(now, &held.dispatch), held.sequence);
-            next = (0..self.held.len()).min_by_key(|&number| cost(&self.held[number]))?;
+            let before = numbered().filter(|(_, held)| held.sequence < barrier);
+            next = before.min_by_key(|(_, held)| cost(held)).map_or(oldest, |(number, _)| number);
         }
+        self.taken += 1;
         let held = self.held.swap_remove(next);
         Some((held.dispatch, held.note))
     }

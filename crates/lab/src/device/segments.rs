@@ -16,11 +16,14 @@ pub(super) struct Segment {
 impl Segment {
     /// Whether it holds this sector.
     pub(super) fn holds(&self, sector: u64) -> bool {
-        self.first <= sector && sector < self.end
+        (self.first <= sector) & (sector < self.end)
     }
 }
 
-/// All segments, of one size.
+/// Enough bits for the number of a segment.
+const NUMBER_BITS: u32 = 12;
+
+/// All segments, of one size; at most 4096.
 #[derive(Clone, Debug)]
 pub(super) struct Segments {
     list: Vec<Segment>,
@@ -81,7 +84,7 @@ impl Segments {
     /// Forgets what overlaps `first..end`: it is about to be written.
     pub(super) fn forget(&mut self, first: u64, end: u64) {
         for segment in &mut self.list {
-            if segment.first >= end || segment.end <= first {
+            if (segment.first >= end) | (segment.end <= first) {
                 continue;
             }
             if segment.first < first {
@@ -94,16 +97,19 @@ impl Segments {
 
     /// The segment to give up for new data, and when it can be: one with data that is not on the platters only then.
     pub(super) fn victim(&self, now_nanos: u64, written: bool, written_max: u32) -> (usize, u64) {
-        let holds_written = |segment: &Segment| segment.written && segment.first < segment.end;
-        let count = self.list.iter().filter(|segment| holds_written(segment)).count();
-        let only_written = written && count >= written_max as usize;
-        self.list
-            .iter()
-            .enumerate()
-            .filter(|(_, segment)| !only_written || holds_written(segment))
-            .map(|(number, segment)| (segment.dirty_until_nanos.max(now_nanos), segment.used, number))
-            .min()
-            .map_or((0, now_nanos), |(ready_nanos, _, number)| (number, ready_nanos))
+        let holds_written = |segment: &Segment| segment.written & (segment.first < segment.end);
+        let count = || self.list.iter().filter(|segment| holds_written(segment)).count();
+        let only_written = written && count() >= written_max as usize;
+        // Time, then use, then number in one word: compared without a branch, since which one it is is as good as random.
+        let mut least = u128::MAX;
+        for (number, segment) in self.list.iter().enumerate() {
+            let ready_nanos = u128::from(segment.dirty_until_nanos.max(now_nanos));
+            let barred = u128::from(only_written & !holds_written(segment)) << 127;
+            let rank = u128::from(segment.used << NUMBER_BITS | number as u64);
+            least = least.min((ready_nanos << 64 | rank) | barred);
+        }
+        let number = usize::try_from(least & ((1 << NUMBER_BITS) - 1)).unwrap_or(0);
+        (number, self.list[number].dirty_until_nanos.max(now_nanos))
     }
 }
 

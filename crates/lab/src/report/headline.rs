@@ -6,7 +6,7 @@ use super::Section;
 use super::numbers as n;
 use crate::sim::Outcome;
 use crate::units::format_nanos;
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, policy};
 
 /// Completion times closer than this share of the longer one count as no difference: a rotation more or less at the end
 /// of a run decides about them.
@@ -52,6 +52,23 @@ pub(crate) fn headline(section: &Section<'_>) -> String {
         format!("{} finish first, within {} of each other", and_list(&names), percent(SAME_SHARE))
     };
     format!("{who}: {}.{}", against(first, &ranked[tied..]), idleness(&ranked))
+}
+
+/// What to type on a Linux host to have the scheduler that finishes first, or the first of those that today's Linux has.
+pub(crate) fn advice(section: &Section<'_>) -> Option<String> {
+    let mut ranked = section.outcomes.clone();
+    ranked.sort_by_key(|outcome| outcome.completion);
+    let word = |outcome: &Outcome| policy::find(outcome.scheduler.split(':').next()?)?.linux;
+    let (first, best) = (ranked.first()?, ranked.iter().find(|outcome| word(outcome).is_some())?);
+    let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);
+    let who = if first.scheduler == best.scheduler {
+        format!("To have {} on a Linux host", best.scheduler)
+    } else {
+        format!("To have {}, the first of these that today's Linux has", best.scheduler)
+    };
+    // Parameters go by other names and units there, so that a choice with parameters is only begun by this.
+    let rest = if best.scheduler.contains(':') { ", and set its parameters in queue/iosched" } else { "" };
+    Some(format!("{who}: {command}{rest}"))
 }
 
 /// What all sections say together: the headline of the only one, or how often each scheduler is first.

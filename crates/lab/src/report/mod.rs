@@ -3,7 +3,7 @@
 //! One file a form. All of them take their numbers from `numbers` and their order from the report; the same report gives
 //! the same bytes.
 
-mod chart;
+pub(crate) mod chart;
 mod columns;
 mod csv;
 mod headline;

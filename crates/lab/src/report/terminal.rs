@@ -9,7 +9,7 @@ use comfy_table::{Attribute, Cell as TableCell, CellAlignment, ContentArrangemen
 use ioweir_core::Reason;
 
 use super::columns::{COLUMNS, Cell, column_texts};
-use super::headline::{headline, overall};
+use super::headline::{advice, headline, overall};
 use super::numbers as n;
 use super::{ReportError, Section, View, sections};
 use crate::compare::Report;
@@ -49,6 +49,9 @@ fn push_section(out: &mut String, section: &Section<'_>, colour: bool) {
     out.push('\n');
     push_table(out, &time_table(section, colour));
     let _ = writeln!(out, "\n{}", shown(&headline(section)));
+    if let Some(advice) = advice(section) {
+        let _ = writeln!(out, "{}", shown(&advice));
+    }
     for outcome in section.outcomes.iter().filter(|outcome| outcome.skipped > 0) {
         let _ = writeln!(out, "{}: records skipped: {}", shown(&outcome.scheduler), format_count(outcome.skipped));
     }

@@ -104,6 +104,10 @@ struct Engine<'a, S, O> {
     /// What a device that chooses among its commands holds and has not begun, with flight slots.
     commands: CommandQueue<u32>,
     chooses: bool,
+    /// Units that the base device holds.
+    base_flights: u32,
+    /// Whether the scheduler asks what the device would need.
+    weighs: bool,
     sequence: u64,
     live: Vec<Live>,
     free_live: Vec<u32>,
@@ -134,6 +138,7 @@ pub fn simulate<S: Scheduler, O: Observer>(
     let tracks = device.tracks();
     let flights = limits.depth + if fast.is_some() { limits.fast_depth } else { 0 };
     let order = device.command_order();
+    let weighs = scheduler.weighs();
     let slots = limits.members.max(limits.units_per_direction.saturating_mul(2)).max(1) as usize;
     let mut engine = Engine {
         scheduler,
@@ -150,6 +155,8 @@ pub fn simulate<S: Scheduler, O: Observer>(
         free_flights: (0..flights).rev().collect(),
         commands: CommandQueue::new(order),
         chooses: order != CommandOrder::Fifo,
+        base_flights: 0,
+        weighs,
         sequence: 0,
         live: Vec::new(),
         free_live: Vec::new(),
@@ -228,7 +235,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                 }
             }
             self.drain();
-            if self.chooses && self.flights.is_empty() {
+            if self.chooses && self.base_flights == 0 {
                 self.start_chosen();
             }
         }
@@ -262,6 +269,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             self.flights.pop();
             self.free_flights.push(flight.slot);
             if let Some(dispatch) = self.dispatches[flight.slot as usize].take() {
+                self.base_flights -= u32::from(dispatch.tier == Tier::Base);
                 self.complete(&dispatch);
             }
         }
@@ -440,7 +448,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
     fn drain(&mut self) {
         self.timer = Nanos::NEVER;
         while !self.free_flights.is_empty() {
-            match self.scheduler.poll(self.now) {
+            match self.poll() {
                 Step::Dispatch(dispatch) => self.dispatch(dispatch),
                 Step::WaitUntil(time, _) => {
                     assert!(time > self.now, "a scheduler waits for the future");
@@ -450,6 +458,14 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
                 Step::Idle => return,
             }
         }
+    }
+
+    fn poll(&mut self) -> Step {
+        if !self.weighs {
+            return self.scheduler.poll(self.now);
+        }
+        let (now, device) = (self.now, &*self.device);
+        self.scheduler.poll_weighed(now, &|request| device.positioning_nanos(now, &Dispatch::alone(request)))
     }
 
     /// Gives a unit to the device. One that serves in order of arrival says at once when it will be done.
@@ -466,7 +482,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         let slot = self.free_flights.pop().expect("a scheduler keeps to the device's depth");
         self.dispatches[slot as usize] = Some(dispatch);
         if self.chooses && dispatch.tier == Tier::Base {
-            self.commands.push(self.now, dispatch, slot);
+            self.commands.push(dispatch, slot);
         } else {
             self.start(&dispatch, slot);
         }
@@ -491,6 +507,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         if O::WATCHES {
             self.observer.started(self.now, dispatch, &service);
         }
+        self.base_flights += u32::from(dispatch.tier == Tier::Base);
         self.sequence += 1;
         self.flights.push(Reverse(Flight { finish: service.finish, sequence: self.sequence, slot }));
     }

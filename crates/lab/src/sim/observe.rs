@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ioweir_core::{Dispatch, Nanos, Operation, Tag};
+use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, Tag};
 
 use crate::device::Service;
 use crate::trace::Record;
@@ -49,9 +49,10 @@ struct Part {
 /// has a queue; and request-time waiting plus in the device is the sum of what each part took.
 pub struct Checker {
     unit_sectors_max: u32,
-    depth: u32,
+    /// Units that each device may hold, and holds.
+    depth: [u32; 2],
+    in_flight: [u32; 2],
     now: Nanos,
-    in_flight: u32,
     live: BTreeMap<u64, Record>,
     unserved_sectors: BTreeMap<u64, u64>,
     parts: BTreeMap<usize, (Part, Nanos)>,
@@ -67,14 +68,14 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// A checker for a queue of these limits.
+    /// A checker for a queue of these limits; a fast device has the usual depth.
     #[must_use]
     pub fn new(unit_sectors_max: u32, depth: u32) -> Self {
         Self {
             unit_sectors_max,
-            depth,
+            depth: [depth, QueueLimits::DEFAULT.fast_depth],
+            in_flight: [0; 2],
             now: Nanos::ZERO,
-            in_flight: 0,
             live: BTreeMap::new(),
             unserved_sectors: BTreeMap::new(),
             parts: BTreeMap::new(),
@@ -124,8 +125,9 @@ impl Observer for Checker {
 
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
         self.step_to(now);
-        self.in_flight += 1;
-        assert!(self.in_flight <= self.depth, "the device holds no more than its depth");
+        let tier = dispatch.tier as usize;
+        self.in_flight[tier] += 1;
+        assert!(self.in_flight[tier] <= self.depth[tier], "a device holds no more than its depth");
         assert_eq!(members.len(), dispatch.members as usize, "a unit knows its members");
         let mut extents: Vec<Part> = members.iter().map(|tag| self.parts[&tag.index()].0).collect();
         extents.sort_unstable_by_key(|part| part.sector);
@@ -156,7 +158,7 @@ impl Observer for Checker {
 
     fn completed(&mut self, now: Nanos, dispatch: &Dispatch) {
         self.step_to(now);
-        self.in_flight -= 1;
+        self.in_flight[dispatch.tier as usize] -= 1;
         let members = self.dispatched_members.remove(&dispatch.tag.index()).expect("completed once");
         let dispatched_at = self.dispatched_at.remove(&dispatch.tag.index()).expect("dispatched before");
         for tag in members {

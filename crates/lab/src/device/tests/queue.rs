@@ -57,6 +57,28 @@ fn shortest_positioning_first_gains_what_the_published_simulation_gains() {
 }
 
 #[test]
+fn a_command_queue_gains_it_too_though_it_leaves_nobody_waiting_for_ever() {
+    let (mut disk, geometry) = cheetah();
+    let mut random = Random(5);
+    let mut queue = CommandQueue::new(CommandOrder::Sptf);
+    (0..32).for_each(|_| queue.push(random_dispatch(&mut random, geometry.sectors()), 0));
+    let (mut seek, mut rotation, mut longest, mut now) = (0, 0, 0, Nanos::ZERO);
+    let requests = 30_000;
+    for number in 0..requests {
+        let (next, pushed) = queue.pop(now, &disk).expect("32 commands");
+        longest = longest.max(number - pushed);
+        let service = disk.serve(now, &next);
+        now = service.finish;
+        seek += service.seek_nanos;
+        rotation += service.rotation_nanos;
+        queue.push(random_dispatch(&mut random, geometry.sectors()), number);
+    }
+    let mean = |sum: u64| sum as f64 / requests as f64 / 1e6;
+    assert_near("SPTF of 32 in a queue", (mean(seek), mean(rotation)), (2.17, 0.59));
+    assert!(longest > 128 && longest <= 8 * 32 + 32, "{longest}");
+}
+
+#[test]
 fn shortest_seek_first_gains_what_the_published_simulation_gains() {
     for (depth, expected) in [(8, (2.31, 1.98)), (32, (1.65, 2.00))] {
         let found = saturate(depth, |_, geometry, track, held| {
@@ -85,18 +107,41 @@ fn positioning_is_what_serving_then_takes() {
 }
 
 #[test]
-fn a_queue_in_order_of_arrival_keeps_it_and_another_takes_the_nearest_unless_one_is_old() {
+fn a_queue_in_order_of_arrival_keeps_it_and_another_takes_the_nearest() {
     let disk = device("tiny");
-    let far = dispatch(Operation::Read, 9_000, 8);
-    let near = dispatch(Operation::Read, 100, 8);
-    for (order, age_nanos, first) in
-        [(CommandOrder::Fifo, 0, 'f'), (CommandOrder::Sptf, 499_999_999, 'n'), (CommandOrder::Sptf, 500_000_000, 'f')]
-    {
+    for (order, first) in [(CommandOrder::Fifo, 'f'), (CommandOrder::Sptf, 'n')] {
         let mut queue = CommandQueue::new(order);
-        queue.push(Nanos::ZERO, far, 'f');
-        queue.push(Nanos(10), near, 'n');
+        queue.push(dispatch(Operation::Read, 9_000, 8), 'f');
+        queue.push(dispatch(Operation::Read, 100, 8), 'n');
         assert_eq!((queue.len(), queue.is_empty()), (2, false));
-        assert_eq!(queue.pop(Nanos(age_nanos), &*disk).map(|next| next.1), Some(first));
-        assert!(queue.pop(Nanos(age_nanos), &*disk).is_some() && queue.pop(Nanos(age_nanos), &*disk).is_none());
+        assert_eq!(queue.pop(Nanos::ZERO, &*disk).map(|next| next.1), Some(first));
+        assert!(queue.pop(Nanos::ZERO, &*disk).is_some() && queue.pop(Nanos::ZERO, &*disk).is_none());
     }
+}
+
+#[test]
+fn nobody_is_passed_over_more_than_eight_times_for_every_command() {
+    let disk = device("tiny");
+    let mut queue = CommandQueue::new(CommandOrder::Sptf);
+    queue.push(dispatch(Operation::Read, 9_000, 8), u64::MAX);
+    let taken = (0..100).position(|number| {
+        queue.push(dispatch(Operation::Read, 8 * number, 8), number);
+        queue.pop(Nanos::ZERO, &*disk).map(|next| next.1) == Some(u64::MAX)
+    });
+    assert_eq!(taken, Some(16));
+}
+
+#[test]
+fn a_flush_is_not_overtaken_and_overtakes_nothing() {
+    let disk = device("tiny");
+    let mut queue = CommandQueue::new(CommandOrder::Sptf);
+    for (number, (operation, sector)) in
+        [(Operation::Write, 9_000), (Operation::Write, 100), (Operation::Flush, 0), (Operation::Read, 10)]
+            .into_iter()
+            .enumerate()
+    {
+        queue.push(dispatch(operation, sector, if operation == Operation::Flush { 0 } else { 8 }), number);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| queue.pop(Nanos::ZERO, &*disk).map(|next| next.1)).collect();
+    assert_eq!(order, [1, 0, 2, 3]);
 }

@@ -1,0 +1,442 @@
+//! Budget fair queueing: each process gets the disk for a number of sectors, and its share of all sectors is its weight.
+//!
+//! Model: a queue for each stream's synchronous requests, one for all asynchronous ones. `service` decides whose turn it
+//! is (B-WF2Q+). A turn lasts until its budget of sectors is used up, its time is up, or its queue has run dry and nothing
+//! comes within the idle time. How a turn ended decides the next budget: a queue that used it up, or could not in time,
+//! gets more; one that let the disk idle gets less. A slow queue is charged for time, as if it had read sequentially all
+//! along: seeking costs whoever seeks. `raising` makes some queues weigh more for a while.
+//!
+//! Bound: while a queue of weight w is busy, each other queue of weight v gets at most v / w of the own budget and one
+//! budget of its own more; no budget is above `max-budget`, and a request goes even where it is larger than what is left.
+//! A turn lasts for at most `timeout-sync` (30 times that while raised for interactivity), an idle time and a request.
+//! Within a queue the oldest request goes first in a turn if it has expired: one with k older ones waits for k + 1 turns.
+//!
+//! Example: `a` and `b` read sequentially, `c` seeks. `a` and `b` use up 8 MiB in about 60 ms each, alternating; `c` gets
+//! 125 ms, reads 64 KiB, and is charged 8 MiB. Each had the disk for its share; `c` does not make the others seek.
+
+mod queue;
+mod raising;
+mod row;
+mod service;
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use self::queue::{End, Queue};
+use self::raising::{Burst, Raise};
+use self::row::Config;
+pub(crate) use self::row::ROW;
+use self::service::Service;
+use super::Settings;
+use crate::elevator::{Elevator, Next};
+use crate::part::{Lanes, Streams};
+use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
+use crate::{Nanos, Reason, Request, Waiting};
+
+/// Requests below this are small, and only those are seeks on a device that does not rotate.
+const SMALL_SECTORS: u32 = 32;
+/// Longest way back.
+const BACK_SECTORS_MAX: u64 = 16 * 1024 * 2;
+/// From this many requests in the device on, it orders them by itself.
+const QUEUEING_DEPTH: u32 = 4;
+/// Asynchronous sectors count so many times where nobody is raised.
+const ASYNC_CHARGE: u64 = 3;
+/// A seeky queue is idled for this long at most, a raised one this long at least.
+const IDLE_SEEKY_MAX: Nanos = Nanos::from_millis(2);
+const IDLE_RAISED_MIN: Nanos = Nanos::from_millis(20);
+/// Turns shorter than this say nothing of a queue's speed.
+const SPEED_TIME_MIN: Nanos = Nanos::from_millis(20);
+
+/// The queue of everybody's asynchronous requests.
+const ASYNC: u32 = 0;
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    queue: u32,
+    start: Nanos,
+    end: Nanos,
+    fifo_checked: bool,
+    /// Set while the disk idles.
+    idle: Option<Idle>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Idle {
+    start: Nanos,
+    end: Nanos,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Bfq {
+    lanes: Lanes,
+    home: Box<[u32]>,
+    queues: Box<[Queue]>,
+    streams: Streams,
+    service: Service,
+    turn: Option<Turn>,
+    head_sector: u64,
+    in_flight: u32,
+    /// Busy queues by how they are raised.
+    busy: [u32; Raise::COUNT],
+    burst: Burst,
+    has_queueing: bool,
+    config: Config,
+}
+
+impl Bfq {
+    pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
+        let config = Config::from(settings);
+        let queues = Streams::places(limits, 1);
+        let queue = Queue::new(config.budget_max, 0, Nanos::ZERO);
+        Self {
+            lanes: Lanes::new(limits, BACK_SECTORS_MAX),
+            home: vec![ASYNC; limits.slots() as usize].into_boxed_slice(),
+            queues: vec![queue; queues as usize].into_boxed_slice(),
+            streams: Streams::new(limits, 1),
+            service: Service::new(queues),
+            turn: None,
+            head_sector: 0,
+            in_flight: 0,
+            busy: [0; Raise::COUNT],
+            burst: Burst::NONE,
+            has_queueing: limits.depth >= QUEUEING_DEPTH,
+            config,
+        }
+    }
+
+    pub(crate) fn configure(&mut self, settings: &Settings) {
+        self.config = Config::from(settings);
+    }
+
+    fn queue(&self, number: u32) -> &Queue {
+        &self.queues[number as usize]
+    }
+
+    fn queue_mut(&mut self, number: u32) -> &mut Queue {
+        &mut self.queues[number as usize]
+    }
+
+    fn queue_of(&mut self, entry: &Entry, now: Nanos) -> u32 {
+        if !entry.is_sync() {
+            return ASYNC;
+        }
+        self.streams.find(entry.stream).unwrap_or_else(|| {
+            let Self { streams, queues, service, burst, config, .. } = self;
+            let number = streams.add(entry.stream, |number| {
+                let queue = &queues[number as usize];
+                queue.is_busy || queue.in_flight > 0
+            });
+            queues[number as usize] = Queue::new(config.budget_max * 2 / 3, burst.join(now), now);
+            service.reset(number);
+            number
+        })
+    }
+
+    fn busy_queues(&self) -> u32 {
+        self.busy.iter().sum()
+    }
+
+    fn raised_queues(&self) -> u32 {
+        self.busy_queues() - self.busy[Raise::None as usize]
+    }
+
+    /// Whether queues of different weight are busy: then idling keeps their shares.
+    fn is_asymmetric(&self) -> bool {
+        self.busy.iter().filter(|&&queues| queues > 0).count() > 1
+    }
+
+    /// Sectors that a unit counts.
+    fn cost(&self, number: u32, sectors: u32) -> u64 {
+        let sectors = u64::from(sectors.max(1));
+        if number == ASYNC && !self.is_asymmetric() { sectors * ASYNC_CHARGE } else { sectors }
+    }
+
+    /// Whether the disk should rather idle for a queue than serve another one.
+    fn idles_for(&self, number: u32) -> bool {
+        if number == ASYNC || self.config.idle == Nanos::ZERO {
+            return false;
+        }
+        let queue = self.queue(number);
+        let (rotates, queueing) = (self.config.is_rotational, self.has_queueing);
+        let is_sequential = !queue.is_seeky() && queue.thinks_shortly(self.config.idle);
+        let helps = (rotates && !queueing) || ((rotates || !queueing) && is_sequential);
+        let others_compete = self.raised_queues() < self.busy_queues() || self.in_flight >= queue.in_flight + 4;
+        (helps && self.raised_queues() == 0)
+            || (queue.is_raised() && others_compete)
+            || self.is_asymmetric()
+            || self.busy_queues() == 1
+    }
+
+    fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
+        let Self { queues, config, .. } = self;
+        let queue = &mut queues[number as usize];
+        if config.is_rotational || entry.sectors < SMALL_SECTORS {
+            queue.seeks.learn(entry.sector, entry.sector_end());
+        } else {
+            queue.seeks.learn_large(entry.sector_end());
+        }
+        if number != ASYNC && queue.lane.is_empty() && queue.in_flight == 0 {
+            queue.think.learn(now.since(queue.last_completion).0.min(2 * config.idle.0));
+        }
+    }
+
+    /// A queue without requests gets one: its weight, budget and place.
+    fn become_busy(&mut self, number: u32, entry: &Entry, now: Nanos) {
+        let cost = self.cost(number, entry.sectors);
+        let Self { queues, burst, config, .. } = self;
+        let queue = &mut queues[number as usize];
+        let idle_times = Nanos(3 * config.idle.0);
+        let in_time = queue.budget_left > 0 && now <= queue.last_completion.after(idle_times);
+        let before = queue.raise();
+        let may_be_real_time = queue.seeks.count() < u32::BITS;
+        let raised =
+            number != ASYNC && config.low_latency && queue.raising.busy(burst, now, queue.in_flight, may_be_real_time);
+        let mut budget = if in_time { queue.budget_left } else { queue.budget };
+        if before == Raise::None && raised {
+            budget = budget.min(2 * config.budget_min());
+        }
+        queue.budget_left = 0;
+        queue.is_busy = true;
+        let raise = queue.raise();
+        self.busy[raise as usize] += 1;
+        self.service.activate(number, raise.weight(), budget.max(cost), in_time);
+        let Some(turn) = self.turn else { return };
+        let current = self.queue(turn.queue).raise().weight();
+        let wants_to = (in_time || raised) && raise.weight() >= current;
+        if (wants_to || raise.weight() > current || !self.idles_for(turn.queue))
+            && self.service.is_before_current(number)
+        {
+            self.end_turn(End::Preempted, now);
+        }
+    }
+
+    fn leave_busy(&mut self, number: u32, now: Nanos) {
+        let idle = self.config.idle;
+        let queue = self.queue_mut(number);
+        queue.is_busy = false;
+        queue.raising.ran_dry(now, queue.in_flight, idle);
+        let raise = queue.raise();
+        self.busy[raise as usize] -= 1;
+    }
+
+    /// Ends the running turn, and decides what its queue gets next.
+    fn end_turn(&mut self, end: End, now: Nanos) {
+        let Some(turn) = self.turn.take() else { return };
+        let number = turn.queue;
+        let budget_max = self.config.budget_max;
+        let queue = *self.queue(number);
+        let budget = self.service.budget(number);
+        // Idling in vain is not the queue's time.
+        let until = turn.idle.filter(|_| end == End::Idled).map_or(now, |idle| idle.start);
+        let time = until.since(turn.start).max(Nanos::from_millis(1)).min(self.config.timeout);
+        let is_slow =
+            if time > SPEED_TIME_MIN { self.service.served(number) < budget_max / 2 } else { queue.is_seeky() };
+        let was_late = end == End::TimedOut && self.service.budget_left() >= budget / 3;
+        if !queue.is_raised() && (is_slow || was_late) {
+            let by_time = (u128::from(budget_max) * u128::from(time.0) / u128::from(self.config.timeout.0)) as u64;
+            self.service.charge(by_time.saturating_sub(self.service.served(number)));
+        }
+        let left = self.service.budget_left();
+        let budget = match number {
+            ASYNC => budget_max,
+            _ => queue.next_budget(&self.config, end, self.service.served(number)),
+        };
+        self.queue_mut(number).budget = budget;
+        if queue.lane.is_empty() {
+            let keeps = !matches!(end, End::TimedOut | End::Exhausted);
+            self.queue_mut(number).budget_left = if keeps { left } else { 0 };
+            self.service.end_turn(None);
+            self.leave_busy(number, now);
+        } else {
+            let raised = 2 * self.config.budget_min();
+            let budget = if queue.is_raised() { raised } else { budget };
+            self.service.end_turn(Some((queue.raise().weight(), budget)));
+        }
+    }
+
+    /// Ends a turn in which the disk has idled in vain before `end`.
+    fn stop_idling_before(&mut self, end: Nanos) {
+        if let Some(turn) = self.turn
+            && let Some(idle) = turn.idle
+            && idle.end < end
+        {
+            let how = if idle.end >= turn.end { End::TimedOut } else { End::Idled };
+            self.end_turn(how, idle.end);
+        }
+    }
+
+    /// Whose turn is it? Answers with a wait where the disk idles.
+    fn select(&mut self, now: Nanos) -> Result<u32, Next> {
+        self.stop_idling_before(Nanos(now.0.saturating_add(1)));
+        if let Some(turn) = self.turn {
+            let queue = self.queue(turn.queue);
+            if let Some(idle) = turn.idle {
+                return Err(Next::WaitUntil(idle.end, Reason::Anticipating));
+            } else if !queue.lane.is_empty() {
+                if now < turn.end {
+                    return Ok(turn.queue);
+                }
+                self.end_turn(End::TimedOut, now);
+            } else if queue.in_flight > 0 && self.idles_for(turn.queue) {
+                return Err(Next::WaitUntil(Nanos::NEVER, Reason::Anticipating));
+            } else {
+                self.end_turn(End::RanDry, now);
+            }
+        }
+        let number = self.service.select().ok_or(Next::WaitUntil(Nanos::NEVER, Reason::Ordering))?;
+        let factor = if self.queue(number).raise() == Raise::Interactive { Raise::Interactive.weight() } else { 1 };
+        let end = now.after(Nanos(self.config.timeout.0.saturating_mul(factor)));
+        self.turn = Some(Turn { queue: number, start: now, end, fifo_checked: false, idle: None });
+        Ok(number)
+    }
+
+    /// The expired request, once a turn; otherwise the nearest one.
+    fn choose(&mut self, requests: &RequestQueue, number: u32, now: Nanos) -> Option<u32> {
+        let lane = self.queue(number).lane;
+        let expire = self.config.fifo_expire[usize::from(number != ASYNC)];
+        let turn = self.turn.as_mut()?;
+        if core::mem::replace(&mut turn.fifo_checked, true) {
+            return lane.nearest();
+        }
+        lane.expired(requests, expire, now).or_else(|| lane.nearest())
+    }
+
+    fn dispatch(&mut self, requests: &RequestQueue, number: u32, slot: u32, now: Nanos) {
+        let entry = requests.entry(slot);
+        let cost = self.cost(number, entry.sectors);
+        self.service.charge(cost);
+        self.head_sector = entry.sector_end();
+        self.in_flight += 1;
+        let Self { lanes, queues, config, busy, burst, .. } = self;
+        let queue = &mut queues[number as usize];
+        lanes.take(&mut queue.lane, requests, slot);
+        queue.in_flight += 1;
+        let before = queue.raise();
+        queue.raising.served(u64::from(entry.sectors), burst, config.interactive, now);
+        busy[before as usize] -= 1;
+        busy[queue.raise() as usize] += 1;
+    }
+
+    /// The disk begins to idle for the queue whose turn it is.
+    fn idle(&mut self, number: u32, now: Nanos) {
+        let queue = self.queue(number);
+        let span = match (queue.is_seeky(), queue.is_raised()) {
+            (_, true) => self.config.idle.max(IDLE_RAISED_MIN),
+            (true, false) if !self.is_asymmetric() => self.config.idle.min(IDLE_SEEKY_MAX),
+            _ => self.config.idle,
+        };
+        if let Some(turn) = &mut self.turn {
+            turn.idle = Some(Idle { start: now, end: now.after(span) });
+        }
+    }
+}
+
+impl Elevator for Bfq {
+    fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
+        self.stop_idling_before(now);
+    }
+
+    fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let entry = queue.entry(slot);
+        let number = self.queue_of(entry, now);
+        self.home[slot as usize] = number;
+        self.learn(number, entry, now);
+        let Self { lanes, queues, head_sector, turn, .. } = self;
+        let own = &mut queues[number as usize];
+        lanes.insert(&mut own.lane, queue, slot, *head_sector);
+        if !own.is_busy {
+            self.become_busy(number, entry, now);
+        } else if let Some(turn) = turn.as_mut().filter(|turn| turn.queue == number) {
+            // What the disk idled for has come.
+            turn.idle = None;
+        }
+    }
+
+    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+        let Self { lanes, queues, home, .. } = self;
+        let own = &mut queues[home[slot as usize] as usize];
+        lanes.grown(&mut own.lane, queue, slot, edge);
+        own.seeks.extend(queue.entry(slot).sector_end());
+    }
+
+    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+        self.queues[self.home[slot as usize] as usize].lane.absorbed(members);
+    }
+
+    fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        let number = self.home[slot as usize];
+        let Self { lanes, queues, turn, service, .. } = self;
+        let own = &mut queues[number as usize];
+        lanes.remove(&mut own.lane, queue, slot);
+        let has_turn = turn.is_some_and(|turn| turn.queue == number);
+        if !own.lane.is_empty() || !own.is_busy {
+            return;
+        }
+        // What was cancelled took no time: the queue is as silent as it was before it came.
+        let before = own.last_completion;
+        match turn.filter(|_| has_turn) {
+            None => {
+                service.deactivate(number);
+                self.leave_busy(number, before);
+            }
+            Some(turn) if own.in_flight == 0 && turn.idle.is_none() => self.end_turn(End::RanDry, turn.start),
+            Some(_) => {}
+        }
+    }
+
+    /// Only within a queue.
+    fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
+        let entry = queue.entry(slot);
+        entry.is_sync() == request.is_sync() && (!entry.is_sync() || entry.stream == request.stream)
+    }
+
+    fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
+        // A turn serves something before its budget can be too small: the second round ends the search.
+        for _ in 0..2 {
+            let number = match self.select(now) {
+                Ok(number) => number,
+                Err(wait) => return wait,
+            };
+            let Some(slot) = self.choose(queue, number, now) else { break };
+            let cost = self.cost(number, queue.entry(slot).sectors);
+            if cost <= self.service.budget_left() || self.service.served(number) == 0 {
+                self.dispatch(queue, number, slot, now);
+                return Next::Take(slot);
+            }
+            self.end_turn(End::Exhausted, now);
+        }
+        Next::WaitUntil(Nanos::NEVER, Reason::Ordering)
+    }
+
+    fn completed(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let number = self.home[slot as usize];
+        let idle = self.config.idle;
+        self.in_flight -= 1;
+        let own = self.queue_mut(number);
+        own.in_flight -= 1;
+        if queue.entry(slot).is_sync() {
+            own.last_completion = now;
+        }
+        let is_drained = own.in_flight == 0 && own.lane.is_empty();
+        if is_drained && !own.is_busy {
+            own.raising.drained(now, idle);
+        }
+        let is_dry = own.lane.is_empty();
+        if is_dry && self.turn.is_some_and(|turn| turn.queue == number) {
+            match self.idles_for(number) {
+                true if is_drained => self.idle(number, now),
+                true => {}
+                false => self.end_turn(End::RanDry, now),
+            }
+        }
+    }
+
+    /// The queue whose turn it is waits for the device; the others wait for their turn, or for the idling to end.
+    fn waiting(&self, queued: u32) -> Waiting {
+        let Some(turn) = self.turn else {
+            return Waiting::all(Reason::Ordering, queued);
+        };
+        let rest = if turn.idle.is_some() { Reason::Anticipating } else { Reason::Ordering };
+        Waiting::split(queued, Reason::DeviceFull, self.queue(turn.queue).lane.requests(), rest)
+    }
+}

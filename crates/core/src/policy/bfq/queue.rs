@@ -1,0 +1,84 @@
+//! One process's queue: what it holds, what is known of it, and how much it is served in its next turn.
+
+use super::raising::{Raise, Raising};
+use super::row::Config;
+use crate::Nanos;
+use crate::part::Lane;
+use crate::part::habits::{Mean, Seeks};
+
+/// Seeks among the last 32 requests, above which a queue is seeky.
+const SEEKY_ABOVE: u32 = 19;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Queue {
+    pub(super) lane: Lane,
+    pub(super) in_flight: u32,
+    /// In line for a turn, or has it.
+    pub(super) is_busy: bool,
+    pub(super) raising: Raising,
+    /// What it gets next, in sectors.
+    pub(super) budget: u64,
+    /// What is left of a turn that ended because the queue ran dry; zero where it may not be used any more.
+    pub(super) budget_left: u64,
+    pub(super) seeks: Seeks,
+    pub(super) think: Mean,
+    pub(super) last_completion: Nanos,
+}
+
+/// Why a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Exhausted,
+    TimedOut,
+    /// The disk idled in vain.
+    Idled,
+    RanDry,
+    Preempted,
+}
+
+impl Queue {
+    pub(super) const fn new(budget: u64, burst: u32, now: Nanos) -> Self {
+        Self {
+            lane: Lane::EMPTY,
+            in_flight: 0,
+            is_busy: false,
+            raising: Raising::new(burst),
+            budget,
+            budget_left: 0,
+            seeks: Seeks::NONE,
+            think: Mean::UNKNOWN,
+            last_completion: now,
+        }
+    }
+
+    pub(super) const fn is_seeky(&self) -> bool {
+        self.seeks.count() > SEEKY_ABOVE
+    }
+
+    pub(super) fn raise(&self) -> Raise {
+        self.raising.raise()
+    }
+
+    pub(super) fn is_raised(&self) -> bool {
+        self.raise() != Raise::None
+    }
+
+    pub(super) fn thinks_shortly(&self, idle: Nanos) -> bool {
+        !self.think.is_trusted() || self.think.value() <= idle.0 / 2
+    }
+
+    /// What a synchronous queue gets next, by how its turn ended.
+    pub(super) fn next_budget(&self, config: &Config, end: End, served: u64) -> u64 {
+        let (min, max) = (config.budget_min(), config.budget_max);
+        let next = match end {
+            End::Idled if self.in_flight > 0 => self.budget * 2,
+            End::Idled if self.budget > 5 * min => self.budget - 4 * min,
+            End::Idled => min,
+            End::TimedOut => self.budget * 2,
+            End::Exhausted => self.budget * 4,
+            End::RanDry => served,
+            End::Preempted => self.budget,
+        };
+        next.clamp(min.max(1), max)
+    }
+}

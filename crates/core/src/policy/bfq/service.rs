@@ -1,0 +1,282 @@
+//! B-WF2Q+: which queue is served next, so that each gets its share of the sectors, within one budget of an ideal share?
+//!
+//! Model: virtual time goes on with service, the slower the more weight is busy. A queue that becomes busy starts at the
+//! present, or where its last service finished if that is later; it finishes a budget, over its weight, after its start.
+//! Of the queues that have started, the one that finishes first is served. When it has been served, it finishes where it
+//! really got to, and starts anew from there. Where no queue has started, virtual time jumps to the first start.
+//!
+//! Bound: a queue that stays busy gets its share of all service, less at most its own budget and the largest of the
+//! others' (worst-case fair, after Bennett and Zhang). Virtual time only goes forward, so each start passes once.
+//!
+//! Example: queues of weight 1 with budgets of 100 and 10 become busy at 0: they finish at 100 and 10. The small one is
+//! served (10 sectors: virtual time 5), starts at 10 and has not started; the large one is served. Virtual time is 55.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use crate::structure::{Heap, NONE};
+
+/// A point in virtual time: sectors by weight, scaled. It never mixes with [`crate::Nanos`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Virtual(u64);
+
+impl Virtual {
+    const SCALE_BITS: u32 = 20;
+
+    /// The time that `sectors` take a queue of `weight`.
+    const fn after(self, sectors: u64, weight: u64) -> Self {
+        Self(self.0.saturating_add((sectors << Self::SCALE_BITS) / weight))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entity {
+    start: Virtual,
+    finish: Virtual,
+    weight: u64,
+    budget: u64,
+    /// Sectors charged in the turn that runs, or ran last.
+    served: u64,
+    /// Breaks ties in the order in which queues lined up.
+    sequence: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    entities: Box<[Entity]>,
+    /// Busy queues that have started, by finish, and those that have not, by start.
+    started: Heap<Virtual>,
+    future: Heap<Virtual>,
+    now: Virtual,
+    /// Of all busy queues.
+    weight_sum: u64,
+    current: u32,
+    sequence: u64,
+}
+
+impl Service {
+    pub(super) fn new(queues: u32) -> Self {
+        let idle = Entity {
+            start: Virtual::default(),
+            finish: Virtual::default(),
+            weight: 1,
+            budget: 0,
+            served: 0,
+            sequence: 0,
+        };
+        Self {
+            entities: vec![idle; queues as usize].into_boxed_slice(),
+            started: Heap::new(queues),
+            future: Heap::new(queues),
+            now: Virtual::default(),
+            weight_sum: 0,
+            current: NONE,
+            sequence: 0,
+        }
+    }
+
+    /// Another stream has taken over a number that is not busy.
+    pub(super) fn reset(&mut self, queue: u32) {
+        self.entities[queue as usize].finish = Virtual::default();
+    }
+
+    /// A queue waits for a turn, with a start and a finish that are set.
+    fn line_up(&mut self, queue: u32) {
+        self.sequence += 1;
+        self.entities[queue as usize].sequence = self.sequence;
+        self.sort_in(queue);
+    }
+
+    fn sort_in(&mut self, queue: u32) {
+        let Entity { start, finish, sequence, .. } = self.entities[queue as usize];
+        if start <= self.now {
+            self.started.set(queue, finish, sequence);
+        } else {
+            self.future.set(queue, start, sequence);
+        }
+    }
+
+    /// A queue becomes busy. One that returns in time keeps the start that it would have had without the pause.
+    pub(super) fn activate(&mut self, queue: u32, weight: u64, budget: u64, in_time: bool) {
+        let now = self.now;
+        let entity = &mut self.entities[queue as usize];
+        entity.start = if in_time { entity.finish } else { entity.finish.max(now) };
+        entity.weight = weight;
+        entity.budget = budget;
+        entity.served = 0;
+        entity.finish = entity.start.after(budget, weight);
+        self.weight_sum += weight;
+        self.line_up(queue);
+    }
+
+    /// The queue whose turn it is from now on.
+    pub(super) fn select(&mut self) -> Option<u32> {
+        if self.started.first().is_none() {
+            self.now = self.now.max(self.future.first()?.0);
+        }
+        while let Some((start, queue)) = self.future.first()
+            && start <= self.now
+        {
+            self.future.remove(queue);
+            self.sort_in(queue);
+        }
+        let (_, queue) = self.started.first()?;
+        self.started.remove(queue);
+        self.current = queue;
+        self.entities[queue as usize].served = 0;
+        Some(queue)
+    }
+
+    /// The queue whose turn it is has been served, or is charged as if.
+    pub(super) fn charge(&mut self, sectors: u64) {
+        if let Some(entity) = self.entities.get_mut(self.current as usize) {
+            entity.served += sectors;
+            self.now = self.now.after(sectors, self.weight_sum.max(1));
+        }
+    }
+
+    /// The turn is over. With a budget, the queue stays busy, and its weight may have changed.
+    pub(super) fn end_turn(&mut self, next: Option<(u64, u64)>) {
+        let queue = core::mem::replace(&mut self.current, NONE);
+        let Some(entity) = self.entities.get_mut(queue as usize) else { return };
+        entity.finish = entity.start.after(entity.served, entity.weight);
+        self.weight_sum -= entity.weight;
+        if let Some((weight, budget)) = next {
+            entity.start = entity.finish;
+            entity.weight = weight;
+            entity.budget = budget;
+            entity.finish = entity.start.after(budget, weight);
+            self.weight_sum += weight;
+            self.line_up(queue);
+        }
+    }
+
+    /// A busy queue whose turn it is not has lost its last request.
+    pub(super) fn deactivate(&mut self, queue: u32) {
+        self.started.remove(queue);
+        self.future.remove(queue);
+        let entity = &mut self.entities[queue as usize];
+        entity.finish = entity.start;
+        self.weight_sum -= entity.weight;
+    }
+
+    /// Whether a busy queue would be chosen before the one whose turn it is.
+    pub(super) fn is_before_current(&self, queue: u32) -> bool {
+        let Some(current) = self.entities.get(self.current as usize) else { return true };
+        let entity = &self.entities[queue as usize];
+        entity.start <= self.now && entity.finish < current.finish
+    }
+
+    /// Sectors left of the budget of the queue whose turn it is.
+    pub(super) fn budget_left(&self) -> u64 {
+        self.entities.get(self.current as usize).map_or(0, |entity| entity.budget.saturating_sub(entity.served))
+    }
+
+    pub(super) fn budget(&self, queue: u32) -> u64 {
+        self.entities[queue as usize].budget
+    }
+
+    /// Sectors charged in the queue's turn.
+    pub(super) fn served(&self, queue: u32) -> u64 {
+        self.entities[queue as usize].served
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use proptest::prelude::*;
+
+    /// The definition, on a list: number, weight, budget, start, finish, order of lining up; fractions as in `Virtual`.
+    #[derive(Default)]
+    struct Model {
+        busy: Vec<(u32, u64, u64, u64, u64, u64)>,
+        finished: [u64; 8],
+        now: u64,
+        order: u64,
+    }
+
+    impl Model {
+        fn activate(&mut self, queue: u32, weight: u64, budget: u64) {
+            let start = self.finished[queue as usize].max(self.now);
+            self.line_up(queue, weight, budget, start);
+        }
+
+        fn line_up(&mut self, queue: u32, weight: u64, budget: u64, start: u64) {
+            self.order += 1;
+            self.busy.push((queue, weight, budget, start, start + (budget << 20) / weight, self.order));
+        }
+
+        fn select(&mut self) -> Option<(u32, u64, u64, u64, u64, u64)> {
+            let first = self.busy.iter().map(|entity| entity.3).min()?;
+            self.now = self.now.max(first);
+            let started = self.busy.iter().copied().filter(|entity| entity.3 <= self.now);
+            started.min_by_key(|entity| (entity.4, entity.5))
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_serves_as_the_definition_says(
+            queues in proptest::collection::vec((1u64..50, 1u64..2000), 2..8),
+            turns in proptest::collection::vec((0u64..100, any::<bool>()), 1..200),
+        ) {
+            let mut service = Service::new(8);
+            let mut model = Model::default();
+            for (number, &(weight, budget)) in (0..).zip(&queues) {
+                service.activate(number, weight, budget, false);
+                model.activate(number, weight, budget);
+            }
+            for (percent, stays) in turns {
+                let (Some(chosen), Some(expected)) = (service.select(), model.select()) else { break };
+                prop_assert_eq!(chosen, expected.0);
+                let entity = expected;
+                let served = entity.2 * percent / 100;
+                service.charge(served);
+                let weight_sum: u64 = model.busy.iter().map(|entity| entity.1).sum();
+                model.now += (served << 20) / weight_sum;
+                model.busy.retain(|other| other.0 != chosen);
+                let (weight, budget) = queues[chosen as usize];
+                let finish = entity.3 + (served << 20) / weight;
+                if stays {
+                    service.end_turn(Some((weight, budget)));
+                    model.line_up(chosen, weight, budget, finish);
+                } else {
+                    service.end_turn(None);
+                    model.finished[chosen as usize] = finish;
+                    // It comes back at once.
+                    service.activate(chosen, weight, budget, false);
+                    model.activate(chosen, weight, budget);
+                }
+            }
+        }
+
+        #[test]
+        fn a_busy_queue_gets_its_share_within_its_budget_and_the_largest_other(
+            queues in proptest::collection::vec((1u64..50, 1u64..2000), 2..8),
+        ) {
+            let mut service = Service::new(8);
+            for (number, &(weight, budget)) in (0..).zip(&queues) {
+                service.activate(number, weight, budget, false);
+            }
+            let weight_sum: u64 = queues.iter().map(|queue| queue.0).sum();
+            let budget_max = queues.iter().map(|queue| queue.1).max().expect("there are some");
+            let mut served = [0u64; 8];
+            let mut total = 0;
+            for _ in 0..500 {
+                let chosen = service.select().expect("all are busy") as usize;
+                let (weight, budget) = queues[chosen];
+                service.charge(budget);
+                served[chosen] += budget;
+                total += budget;
+                service.end_turn(Some((weight, budget)));
+                for (&(weight, budget), &served) in queues.iter().zip(&served) {
+                    let share = total * weight / weight_sum;
+                    prop_assert!(served + budget + budget_max >= share, "{served} of {share}");
+                    prop_assert!(share + budget + budget_max >= served, "{served} instead of {share}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! How far has the head read without being asked, and what if it is needed elsewhere?
+
+use ioweir_core::Direction;
+
+use super::super::cache::ReadAhead;
+use super::super::geometry::Place;
+use super::super::mechanics::Extent;
+use super::CachedHdd;
+
+/// What the head reads without being asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ahead {
+    pub(super) segment: usize,
+    /// The head is, was or will be here ...
+    stream_nanos: u64,
+    /// ... at this time.
+    at_nanos: u64,
+    /// It stops before this sector.
+    pub(super) limit: u64,
+}
+
+impl Ahead {
+    /// When the head is at this stream position, which is not before where it began.
+    pub(super) fn time_nanos(&self, stream_nanos: u64) -> u64 {
+        self.at_nanos.saturating_add(stream_nanos.saturating_sub(self.stream_nanos))
+    }
+}
+
+impl CachedHdd {
+    /// Brings what the head has done by itself up to `now_nanos`.
+    pub(super) fn settle(&mut self, now_nanos: u64) {
+        let Some(ahead) = self.ahead else { return };
+        // Mostly the time does not even suffice for the sectors alone; only otherwise look closer.
+        let sectors = ahead.limit.saturating_sub(self.segments.get(ahead.segment).end);
+        let least_nanos = sectors.saturating_mul(self.sector_nanos_min);
+        if ahead.at_nanos.saturating_add(least_nanos) <= now_nanos {
+            let last = self.mechanics.geometry.locate(ahead.limit - 1);
+            if ahead.time_nanos(last.stream_end_nanos()) <= now_nanos {
+                self.ahead_reached(&ahead, ahead.limit, last);
+            }
+        }
+    }
+
+    /// The head stops reading ahead, because a command at `now_nanos` needs it.
+    pub(super) fn stop_ahead(&mut self, now_nanos: u64) {
+        self.settle(now_nanos);
+        let Some(ahead) = self.ahead else { return };
+        let begin = self.segments.get(ahead.segment).end;
+        let least_sectors = self.spec.read_ahead_least_sectors();
+        let mut stream_nanos = ahead.stream_nanos + now_nanos.saturating_sub(ahead.at_nanos);
+        if least_sectors > 0 {
+            let least = (begin + least_sectors).min(ahead.limit);
+            let least_nanos = self.mechanics.geometry.locate(least - 1).stream_end_nanos();
+            if least_nanos > stream_nanos {
+                stream_nanos = least_nanos;
+                self.media_free_nanos = self.media_free_nanos.max(ahead.time_nanos(least_nanos));
+            }
+        }
+        let on_track = if self.media_end == begin { self.mechanics.last.sectors_passed(stream_nanos) } else { None };
+        let end = match on_track {
+            Some(sectors) => begin + sectors,
+            None => self.mechanics.geometry.sectors_until(stream_nanos),
+        };
+        let end = end.min(ahead.limit);
+        if end > begin {
+            let along = if on_track.is_some() { self.mechanics.last.along_track(end - begin) } else { None };
+            let last = along.unwrap_or_else(|| self.mechanics.geometry.locate(end - 1));
+            self.ahead_reached(&ahead, end, last);
+        }
+        self.ahead = None;
+    }
+
+    pub(super) fn ahead_reached(&mut self, ahead: &Ahead, end: u64, last: Place) {
+        self.segments.extend(ahead.segment, end);
+        self.mechanics.last = last;
+        self.media_end = end;
+        self.ahead = None;
+    }
+
+    /// The head reads on behind `extent`, at whose end it is at `at_nanos`.
+    pub(super) fn read_ahead(&mut self, segment: usize, extent: &Extent, at_nanos: u64) {
+        let limit = self.ahead_limit(segment, extent);
+        if limit > extent.end {
+            self.ahead = Some(Ahead { segment, stream_nanos: extent.last.stream_end_nanos(), at_nanos, limit });
+        }
+    }
+
+    /// The sector before which the head stops when it reads on behind `extent`.
+    pub(super) fn ahead_limit(&self, segment: usize, extent: &Extent) -> u64 {
+        let capacity = self.spec.segment_sectors();
+        let track_end = extent.end + extent.last.sectors_behind();
+        let limit = match self.spec.read_ahead {
+            ReadAhead::None => extent.end,
+            ReadAhead::Track => track_end,
+            ReadAhead::NextTrack => track_end + extent.last.sectors_per_track(),
+            ReadAhead::Segment => extent.end + capacity,
+        };
+        let room =
+            if self.spec.keep_requested { extent.sector.max(self.segments.get(segment).first) } else { extent.end };
+        limit
+            .min(extent.end + self.spec.read_ahead_most_sectors())
+            .min(room + capacity)
+            .min(self.mechanics.geometry.sectors())
+    }
+
+    /// The head may read further now that `extent` has been asked for.
+    pub(super) fn go_on(&mut self, ahead: &Ahead, extent: &Extent) {
+        let limit = self.ahead_limit(ahead.segment, extent).max(ahead.limit);
+        self.ahead = Some(Ahead { limit, ..*ahead });
+    }
+
+    /// An idle head goes to the end of a segment and reads on there.
+    pub(super) fn read_behind(&mut self, number: usize, time_nanos: u64) {
+        let segment = *self.segments.get(number);
+        if segment.written || segment.end >= self.mechanics.geometry.sectors() {
+            return;
+        }
+        let place = self.mechanics.geometry.locate(segment.end);
+        let wait_nanos = self.mechanics.positioning_nanos(time_nanos, Direction::Read, &place);
+        let last = self.mechanics.geometry.locate(segment.end - 1);
+        let extent = Extent { sector: segment.end - 1, end: segment.end, first: last, last };
+        let limit = self.ahead_limit(number, &extent);
+        if limit > segment.end {
+            let at_nanos = time_nanos.saturating_add(wait_nanos);
+            self.ahead = Some(Ahead { segment: number, stream_nanos: place.stream_nanos(), at_nanos, limit });
+        }
+    }
+}

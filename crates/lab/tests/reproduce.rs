@@ -1,0 +1,39 @@
+//! A reproduction says what it claims, of what, and how it judged.
+
+use std::collections::BTreeSet;
+
+use ioweir_lab::compare::{Origin, Silent};
+use ioweir_lab::reproduce::bid::{Options, reproduce};
+
+fn origin() -> Origin {
+    Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
+}
+
+#[test]
+fn every_claim_of_the_bid_paper_is_judged_and_the_page_stands_alone() {
+    let traces = format!("{}/../../traces/hadoop/hdd-emul", env!("CARGO_MANIFEST_DIR"));
+    let options = Options { traces, quick: true };
+    let done = reproduce(&options, &origin(), &Silent).expect("the traces are in the repository");
+    let names: BTreeSet<&str> = done.claims.iter().map(|claim| claim.id.as_str()).collect();
+    assert_eq!(names.len(), done.claims.len(), "names are unique");
+    assert!(done.claims.len() >= 50);
+    for claim in &done.claims {
+        assert!(claim.ours.is_some(), "{} was computed", claim.id);
+        assert!(!claim.paper.is_empty() && !claim.note.is_empty() && !claim.unit.is_empty(), "{}", claim.id);
+    }
+    assert!(done.holding() > 0 && done.holding() < done.claims.len(), "some hold, some fail, and both are said");
+    let page = done.to_html().expect("the page renders");
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    assert!(!page.contains("http://") && !page.contains("https://"), "the page loads nothing");
+    let json: serde_json::Value = serde_json::from_str(&done.to_json().expect("it renders")).expect("it is JSON");
+    assert_eq!(json["claims"].as_array().map(Vec::len), Some(done.claims.len()));
+    let again = reproduce(&options, &origin(), &Silent).expect("the traces are in the repository");
+    assert_eq!(again.to_json().ok(), done.to_json().ok(), "the same input gives the same bytes");
+}
+
+#[test]
+fn a_missing_trace_is_an_error_and_not_a_gap() {
+    let options = Options { traces: "/nowhere".into(), quick: true };
+    let error = reproduce(&options, &origin(), &Silent).map(drop).expect_err("there is nothing");
+    assert!(error.to_string().contains("/nowhere/grep.insert.csv.zst"), "{error}");
+}
