@@ -54,7 +54,7 @@ fn at_the_load_of_the_figures_it_completes_with_the_best_and_nobody_waits_longer
 }
 
 #[test]
-#[ignore = "half a minute: experiments/bid/adaptive-cells prints the same as a table"]
+#[ignore = "several seconds: experiments/bid/adaptive-cells prints the same as a table"]
 fn at_every_load_it_completes_with_the_best() {
     for disk in ["hdd-emul", "loop-ssd"] {
         for job in JOBS {
