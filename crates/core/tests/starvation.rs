@@ -197,3 +197,29 @@ fn bfq_gives_a_busy_queue_its_share_within_the_budgets_stated() {
         assert!(wait.units <= bound, "{operation:?}: {} of {bound} units", wait.units);
     }
 }
+
+#[test]
+fn bid_adaptive_serves_every_unit_within_the_bulks_stated() {
+    let (bulk, passes, units) = (3, 2, 8);
+    let limits = QueueLimits { merge: false, ..QueueLimits::with_units(units as u32) };
+    for seed in 0..40 {
+        for (operation, age) in
+            [(Operation::Read, 1), (Operation::Write, 1), (Operation::Read, 4), (Operation::Write, 4)]
+        {
+            let parameters = [("bulk", bulk), ("passes", passes), ("age", age), ("light", seed % 3 * 100)];
+            let mut disk = Disk::with_limits("bid-adaptive", &parameters, limits);
+            let mut random = Random(seed);
+            let is_random = seed % 2 == 0;
+            for _ in 0..50 {
+                fill(&mut disk, &mut random, is_random);
+                disk.serve();
+            }
+            while !disk.submit("victim", operation, Flags::NONE, random.below(1_000), EIGHT) {
+                disk.serve();
+            }
+            let wait = wait_for_victim(&mut disk, |disk| fill(disk, &mut random, is_random));
+            let bound = (age + units) * (passes + 1) * 2 * bulk;
+            assert!(wait.units <= bound, "{operation:?}, seed {seed}: {} of {bound} units", wait.units);
+        }
+    }
+}

@@ -5,6 +5,7 @@
 
 mod anticipatory;
 mod bfq;
+mod bid_adaptive;
 mod bid_hdd;
 mod bid_hybrid;
 mod cfq;
@@ -240,4 +241,5 @@ policies! {
     Sptf, sptf::Sptf, ROW;
     BidHdd, bid_hdd::BidHdd, ROW;
     BidHybrid, bid_hybrid::BidHybrid, ROW;
+    BidAdaptive, bid_adaptive::BidAdaptive, ROW;
 }

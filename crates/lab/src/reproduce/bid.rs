@@ -25,12 +25,13 @@ const JOBS: [(&str, &str); 6] = [
 const LOAD: &str = "x50";
 
 /// What the figures compare, and who else is on the page.
-const SCHEDULERS: [&str; 14] = [
+const SCHEDULERS: [&str; 15] = [
     "noop",
     "cfq-paper",
     "cfq",
     "bid-hdd",
     "bid-hybrid",
+    "bid-adaptive",
     "clook",
     "deadline",
     "deadline-paper",
