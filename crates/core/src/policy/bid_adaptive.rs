@@ -67,7 +67,8 @@ process, which cost seeks where processes share files, timers, and idling for wh
 Aim: completion within 2 % of the best other scheduler at every load, and mean latencies of figures 18 and 19 within 5 % \
 of the best Linux scheduler. Measured by `experiments/bid/adaptive-cells`, on the `hdd` device: x10, x50, closed:2 and \
 closed:32, queues of 128 and 256, six Hadoop jobs on two disks: all 96 completion times hold, and all latencies at x50. \
-Not within it: `sptf`, which knows where the platters stand and is up to 13 % faster; and some latencies \
+(With other seeds the 34 reads of the text writer on the \
+second disk take up to 1.16 at x50.) Not within it: `sptf`, which knows where the platters stand and is up to 13 % faster; and some latencies \
 at the other loads, where one direction is faster by making the other slower. Those are, at most: reads in closed:2, sort \
 and terasort, 1.51 of the best (the anticipatory scheduler idles for them, and takes 5 to 6 % longer), reads in \
 closed:32 1.29, writes in closed:32 1.26, both sort; writes of word count in x10 1.23. `passes` moves along that edge: in \
