@@ -90,3 +90,15 @@ fn a_bulk_begins_with_what_is_overdue() {
         assert_eq!(disk.serve_all(), order, "age {age}");
     }
 }
+
+#[test]
+fn small_requests_go_up_together_whatever_they_do() {
+    let mut disk = Disk::new("bid-adaptive", &[("bulk", 2)]);
+    for number in 0..200 {
+        submit(&mut disk, &[if number % 2 == 0 { ("r", number * 1_000) } else { ("w", number * 1_000) }]);
+        disk.serve();
+    }
+    submit(&mut disk, &READS);
+    submit(&mut disk, &[("w3", 350_000), ("w1", 150_000), ("w0", 50_000)]);
+    assert_eq!(disk.serve_all(), "r2 r3 w3 r4 w0 r1 w1");
+}

@@ -10,6 +10,9 @@
 //! - Otherwise reads go first, and pass waiting writes `passes` times, each time with a whole bulk: someone waits for a
 //!   read, and the more writes gather, the less each of them costs.
 //!
+//! - Where nearly all units are small, the way to them is the work, and two ways up cost twice as much as one: reads and
+//!   writes then go up together, as with C-LOOK, and a bulk is only what is between two looks at the load and at age.
+//!
 //! Bound: a bulk is at most `2 * bulk` units, and a direction in which something waits is passed over at most `passes`
 //! times in a row. A unit that has seen `age` bulks of its direction begin is overdue; while the oldest unit of a direction
 //! is overdue, each bulk of that direction begins with it. So where a direction holds U units, each of them is served within
@@ -37,6 +40,9 @@ const SEEK_SECTORS: u64 = 1024;
 /// Units after which what was learnt of the load counts half.
 const MEMORY_UNITS: u64 = 1024;
 
+/// Units of at most this many sectors are small: the way to them takes longer than they do.
+const SMALL_SECTORS: u32 = 64;
+
 /// Until the load is known, so much work of writes counts as seen: few first requests do not make writes light.
 const PRIOR_WORK: u64 = 8 * SEEK_SECTORS;
 
@@ -59,14 +65,16 @@ pub(crate) static ROW: Row<()> = Row {
 where it was. Which direction has the next bulk is decided where the head has to seek anyhow. Writes that were less than \
 `light` percent of the reads' work of the last one to two thousand units, and have less than half of it queued, go first: \
 a journal's few writes cost readers little. Otherwise reads go first, and pass waiting writes at most `passes` times: then \
-bulky writes gather. A unit that has seen `age` bulks of its direction begin is served at the beginning of the next. With \
+bulky writes gather. Where more than three in four of the units served of late had at most 64 sectors, both directions go \
+up together, as with C-LOOK, and a bulk is what lies between two looks at the load and at age. A unit that has seen `age` bulks of its direction begin is served at the beginning of the next. With \
 U units queued in a direction, each is served within (`age` + U) x (`passes` + 1) x 2 x `bulk` dispatches. What it has of \
 BID-HDD: bulks in sector order, reads that do not wait for bulky writes, a bound by age. What it has not: queues for each \
 process, which cost seeks where processes share files, timers, and idling for what may come. \
 \
 Aim: completion within 2 % of the best other scheduler at every load, and mean latencies of figures 18 and 19 within 5 % \
 of the best Linux scheduler. Measured by `experiments/bid/adaptive-cells`, on the `hdd` device: x10, x50, closed:2 and \
-closed:32, queues of 128 and 256, six Hadoop jobs on two disks: all 96 completion times hold, and all latencies at x50. \
+closed:32, queues of 128 and 256, six Hadoop jobs on two disks and an OLTP server: all 104 completion times hold, and all \
+latencies of the jobs at x50. \
 (With other seeds the 34 reads of the text writer on the \
 second disk take up to 1.16 at x50.) Not within it: `sptf`, which knows where the platters stand and is up to 13 % faster; and some latencies \
 at the other loads, where one direction is faster by making the other slower. Those are, at most: reads in closed:2, sort \
@@ -94,6 +102,12 @@ pub(crate) struct BidAdaptive {
     recent: [u64; 2],
     /// Units since `recent` was halved.
     recent_units: u64,
+    /// Units served of late, and the small ones among them; halved with `recent`.
+    recent_served: u64,
+    recent_small: u64,
+    /// Whether the running bulk takes both directions, and where it is.
+    together: bool,
+    head: u64,
     /// Bulks begun so far.
     bulks: [u64; 2],
     /// Where a direction goes on: behind the unit that it served last.
@@ -120,6 +134,10 @@ impl BidAdaptive {
             queued: [0; 2],
             recent: [0, PRIOR_WORK],
             recent_units: 0,
+            recent_served: 0,
+            recent_small: 0,
+            together: false,
+            head: 0,
             bulks: [0; 2],
             position: [0; 2],
             side: READ,
@@ -161,8 +179,26 @@ impl BidAdaptive {
         self.sides.at_or_after(side, self.position[side])
     }
 
+    /// Whether of what was served of late more than three units in four were small.
+    fn is_seek_bound(&self) -> bool {
+        self.recent_served >= MEMORY_UNITS / 8 && 4 * self.recent_small > 3 * self.recent_served
+    }
+
+    /// The next unit upward of either direction; at the end of the disk, the lowest.
+    fn upward(&self, queue: &RequestQueue) -> Option<u32> {
+        let lower = |left: Option<u32>, right: Option<u32>| {
+            let ahead = left.into_iter().chain(right);
+            ahead.min_by_key(|&slot| (queue.entry(slot).sector, queue.entry(slot).sequence))
+        };
+        lower(self.sides.at_or_after(READ, self.head), self.sides.at_or_after(WRITE, self.head))
+            .or_else(|| lower(self.sides.first(READ), self.sides.first(WRITE)))
+    }
+
     /// The next unit of the running bulk, unless that is over.
     fn continued(&self, queue: &RequestQueue) -> Option<u32> {
+        if self.together {
+            return self.upward(queue).filter(|_| self.served < 2 * self.bulk);
+        }
         let own = self.onward(self.side).filter(|_| self.served < 2 * self.bulk)?;
         let is_near = queue.entry(own).sector < self.position[self.side].saturating_add(SEEK_SECTORS);
         (self.served < self.bulk || is_near).then_some(own)
@@ -182,9 +218,16 @@ impl BidAdaptive {
         side
     }
 
+    /// The directions by turns, where both have something.
+    fn other_side(&mut self) -> usize {
+        self.passed = [0; 2];
+        if self.sides.is_empty(1 - self.side) { self.side } else { 1 - self.side }
+    }
+
     /// The first unit of the next bulk: the oldest where that is overdue, or the one behind where the direction was.
-    fn begin(&mut self) -> Option<u32> {
-        let side = self.choose_side();
+    fn begin(&mut self, queue: &RequestQueue) -> Option<u32> {
+        self.together = self.is_seek_bound();
+        let side = if self.together { self.other_side() } else { self.choose_side() };
         self.side = side;
         self.served = 0;
         self.bulks[side] += 1;
@@ -192,6 +235,9 @@ impl BidAdaptive {
         let bulks_before = self.bulks_before.get(oldest as usize)?;
         if self.bulks[side] - bulks_before > self.age {
             return Some(oldest);
+        }
+        if self.together {
+            return self.upward(queue);
         }
         // At the end of the disk, reads go back to the lowest, so that one way up serves them all. Few streams write, and
         // each onward: with writes, the oldest stream comes first.
@@ -213,6 +259,8 @@ impl Elevator for BidAdaptive {
         if self.recent_units == MEMORY_UNITS {
             self.recent_units = 0;
             self.recent = self.recent.map(|work| work / 2);
+            self.recent_served /= 2;
+            self.recent_small /= 2;
         }
     }
 
@@ -237,18 +285,25 @@ impl Elevator for BidAdaptive {
     }
 
     fn next(&mut self, queue: &RequestQueue, _now: Nanos) -> Next {
-        let Some(slot) = self.continued(queue).or_else(|| self.begin()) else {
+        let Some(slot) = self.continued(queue).or_else(|| self.begin(queue)) else {
             return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
         };
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
         self.served += 1;
         self.position[side] = entry.sector_end();
+        // By where it began, so that overlapping requests ahead do not carry the head past one that waits.
+        self.head = entry.sector;
+        self.recent_served += 1;
+        self.recent_small += u64::from(entry.sectors <= SMALL_SECTORS);
         self.forget(queue, slot);
         Next::Take(slot)
     }
 
     fn waiting(&self, queued: u32) -> Waiting {
+        if self.together {
+            return Waiting::all(Reason::DeviceFull, queued);
+        }
         self.sides.waiting(self.side, queued)
     }
 }
