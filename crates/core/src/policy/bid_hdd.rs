@@ -27,7 +27,7 @@ const HISTORY_MAX: usize = 32;
 
 const SECOND: u64 = 1_000_000_000;
 
-pub(super) const PARAMETERS: [Parameter; 5] = [
+pub(super) const PARAMETERS: [Parameter; 6] = [
     Parameter {
         name: "wait",
         unit: Unit::Duration,
@@ -67,6 +67,14 @@ pub(super) const PARAMETERS: [Parameter; 5] = [
         min: 0,
         max: SECOND,
         help: "requests of a process at most this far apart are one arrival",
+    },
+    Parameter {
+        name: "whole",
+        unit: Unit::Switch,
+        default: 1,
+        min: 0,
+        max: 1,
+        help: "whether a marked queue is flushed whole; otherwise marked queues send a unit each in turn (an ablation)",
     },
 ];
 
@@ -155,6 +163,7 @@ pub(crate) struct BidHdd {
     read_deadline: Nanos,
     write_deadline: Nanos,
     batch: Nanos,
+    whole: bool,
 }
 
 impl BidHdd {
@@ -199,18 +208,20 @@ impl BidHdd {
             read_deadline: Nanos::ZERO,
             write_deadline: Nanos::ZERO,
             batch: Nanos::ZERO,
+            whole: true,
         };
         bid.configure(settings);
         bid
     }
 
     pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [wait, history, read_deadline, write_deadline, batch] = settings.values();
+        let [wait, history, read_deadline, write_deadline, batch, whole] = settings.values();
         self.wait = Nanos(wait);
         self.history = history;
         self.read_deadline = Nanos(read_deadline);
         self.write_deadline = Nanos(write_deadline);
         self.batch = Nanos(batch);
+        self.whole = whole != 0;
     }
 
     fn staging(&mut self, number: u32) -> &mut Staging {
@@ -439,6 +450,9 @@ impl Elevator for BidHdd {
             }
             if staging.staged.is_empty() {
                 self.finish_flush(queue, now);
+            } else if !self.whole {
+                self.flushing = NONE;
+                self.staging_links.push_back(&mut self.marked, number);
             }
             if let Some(slot) = taken {
                 return Next::Take(slot);

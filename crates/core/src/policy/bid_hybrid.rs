@@ -43,6 +43,7 @@ Flushes go to the disk only. Without a fast device it is `bid-hdd`.",
         bid_hdd::PARAMETERS[2],
         bid_hdd::PARAMETERS[3],
         bid_hdd::PARAMETERS[4],
+        bid_hdd::PARAMETERS[5],
         Parameter {
             name: "packing-threshold",
             unit: Unit::Bytes,
@@ -97,7 +98,7 @@ impl BidHybrid {
 
     pub(crate) fn configure(&mut self, settings: &Settings) {
         self.disk.configure(settings);
-        let [.., threshold_bytes] = settings.values::<6>();
+        let [.., threshold_bytes] = settings.values::<7>();
         self.threshold_sectors = threshold_bytes / SECTOR_BYTES;
     }
 

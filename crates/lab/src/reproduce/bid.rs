@@ -6,7 +6,7 @@ use std::path::Path;
 
 use ioweir_core::{Nanos, Operation};
 
-use super::{Claim, Reproduction, Table, Track};
+use super::{Claim, Plot, Reproduction, Table, Track};
 use crate::compare::{CompareError, Comparison, MIX_PREFIX, Origin, Progress, Report, run};
 use crate::report::chart::{Tracks, head_path, magnified, thin, within};
 use crate::sim::{HeadPoint, Outcome};
@@ -153,6 +153,7 @@ pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) ->
         tables.extend(sensitivity_tables(&comparison, origin, progress)?);
     }
     let tracks = tracks(&runs);
+    let plots = plots(&runs);
     Ok(Reproduction {
         name: "Bulk I/O dispatch (BID)",
         paper: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data",
@@ -160,6 +161,7 @@ pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) ->
         claims,
         tables,
         tracks,
+        plots,
         meta: report.meta,
     })
 }
@@ -450,12 +452,13 @@ fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progres
     let text = "Completion time, and mean read and write latency in brackets, seconds, at the load of the figures.";
     Ok(vec![
         variants(
-            "Ablation: what each timer of bid-hdd gives",
+            "Ablation: what each part of bid-hdd gives",
             text,
             &[
                 "bid-hdd",
                 "bid-hdd:wait=0s:batch=1s",
                 "bid-hdd:batch=1s",
+                "bid-hdd:whole=no",
                 "bid-hdd:read-deadline=1h:write-deadline=1h",
                 "bid-hdd:read-deadline=50ms:write-deadline=500ms",
             ],
@@ -497,6 +500,21 @@ fn generated_table(base: &Comparison, origin: &Origin, progress: &dyn Progress) 
     let title = "Generated traffic: completion time, seconds";
     let text = "The mixes of the six jobs (`ioweir doc mix`) in place of the traces, at the load of the figures.";
     Ok(figure_table(&Runs { report: &report }, title, text, completion, 2))
+}
+
+/// Completion against read p99, a plot for each job.
+fn plots(runs: &Runs<'_>) -> Vec<Plot> {
+    let plot = |(job, name): (&str, &str)| {
+        let values: Vec<(String, f64, f64)> = SCHEDULERS
+            .into_iter()
+            .filter_map(|scheduler| {
+                let outcome = runs.get(job, LOAD, scheduler)?;
+                Some((scheduler.to_string(), completion(outcome)?, read_p99(outcome)?))
+            })
+            .collect();
+        Plot::new(name.into(), &values)
+    };
+    JOBS.into_iter().filter_map(plot).collect()
 }
 
 /// Figures 13 and 14, on WordStandardDeviation.

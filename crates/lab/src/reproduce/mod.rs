@@ -71,6 +71,37 @@ pub struct Track {
     pub magnified: String,
 }
 
+/// A scatter of schedulers: who finishes early against who keeps readers waiting.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plot {
+    /// What is plotted.
+    pub title: String,
+    /// Name of each point, and where it stands in percent from the left and from the top.
+    pub points: Vec<(String, f64, f64)>,
+    /// Lowest and highest value to the right, as text.
+    pub across: (String, String),
+    /// Lowest and highest value upward, as text.
+    pub upward: (String, String),
+}
+
+impl Plot {
+    /// Spreads named pairs of values over the plot; none where there are none.
+    fn new(title: String, values: &[(String, f64, f64)]) -> Option<Self> {
+        let range = |value: fn(&(String, f64, f64)) -> f64| {
+            let all = || values.iter().map(value);
+            Some((all().min_by(f64::total_cmp)?, all().max_by(f64::total_cmp)?))
+        };
+        let (across, upward) = (range(|point| point.1)?, range(|point| point.2)?);
+        // Ten percent of room on each side; a single value stands in the middle.
+        let place = |value: f64, (low, high): (f64, f64)| {
+            if high > low { 10.0 + 80.0 * (value - low) / (high - low) } else { 50.0 }
+        };
+        let points = values.iter().map(|(name, x, y)| (name.clone(), place(*x, across), 100.0 - place(*y, upward)));
+        let text = |(low, high): (f64, f64)| (format!("{low:.2}"), format!("{high:.2}"));
+        Some(Self { title, points: points.collect(), across: text(across), upward: text(upward) })
+    }
+}
+
 /// A finished reproduction.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
@@ -88,6 +119,8 @@ pub struct Reproduction {
     pub tables: Vec<Table>,
     /// The figures of head positions.
     pub tracks: Vec<Track>,
+    /// Trade-offs.
+    pub plots: Vec<Plot>,
 }
 
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::{Claim, Reproduction, Table, Track};
+use super::{Claim, Plot, Reproduction, Table, Track};
 use crate::compare::Meta;
 use crate::report::ReportError;
 
@@ -24,6 +24,7 @@ pub(super) fn render(reproduction: &Reproduction) -> Result<String, ReportError>
         claims: reproduction.claims.iter().map(Row::new).collect(),
         tables: &reproduction.tables,
         tracks: &reproduction.tracks,
+        plots: &reproduction.plots,
         meta: &reproduction.meta,
         spec: reproduction.meta.spec.to_toml(),
     };
@@ -40,6 +41,7 @@ struct View<'a> {
     claims: Vec<Row<'a>>,
     tables: &'a [Table],
     tracks: &'a [Track],
+    plots: &'a [Plot],
     meta: &'a Meta,
     spec: String,
 }
