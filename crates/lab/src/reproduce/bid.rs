@@ -323,10 +323,7 @@ fn latency_claims(runs: &Runs<'_>) -> Vec<Claim> {
     for (figure, kind, value) in kinds {
         for (job, name) in JOBS {
             let theirs = runs.least(job, &["noop", "cfq-paper"], value);
-            let ours = less(theirs, runs.value(job, "bid-hdd", value)).map(|_| {
-                let (ours, theirs) = (runs.value(job, "bid-hdd", value), theirs);
-                ratio(ours, theirs).map_or(0.0, |ratio| (ratio - 1.0) * 100.0)
-            });
+            let ours = ratio(runs.value(job, "bid-hdd", value), theirs).map(|ratio| (ratio - 1.0) * 100.0);
             better += u32::from(ours.is_some_and(|ours| ours < 0.0));
             let (paper, low, high, rule) = match (kind, job) {
                 ("read", "randomtextwriter") => ("about +10", 0.0, 20.0, "holds from 0 to +20"),

@@ -3,7 +3,7 @@
 use hdrhistogram::Histogram;
 use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, Tier, Waiting};
 
-use super::outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, ServiceSums, Throughput};
+use super::outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
 use crate::device::Service;
 
 /// Buckets of the throughput series: above this, neighbours are joined.
@@ -123,8 +123,8 @@ impl HeadTrack {
 
 /// For how long a device has been at work. It may serve several at once: the time when it serves any, not the sum.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Busy {
-    pub(super) time: Nanos,
+struct Busy {
+    time: Nanos,
     /// When it has finished all that it was given.
     until: Nanos,
 }
@@ -138,17 +138,17 @@ impl Busy {
 
 /// Everything that is counted during a run.
 pub(super) struct Collector {
-    pub(super) by_operation: [Class; Operation::ALL.len()],
-    pub(super) dispatches: u64,
-    pub(super) merged_requests: u64,
-    pub(super) busy: Busy,
-    pub(super) fast: FastOutcome,
+    by_operation: [Class; Operation::ALL.len()],
+    dispatches: u64,
+    merged_requests: u64,
+    busy: Busy,
+    fast: FastOutcome,
     fast_busy: Busy,
-    pub(super) service: ServiceSums,
-    pub(super) service_time: Histogram<u64>,
-    pub(super) seeks: u64,
-    pub(super) seek_distance_tracks: u64,
-    pub(super) seek_distance_squares: u128,
+    service: ServiceSums,
+    service_time: Histogram<u64>,
+    seeks: u64,
+    seek_distance_tracks: u64,
+    seek_distance_squares: u128,
     pub(super) wait_nanos: [u128; Reason::COUNT],
     throughput: Series,
     head: HeadTrack,
@@ -232,7 +232,7 @@ impl Collector {
     }
 
     /// All operations together.
-    pub(super) fn all(&self) -> Class {
+    fn all(&self) -> Class {
         let mut all = Class::empty();
         for class in &self.by_operation {
             all.add(class);
@@ -240,8 +240,32 @@ impl Collector {
         all
     }
 
-    pub(super) fn into_series(self) -> (Throughput, Vec<HeadPoint>) {
-        (self.throughput.into_throughput(), self.head.points)
+    /// What was counted; names, and what the run alone knows, are left empty.
+    pub(super) fn into_outcome(self, has_fast: bool) -> Outcome {
+        Outcome {
+            trace: String::new(),
+            scheduler: String::new(),
+            device: String::new(),
+            load: String::new(),
+            all: self.all(),
+            by_operation: self.by_operation,
+            dispatches: self.dispatches,
+            merged_requests: self.merged_requests,
+            completion: Nanos::ZERO,
+            fast: has_fast.then_some(self.fast),
+            busy: self.busy.time,
+            service: self.service,
+            service_time: self.service_time,
+            seeks: self.seeks,
+            seek_distance_tracks: self.seek_distance_tracks,
+            seek_distance_squares: self.seek_distance_squares,
+            tracks: 0,
+            wait_nanos: self.wait_nanos,
+            throughput: self.throughput.into_throughput(),
+            head: self.head.points,
+            flash: None,
+            skipped: 0,
+        }
     }
 }
 

@@ -154,41 +154,7 @@ pub fn simulate<S: Scheduler, O: Observer>(
     let flash = engine.device.flash();
     let has_fast = engine.fast.is_some();
     let (skipped, end, collector) = (engine.skipped + source.skipped(), engine.end, engine.collector);
-    Ok(Outcome { flash, ..outcome(collector, end, tracks, skipped, has_fast) })
-}
-
-fn outcome(collector: Collector, end: Nanos, tracks: u64, skipped: u64, has_fast: bool) -> Outcome {
-    let all = collector.all();
-    let Collector { dispatches, merged_requests, busy, service, seeks, seek_distance_tracks, .. } = collector;
-    let Collector { seek_distance_squares, wait_nanos, .. } = collector;
-    let by_operation = collector.by_operation.clone();
-    let service_time = collector.service_time.clone();
-    let fast = has_fast.then(|| collector.fast.clone());
-    let (throughput, head) = collector.into_series();
-    Outcome {
-        trace: String::new(),
-        scheduler: String::new(),
-        device: String::new(),
-        load: String::new(),
-        all,
-        by_operation,
-        dispatches,
-        merged_requests,
-        completion: end,
-        fast,
-        busy: busy.time,
-        service,
-        service_time,
-        seeks,
-        seek_distance_tracks,
-        seek_distance_squares,
-        tracks,
-        wait_nanos,
-        throughput,
-        head,
-        flash: None,
-        skipped,
-    }
+    Ok(Outcome { completion: end, tracks, skipped, flash, ..collector.into_outcome(has_fast) })
 }
 
 impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
