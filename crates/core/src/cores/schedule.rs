@@ -1,0 +1,204 @@
+//! Which schedules have a name, and what can be set of them?
+
+use super::{CoresError, Dispatch, Log, Maintenance, Queue, SliceRule};
+use crate::Nanos;
+use crate::policy::{Parameter, SettingError, Settings, Unit};
+
+/// How a pool of workers is scheduled: the parts, put together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Where a request queues.
+    pub dispatch: Dispatch,
+    /// How often each queue is drawn, in the order of [`Queue::ALL`].
+    pub weights: [u32; Queue::COUNT],
+    /// For how long it is served then.
+    pub slices: SliceRule,
+    /// What MQ has of its own.
+    pub maintenance: Maintenance,
+}
+
+impl Schedule {
+    pub(super) fn check(&self) -> Result<(), CoresError> {
+        if let Some(at) = self.weights.iter().position(|&weight| weight == 0) {
+            return Err(CoresError::WeightZero(Queue::ALL[at]));
+        }
+        let base = match self.slices {
+            SliceRule::Weighted { window, .. } => window,
+            SliceRule::DepthAware { base, .. } => base,
+        };
+        if base == Nanos::ZERO || self.maintenance.slice == Some(Nanos::ZERO) {
+            return Err(CoresError::SliceZero);
+        }
+        if self.maintenance.boost == 0 { Err(CoresError::BoostZero) } else { Ok(()) }
+    }
+
+    /// How often each queue is drawn while the log stands so. Only ratios count: all are in units that make MQ's whole.
+    pub(super) fn weights(&self, log: Log) -> [u64; Queue::COUNT] {
+        let [high, low, maintenance] = self.weights.map(u64::from);
+        [high * 1000, low * 1000, maintenance * self.boost_per_mille(log)]
+    }
+
+    pub(super) fn slice(&self, queue: Queue, depths: [u32; Queue::COUNT], log: Log) -> Nanos {
+        let slice = match self.maintenance.slice {
+            Some(slice) if queue == Queue::Maintenance => slice,
+            _ => self.slices.slice(queue, self.weights.map(u64::from), depths),
+        };
+        match queue {
+            Queue::Maintenance => Nanos(slice.0.saturating_mul(self.boost_per_mille(log)) / 1000),
+            // A window shared by very different weights may round to nothing, and a turn without time would serve no one.
+            _ => slice.max(Nanos(1)),
+        }
+    }
+
+    /// By how much MQ's weight and slice are raised: 1000 is not at all.
+    fn boost_per_mille(&self, log: Log) -> u64 {
+        1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.lag_per_mille())
+    }
+}
+
+/// A row of the table of schedules.
+#[derive(Clone, Copy, Debug)]
+pub struct ScheduleRow {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub summary: &'static str,
+    /// Where it was published.
+    pub source: &'static str,
+    /// How it works here, and where that differs from the source.
+    pub doc: &'static str,
+    /// What can be set.
+    pub parameters: &'static [Parameter],
+    dispatch: Dispatch,
+}
+
+impl ScheduleRow {
+    /// Every parameter at its default.
+    #[must_use]
+    pub fn defaults(&self) -> Settings {
+        Settings::defaults(self.parameters)
+    }
+
+    /// Sets one parameter.
+    ///
+    /// # Errors
+    /// [`SettingError`] where there is no such parameter or it does not take the value.
+    pub fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError> {
+        settings.set(self.parameters, name, value)
+    }
+
+    /// The value of one parameter.
+    #[must_use]
+    pub fn get(&self, settings: &Settings, name: &str) -> Option<u64> {
+        settings.get(self.parameters, name)
+    }
+
+    /// The parts, put together as set.
+    #[must_use]
+    pub fn schedule(&self, settings: &Settings) -> Schedule {
+        let [
+            high,
+            low,
+            maintenance,
+            qats,
+            window,
+            all,
+            base,
+            cap,
+            high_priority,
+            low_priority,
+            maintenance_priority,
+            slice,
+            boost,
+        ] = settings.values();
+        let slices = if qats == 0 {
+            SliceRule::Weighted { window: Nanos(window), all_weights: all != 0 }
+        } else {
+            let priorities = [high_priority, low_priority, maintenance_priority].map(small);
+            SliceRule::DepthAware { base: Nanos(base), cap: Nanos(cap), priorities }
+        };
+        Schedule {
+            dispatch: self.dispatch,
+            weights: [high, low, maintenance].map(small),
+            slices,
+            maintenance: Maintenance { slice: (slice > 0).then_some(Nanos(slice)), boost: small(boost) },
+        }
+    }
+}
+
+/// A setting that its table keeps below 2^32.
+fn small(value: u64) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}
+
+/// The row of a name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static ScheduleRow> {
+    SCHEDULES.iter().find(|row| row.name == name)
+}
+
+const MICRO: u64 = 1_000;
+const SECOND: u64 = 1_000_000_000;
+
+const fn parameters(high_weight: u64, qats: u64) -> [Parameter; 13] {
+    const fn weight(name: &'static str, default: u64, help: &'static str) -> Parameter {
+        Parameter { name, unit: Unit::Count, default, min: 1, max: 1_000_000, help }
+    }
+    const fn span(name: &'static str, default: u64, min: u64, help: &'static str) -> Parameter {
+        Parameter { name, unit: Unit::Duration, default, min, max: SECOND, help }
+    }
+    const fn switch(name: &'static str, default: u64, help: &'static str) -> Parameter {
+        Parameter { name, unit: Unit::Switch, default, min: 0, max: 1, help }
+    }
+    [
+        weight("hq-weight", high_weight, "how often HQ is drawn, beside the others' weights"),
+        weight("lq-weight", 30, "the same for LQ"),
+        weight("mq-weight", 10, "the same for MQ"),
+        switch("qats", qats, "slices by depth (Equation 2) instead of by weight (Equation 1)"),
+        span("window", 2_000 * MICRO, MICRO, "Equation 1: the window C that the queues share"),
+        switch("all-weights", 0, "Equation 1: empty queues' weights count, too"),
+        span("base", 300 * MICRO, MICRO, "Equation 2: what every queue gets"),
+        span("cap", 5_000 * MICRO, 0, "Equation 2: what the queues share by depth"),
+        weight("hq-priority", 1, "Equation 2: what HQ's depth is multiplied by"),
+        weight("lq-priority", 1, "the same for LQ"),
+        weight("mq-priority", 1, "the same for MQ"),
+        span("mq-slice", 200 * MICRO, 0, "MQ's slice; 0s: as the equation says"),
+        Parameter {
+            name: "mq-boost",
+            unit: Unit::Count,
+            default: 1,
+            min: 1,
+            max: 1_000,
+            help: "how many times its weight and slice MQ gets when the log fills faster than it is emptied; 1: never more",
+        },
+    ]
+}
+
+const WAFL: &str = "Zhou et al., Empirical Evaluation and Enhancement of Enterprise Storage System Request Scheduling, ACM TOS 14(2), 2018";
+
+macro_rules! row {
+    ($name:literal, $dispatch:ident, $weight:literal, $qats:literal, $summary:literal, $doc:literal) => {
+        ScheduleRow {
+            name: $name,
+            summary: $summary,
+            source: WAFL,
+            doc: $doc,
+            parameters: const { &parameters($weight, $qats) },
+            dispatch: Dispatch::$dispatch,
+        }
+    };
+}
+
+/// Every schedule, in the order in which help lists them.
+pub static SCHEDULES: &[ScheduleRow] = &[
+    row!("baseline", Baseline, 60, 0, "new requests to HQ, restarted ones to LQ", ""),
+    row!("rs-to-hq", RestartedHigh, 60, 0, "restarted requests to HQ, new ones to LQ", ""),
+    row!("all-to-hq", AllHigh, 60, 0, "all requests to HQ", ""),
+    row!("all-to-lq", AllLow, 60, 0, "all requests to LQ", ""),
+    row!("w-to-hq", WritesHigh, 60, 0, "writes to HQ, all else to LQ", ""),
+    row!("w-rs-to-hq", WritesRestartedHigh, 60, 0, "writes and restarted requests to HQ, all else to LQ", ""),
+    row!("np-to-hq", NotPreemptedHigh, 60, 0, "as baseline, but restarted requests to HQ if never preempted", ""),
+    row!("sord", SizeOriented, 60, 0, "writes and restarted requests to HQ if never preempted, all else to LQ", ""),
+    row!("qats", Baseline, 60, 1, "baseline with slices by queue depth", ""),
+    row!("combo", SizeOriented, 90, 1, "sord with slices by queue depth and an HQ weight of 90", ""),
+];
