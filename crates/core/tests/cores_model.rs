@@ -19,6 +19,8 @@ struct Item {
     work: Work,
     returns: u32,
     preempted: bool,
+    /// What it stands by in HQ: deadlines before expectations before nothing.
+    rank: (u8, Nanos),
     place: Place,
 }
 
@@ -30,15 +32,45 @@ enum Place {
     Suspended,
 }
 
+/// Kind, size class, sequential, source, how often it came back.
+type Kinship = (u8, u32, bool, u8, u32);
+
+fn kinship(item: &Item) -> Kinship {
+    let Work { kind, source, bytes, sequential, .. } = item.work;
+    let size = (0..6).find(|&size| u64::from(bytes) <= [0, 4, 16, 64, 256, 1024][size] * 1024).unwrap_or(6);
+    (kind as u8, size as u32, sequential, source as u8, if item.preempted { 9 } else { item.returns.min(3) })
+}
+
+/// A mean over all samples, and over about 64 once there are more.
+fn average((nanos, samples): (u64, u64), sample: u64) -> (u64, u64) {
+    let samples = (samples + 1).min(64);
+    ((nanos * (samples - 1) + sample) / samples, samples)
+}
+
 struct Model {
     schedule: Schedule,
     items: BTreeMap<usize, Item>,
     sequence: u64,
+    /// What each kind of request needs, from how many samples; and all of them together.
+    needs: BTreeMap<Kinship, (u64, u64)>,
+    mean: (u64, u64),
     /// Queue, slice, begin of each worker's turn.
     turns: [Option<(Queue, Nanos, Option<Nanos>)>; WORKERS as usize],
 }
 
 impl Model {
+    fn needs(&self, item: &Item) -> u64 {
+        self.needs.get(&kinship(item)).map_or(0, |need| need.0)
+    }
+
+    /// The item used so much; after that it goes on as `then`.
+    fn learn(&mut self, item: &Item, used: Nanos, then: Option<&Item>) {
+        let sample = used.0 + then.map_or(0, |then| self.needs(then));
+        let need = self.needs.entry(kinship(item)).or_default();
+        *need = average(*need, sample);
+        self.mean = average(self.mean, sample);
+    }
+
     fn queue(&self, item: &Item) -> Queue {
         if item.work.source == Source::Critical {
             return Queue::Maintenance;
@@ -53,11 +85,17 @@ impl Model {
             Dispatch::WritesRestartedHigh => is_write || is_back,
             Dispatch::NotPreemptedHigh => !item.preempted,
             Dispatch::SizeOriented => !item.preempted && (is_write || is_back),
+            Dispatch::Learned => item.work.deadline.is_some() || self.needs(item) <= 4 * self.mean.0,
         };
         if goes_high { Queue::High } else { Queue::Low }
     }
 
-    fn enqueue(&mut self, slot: usize, mut item: Item) {
+    fn enqueue(&mut self, now: Nanos, slot: usize, mut item: Item) {
+        let expected = match self.schedule.dispatch {
+            Dispatch::Learned => (1, Nanos(now.0 + 64 * self.needs(&item))),
+            _ => (2, Nanos::ZERO),
+        };
+        item.rank = item.work.deadline.map_or(expected, |deadline| (0, deadline));
         item.place = Place::Queued(self.queue(&item), self.sequence);
         self.sequence += 1;
         self.items.insert(slot, item);
@@ -71,8 +109,7 @@ impl Model {
     fn head(&self, queue: Queue) -> Option<usize> {
         let key = |item: &Item| match item.place {
             Place::Queued(at, sequence) if at == queue => {
-                let deadline = item.work.deadline.filter(|_| queue == Queue::High);
-                Some((deadline.is_none(), deadline, sequence))
+                Some((Some(item.rank).filter(|_| queue == Queue::High), sequence))
             }
             _ => None,
         };
@@ -124,11 +161,12 @@ enum Call {
 }
 
 fn call() -> impl Strategy<Value = Call> {
-    let work = (0usize..3, 0usize..4, proptest::option::of(0u64..40)).prop_map(|(kind, source, deadline)| Work {
+    let work = (0usize..3, 0usize..4, proptest::option::of(0u64..40), 0usize..5);
+    let work = work.prop_map(|(kind, source, deadline, size)| Work {
         kind: Kind::ALL[kind],
         source: [Source::Client, Source::Client, Source::Background, Source::Critical][source],
-        bytes: 4096,
-        sequential: false,
+        bytes: [0, 1, 4096, 4097, 1 << 21][size],
+        sequential: size == 4,
         deadline: deadline.map(Nanos::from_millis),
     });
     let log = (0u16..1001, 0u16..1001)
@@ -157,6 +195,9 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         Just("sord"),
         Just("qats"),
         Just("combo"),
+        Just("adaptive"),
+        Just("adaptive"),
+        Just("adaptive"),
     ];
     (names, any::<bool>(), any::<bool>(), 1u64..5, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
         let row = cores::find(name).unwrap();
@@ -179,7 +220,7 @@ proptest! {
     ) {
         let limits = CoresLimits { requests: CAPACITY, workers: WORKERS, cores: 4, seed };
         let mut cores = Cores::new(schedule, limits).unwrap();
-        let mut model = Model { schedule, items: BTreeMap::new(), sequence: 0, turns: [None; WORKERS as usize] };
+        let mut model = Model { schedule, items: BTreeMap::new(), sequence: 0, needs: BTreeMap::new(), mean: (0, 0), turns: [None; WORKERS as usize] };
         let mut tags: [Option<Tag>; CAPACITY as usize] = [None; CAPACITY as usize];
         let mut now = Nanos::ZERO;
         for (call, pause) in calls {
@@ -193,7 +234,8 @@ proptest! {
                         prop_assert!(!model.items.contains_key(&tag.index()));
                         prop_assert_ne!(tags[tag.index()], Some(tag));
                         tags[tag.index()] = Some(tag);
-                        model.enqueue(tag.index(), Item { work, returns: 0, preempted: false, place: Place::Suspended });
+                        let rank = (0, Nanos::ZERO);
+                        model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, rank, place: Place::Suspended });
                     }
                     Err(back) => {
                         prop_assert_eq!(back, work);
@@ -230,29 +272,34 @@ proptest! {
                 }
                 Call::Finish(worker) | Call::Suspend(worker) | Call::Preempt(worker) => {
                     let Some((slot, mut item)) = running(&model, worker) else { continue };
-                    let tag = tags[slot].unwrap();
+                    let (tag, used) = (tags[slot].unwrap(), Nanos(pause * 1_000 + 1));
+                    let before = item;
                     match call {
                         Call::Finish(_) => {
-                            cores.finished(now, worker, tag, Nanos(1));
+                            cores.finished(now, worker, tag, used);
+                            model.learn(&before, used, None);
                             model.items.remove(&slot);
                         }
                         Call::Suspend(_) => {
-                            cores.suspended(now, worker, tag, Nanos(1));
-                            model.items.get_mut(&slot).unwrap().place = Place::Suspended;
+                            cores.suspended(now, worker, tag, used);
+                            item.returns += 1;
+                            model.learn(&before, used, Some(&item));
+                            item.place = Place::Suspended;
+                            model.items.insert(slot, item);
                         }
                         _ => {
-                            cores.preempted(now, worker, tag, Nanos(1));
+                            cores.preempted(now, worker, tag, used);
                             (item.returns, item.preempted) = (item.returns + 1, true);
-                            model.enqueue(slot, item);
+                            model.learn(&before, used, Some(&item));
+                            model.enqueue(now, slot, item);
                         }
                     }
                 }
                 Call::Restart => {
                     let suspended = model.items.iter().find(|(_, item)| item.place == Place::Suspended);
-                    let Some((slot, mut item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
+                    let Some((slot, item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
                     cores.restarted(now, tags[slot].unwrap());
-                    item.returns += 1;
-                    model.enqueue(slot, item);
+                    model.enqueue(now, slot, item);
                 }
             }
             prop_assert_eq!(cores.depths(), Queue::ALL.map(|queue| model.depth(queue)));
