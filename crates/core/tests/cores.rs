@@ -469,3 +469,78 @@ fn every_row_of_the_table_is_whole() {
     assert_eq!(names.len(), SCHEDULES.len());
     assert!(cores::find("no-such").is_none());
 }
+
+/// One worker and what each place's request costs.
+struct Bench {
+    cores: Cores,
+    costs: [Nanos; LIMITS.requests as usize],
+    now: Nanos,
+}
+
+impl Bench {
+    fn submit(&mut self, work: Work, cost: u64) -> Tag {
+        let tag = self.cores.submit(self.now, work).unwrap();
+        self.costs[tag.index()] = micros(cost);
+        tag
+    }
+
+    /// Serves one request.
+    fn serve(&mut self) -> Tag {
+        loop {
+            let Some(run) = self.cores.take(self.now, 0) else {
+                assert_ne!(self.cores.next(self.now, 0, CALM), Turn::Idle);
+                continue;
+            };
+            let cost = self.costs[run.tag.index()];
+            self.now = self.now.after(cost);
+            self.cores.finished(self.now, 0, run.tag, cost);
+            return run.tag;
+        }
+    }
+}
+
+#[test]
+fn adaptive_serves_short_ones_first_and_overtakes_no_one_for_longer_than_stated() {
+    let (short, long, queued) = (200, 300, 100);
+    let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
+    for _ in 0..20 {
+        (0..10).for_each(|_| drop((bench.submit(LOOKUP, short), bench.submit(READ, long))));
+        (0..20).for_each(|_| drop(bench.serve()));
+    }
+    (0..queued).for_each(|_| drop(bench.submit(LOOKUP, short)));
+    let begin = bench.now;
+    let victim = bench.submit(READ, long);
+    let mut newer = 0;
+    loop {
+        let lookup = bench.submit(LOOKUP, short);
+        let served = bench.serve();
+        newer += u32::from(served == lookup);
+        if served == victim {
+            break;
+        }
+    }
+    // It stands behind what came before it, and within 64 times what it needs more than they do.
+    let behind = micros(64 * (long - short) + (queued + 1) * short + long);
+    let waited = bench.now.since(begin);
+    assert!(waited <= behind, "{waited} of {behind}");
+    assert!(waited > micros((queued + 20) * short), "{waited}: 32 newer ones went first");
+    assert_eq!(newer, 0, "who needs the same is served in the order of arrival");
+}
+
+#[test]
+fn adaptive_sends_what_is_long_to_lq_and_back_when_it_no_longer_is() {
+    let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
+    let scan = Work { bytes: 1 << 20, sequential: true, ..READ };
+    let mut depths = Vec::new();
+    for cost in [5_000, 100] {
+        for _ in 0..400 {
+            (0..9).for_each(|_| drop(bench.submit(LOOKUP, 100)));
+            bench.submit(scan, cost);
+            (0..10).for_each(|_| drop(bench.serve()));
+        }
+        bench.submit(scan, cost);
+        depths.push(bench.cores.depths());
+        bench.serve();
+    }
+    assert_eq!(depths, [[0, 1, 0], [1, 0, 0]]);
+}

@@ -102,3 +102,80 @@ impl Learning {
         self.mean.learn(nanos);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: Work = Work { kind: Kind::Read, source: Source::Client, bytes: 4096, ..Work::NOTHING };
+    const NEW: Returns = Returns { restarts: 0, preemptions: 0 };
+
+    fn rank_nanos(learning: &Learning, work: &Work, returns: Returns) -> u64 {
+        match learning.place(Nanos::ZERO, work, returns).1 {
+            Rank::Expected(at) | Rank::Deadline(at) => at.0,
+        }
+    }
+
+    #[test]
+    fn sizes_are_told_apart_by_powers_of_four() {
+        let class = |bytes| Class::of(&Work { bytes, ..READ }, NEW);
+        let bounds = [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+        for bytes in bounds {
+            assert_ne!(class(bytes), class(bytes + 1), "{bytes}");
+        }
+        for pair in bounds.windows(2) {
+            assert_eq!(class(pair[0] + 1), class(pair[1]), "{pair:?}");
+        }
+        assert_eq!(class((1 << 20) + 1), class(u32::MAX));
+    }
+
+    #[test]
+    fn no_two_kinds_of_request_share_a_class() {
+        let mut seen = [false; CLASSES];
+        for kind in Kind::ALL {
+            for source in [Source::Client, Source::Background, Source::Critical] {
+                for (size, sequential) in (0..2 * SIZES).map(|at| (at / 2, at % 2 == 1)) {
+                    for (restarts, preemptions) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1)] {
+                        let bytes = [0, 1, 5 << 10, 17 << 10, 65 << 10, 257 << 10, 2 << 20][size];
+                        let work = Work { kind, source, bytes, sequential, deadline: None };
+                        let Class(at) = Class::of(&work, Returns { restarts, preemptions });
+                        assert!(!core::mem::replace(&mut seen[at as usize], true), "{work:?}");
+                    }
+                }
+            }
+        }
+        assert!(seen.into_iter().all(|seen| seen));
+    }
+
+    #[test]
+    fn a_need_includes_what_is_expected_after_coming_back() {
+        let mut learning = Learning::new();
+        assert_eq!(rank_nanos(&learning, &READ, NEW), 0, "an unknown kind counts as short");
+        learning.learn(&READ, NEW.restarted(), 300, None);
+        learning.learn(&READ, NEW, 100, Some(NEW.restarted()));
+        assert_eq!(rank_nanos(&learning, &READ, NEW), 64 * 400);
+        learning.learn(&READ, NEW, 100, None);
+        assert_eq!(rank_nanos(&learning, &READ, NEW), 64 * 250, "half of them come back");
+    }
+
+    #[test]
+    fn an_average_forgets() {
+        let mut estimate = Estimate::default();
+        (0..200).for_each(|_| estimate.learn(64_000));
+        assert_eq!(estimate.nanos, 64_000);
+        estimate.learn(0);
+        assert_eq!(estimate.nanos, 63_000, "a sample is a 64th");
+    }
+
+    #[test]
+    fn more_than_four_times_the_mean_is_long() {
+        let scan = Work { bytes: 1 << 20, ..READ };
+        for (needed, queue) in [(960, Queue::High), (970, Queue::Low)] {
+            let mut learning = Learning::new();
+            // Means of about 240: 11 of the 12 need 174.5.
+            (0..11).for_each(|_| learning.learn(&READ, NEW, 175, None));
+            learning.learn(&scan, NEW, needed, None);
+            assert_eq!(learning.place(Nanos::ZERO, &scan, NEW).0, queue, "{needed}, mean {}", learning.mean.nanos);
+        }
+    }
+}
