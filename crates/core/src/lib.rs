@@ -47,6 +47,7 @@
 
 extern crate alloc;
 
+pub mod cores;
 mod elevator;
 mod part;
 pub mod policy;
