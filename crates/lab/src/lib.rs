@@ -7,6 +7,7 @@ pub mod compare;
 pub mod device;
 pub mod report;
 pub mod reproduce;
+pub mod server;
 pub mod sim;
 pub mod trace;
 pub mod units;
