@@ -240,6 +240,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         let operation = model.operation(&mut stream);
         let bytes = operation.bytes(&mut stream);
         let misses = operation.misses(&mut stream);
+        let deadline = operation.deadline(&mut stream).map(|within| Nanos(self.now + within));
         let phase = Phase::First { kind: operation.kind, slow: misses > 0 };
         let left = model.cost(phase, bytes, &mut stream, &self.exponential);
         let object = if operation.locks { stream.below(model.objects) } else { 0 };
@@ -263,7 +264,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             source: Source::Client,
             bytes,
             sequential: operation.sequential,
-            deadline: operation.deadline.map(|span| Nanos(self.now + span)),
+            deadline,
         };
         if !self.admit(work, live) {
             return;

@@ -52,7 +52,7 @@ pub(super) struct Operation {
     pub(super) sequential: bool,
     misses: Vec<Chance>,
     pub(super) locks: bool,
-    pub(super) deadline: Option<u64>,
+    deadline: Option<(Chance, u64)>,
 }
 
 /// Most waits for a disk of one request: a bound on chains of misses.
@@ -68,6 +68,11 @@ impl Operation {
                 sizes.iter().find(|(upper, _)| drawn < *upper).map_or(0, |(_, bytes)| *bytes)
             }
         }
+    }
+
+    /// How long it may take, where it is promised that.
+    pub(super) fn deadline(&self, stream: &mut Stream) -> Option<u64> {
+        self.deadline.filter(|(chance, _)| stream.happens(*chance)).map(|(_, within)| within)
     }
 
     /// How many of the blocks that it needs one after the other are missing in memory.
@@ -221,7 +226,7 @@ fn operations(specs: &[OperationSpec]) -> Vec<Operation> {
             sequential: spec.sequential,
             misses: spec.misses_percent.iter().map(|percent| Chance::new(percent / 100.0)).collect(),
             locks: spec.locks,
-            deadline: spec.deadline.map(crate::device::Span::nanos),
+            deadline: spec.deadline.map(|promise| (Chance::new(promise.percent / 100.0), promise.within.nanos())),
         }
     };
     specs.iter().zip(uppers).map(operation).collect()

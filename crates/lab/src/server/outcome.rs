@@ -16,12 +16,13 @@ pub struct Responses {
 
 impl Responses {
     pub(super) fn empty() -> Self {
-        let time = Histogram::new(HISTOGRAM_DIGITS).expect("the digits are allowed");
+        let mut time = Histogram::new(HISTOGRAM_DIGITS).expect("the digits are allowed");
+        time.auto(true);
         Self { time, sum_nanos: 0 }
     }
 
     pub(super) fn add(&mut self, nanos: u64) {
-        self.time.saturating_record(nanos);
+        self.time += nanos;
         self.sum_nanos += u128::from(nanos);
     }
 

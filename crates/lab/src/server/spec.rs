@@ -98,9 +98,19 @@ pub struct OperationSpec {
     /// Whether it locks its object.
     #[serde(default)]
     pub locks: bool,
-    /// When it has to be done, for requests that are promised it.
+    /// What is promised to some of them; all are best effort where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deadline: Option<Span>,
+    pub deadline: Option<DeadlineSpec>,
+}
+
+/// A promise to some requests of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadlineSpec {
+    /// Of a hundred requests, how many it is made to.
+    pub percent: f64,
+    /// When they are to be done, from their arrival on.
+    pub within: Span,
 }
 
 /// What a request does.
