@@ -1,6 +1,6 @@
 //! Which queue does a request go to, when it comes in and when it comes back?
 
-use super::work::{Kind, Source, Work};
+use super::work::{Kind, Work};
 use crate::cores::Queue;
 
 /// A rule for requests other than critical ones, which always go to MQ.
@@ -26,10 +26,13 @@ pub enum Dispatch {
     NotPreemptedHigh,
     /// Writes and restarted ones to HQ unless they were preempted; all else to LQ.
     SizeOriented,
+    /// What is expected to need much CPU time to LQ, all else to HQ, shortest first; what a request needs is learnt from others of its
+    /// kind.
+    Learned,
 }
 
-/// Every rule with its name, in the order of the paper's Table 4.
-pub const DISPATCHES: [(&str, Dispatch); 8] = [
+/// Every rule with its name: those of the paper's Table 4 and its section 4.1, and ours.
+pub const DISPATCHES: [(&str, Dispatch); 9] = [
     ("baseline", Dispatch::Baseline),
     ("rs-to-hq", Dispatch::RestartedHigh),
     ("all-to-hq", Dispatch::AllHigh),
@@ -38,6 +41,7 @@ pub const DISPATCHES: [(&str, Dispatch); 8] = [
     ("w-rs-to-hq", Dispatch::WritesRestartedHigh),
     ("np-to-hq", Dispatch::NotPreemptedHigh),
     ("sord", Dispatch::SizeOriented),
+    ("learned", Dispatch::Learned),
 ];
 
 /// How often a request has come back.
@@ -47,11 +51,19 @@ pub(super) struct Returns {
     pub(super) preemptions: u32,
 }
 
+impl Returns {
+    pub(super) const fn restarted(self) -> Self {
+        Self { restarts: self.restarts.saturating_add(1), ..self }
+    }
+
+    pub(super) const fn preempted(self) -> Self {
+        Self { preemptions: self.preemptions.saturating_add(1), ..self }
+    }
+}
+
 impl Dispatch {
-    pub(super) fn queue(self, work: &Work, returns: Returns) -> Queue {
-        if work.source == Source::Critical {
-            return Queue::Maintenance;
-        }
+    /// The queue of a request that is not critical; `None` where that has to be learnt.
+    pub(super) fn queue(self, work: &Work, returns: Returns) -> Option<Queue> {
         let write = work.kind == Kind::Write;
         let preempted = returns.preemptions > 0;
         let restarted = preempted || returns.restarts > 0;
@@ -63,8 +75,9 @@ impl Dispatch {
             Self::WritesHigh => write,
             Self::WritesRestartedHigh => write || restarted,
             Self::NotPreemptedHigh => !preempted,
+            Self::Learned => return None,
             Self::SizeOriented => (write || restarted) && !preempted,
         };
-        if high { Queue::High } else { Queue::Low }
+        Some(if high { Queue::High } else { Queue::Low })
     }
 }

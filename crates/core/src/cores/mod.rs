@@ -32,6 +32,7 @@
 //! **Chance.** The selector draws from a generator that is held here and seeded at construction: same calls, same answers.
 
 mod dispatch;
+mod learning;
 mod queues;
 mod schedule;
 mod scheduler;

@@ -63,13 +63,28 @@ pub struct Counts {
     pub depth_max: u32,
 }
 
+/// What stands before what in HQ. A request without a rank stands behind all that have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// It has to be done by then.
+    Deadline(Nanos),
+    /// It would be fair to have done it by then.
+    Expected(Nanos),
+}
+
+impl Default for Rank {
+    fn default() -> Self {
+        Self::Deadline(Nanos::ZERO)
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     lists: [List; Queue::COUNT],
     links: Links,
-    /// HQ's requests with a deadline.
-    urgent: Heap,
-    urgent_count: u32,
+    /// HQ's requests that have a rank.
+    ranked: Heap<Rank>,
+    ranked_count: u32,
 }
 
 impl Queues {
@@ -77,16 +92,16 @@ impl Queues {
         Self {
             lists: [List::EMPTY; Queue::COUNT],
             links: Links::new(capacity),
-            urgent: Heap::new(capacity),
-            urgent_count: 0,
+            ranked: Heap::new(capacity),
+            ranked_count: 0,
         }
     }
 
-    pub(super) fn push(&mut self, queue: Queue, slot: u32, deadline: Option<Nanos>, sequence: u64) {
-        match deadline {
-            Some(deadline) if queue == Queue::High => {
-                self.urgent.set(slot, deadline, sequence);
-                self.urgent_count += 1;
+    pub(super) fn push(&mut self, queue: Queue, slot: u32, rank: Option<Rank>, sequence: u64) {
+        match rank {
+            Some(rank) if queue == Queue::High => {
+                self.ranked.set(slot, rank, sequence);
+                self.ranked_count += 1;
             }
             _ => self.links.push_back(&mut self.lists[queue as usize], slot),
         }
@@ -94,10 +109,10 @@ impl Queues {
 
     pub(super) fn pop(&mut self, queue: Queue) -> Option<u32> {
         if queue == Queue::High
-            && let Some((_, slot)) = self.urgent.first()
+            && let Some((_, slot)) = self.ranked.first()
         {
-            self.urgent.remove(slot);
-            self.urgent_count -= 1;
+            self.ranked.remove(slot);
+            self.ranked_count -= 1;
             return Some(slot);
         }
         let slot = self.links.pop_front(&mut self.lists[queue as usize])?;
@@ -107,7 +122,7 @@ impl Queues {
 
     pub(super) fn depths(&self) -> [u32; Queue::COUNT] {
         let mut depths = self.lists.map(|list| list.length());
-        depths[Queue::High as usize] += self.urgent_count;
+        depths[Queue::High as usize] += self.ranked_count;
         depths
     }
 }

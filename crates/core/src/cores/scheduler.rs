@@ -5,9 +5,10 @@ use alloc::vec;
 use core::fmt;
 
 use super::dispatch::Returns;
-use super::queues::Queues;
+use super::learning::Learning;
+use super::queues::{Queues, Rank};
 use super::selector::Selector;
-use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Turn, Wait, Work};
+use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Source, Turn, Wait, Work};
 use crate::structure::{Links, List};
 use crate::{Nanos, Tag};
 
@@ -101,6 +102,8 @@ pub struct Cores {
     schedule: Schedule,
     queues: Queues,
     selector: Selector,
+    /// It learns under every schedule, and is asked under one.
+    learning: Learning,
     slots: Box<[Slot]>,
     free: List,
     free_links: Links,
@@ -146,6 +149,7 @@ impl Cores {
             schedule,
             queues: Queues::new(requests),
             selector: Selector::new(seed),
+            learning: Learning::new(),
             slots: vec![empty; requests as usize].into_boxed_slice(),
             free,
             free_links,
@@ -173,19 +177,26 @@ impl Cores {
     fn enqueue(&mut self, at: u32) {
         let now = self.now;
         let slot = &mut self.slots[at as usize];
-        let queue = self.schedule.dispatch.queue(&slot.work, slot.returns);
+        let (queue, rank) = place(&self.schedule, &self.learning, now, slot);
         (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
-        self.queues.push(queue, at, slot.work.deadline, self.sequence);
+        self.queues.push(queue, at, rank, self.sequence);
         self.sequence += 1;
         let counts = &mut self.counts[queue as usize];
         counts.queued += 1;
         counts.depth_max = counts.depth_max.max(self.queues.depths()[queue as usize]);
     }
 
-    /// A request leaves its worker; answers with the counts to note it in.
-    fn leave(&mut self, now: Nanos, tag: Tag, used: Nanos) -> &mut Counts {
+    /// A request leaves its worker, and goes on after having come back `then`, if it goes on. Answers with where to count it.
+    fn leave(
+        &mut self,
+        now: Nanos,
+        tag: Tag,
+        used: Nanos,
+        then: impl FnOnce(Returns) -> Option<Returns>,
+    ) -> &mut Counts {
         self.advance(now);
-        let queue = self.slot(tag, State::Running).queue;
+        let Slot { work, returns, queue, .. } = *self.slot(tag, State::Running);
+        self.learning.learn(&work, returns, used.0, then(returns));
         let counts = &mut self.counts[queue as usize];
         counts.used_nanos += used.0;
         counts
@@ -196,6 +207,22 @@ impl Cores {
         if let Some(queue) = worker.queue.filter(|_| worker.in_turn) {
             worker.in_turn = false;
             self.serving[queue as usize] -= 1;
+        }
+    }
+}
+
+/// Where a request queues that comes in, or comes back.
+fn place(schedule: &Schedule, learning: &Learning, now: Nanos, slot: &Slot) -> (Queue, Option<Rank>) {
+    if slot.work.source == Source::Critical {
+        return (Queue::Maintenance, None);
+    }
+    let deadline = slot.work.deadline.map(Rank::Deadline);
+    match schedule.dispatch.queue(&slot.work, slot.returns) {
+        Some(queue) => (queue, deadline),
+        None if deadline.is_some() => (Queue::High, deadline),
+        None => {
+            let (queue, rank) = learning.place(now, &slot.work, slot.returns);
+            (queue, Some(rank))
         }
     }
 }
@@ -253,7 +280,7 @@ impl CoreScheduler for Cores {
     }
 
     fn finished(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.leave(now, tag, used).finished += 1;
+        self.leave(now, tag, used, |_| None).finished += 1;
         let slot = &mut self.slots[tag.slot as usize];
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
@@ -261,20 +288,22 @@ impl CoreScheduler for Cores {
     }
 
     fn suspended(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.leave(now, tag, used).suspended += 1;
+        self.leave(now, tag, used, |returns| Some(returns.restarted())).suspended += 1;
         self.slots[tag.slot as usize].state = State::Suspended;
         self.suspended += 1;
     }
 
     fn preempted(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.leave(now, tag, used).preempted += 1;
-        self.slots[tag.slot as usize].returns.preemptions += 1;
+        self.leave(now, tag, used, |returns| Some(returns.preempted())).preempted += 1;
+        let slot = &mut self.slots[tag.slot as usize];
+        slot.returns = slot.returns.preempted();
         self.enqueue(tag.slot);
     }
 
     fn restarted(&mut self, now: Nanos, tag: Tag) {
         self.advance(now);
-        self.slot(tag, State::Suspended).returns.restarts += 1;
+        let slot = self.slot(tag, State::Suspended);
+        slot.returns = slot.returns.restarted();
         self.suspended -= 1;
         self.enqueue(tag.slot);
     }

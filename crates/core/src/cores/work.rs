@@ -80,7 +80,7 @@ impl Log {
         if self.unflushed_per_mille == 0 {
             return 0;
         }
-        let lag = (self.filled_per_mille + self.unflushed_per_mille).saturating_sub(1000);
+        let lag = self.filled_per_mille.saturating_add(self.unflushed_per_mille).saturating_sub(1000);
         if lag > 1000 { 1000 } else { lag }
     }
 }
