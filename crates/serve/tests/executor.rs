@@ -146,17 +146,26 @@ impl Story {
         Self { pool: Arc::new(pool), clock, diary: Diary::default(), items: 0 }
     }
 
-    fn add(&mut self, work: Work, steps: &[Step]) {
-        let script = Script {
-            name: self.items,
+    fn script(&mut self, steps: &[Step]) -> Box<Script> {
+        self.items += 1;
+        Box::new(Script {
+            name: self.items - 1,
             steps: steps.to_vec(),
             at: 0,
             used: 0,
             clock: Some(self.clock.clone()),
             diary: Arc::clone(&self.diary),
-        };
-        self.items += 1;
-        self.pool.submit(work, Box::new(script)).unwrap();
+        })
+    }
+
+    fn add(&mut self, work: Work, steps: &[Step]) {
+        let script = self.script(steps);
+        self.pool.submit(work, script).unwrap();
+    }
+
+    fn add_at(&mut self, millis: u64, work: Work, steps: &[Step]) {
+        let script = self.script(steps);
+        self.pool.submit_at(Nanos::from_millis(millis), work, script).unwrap();
     }
 
     /// Runs all to their end; answers with what happened.
@@ -185,6 +194,27 @@ fn a_pause_lets_others_run_and_ends_in_time() {
     story.add(READ, &[Step::Use(100), Step::Pause(500), Step::Use(50)]);
     story.add(READ, &[Step::Use(200)]);
     assert_eq!(story.tell(), [(0, "paused", 100), (1, "done", 300), (0, "done", 650)]);
+}
+
+#[test]
+fn an_item_comes_in_at_its_time_however_late_that_is_said() {
+    let mut story = Story::new("baseline");
+    story.add_at(9, READ, &[Step::Use(10)]);
+    story.add_at(5, READ, &[Step::Use(300)]);
+    story.add_at(5, READ, &[Step::Use(20)]);
+    story.add(READ, &[Step::Use(6_000), Step::Pause(0)]);
+    assert_eq!(
+        story.tell().iter().filter(|told| told.1 == "done").map(|told| told.0).collect::<Vec<_>>(),
+        [1, 2, 3, 0]
+    );
+    // More can be coming than there is room for at once, not more than there is room for at all.
+    let mut story = Story::new("baseline");
+    (0..64).for_each(|_| story.add_at(1, READ, &[Step::Use(1)]));
+    (0..63).for_each(|_| story.add(READ, &[Step::Use(1_500)]));
+    let script = story.script(&[]);
+    assert_eq!(story.pool.submit_at(Nanos::ZERO, READ, script).unwrap_err().cause, RefusedCause::Full);
+    story.items -= 1;
+    assert_eq!(story.tell().len(), 127);
 }
 
 #[test]
@@ -306,15 +336,16 @@ fn an_abort_hands_back_all_that_is_not_done() {
     for _ in 0..100 {
         executor.submit(READ, Box::new(Waiter(Arc::clone(&drops)))).unwrap();
     }
+    executor.submit_at(Nanos::NEVER, READ, Box::new(Waiter(Arc::clone(&drops)))).unwrap();
     let left = executor.abort();
-    assert_eq!((left.len(), drops.load(Ordering::SeqCst)), (100, 0));
+    assert_eq!((left.len(), drops.load(Ordering::SeqCst)), (101, 0));
     drop(left);
-    assert_eq!(drops.load(Ordering::SeqCst), 100);
+    assert_eq!(drops.load(Ordering::SeqCst), 101);
     // Dropping an executor is an abort, too.
     let executor = Executor::start(cores_for("sord", 3, 100), 0).unwrap();
     executor.submit(READ, Box::new(Waiter(Arc::clone(&drops)))).unwrap();
     drop(executor);
-    assert_eq!(drops.load(Ordering::SeqCst), 101);
+    assert_eq!(drops.load(Ordering::SeqCst), 102);
 }
 
 #[test]

@@ -90,7 +90,10 @@ impl Laws {
         let violation = |law, detail| Err(Violation { law, detail });
         if self.inside != inside || self.inside_nanos != self.responses + in_nanos {
             let counted = self.responses + in_nanos;
-            return violation("Little's law", format!("{} request-ns inside, {counted} of responses", self.inside_nanos));
+            return violation(
+                "Little's law",
+                format!("{} request-ns inside, {counted} of responses", self.inside_nanos),
+            );
         }
         let _ = now;
         if self.lazy > 0 {

@@ -25,6 +25,7 @@ mod pool;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, Log, Work};
 
 pub use clock::{Clock, MachineClock};
@@ -70,6 +71,14 @@ impl<C: Clock> Executor<C> {
     /// [`Refused`] has the item, and why: there is no room, or the executor is shutting down.
     pub fn submit(&self, work: Work, item: Box<dyn Item>) -> Result<(), Refused> {
         self.pool.submit(work, item)
+    }
+
+    /// Takes an item that comes in at `time`, or as soon after it as there is room; as many can be coming as can be in.
+    ///
+    /// # Errors
+    /// As [`Executor::submit`].
+    pub fn submit_at(&self, time: Nanos, work: Work, item: Box<dyn Item>) -> Result<(), Refused> {
+        self.pool.submit_at(time, work, item)
     }
 
     /// How the server's write log stands from now on.

@@ -1,6 +1,6 @@
 //! What does each worker do next, and what became of each item?
 
-use std::cmp::Reverse;
+use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -51,6 +51,13 @@ pub struct Counted {
     pub queues: [Counts; Queue::COUNT],
 }
 
+impl State {
+    /// Whether nothing is left to do, ever.
+    fn is_over(&self) -> bool {
+        self.is_closed && self.live == 0 && self.coming.is_empty()
+    }
+}
+
 /// Items, the policy that orders them, and what they wait for. [`Pool::work`] is what each of its threads does.
 pub struct Pool<C> {
     state: Mutex<State>,
@@ -58,6 +65,7 @@ pub struct Pool<C> {
     changed: Condvar,
     clock: C,
     workers: u32,
+    requests: u32,
     /// What a worker does first in each turn.
     turn: Option<TurnHook>,
 }
@@ -73,6 +81,8 @@ struct State {
     /// Time, order of asking, and slot of the items that wait for a time.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     timers_set: u64,
+    /// Items that come in later.
+    coming: BinaryHeap<Coming>,
     locks: Locks,
     counted: Counted,
     /// Items that are in.
@@ -81,6 +91,41 @@ struct State {
     idle: u32,
     is_closed: bool,
     is_stopped: bool,
+}
+
+/// An item that comes in later.
+struct Coming {
+    time: Nanos,
+    sequence: u64,
+    work: Work,
+    item: Box<dyn Item>,
+}
+
+impl Coming {
+    /// The earliest is the greatest, as a heap has it.
+    fn key(&self) -> Reverse<(Nanos, u64)> {
+        Reverse((self.time, self.sequence))
+    }
+}
+
+impl PartialEq for Coming {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Coming {}
+
+impl PartialOrd for Coming {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Coming {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
 }
 
 /// What is known of the item in a slot of the policy.
@@ -122,6 +167,7 @@ impl<C: Clock> Pool<C> {
             places: (0..requests).map(|_| Place::default()).collect(),
             timers: BinaryHeap::with_capacity(requests as usize),
             timers_set: 0,
+            coming: BinaryHeap::with_capacity(requests as usize),
             locks: Locks::new(locks),
             counted: Counted::default(),
             live: 0,
@@ -129,7 +175,7 @@ impl<C: Clock> Pool<C> {
             is_closed: false,
             is_stopped: false,
         };
-        Self { state: Mutex::new(state), changed: Condvar::new(), clock, workers, turn: None }
+        Self { state: Mutex::new(state), changed: Condvar::new(), clock, workers, requests, turn: None }
     }
 
     /// Has `hook` called by a worker at the start of each turn: what changing over costs where it costs more than here. It is
@@ -154,12 +200,37 @@ impl<C: Clock> Pool<C> {
         if state.is_closed {
             return Err(Refused { item, cause: RefusedCause::Closed });
         }
-        let Ok(tag) = state.cores.submit(self.clock.now(), work) else {
+        let now = self.clock.now();
+        let refused = self.place(&mut state, now, work, item).err();
+        refused.map_or(Ok(()), |item| Err(Refused { item, cause: RefusedCause::Full }))
+    }
+
+    /// Takes an item that comes in at `time`, or as soon after it as there is room; as many can be coming as can be in.
+    ///
+    /// # Errors
+    /// As [`Pool::submit`].
+    pub fn submit_at(&self, time: Nanos, work: Work, item: Box<dyn Item>) -> Result<(), Refused> {
+        let mut state = self.lock_state();
+        if state.is_closed {
+            return Err(Refused { item, cause: RefusedCause::Closed });
+        }
+        if state.coming.len() == state.places.len() {
             return Err(Refused { item, cause: RefusedCause::Full });
-        };
+        }
+        let sequence = state.timers_set;
+        state.timers_set += 1;
+        state.coming.push(Coming { time, sequence, work, item });
+        // Who sleeps until a later time has to look again.
+        self.wake_one(&state);
+        Ok(())
+    }
+
+    /// Gives an item its place, or hands it back.
+    fn place(&self, state: &mut State, now: Nanos, work: Work, item: Box<dyn Item>) -> Result<(), Box<dyn Item>> {
+        let Ok(tag) = state.cores.submit(now, work) else { return Err(item) };
         state.places[tag.index()] = Place { tag: Some(tag), item: Some(item), ..Place::default() };
         state.live += 1;
-        self.wake_one(&state);
+        self.wake_one(state);
         Ok(())
     }
 
@@ -186,7 +257,9 @@ impl<C: Clock> Pool<C> {
         let mut state = self.lock_state();
         (state.is_closed, state.is_stopped) = (true, true);
         self.changed.notify_all();
-        state.places.iter_mut().filter_map(|place| place.item.take()).collect()
+        let coming = std::mem::take(&mut state.coming).into_sorted_vec();
+        let coming = coming.into_iter().rev().map(|coming| coming.item);
+        state.places.iter_mut().filter_map(|place| place.item.take()).chain(coming).collect()
     }
 
     /// What worker `worker` does, until the pool is closed and all is done, or it is stopped.
@@ -195,11 +268,11 @@ impl<C: Clock> Pool<C> {
         let mut state = self.lock_state();
         while !state.is_stopped {
             let now = self.clock.now();
-            self.restart_due(&mut state, now);
+            self.catch_up(&mut state, now);
             let log = state.log;
             state = match state.cores.next(now, worker, log) {
                 Turn::Serve { switched, .. } => self.serve(state, &weak, worker, switched),
-                Turn::Idle if state.is_closed && state.live == 0 => break,
+                Turn::Idle if state.is_over() => break,
                 Turn::Idle => self.sleep(state),
             };
         }
@@ -221,7 +294,7 @@ impl<C: Clock> Pool<C> {
         }
         while !state.is_stopped {
             let now = self.clock.now();
-            self.restart_due(&mut state, now);
+            self.catch_up(&mut state, now);
             let Some(run) = state.cores.take(now, worker) else { break };
             let item = state.places[run.tag.index()].item.take();
             // Only `stop` takes items from their places, and after it nothing is taken any more.
@@ -263,7 +336,7 @@ impl<C: Clock> Pool<C> {
         } else {
             state.counted.panicked += 1
         }
-        if state.is_closed && state.live == 0 {
+        if state.is_over() {
             self.changed.notify_all();
         }
     }
@@ -303,7 +376,7 @@ impl<C: Clock> Pool<C> {
         self.wake_one(state);
     }
 
-    fn restart_due(&self, state: &mut State, now: Nanos) {
+    fn catch_up(&self, state: &mut State, now: Nanos) {
         while let Some(Reverse((_, _, at))) = state.timers.peek().filter(|Reverse((time, ..))| *time <= now) {
             let tag = state.places[*at].tag;
             state.timers.pop();
@@ -311,6 +384,11 @@ impl<C: Clock> Pool<C> {
             if let Some(tag) = tag {
                 self.restart(state, tag, now);
             }
+        }
+        while state.coming.peek().is_some_and(|first| first.time <= now) && state.live < self.requests {
+            let Some(Coming { work, item, .. }) = state.coming.pop() else { break };
+            // There is room: it was looked for.
+            let _ = self.place(state, now, work, item);
         }
     }
 
@@ -324,7 +402,9 @@ impl<C: Clock> Pool<C> {
     }
 
     fn sleep<'pool>(&'pool self, mut state: MutexGuard<'pool, State>) -> MutexGuard<'pool, State> {
-        let until = state.timers.peek().map(|Reverse((time, ..))| *time);
+        let timer = state.timers.peek().map(|Reverse((time, ..))| *time);
+        let coming = state.coming.peek().map(|coming| coming.time);
+        let until = [timer, coming].into_iter().flatten().min();
         state.idle += 1;
         let mut state = self.clock.sleep(&self.changed, state, until);
         state.idle -= 1;
