@@ -64,6 +64,12 @@ impl Slice<'_> {
         self.control.now()
     }
 
+    /// The processor time that the worker's thread has used since an origin of the clock's choice.
+    #[must_use]
+    pub fn used(&self) -> Nanos {
+        self.control.used()
+    }
+
     /// Takes a lock. If this says no, the item has to return [`Wait::Lock`], and holds it when it runs again.
     ///
     /// It is given up by [`Slice::unlock`], or when the item is done.
