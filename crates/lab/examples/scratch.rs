@@ -1,5 +1,4 @@
 #![allow(clippy::all, clippy::disallowed_methods, clippy::print_stdout, clippy::unwrap_used, missing_docs)]
-use ioweir_core::cores::{Cores, CoresLimits, SCHEDULES, find};
 use ioweir_lab::server::*;
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -14,15 +13,8 @@ fn main() {
         let rate: f64 = rate.parse::<f64>().unwrap() * 1000.0;
         let mut base = None;
         for name in &names {
-            let mut parts = name.split(':');
-            let row = find(parts.next().unwrap()).unwrap();
-            let mut s = row.defaults();
-            row.set(&mut s, "all-weights", 1).unwrap();
-            for p in parts { let (k, v) = p.split_once('=').unwrap(); row.set(&mut s, k, v.parse().unwrap()).unwrap(); }
-            let requests = 1 << 16;
-            let cores = Cores::new(row.schedule(&s), CoresLimits { requests, workers: platform.workers(), cores: platform.cores, seed: 1 }).unwrap();
             let t = std::time::Instant::now();
-            let o = run(&platform, &workload, &costs, rate, requests, cores, 7, (2_000_000_000, 2_000_000_000 + (span * 1e9) as u64)).unwrap();
+            let o = Server::new(platform.clone(), workload.clone(), costs.clone()).unwrap().run(&name.parse().unwrap(), &ServerLoad { requests_per_second: rate, warm_up: ioweir_core::Nanos(2_000_000_000), measured: ioweir_core::Nanos((span * 1e9) as u64), seed: std::env::var("SEED").map_or(7, |s| s.parse().unwrap()) }).unwrap();
             let e = t.elapsed().as_secs_f64();
             let m = o.mean_seconds().unwrap() * 1e3;
             let b = *base.get_or_insert(m);
@@ -33,5 +25,4 @@ fn main() {
                 if o.saturated { "SAT " } else { "" }, o.simulated as f64 / e / 1e6);
         }
     }
-    let _ = SCHEDULES;
 }
