@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use ioweir_core::cores::{CoreScheduler, Kind, Queue, Source, Turn, Work};
+use ioweir_core::cores::{CoreScheduler, Kind, Source, Turn, Work};
 use ioweir_core::{Nanos, Tag};
 
 use super::disks::Disks;
-use super::laws::{Laws, Violation};
+use super::laws::{End, Laws, Violation};
 use super::locks::Locks;
 use super::log::NvLog;
 use super::model::{Model, Phase};
@@ -52,11 +52,7 @@ enum Doing {
     /// Takes up a turn.
     Turning,
     /// Runs a request since then, for that long.
-    Running {
-        slot: u32,
-        burst: u32,
-        done: bool,
-    },
+    Running { slot: u32, burst: u32, done: bool },
 }
 
 /// A run.
@@ -153,22 +149,20 @@ impl<'a, S: Discipline> Engine<'a, S> {
     /// Runs until `end`, and measures from `warm_up` on.
     pub(super) fn run(mut self, warm_up: u64, end: u64) -> Result<ServerOutcome, Violation> {
         self.run_until(warm_up);
-        let (simulated, busy) = (self.numbers, (self.busy_turn, self.busy_burst));
+        let (busy_turn, busy_burst) = (self.busy_turn, self.busy_burst);
         let (disk_busy, turns) = (self.disks.busy_nanos, self.turns);
-        let _ = simulated;
         self.by_kind = Kind::ALL.map(|_| Responses::empty());
         (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
         let start = self.now;
         self.run_until(end);
-        let depths = self.scheduler.depths();
-        self.laws.check(self.now, self.in_clients, depths, self.in_client_nanos())?;
+        self.laws.check(self.end())?;
         let span = (self.now - start).max(1) as f64;
         let workers = f64::from(self.model.workers);
         let mut all = Responses::empty();
         self.by_kind.iter().for_each(|kind| all.merge(kind));
         let answered = all.time.len() as f64;
-        let busy_turn = (self.busy_turn - busy.0) as f64;
-        let busy_burst = (self.busy_burst - busy.1) as f64;
+        let busy_turn = (self.busy_turn - busy_turn) as f64;
+        let busy_burst = (self.busy_burst - busy_burst) as f64;
         Ok(ServerOutcome {
             measured_seconds: span / 1e9,
             offered_per_second: self.arrived as f64 / span * 1e9,
@@ -189,10 +183,18 @@ impl<'a, S: Discipline> Engine<'a, S> {
         })
     }
 
-    /// How long the clients' requests that are in have been in, added up.
-    fn in_client_nanos(&self) -> u128 {
-        // Arrival times of those in: the law keeps their sum.
-        self.laws.in_nanos(self.now)
+    /// What the laws are checked against. What a worker is doing at the end counts up to it.
+    fn end(&self) -> End {
+        let begun = self.doing.iter().zip(&self.due).map(|(doing, due)| {
+            let whole = match doing {
+                Doing::Idle => return 0,
+                Doing::Turning => self.model.turn,
+                Doing::Running { burst, .. } => u64::from(*burst),
+            };
+            whole - ((due >> WORKER_BITS) - self.now)
+        });
+        let busy_nanos = self.busy_turn + self.busy_burst + begun.sum::<u64>();
+        End { now: self.now, workers: self.model.workers, busy_nanos, clients: self.in_clients }
     }
 
     fn run_until(&mut self, end: u64) {
@@ -216,17 +218,12 @@ impl<'a, S: Discipline> Engine<'a, S> {
             } else {
                 self.point_due();
             }
-            debug_assert!(self.keeps_working(), "a worker idles while requests are queued");
-            self.laws.worked(self.idle.len(), self.turning, || self.scheduler.depths().iter().sum());
+            self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning);
         }
         if !self.is_full {
             self.laws.step(end - self.now);
             self.now = end;
         }
-    }
-
-    fn keeps_working(&self) -> bool {
-        self.idle.is_empty() || self.scheduler.depths().iter().sum::<u32>() <= self.turning
     }
 
     // Arrivals.
@@ -263,8 +260,13 @@ impl<'a, S: Discipline> Engine<'a, S> {
             misses,
             returns: 0,
         };
-        let work =
-            Work { kind: operation.kind, source: Source::Client, bytes, sequential: operation.sequential, deadline };
+        let work = Work {
+            kind: operation.kind,
+            source: Source::Client,
+            bytes,
+            sequential: operation.sequential,
+            deadline,
+        };
         if !self.admit(work, live) {
             return;
         }
@@ -353,7 +355,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
 
     fn wake(&mut self) {
         if let Some(worker) = self.idle.pop() {
-            self.laws.woke(self.now);
+            self.laws.woke();
             self.turn(worker);
         }
     }
@@ -375,7 +377,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
                 self.doing[worker as usize] = Doing::Idle;
                 self.due[worker as usize] = NEVER;
                 self.idle.push(worker);
-                self.laws.idled(self.now);
+                self.laws.idled();
             }
         }
     }
@@ -385,11 +387,9 @@ impl<'a, S: Discipline> Engine<'a, S> {
             Doing::Turning => {
                 self.turning -= 1;
                 self.busy_turn += self.model.turn;
-                self.laws.worked_for(self.model.turn);
             }
             Doing::Running { slot, burst, done } => {
                 self.busy_burst += u64::from(burst);
-                self.laws.worked_for(u64::from(burst));
                 self.burst_over(worker, slot, u64::from(burst), done);
             }
             Doing::Idle => return,
@@ -603,6 +603,3 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 }
-
-/// What has been in a queue cannot be told from the depths alone; kept for the reader of `Queue`.
-const _: usize = Queue::COUNT;

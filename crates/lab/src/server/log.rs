@@ -61,11 +61,6 @@ impl NvLog {
         self.left == 0
     }
 
-    /// How much is in it, of all that fits, in thousandths.
-    pub(super) fn fill_per_mille(&self) -> u64 {
-        (self.filling + self.frozen) * 500 / self.half.max(1)
-    }
-
     /// As the policy is told.
     pub(super) fn state(&self) -> Log {
         if self.left == 0 {
@@ -89,9 +84,9 @@ mod tests {
         assert!(log.append(60) && log.append(40) && !log.append(1));
         assert_eq!((log.begin(2), log.is_flushing()), (100, true));
         assert!(log.append(100) && !log.append(1));
-        assert_eq!((log.filled_max, log.fill_per_mille()), (200, 1000));
-        assert!(!log.operation_done() && log.fill_per_mille() == 1000);
-        assert!(log.operation_done() && log.fill_per_mille() == 500);
+        assert_eq!((log.filled_max, log.state().lag_per_mille()), (200, 1000));
+        assert!(!log.operation_done() && log.state().lag_per_mille() == 500);
+        assert!(log.operation_done() && log.state().lag_per_mille() == 0);
         assert!(!log.append(1), "the other half takes writes only once a point has begun");
     }
 }

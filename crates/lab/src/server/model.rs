@@ -144,8 +144,10 @@ impl Model {
         let amplitude = costs.swing.amplitude_percent / 100.0;
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time between arrivals")]
         let gap = |step: usize| {
-            let phase = (step as f64 + 0.5) / SWING_STEPS as f64 * std::f64::consts::TAU;
-            (256e9 / (rate * (1.0 + amplitude * phase.sin()))).round() as u64
+            // A triangle: up from the mean, down through it, and up to it again.
+            let quarters = (step as f64 + 0.5) / SWING_STEPS as f64 * 4.0;
+            let height = if quarters < 1.0 { quarters } else if quarters < 3.0 { 2.0 - quarters } else { quarters - 4.0 };
+            (256e9 / (rate * (1.0 + amplitude * height))).round() as u64
         };
         Self {
             workers: platform.workers(),

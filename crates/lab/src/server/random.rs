@@ -3,6 +3,8 @@
 //! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses: what differs in
 //! their results is the policy's doing.
 
+use crate::random::natural_logarithm;
+
 /// A seeded stream of numbers (splitmix64): one a request, so that the order in which requests draw changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream(u64);
@@ -64,7 +66,7 @@ impl Exponential {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2^16 times 10")]
     pub(super) fn new() -> Self {
         // The integral of -ln(x) from a to b is b(1 - ln b) - a(1 - ln a).
-        let integral = |x: f64| if x > 0.0 { x * (1.0 - x.ln()) } else { 0.0 };
+        let integral = |x: f64| if x > 0.0 { x * (1.0 - natural_logarithm(x)) } else { 0.0 };
         let entry = |step: usize| {
             let (low, high) = (step as f64 / STEPS as f64, (step + 1) as f64 / STEPS as f64);
             ((integral(high) - integral(low)) * STEPS as f64 * 65_536.0).round() as u32

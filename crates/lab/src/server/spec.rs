@@ -189,7 +189,7 @@ pub struct FlushSpec {
     pub log_record: Bytes,
 }
 
-/// How the load swings: its rate goes from `1 - amplitude` to `1 + amplitude` times the mean and back, in a sine wave.
+/// How the load swings: its rate goes from `1 - amplitude` to `1 + amplitude` times the mean and back, evenly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwingSpec {
