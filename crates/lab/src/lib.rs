@@ -10,6 +10,7 @@ pub mod random;
 pub mod report;
 pub mod reproduce;
 pub mod series;
+pub mod server;
 pub mod sim;
 pub mod trace;
 pub mod units;

@@ -34,6 +34,7 @@ use crate::units::Ratio;
 pub use cache::{CacheSpec, ReadAhead, WriteCache};
 pub use cached::CachedHdd;
 pub use error::DeviceError;
+pub(crate) use error::{Complaint, line_and_column};
 pub use hdd::Hdd;
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};
