@@ -5,6 +5,7 @@
 pub mod choice;
 pub mod compare;
 pub mod device;
+pub mod experiment;
 pub mod random;
 pub mod report;
 pub mod reproduce;
