@@ -54,6 +54,7 @@ mod queue;
 mod request;
 mod scheduler;
 mod structure;
+pub mod tenant;
 mod time;
 
 pub use queue::QueueLimits;

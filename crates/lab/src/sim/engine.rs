@@ -301,7 +301,8 @@ impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
             match self.submit(held) {
                 Ok(()) => {}
                 Err(RefusedCause::Split(sectors)) => self.split(held, sectors),
-                Err(RefusedCause::Full | RefusedCause::TooLarge) => {
+                // A run has only clients of whom nothing was said, and these are not refused at a limit.
+                Err(RefusedCause::Full | RefusedCause::TooLarge | RefusedCause::AtLimit(_)) => {
                     self.held[direction as usize].push_front(held);
                     return;
                 }
@@ -392,7 +393,9 @@ impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
                 self.split(held, sectors);
                 self.submit_held(direction);
             }
-            Err(RefusedCause::Full | RefusedCause::TooLarge) => self.held[direction as usize].push_back(held),
+            Err(RefusedCause::Full | RefusedCause::TooLarge | RefusedCause::AtLimit(_)) => {
+                self.held[direction as usize].push_back(held)
+            }
         }
     }
 
