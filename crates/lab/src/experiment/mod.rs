@@ -6,7 +6,6 @@ mod expect;
 mod metric;
 mod parse;
 mod run;
-mod shim;
 mod spec;
 mod summary;
 mod sweep;

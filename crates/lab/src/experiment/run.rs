@@ -1,6 +1,6 @@
 //! Runs an experiment: every point of its sweep under every scheduler with every seed, side by side on the cores there are.
 
-use ioweir_core::policy::Policy;
+use ioweir_core::policy::{Policy, Settings};
 use ioweir_core::{Nanos, QueueLimits};
 use rayon::prelude::*;
 use serde::Serialize;
@@ -135,7 +135,7 @@ impl Job<'_> {
         let experiment = &self.point.experiment;
         let mut device = self.device()?;
         let limits = limits(experiment);
-        let scheduler: Policy = self.scheduler.row.build(limits, &self.scheduler.settings);
+        let scheduler: Policy = self.scheduler.row.build(limits, &with_places(&self.scheduler, experiment));
         let mut traffic = Traffic::new(experiment, device.sectors(), self.seed)?;
         let mut tally = Tally::new(experiment);
         let until = if drains { Nanos::NEVER } else { experiment.duration.0 };
@@ -153,6 +153,20 @@ impl Job<'_> {
         };
         Ok((cell, ended))
     }
+}
+
+/// The scheduler's settings with places for all clients and groups, where it has such and nothing else was asked for.
+fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
+    let mut settings = choice.settings;
+    let clients: u64 = experiment.classes.iter().map(|class| u64::from(class.clients)).sum();
+    for (name, places) in [("clients", clients), ("groups", experiment.groups.len() as u64)] {
+        let Some(parameter) = choice.row.parameters.iter().find(|parameter| parameter.name == name) else { continue };
+        if choice.row.get(&settings, name) == Some(parameter.default) {
+            // What is out of range is left as it is: the scheduler says that it has no place.
+            let _ = choice.row.set(&mut settings, name, places.max(parameter.min));
+        }
+    }
+    settings
 }
 
 /// Limits of the queue and of the device behind it. Requests are not merged: each counts for its client.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use ioweir_core::policy::Policy;
-use super::shim::{GroupId, Share, TenantsShim as _};
+use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
@@ -304,7 +304,7 @@ impl Traffic {
             if let Some(ratio) = class.hit_ratio {
                 site.device.set_hit_ratio(client, ratio);
             }
-            let Some(control) = site.scheduler.tenants() else { continue };
+            let Some(control) = site.scheduler.tenants_mut() else { continue };
             let done = match (shares, is_leaving) {
                 (true, _) => control.configure(now, client, class.share),
                 (false, true) => control.remove(now, client),
@@ -438,8 +438,8 @@ impl Traffic {
 
     /// What is said to the scheduler before anything else.
     fn prepare(&mut self, now: Nanos, site: &mut Site<'_, Policy>) -> Result<(), Failure> {
-        let Some(control) = site.scheduler.tenants() else { return Ok(()) };
-        let refused = |error: super::shim::ShareError| Failure::Refused { time: now, problem: error.to_string() };
+        let Some(control) = site.scheduler.tenants_mut() else { return Ok(()) };
+        let refused = |error: ShareError| Failure::Refused { time: now, problem: error.to_string() };
         control.set_capacity(now, self.capacity_per_second).map_err(refused)?;
         for (id, group) in &self.groups {
             control.configure_group(now, *id, group_share(group)).map_err(refused)?;
