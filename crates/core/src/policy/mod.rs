@@ -12,11 +12,16 @@ mod cfq;
 mod cfq_paper;
 mod clook;
 mod deadline;
+mod drr;
 mod fifo;
 mod kyber;
+mod mclock;
 #[allow(dead_code, reason = "bid-hybrid will use it, once a dispatch can name one of two devices")]
 mod mq_deadline;
 mod noop;
+mod parda;
+mod pclock;
+mod reward;
 mod sptf;
 mod wfq;
 
@@ -367,5 +372,10 @@ policies! {
         TokenBucket, fifo::Fifo, TOKEN_BUCKET;
         Sfq, wfq::Wfq, SFQ;
         Wfq, wfq::Wfq, WFQ;
+        Drr, drr::Drr, ROW;
+        Mclock, mclock::Mclock, ROW;
+        Pclock, pclock::Pclock, ROW;
+        Parda, parda::Parda, ROW;
+        Reward, reward::Reward, ROW;
     }
 }

@@ -22,6 +22,14 @@ impl CostModel {
         if value == 0 { Self::Requests } else { Self::Sectors }
     }
 
+    /// The most that a request of at most so many sectors costs.
+    pub(crate) fn max(self, sectors_max: u32) -> u32 {
+        match self {
+            Self::Requests => 1,
+            Self::Sectors => sectors_max.clamp(1, COST_MAX),
+        }
+    }
+
     pub(crate) fn cost(self, request: &Request) -> u32 {
         match (self, request.operation) {
             (Self::Sectors, Operation::Read | Operation::Write) => request.sectors.clamp(1, COST_MAX),

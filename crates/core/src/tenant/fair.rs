@@ -13,11 +13,14 @@ use crate::structure::Tournament;
 /// Virtual time of one cost unit at weight 1.
 pub(crate) const UNIT: u64 = 1 << 30;
 
+/// Virtual time of a nanosecond at weight 1, where time is what is charged, as a power of two.
+const NANO_BITS: u32 = 14;
+
 /// The most that one dispatch moves a start or the clock: what bounds how soon keys become stale.
 const STEP_MAX: u64 = 1 << 45;
 
 /// How far a start may be ahead of the clock: what a request of the largest cost may be charged, and more.
-pub(crate) const LEAD_MAX: u64 = 1 << 50;
+pub(crate) const LEAD_MAX: u64 = 1 << 56;
 
 /// Nodes there can be: a key has this many places in its low bits.
 pub(crate) const NODES_MAX: u32 = 1 << 15;
@@ -83,6 +86,21 @@ impl Fair {
         self.nodes[node as usize].per_unit * u64::from(cost)
     }
 
+    /// Virtual time that so many nanoseconds take at a node's weight, where time is what is charged.
+    pub(crate) fn span_of_nanos(&self, node: u32, nanos: u64) -> u64 {
+        (self.nodes[node as usize].per_unit * nanos) >> (UNIT.trailing_zeros() - NANO_BITS)
+    }
+
+    /// Virtual time of so many nanoseconds at weight 1.
+    pub(crate) const fn nanos(nanos: u64) -> u64 {
+        nanos << NANO_BITS
+    }
+
+    /// The reverse.
+    pub(crate) const fn nanos_of(time: u64) -> u64 {
+        time >> NANO_BITS
+    }
+
     /// A node is charged; it owes at most `lead` in advance.
     pub(crate) fn charge(&mut self, node: u32, span: u64, lead: u64) {
         let node = &mut self.nodes[node as usize];
@@ -95,6 +113,12 @@ impl Fair {
     pub(crate) fn wake(&mut self, node: u32) {
         let node = &mut self.nodes[node as usize];
         node.start = later(node.start, self.clock);
+    }
+
+    /// The same, by another clock.
+    pub(crate) fn wake_at(&mut self, node: u32, clock: u64) {
+        let node = &mut self.nodes[node as usize];
+        node.start = later(node.start, clock);
     }
 
     /// A node is ordered by its start and `beyond`.

@@ -129,6 +129,7 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         of.is_configured = false;
         let share = core::mem::replace(&mut of.share, Share::DEFAULT);
         self.reserved_per_second -= share.reservation_per_second;
+        self.order.entitle(now, self.client_count() + group.0, &Share::DEFAULT);
         Ok(())
     }
 

@@ -15,6 +15,7 @@ mod groups;
 mod live;
 mod order;
 mod pace;
+mod reservations;
 mod scheduler;
 mod share;
 mod slab;
@@ -33,6 +34,8 @@ const _: () = assert!(1 + CLIENTS_MAX + GROUPS_MAX <= fair::NODES_MAX);
 pub(crate) use cost::CostModel;
 pub(crate) use fair::{Fair, LEAD_MAX};
 pub(crate) use order::{Head, Order, Size, Standing};
+pub(crate) use pace::Pace;
+pub(crate) use reservations::Reservations;
 pub(crate) use scheduler::TenantScheduler;
 
 /// How many there can be, and how they are charged: what is fixed at construction.

@@ -11,6 +11,8 @@ pub(crate) struct Size {
     pub(crate) slots: u32,
     /// What the device holds.
     pub(crate) depth: u32,
+    /// The most that a request costs.
+    pub(crate) cost_max: u32,
 }
 
 /// The oldest request of a node: what an order may know of it.

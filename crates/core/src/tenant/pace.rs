@@ -20,8 +20,9 @@ pub(crate) struct Pace {
     /// One cost unit takes so many nanoseconds, and `rest` / `per_second` more.
     interval: u64,
     rest: u64,
-    /// How far `full_at` may be ahead for a request to go.
+    /// How far `full_at` may be ahead for a request to go, and by how much / `per_second` more.
     tolerance: u64,
+    tolerance_rest: u64,
     full_at: u64,
     /// What `full_at` is short of, in nanoseconds / `per_second`.
     carried: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) const UNLIMITED: Self =
-        Self { per_second: 0, interval: 0, rest: 0, tolerance: 0, full_at: 0, carried: 0 };
+        Self { per_second: 0, interval: 0, rest: 0, tolerance: 0, tolerance_rest: 0, full_at: 0, carried: 0 };
 
     pub(crate) const fn is_limited(&self) -> bool {
         self.per_second != 0
@@ -43,17 +44,15 @@ impl Pace {
             return;
         }
         (self.interval, self.rest) = (SECOND / per_second, SECOND % per_second);
-        let tolerance = u128::from(burst - 1) * u128::from(SECOND) / u128::from(per_second);
-        self.tolerance = u64::try_from(tolerance).unwrap_or(u64::MAX);
+        // At most 10^18: no overflow.
+        let tolerance = (burst - 1) * SECOND;
+        (self.tolerance, self.tolerance_rest) = (tolerance / per_second, tolerance % per_second);
     }
 
-    /// When the next request may go.
+    /// When the next request may go, rounded up.
     pub(crate) const fn eligible(&self) -> Nanos {
-        Nanos(self.full_at_ceiling().saturating_sub(self.tolerance))
-    }
-
-    const fn full_at_ceiling(&self) -> u64 {
-        self.full_at.saturating_add((self.carried != 0) as u64)
+        let is_over = self.carried > self.tolerance_rest;
+        Nanos(self.full_at.saturating_add(is_over as u64).saturating_sub(self.tolerance))
     }
 
     /// When a request could go after `cost` more have gone.
@@ -63,11 +62,16 @@ impl Pace {
         ahead.eligible()
     }
 
-    /// A request of this cost goes.
-    pub(crate) fn take(&mut self, now: Nanos, cost: u64) {
-        if self.full_at_ceiling() < now.0 {
+    /// What has not been used by now is lost.
+    pub(crate) fn align(&mut self, now: Nanos) {
+        if self.full_at.saturating_add(u64::from(self.carried != 0)) < now.0 {
             (self.full_at, self.carried) = (now.0, 0);
         }
+    }
+
+    /// A request of this cost goes.
+    pub(crate) fn take(&mut self, now: Nanos, cost: u64) {
+        self.align(now);
         let (mut whole, mut rest) =
             (self.interval.saturating_mul(cost), self.carried.saturating_add(self.rest.saturating_mul(cost)));
         if rest >= self.per_second {

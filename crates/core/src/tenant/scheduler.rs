@@ -85,7 +85,12 @@ impl<P: Order> TenantScheduler<P> {
     pub(crate) fn new(limits: QueueLimits, capacity: Capacity, order: impl FnOnce(&Size) -> P) -> Self {
         let clients = capacity.places();
         let nodes = capacity.nodes();
-        let order = order(&Size { nodes, slots: limits.units().max(1), depth: limits.depth });
+        let order = order(&Size {
+            nodes,
+            slots: limits.units().max(1),
+            depth: limits.depth,
+            cost_max: capacity.cost.max(limits.unit_sectors_max),
+        });
         let share = order.default_share();
         let client = Client {
             fifo: Fifo::EMPTY,
@@ -396,11 +401,11 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// Takes the head of a client's queue; answers with it, and whether the client is still ready.
-    fn pop(&mut self, now: Nanos, client: u32) -> (Dispatch, Head, bool) {
+    fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Dispatch, Head, bool) {
         let of = &mut self.clients[client as usize];
         let entry = self.slab.entry(of.fifo.head);
         let head = Head { slot: of.fifo.head, cost: entry.cost, arrived: entry.arrived, sequence: entry.sequence };
-        let dispatch = self.slab.dispatch(now, &mut of.fifo);
+        let dispatch = self.slab.dispatch(now, node, &mut of.fifo);
         of.in_flight += 1;
         let mut is_ready = of.fifo.length > 0;
         if of.is_limited {
@@ -417,7 +422,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     fn dispatch(&mut self, now: Nanos, client: u32) -> Dispatch {
-        let (dispatch, taken, is_ready) = self.pop(now, client);
+        let (dispatch, taken, is_ready) = self.pop(now, client, client);
         let next = if is_ready { self.head_of(client) } else { None };
         self.order.dispatched(now, client, &taken, next.as_ref());
         dispatch
@@ -426,7 +431,7 @@ impl<P: Order> TenantScheduler<P> {
     fn dispatch_member(&mut self, now: Nanos, node: u32, group: u32) -> Dispatch {
         let client = self.groups.first(group).unwrap_or(OTHERS); // a group that is in has one
         let length = self.clients[client as usize].fifo.length;
-        let (dispatch, taken, is_ready) = self.pop(now, client);
+        let (dispatch, taken, is_ready) = self.pop(now, node, client);
         self.groups.charge(group, client, taken.cost, is_ready);
         self.discount_group(group, if is_ready { 1 } else { length });
         let mut next = self.groups.first(group).and_then(|client| self.head_of(client));
@@ -550,8 +555,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         let slot = slot.unwrap_or(NONE);
         let entry = self.slab.entry(slot);
         let (client, direction, dispatched) = (entry.client, entry.operation.direction(), entry.dispatched);
-        let node = self.node(client);
-        self.order.completed(now, node, slot, dispatched);
+        self.order.completed(now, self.slab.node(slot), slot, dispatched);
         self.in_flight -= 1;
         self.units[direction as usize] -= 1;
         self.clients[client as usize].in_flight -= 1;

@@ -26,6 +26,7 @@ pub(crate) struct Entry {
     /// Whose queue it is in.
     pub(crate) client: u32,
     pub(crate) cost: u32,
+    /// The request behind it; in the device, the node that it was ordered as.
     next: u32,
     previous: u32,
     generation: u32,
@@ -100,10 +101,6 @@ impl Slab {
 
     pub(crate) const fn has_free(&self) -> bool {
         self.free != NONE
-    }
-
-    pub(crate) fn tag(&self, slot: u32) -> Tag {
-        Tag { slot, generation: self.entry(slot).generation }
     }
 
     /// The slot of a tag, where that tag is alive.
@@ -183,8 +180,8 @@ impl Slab {
         fifo.cost -= u64::from(cost);
     }
 
-    /// Takes the head of a queue, which has one, for the device.
-    pub(crate) fn dispatch(&mut self, now: Nanos, fifo: &mut Fifo) -> Dispatch {
+    /// Takes the head of a queue, which has one, for the device; it was ordered as `node`.
+    pub(crate) fn dispatch(&mut self, now: Nanos, node: u32, fifo: &mut Fifo) -> Dispatch {
         let slot = fifo.head;
         let entry = &mut self.entries[slot as usize];
         entry.state = State::Dispatched;
@@ -199,7 +196,7 @@ impl Slab {
             members: 1,
             tier: Tier::Base,
         };
-        fifo.head = entry.next;
+        fifo.head = core::mem::replace(&mut entry.next, node);
         fifo.length -= 1;
         fifo.cost -= u64::from(entry.cost);
         match fifo.head {
@@ -207,6 +204,11 @@ impl Slab {
             head => self.entries[head as usize].previous = NONE,
         }
         dispatch
+    }
+
+    /// What a request in the device was ordered as.
+    pub(crate) fn node(&self, slot: u32) -> u32 {
+        self.entry(slot).next
     }
 
     pub(crate) fn release(&mut self, slot: u32) {
