@@ -5,6 +5,7 @@
 pub mod choice;
 pub mod compare;
 pub mod device;
+pub mod experiment;
 pub mod forecast;
 pub mod random;
 pub mod report;
