@@ -6,6 +6,7 @@ pub mod choice;
 pub mod compare;
 pub mod device;
 pub mod forecast;
+pub mod plan;
 pub mod report;
 pub mod reproduce;
 pub mod series;
