@@ -282,7 +282,7 @@ pub(crate) struct ReproduceArguments {
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<String>,
 
-    /// Write the page, with all tables and tracks, into a folder
+    /// Write the page, with all tables and figures, into a folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) export: Option<String>,
 
@@ -296,6 +296,18 @@ pub(crate) struct ReproduceArguments {
 pub(crate) enum Paper {
     /// Bulk I/O dispatch: figures 12 to 19 of Mishra and Somani
     Bid,
+    /// All of them, one behind the other
+    All,
+}
+
+impl Paper {
+    /// Every paper by itself, in the order in which they are run.
+    pub(crate) const EACH: [Self; 1] = [Self::Bid];
+
+    /// The name on the command line.
+    pub(crate) fn name(self) -> String {
+        clap::ValueEnum::to_possible_value(&self).map_or_else(String::new, |value| value.get_name().to_string())
+    }
 }
 
 #[derive(Args, Debug)]

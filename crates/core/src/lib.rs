@@ -48,6 +48,7 @@
 extern crate alloc;
 
 pub mod background;
+pub mod cores;
 mod elevator;
 mod part;
 pub mod policy;

@@ -6,6 +6,7 @@
 pub(crate) mod chart;
 mod columns;
 mod csv;
+pub(crate) mod figure;
 mod headline;
 mod html;
 mod html_parts;
@@ -18,6 +19,7 @@ mod tests;
 mod validation;
 
 pub use csv::render_csv;
+pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::{HTML_BYTES_MAX, render_html};
 pub use json::{SCHEMA_VERSION, render_json};
 pub use markdown::render_markdown;
