@@ -7,6 +7,7 @@ pub mod compare;
 pub mod device;
 pub mod experiment;
 pub mod forecast;
+pub mod plan;
 pub mod random;
 pub mod report;
 pub mod reproduce;
