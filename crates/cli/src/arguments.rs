@@ -22,6 +22,10 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Replay traces under several schedulers and compare what comes out
     Compare(Box<CompareArguments>),
+    /// Run an experiment: classes of clients that share a device, schedulers, expectations, sweeps
+    Simulate(SimulateArguments),
+    /// Say in words why a request of an experiment waited
+    Explain(ExplainArguments),
     /// Look at traces, and turn them from one format into another
     Trace(TraceArguments),
     /// Run a paper's experiments and set its claims beside what comes out
@@ -30,7 +34,7 @@ pub(crate) enum Verb {
     Validate(ValidateArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison or a device with every default filled in, as TOML
+    /// Print a comparison, an experiment or a device with every default filled in, as TOML
     Show(ShowArguments),
     /// Print the completion script of a shell
     Completions(CompletionsArguments),
@@ -115,6 +119,66 @@ pub(crate) struct CompareArguments {
     /// No progress bar
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate sweep.toml --out runs --export report.html\n\nExit code 3 where an expectation of the file is not met."
+)]
+pub(crate) struct SimulateArguments {
+    /// Experiment file (TOML); `ioweir doc simulate` lists its keys, `ioweir show FILE` prints it with every default
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// Schedulers in place of the file's, separated by commas, parameters behind colons
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', help_heading = "What is run")]
+    pub(crate) scheduler: Vec<String>,
+
+    /// Seeds in place of the file's, separated by commas
+    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "What is run")]
+    pub(crate) seed: Vec<u64>,
+
+    /// Keep each finished run in this folder, and take from it what is there: an interrupted sweep goes on
+    #[arg(long, alias = "resume", value_name = "FOLDER", help_heading = "What is run")]
+    pub(crate) out: Option<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+
+    /// Write the report to a file, as its suffix says: .json, .csv, .md or .html; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) export: Vec<String>,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir explain examples/noisy-neighbour.toml --slowest database\n  ioweir explain examples/figure-2.toml --request 1200 --scheduler wfq"
+)]
+pub(crate) struct ExplainArguments {
+    /// Experiment file (TOML)
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// The request with this number, from 0 in the order of arrival
+    #[arg(long, value_name = "N", conflicts_with = "slowest")]
+    pub(crate) request: Option<u64>,
+
+    /// The slowest request of this class, after the warm-up [default: of all]
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) slowest: Option<String>,
+
+    /// Scheduler, in place of the file's first
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]")]
+    pub(crate) scheduler: Option<String>,
+
+    /// Seed, in place of the file's first
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
 }
 
 /// How traces are read.
@@ -339,7 +403,7 @@ pub(crate) struct DocArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// A comparison file, a device file, or the name of a device preset
+    /// A comparison file, an experiment file, a device file, or the name of a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }

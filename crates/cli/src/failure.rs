@@ -6,6 +6,7 @@ use std::io;
 use ioweir_lab::choice::ChoiceError;
 use ioweir_lab::compare::CompareError;
 use ioweir_lab::device::DeviceError;
+use ioweir_lab::experiment::ExperimentError;
 use ioweir_lab::report::ReportError;
 use ioweir_lab::trace::TraceError;
 use ioweir_lab::units::UnitError;
@@ -103,6 +104,15 @@ impl From<TraceError> for Failure {
 impl From<CompareError> for Failure {
     fn from(error: CompareError) -> Self {
         Self::Input(error.to_string())
+    }
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        match error {
+            ExperimentError::Store(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
     }
 }
 

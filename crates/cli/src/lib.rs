@@ -13,6 +13,7 @@ mod output;
 mod reference;
 mod reproduce;
 mod show;
+mod simulate;
 mod trace;
 
 use std::ffi::OsString;
@@ -49,6 +50,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn act(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Compare(arguments) => compare::act(&arguments),
+        Verb::Simulate(arguments) => simulate::simulate(&arguments),
+        Verb::Explain(arguments) => simulate::explain(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),

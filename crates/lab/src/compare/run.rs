@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ioweir_core::policy::Policy;
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -114,7 +115,7 @@ impl Plan {
     }
 
     /// One run, on a scheduler and a device that nobody has used.
-    fn run<O: Observer>(
+    fn run<O: Observer<Policy>>(
         &self,
         run: &Run<'_>,
         progress: &dyn Progress,
@@ -313,7 +314,7 @@ pub fn run(comparison: &Comparison, origin: &Origin, progress: &dyn Progress) ->
 ///
 /// # Errors
 /// As [`run`]; and where the comparison is not exactly one run.
-pub fn run_observed<O: Observer>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, CompareError> {
+pub fn run_observed<O: Observer<Policy>>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, CompareError> {
     let plan = Plan::new(comparison)?;
     match &plan.runs()[..] {
         [run] => plan.run(run, &Silent, observer),

@@ -3,6 +3,7 @@
 mod amount;
 mod cell;
 mod expect;
+mod explain;
 mod metric;
 mod parse;
 mod run;
@@ -16,6 +17,7 @@ mod traffic;
 
 pub use amount::{PerSecond, Time};
 pub use cell::{Cell, ClassResult, Measured, Step, TierResult};
+pub use explain::{Which, explain};
 pub use expect::{Bound, Expectation, Verdict};
 pub use metric::{METRICS, Metric};
 pub use parse::SpecError;
