@@ -7,6 +7,7 @@ use ioweir_lab::choice::ChoiceError;
 use ioweir_lab::compare::CompareError;
 use ioweir_lab::device::DeviceError;
 use ioweir_lab::report::ReportError;
+use ioweir_lab::server::ServerError;
 use ioweir_lab::trace::TraceError;
 use ioweir_lab::units::UnitError;
 
@@ -103,6 +104,15 @@ impl From<TraceError> for Failure {
 impl From<CompareError> for Failure {
     fn from(error: CompareError) -> Self {
         Self::Input(error.to_string())
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Violation(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
     }
 }
 

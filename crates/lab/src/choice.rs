@@ -73,7 +73,7 @@ macro_rules! choosable {
 }
 
 choosable!(PolicyRow, POLICIES, "scheduler", "policy");
-choosable!(ScheduleRow, SCHEDULES, "schedule", "schedule");
+choosable!(ScheduleRow, SCHEDULES, "schedule", "cores");
 
 /// A choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -148,6 +148,10 @@ pub fn format_value(unit: Unit, value: u64) -> String {
         Unit::Duration => exact_duration(ioweir_core::Nanos(value)),
         Unit::Bytes => exact_bytes(value),
         Unit::Switch => if value == 0 { "no" } else { "yes" }.into(),
+        Unit::Choice(names) => usize::try_from(value)
+            .ok()
+            .and_then(|at| names.get(at))
+            .map_or_else(|| value.to_string(), |name| (*name).into()),
     }
 }
 
@@ -167,6 +171,10 @@ fn parse_value<R: Choosable>(row: &R, parameter: &Parameter, text: &str) -> Resu
             "yes" | "on" | "true" | "1" => Ok(1),
             "no" | "off" | "false" | "0" => Ok(0),
             _ => Err(error(format!("`{}` is neither yes nor no", shown(text)), "yes or no")),
+        },
+        Unit::Choice(names) => match names.iter().position(|name| *name == text) {
+            Some(at) => Ok(at as u64),
+            None => Err(error(format!("`{}` is not a choice", shown(text)), &names.join(", "))),
         },
     }
 }

@@ -5,7 +5,9 @@
 pub mod choice;
 pub mod compare;
 pub mod device;
+pub mod experiment;
 pub mod forecast;
+pub mod plan;
 pub mod random;
 pub mod report;
 pub mod reproduce;

@@ -2,7 +2,7 @@
 
 mod run;
 
-pub(crate) use run::hexadecimal;
+pub(crate) use run::{file_meta, hexadecimal};
 pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed};
 
 use serde::{Deserialize, Serialize};

@@ -339,19 +339,24 @@ fn meta(comparison: &Comparison, origin: &Origin, plan: &Plan) -> Result<Meta, C
 
 fn trace_meta(group: &TraceGroup, options: &ReadOptions) -> Result<TraceMeta, CompareError> {
     let format = trace::recognise(&group.files, options)?;
-    let files: Result<Vec<_>, TraceError> = group
-        .files
-        .iter()
-        .map(|path| {
-            let name = path.display().to_string();
-            let unreadable = |error: std::io::Error| {
-                TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}"))
-            };
-            let hash = sha256(path).map_err(unreadable)?;
-            Ok((name, hash))
-        })
-        .collect();
+    let files: Result<Vec<_>, TraceError> = group.files.iter().map(|path| hashed(path)).collect();
     Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
+}
+
+/// The meta data of a trace in one file, whose format its content tells.
+pub(crate) fn file_meta(name: &str) -> Result<TraceMeta, TraceError> {
+    let path = PathBuf::from(name);
+    let format = trace::recognise(std::slice::from_ref(&path), &ReadOptions::default())?;
+    Ok(TraceMeta { name: name.into(), format: format.name.into(), files: vec![hashed(&path)?] })
+}
+
+/// The name of a file and its hash.
+fn hashed(path: &std::path::Path) -> Result<(String, String), TraceError> {
+    let name = path.display().to_string();
+    let hash = sha256(path).map_err(|error| {
+        TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}"))
+    })?;
+    Ok((name, hash))
 }
 
 /// The hash of a file, read piece by piece.

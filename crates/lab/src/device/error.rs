@@ -100,6 +100,7 @@ pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Devi
     DeviceError { file: file.into(), position, problem, hint: hint.into() }
 }
 
+/// Line and column of a place in a text, from 1.
 pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset.min(text.len())).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -108,7 +109,7 @@ pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 }
 
 /// Where the value of `key` (`hdd.zone[3].sectors`) begins, or the deepest part of the key that is there.
-fn key_offset(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn key_offset(text: &str, key: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut table = document.get_ref();
     let mut offset = None;

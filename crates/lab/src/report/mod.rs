@@ -6,6 +6,7 @@
 pub(crate) mod chart;
 mod columns;
 mod csv;
+mod experiment;
 pub(crate) mod figure;
 mod headline;
 mod html;
@@ -19,6 +20,7 @@ mod tests;
 mod validation;
 
 pub use csv::render_csv;
+pub use experiment::{render_experiment, render_experiment_terminal};
 pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::{HTML_BYTES_MAX, render_html};
 pub use json::{SCHEMA_VERSION, render_json};
