@@ -360,13 +360,15 @@ pub(crate) struct ReproduceArguments {
 pub(crate) enum Paper {
     /// Bulk I/O dispatch: figures 12 to 19 of Mishra and Somani
     Bid,
+    /// Request scheduling in WAFL: table 2 and figures 4 to 8 of Zhou and others
+    Wafl,
     /// All of them, one behind the other
     All,
 }
 
 impl Paper {
     /// Every paper by itself, in the order in which they are run.
-    pub(crate) const EACH: [Self; 1] = [Self::Bid];
+    pub(crate) const EACH: [Self; 2] = [Self::Bid, Self::Wafl];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> String {

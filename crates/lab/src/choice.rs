@@ -73,7 +73,7 @@ macro_rules! choosable {
 }
 
 choosable!(PolicyRow, POLICIES, "scheduler", "policy");
-choosable!(ScheduleRow, SCHEDULES, "schedule", "schedule");
+choosable!(ScheduleRow, SCHEDULES, "schedule", "cores");
 
 /// A choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

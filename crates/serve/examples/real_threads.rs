@@ -25,7 +25,7 @@ use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits, Kind, Source, Work};
 use ioweir_lab::choice::ScheduleChoice;
 use ioweir_lab::server::{
-    CostSpec, OperationKind, PlatformSpec, Scheduling, Server, ServerLoad, WorkCost, WorkloadSpec,
+    CostSpec, OperationKind, Part, PlatformSpec, Scheduling, Server, ServerLoad, WorkCost, WorkloadSpec,
 };
 use ioweir_serve::executor::{Clock, Executor, Item, MachineClock, Pool, Progress, Slice, Wait};
 

@@ -55,6 +55,16 @@ enum Doing {
     Running { slot: u32, burst: u32, done: bool },
 }
 
+/// Where the counts stood when the measurement began.
+#[derive(Clone, Copy, Default)]
+struct Start {
+    now: u64,
+    busy_turn: u64,
+    busy_burst: u64,
+    disk_busy: u64,
+    turns: u64,
+}
+
 /// A run.
 pub(super) struct Engine<'a, S> {
     scheduler: S,
@@ -149,20 +159,17 @@ impl<'a, S: Discipline> Engine<'a, S> {
     /// Runs until `end`, and measures from `warm_up` on.
     pub(super) fn run(mut self, warm_up: u64, end: u64) -> Result<ServerOutcome, Violation> {
         self.run_until(warm_up);
-        let (busy_turn, busy_burst) = (self.busy_turn, self.busy_burst);
-        let (disk_busy, turns) = (self.disks.busy_nanos, self.turns);
-        self.by_kind = Kind::ALL.map(|_| Responses::empty());
-        (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
-        let start = self.now;
+        // A server that is saturated before its warm-up is over is told of as a whole.
+        let start = if self.is_full { Start::default() } else { self.restart_counts() };
         self.run_until(end);
         self.laws.check(self.end())?;
-        let span = (self.now - start).max(1) as f64;
+        let span = (self.now - start.now).max(1) as f64;
         let workers = f64::from(self.model.workers);
         let mut all = Responses::empty();
         self.by_kind.iter().for_each(|kind| all.merge(kind));
         let answered = all.time.len() as f64;
-        let busy_turn = (self.busy_turn - busy_turn) as f64;
-        let busy_burst = (self.busy_burst - busy_burst) as f64;
+        let busy_turn = (self.busy_turn - start.busy_turn) as f64;
+        let busy_burst = (self.busy_burst - start.busy_burst) as f64;
         Ok(ServerOutcome {
             measured_seconds: span / 1e9,
             offered_per_second: self.arrived as f64 / span * 1e9,
@@ -173,14 +180,27 @@ impl<'a, S: Discipline> Engine<'a, S> {
             returns: self.returns,
             utilisation: (busy_turn + busy_burst) / span / workers,
             turn_share: busy_turn / span / workers,
-            turns: self.turns - turns,
-            disk_utilisation: (self.disks.busy_nanos - disk_busy) as f64 / span / f64::from(self.model.disks),
+            turns: self.turns - start.turns,
+            disk_utilisation: (self.disks.busy_nanos - start.disk_busy) as f64 / span / f64::from(self.model.disks),
             log_fill_max: self.log.filled_max as f64 / self.model.nvram.max(1) as f64,
             consistency_points: self.log.points,
             saturated: self.is_full,
             backlog: self.in_clients,
             simulated: self.numbers,
         })
+    }
+
+    /// The warm-up is over: what is measured is counted from here on.
+    fn restart_counts(&mut self) -> Start {
+        self.by_kind = Kind::ALL.map(|_| Responses::empty());
+        (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
+        Start {
+            now: self.now,
+            busy_turn: self.busy_turn,
+            busy_burst: self.busy_burst,
+            disk_busy: self.disks.busy_nanos,
+            turns: self.turns,
+        }
     }
 
     /// What the laws are checked against. What a worker is doing at the end counts up to it.

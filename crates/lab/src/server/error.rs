@@ -18,7 +18,7 @@ pub enum ServerError {
     #[error(transparent)]
     Choice(#[from] ChoiceError),
     /// A schedule that cannot be made.
-    #[error("{0}\n\nhint: `ioweir doc schedule` lists what can be set, and in which range")]
+    #[error("{0}\n\nhint: `ioweir doc cores` lists what can be set, and in which range")]
     Schedule(#[from] CoresError),
     /// A law was broken: the simulator is wrong.
     #[error(transparent)]

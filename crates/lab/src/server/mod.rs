@@ -24,6 +24,7 @@ mod random;
 #[expect(clippy::module_inception, reason = "the server itself, put together")]
 mod server;
 mod spec;
+mod sweep;
 #[cfg(test)]
 mod tests;
 
@@ -34,6 +35,7 @@ pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};
 pub use presets::{COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
 pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad, ServerSpec};
+pub use sweep::{RunLength, peak, repeated};
 pub use spec::{
     CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec, PlatformSpec, PrefetchSpec,
     SwingSpec, WorkCost, WorkloadSpec,

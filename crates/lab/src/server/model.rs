@@ -207,10 +207,55 @@ impl Model {
         u32::try_from(drawn.max(1)).unwrap_or(u32::MAX)
     }
 
+    /// Requests a second that the workers have time for, when they do nothing else.
+    pub(super) fn capacity(&self) -> f64 {
+        let mut lower = 0;
+        let mut nanos = 0.0;
+        for operation in &self.operations {
+            let share = (operation.upper - lower) as f64 / 4_294_967_296.0;
+            lower = operation.upper;
+            nanos += share * self.operation_nanos(operation);
+        }
+        f64::from(self.workers) * 1e9 / nanos.max(1.0)
+    }
+
+    /// Processor time of an operation in the mean, with what it makes the server do for itself.
+    fn operation_nanos(&self, operation: &Operation) -> f64 {
+        let bytes = mean(&operation.sizes);
+        let cost = |cost: Cost| cost.base as f64 + cost.kib as f64 * bytes / 1024.0;
+        let mut restarts = 0.0;
+        let mut chance = 1.0;
+        let last = operation.misses.last().copied().unwrap_or_default();
+        for number in 0..usize::from(MISSES_MAX) {
+            chance *= operation.misses.get(number).copied().unwrap_or(last).share();
+            restarts += chance;
+        }
+        let slow = operation.misses.first().map_or(0.0, |first| first.share()) * self.slow as f64;
+        let own = match operation.kind {
+            Kind::Read if operation.sequential => {
+                self.prefetch.mean(self.prefetch_bytes) as f64 * bytes / f64::from(self.prefetch_bytes)
+            }
+            Kind::Write => self.flush.kib as f64 * (bytes + self.log_record as f64) / 1024.0,
+            _ => 0.0,
+        };
+        cost(self.first[operation.kind as usize]) + slow + restarts * cost(self.restart) + own
+    }
+
     /// What a return from a disk costs in the mean.
     pub(super) fn restart_mean(&self, bytes: u32) -> u64 {
         self.restart.mean(bytes)
     }
+}
+
+/// The mean of sizes with the upper ends of their parts of 2^32.
+fn mean(sizes: &[(u64, u32)]) -> f64 {
+    let mut lower = 0;
+    let mut sum = 0.0;
+    for &(upper, bytes) in sizes {
+        sum += (upper - lower) as f64 / 4_294_967_296.0 * f64::from(bytes);
+        lower = upper;
+    }
+    sum
 }
 
 fn operations(specs: &[OperationSpec]) -> Vec<Operation> {

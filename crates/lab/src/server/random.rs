@@ -10,6 +10,7 @@ use crate::random::natural_logarithm;
 pub(super) struct Stream(u64);
 
 impl Stream {
+    #[cfg(test)]
     pub(super) const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -50,6 +51,11 @@ impl Chance {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 2^32")]
     pub(super) fn new(share: f64) -> Self {
         Self((share.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64)
+    }
+
+    /// As a number between zero and one.
+    pub(super) fn share(self) -> f64 {
+        self.0 as f64 / 4_294_967_296.0
     }
 }
 

@@ -139,6 +139,13 @@ impl Server {
         Nanos(self.costs.swing.period.nanos())
     }
 
+    /// The load, in requests a second, at which the workers would have no time left for anything else, turns left out: what no
+    /// schedule can pass.
+    #[must_use]
+    pub fn capacity(&self) -> f64 {
+        Model::new(&self.platform, &self.workload, &self.costs, 1.0, 1).capacity()
+    }
+
     /// Runs it. A server that cannot keep up is run until its backlog is [`BACKLOG_MAX`].
     ///
     /// # Errors
