@@ -6,6 +6,7 @@ use ioweir_core::Reason;
 use ioweir_core::policy::{POLICIES, PolicyRow};
 use ioweir_lab::choice::{format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
+use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::report::FORMS;
 use ioweir_lab::trace;
 use ioweir_lab::workload::{JobMix, MIXES};
@@ -29,7 +30,7 @@ struct Topic {
     entry: Option<fn(&str) -> Option<String>>,
 }
 
-const TOPICS: [Topic; 10] = [
+const TOPICS: [Topic; 11] = [
     Topic {
         name: "policy",
         summary: "schedulers and their parameters",
@@ -58,6 +59,13 @@ formats look the same, the name must be given with --format.",
         entries: || MIXES.iter().map(|mix| (mix.name, mix.title)).collect(),
         about: "Mixes of `ioweir trace generate MIX OUT`: the six Hadoop jobs of the BID paper's Table 2.",
         entry: Some(|name| ioweir_lab::workload::mix(name).map(mix)),
+    },
+    Topic {
+        name: "forecaster",
+        summary: "how the coming days are guessed from the past ones",
+        entries: || FORECASTERS.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Forecasters of `ioweir forecast --method`. A setting is set behind the name: paper:trend=0.8.",
+        entry: Some(|name| forecast::find(name).map(forecaster)),
     },
     Topic {
         name: "load",
@@ -223,6 +231,19 @@ fn policy(row: &PolicyRow) -> String {
             first.name,
             format_value(first.unit, first.default)
         );
+    }
+    out
+}
+
+fn forecaster(row: &ForecasterRow) -> String {
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "Source: {}", wrap(row.source, 8));
+    let width = row.settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
+    out += if row.settings.is_empty() { "\nIt has no settings.\n" } else { "\nSettings:\n" };
+    for setting in row.settings {
+        let range = format!("{} [default: {}; {} to {}]", setting.help, setting.default, setting.min, setting.max);
+        let _ = writeln!(out, "  {:width$}  {}", setting.name, wrap(&range, width + 4));
     }
     out
 }
