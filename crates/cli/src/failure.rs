@@ -7,6 +7,7 @@ use ioweir_lab::choice::ChoiceError;
 use ioweir_lab::compare::CompareError;
 use ioweir_lab::device::DeviceError;
 use ioweir_lab::experiment::ExperimentError;
+use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
 use ioweir_lab::server::ServerError;
 use ioweir_lab::trace::TraceError;
@@ -134,6 +135,12 @@ impl From<ChoiceError> for Failure {
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ForecastError> for Failure {
+    fn from(error: ForecastError) -> Self {
         Self::Input(error.to_string())
     }
 }

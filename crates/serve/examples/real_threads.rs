@@ -149,8 +149,7 @@ impl Plan<'_> {
     /// The server's own work of so many bytes.
     fn own(&mut self, at: f64, source: Source, kind: Kind, bytes: u64, cost: WorkCost) -> Planned {
         let phases = vec![(self.cost(cost, bytes, 0.0), 0.0)];
-        let work =
-            Work { kind, source, bytes: u32::try_from(bytes).unwrap(), sequential: true, deadline: None };
+        let work = Work { kind, source, bytes: u32::try_from(bytes).unwrap(), sequential: true, deadline: None };
         Planned { at, work, phases, lock: None }
     }
 
@@ -413,7 +412,13 @@ fn main() {
             let mean = outcome.all.mean_seconds().unwrap() * 1e9;
             let p99 = outcome.all.quantile_seconds(0.99).unwrap() * 1e9;
             let requests = outcome.all.time.len() as usize;
-            print(clock, load, &choice.to_string(), "sim", &Measured { requests, mean, p99, worked: outcome.utilisation });
+            print(
+                clock,
+                load,
+                &choice.to_string(),
+                "sim",
+                &Measured { requests, mean, p99, worked: outcome.utilisation },
+            );
         }
     }
 }

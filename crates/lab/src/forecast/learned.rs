@@ -50,6 +50,12 @@ impl Method {
         if self == Self::Hedge { vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek] } else { vec![self] }
     }
 
+    /// Whether forecasts follow the day's level as it shows itself. The others are as published: what they are compared
+    /// with must not be this project's.
+    fn follows_the_day(self) -> bool {
+        matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge)
+    }
+
     fn ahead(self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<f64> {
         let past = kept.last(HISTORY_DAYS);
         match self {
@@ -257,20 +263,20 @@ impl Learned {
         };
         let floor = floor_of(past.values);
         let mut losses: Vec<Vec<f64>> = Vec::new();
-        let (mut errors, mut pairs) = (Vec::new(), Vec::new());
+        let (mut errors, mut pairs, mut sequence) = (Vec::new(), Vec::new(), Vec::new());
         for scored in &self.scored {
             let Ok(place) = usize::try_from(scored.day - self.first_day) else { continue };
             let actual = &self.values[place * slots..(place + 1) * slots];
             let weights = hedge(&losses, scored.experts.len());
             let forecast = combined(&scored.experts, &weights, floor);
+            sequence.extend(actual.iter().zip(&forecast).map(|(value, forecast)| busy_error(*value, *forecast, floor)));
             errors.push(log_errors(actual, &forecast, floor));
             pairs.push(forecast.iter().copied().zip(actual.iter().copied()).collect());
-            losses.push(scored.experts.iter().map(|expert| mean_size(&log_errors(actual, expert, floor))).collect());
+            losses.push(scored.experts.iter().map(|expert| loss(actual, expert)).collect());
         }
         let experts: Vec<Vec<f64>> =
             self.method.experts().into_iter().map(|method| method.ahead(&past, AHEAD_DAYS, scores)).collect();
         let weights = hedge(&losses, experts.len());
-        let sequence: Vec<f64> = errors.concat();
         let keep = drift::keep(self.bin_seconds);
         let level = sequence.iter().fold(0.0, |level, error| drift::next_level(level, *error, keep));
         Fit {
@@ -279,7 +285,11 @@ impl Learned {
             weights,
             floor,
             spread: Spread::of(slots, &errors, &pairs),
-            carry: Carry::of(&sequence, self.bin_seconds),
+            carry: if self.method.follows_the_day() {
+                Carry::of(&sequence, self.bin_seconds)
+            } else {
+                Carry::default()
+            },
             level,
             drift: drift::alarm(&sequence, self.bin_seconds),
             value_max: past.values.iter().flatten().copied().fold(0.0, f64::max),
@@ -339,11 +349,17 @@ impl Forecaster for Learned {
         for lead in 0..horizon_bins {
             let place = start.max(0) as usize + lead;
             let slot = place % slots;
-            let middle = ahead_at(&fit.ahead, slots, place).max(fit.floor)
-                * fit.carry.correction(level, lead + 1, self.bin_seconds).exp();
+            let ahead = ahead_at(&fit.ahead, slots, place);
+            // An idle bin stays idle, whatever the level of the busy ones.
+            let (middle, mean) = if ahead > fit.floor {
+                let middle = ahead * fit.carry.correction(level, lead + 1, self.bin_seconds).exp();
+                (middle, middle * fit.spread.ratio(slot))
+            } else {
+                (fit.floor, fit.spread.idle_mean)
+            };
             let median = bounded(middle);
             out.median.push(median);
-            out.mean.push(bounded(middle * fit.spread.ratio(slot)));
+            out.mean.push(bounded(mean));
             let mut lowest = 0.0_f64;
             for ((quantile, values), error) in out.quantiles.iter_mut().zip(&errors) {
                 let mut value = bounded(middle * (error * fit.spread.scale(slot)).exp());
@@ -365,10 +381,7 @@ impl Learned {
         let first = self.values.len() - since;
         let mut level = fit.level;
         for (place, value) in self.values[first..].iter().enumerate() {
-            let error = value.map_or(f64::NAN, |value| {
-                value.max(fit.floor).ln() - ahead_at(&fit.ahead, slots, place).max(fit.floor).ln()
-            });
-            level = drift::next_level(level, error, keep);
+            level = drift::next_level(level, busy_error(*value, ahead_at(&fit.ahead, slots, place), fit.floor), keep);
         }
         level
     }
@@ -425,15 +438,19 @@ fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// The weighted geometric mean.
+/// The weighted geometric mean of those that say the same of a bin: that it is idle, or that it is not. The side with
+/// more weight is taken; between idle and busy there is no mean that would be near either.
 fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec<f64> {
     if let [only] = experts {
         return only.clone();
     }
     let at = |place: usize| {
-        let log: f64 = experts.iter().zip(weights).map(|(expert, weight)| weight * expert[place].max(floor).ln()).sum();
-        let value = log.exp();
-        if value <= floor * 1.001 { 0.0 } else { value }
+        let (mut busy, mut sum) = (0.0, 0.0);
+        for (expert, weight) in experts.iter().zip(weights).filter(|(expert, _)| expert[place] > floor) {
+            busy += weight;
+            sum += weight * expert[place].ln();
+        }
+        if busy > 0.5 { (sum / busy).exp() } else { 0.0 }
     };
     (0..experts.first().map_or(0, Vec::len)).map(at).collect()
 }
@@ -445,10 +462,22 @@ fn log_errors(actual: &[Option<f64>], forecast: &[f64], floor: f64) -> Vec<f64> 
     actual.iter().zip(forecast).map(error).collect()
 }
 
-fn mean_size(errors: &[f64]) -> f64 {
-    let (sum, count) = errors
-        .iter()
-        .filter(|error| error.is_finite())
-        .fold((0.0, 0.0), |(sum, count), error| (sum + error.abs().min(3.0), count + 1.0));
+/// The error of the logarithm where neither is idle; not a number elsewhere: between idle and busy there is no level.
+fn busy_error(value: Option<f64>, forecast: f64, floor: f64) -> f64 {
+    match value {
+        Some(value) if value > floor && forecast > floor => (value / forecast).ln(),
+        _ => f64::NAN,
+    }
+}
+
+/// The mean symmetric error of a day, 0 to 1: bounded, as the weights' rule wants it.
+fn loss(actual: &[Option<f64>], forecast: &[f64]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for (actual, forecast) in actual.iter().zip(forecast) {
+        let Some(actual) = actual else { continue };
+        let size = actual + forecast;
+        sum += if size > 0.0 { (actual - forecast).abs() / size } else { 0.0 };
+        count += 1.0;
+    }
     if count > 0.0 { sum / count } else { 0.0 }
 }

@@ -52,7 +52,11 @@ enum Doing {
     /// Takes up a turn.
     Turning,
     /// Runs a request since then, for that long.
-    Running { slot: u32, burst: u32, done: bool },
+    Running {
+        slot: u32,
+        burst: u32,
+        done: bool,
+    },
 }
 
 /// Where the counts stood when the measurement began.
@@ -280,13 +284,8 @@ impl<'a, S: Discipline> Engine<'a, S> {
             misses,
             returns: 0,
         };
-        let work = Work {
-            kind: operation.kind,
-            source: Source::Client,
-            bytes,
-            sequential: operation.sequential,
-            deadline,
-        };
+        let work =
+            Work { kind: operation.kind, source: Source::Client, bytes, sequential: operation.sequential, deadline };
         if !self.admit(work, live) {
             return;
         }
