@@ -10,6 +10,7 @@ mod doc;
 mod engine;
 mod failure;
 mod output;
+mod plan;
 mod reference;
 mod reproduce;
 mod show;
@@ -51,6 +52,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Compare(arguments) => compare::act(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),

@@ -3,7 +3,7 @@
 mod run;
 
 pub(crate) use run::hexadecimal;
-pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed};
+pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed, sha256};
 
 use serde::{Deserialize, Serialize};
 

@@ -31,19 +31,19 @@ impl fmt::Display for DeviceError {
 
 /// A parameter that makes no sense, by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Complaint {
+pub(crate) struct Complaint {
     key: String,
     problem: String,
     hint: String,
 }
 
 impl Complaint {
-    pub(super) fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { key: key.into(), problem: problem.into(), hint: hint.into() }
     }
 
     /// As an error of `file`, with the place of the key in its `text` where there is one.
-    pub(super) fn in_file(self, file: &str, text: Option<&str>) -> DeviceError {
+    pub(crate) fn in_file(self, file: &str, text: Option<&str>) -> DeviceError {
         let position = text.and_then(|text| key_offset(text, &self.key).map(|offset| line_and_column(text, offset)));
         DeviceError { file: file.into(), position, problem: format!("{}: {}", self.key, self.problem), hint: self.hint }
     }
@@ -85,7 +85,7 @@ pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Devi
     DeviceError { file: file.into(), position, problem, hint: hint.into() }
 }
 
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset.min(text.len())).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1;

@@ -11,7 +11,7 @@ mod vdi;
 
 pub use read::{read_inputs, read_series};
 pub use requests::{Counted, series_of_trace};
-pub(crate) use time::{civil_from_days, days_from_civil};
+pub use time::civil_from_days;
 pub use vdi::{Vdi, VdiSeries};
 
 use serde::{Deserialize, Serialize};
