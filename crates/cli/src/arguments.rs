@@ -32,6 +32,8 @@ pub(crate) enum Verb {
     Forecast(Box<ForecastArguments>),
     /// Run a paper's experiments and set its claims beside what comes out
     Reproduce(ReproduceArguments),
+    /// Say when deferred work (snapshot deletes, scrubs, rebuilds) is to be done, and with how many cores
+    Plan(PlanArguments),
     /// Replay what was measured on real disks and say how far the models are from them
     Validate(ValidateArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
@@ -391,6 +393,36 @@ pub(crate) struct GenerateArguments {
     /// Format to write [default: the one that the suffix of OUT stands for]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format_to: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir plan examples/vdi/load.csv --policy examples/vdi/policy.toml\n  ioweir plan week.csv --policy array.toml --replay next-week.csv --export plan.html\n  ioweir plan capture.parquet --policy array.toml --json -"
+)]
+pub(crate) struct PlanArguments {
+    /// What the array had to do so far: a CSV of rates, a time and values a row, or a block trace, which is counted in bins.
+    /// Several files follow one another in time
+    #[arg(value_name = "SERIES", required = true)]
+    pub(crate) series: Vec<String>,
+
+    /// Policy file (TOML): pool, cores, services and their terms; examples/vdi/policy.toml is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: String,
+
+    /// What came afterwards, in the same form: play the plan on it, made anew in each bin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Vec<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<String>,
+
+    /// Write the page, with bands, work, free space and violations drawn, to a file
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) export: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
 }
 
 #[derive(Args, Debug)]

@@ -167,6 +167,13 @@ impl<'a> Horizon<'a> {
         self.ledger
     }
 
+    /// Blocks of a service that are due by the end of a bin, all told.
+    #[must_use]
+    pub fn due_blocks(&self, service: Service, bin: usize) -> u64 {
+        let owing = self.owing.iter().find(|owing| owing.service == service);
+        owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
+    }
+
     /// Whether debts give back room at different prices, beside debts that have deadlines.
     #[must_use]
     pub fn has_mixed_densities(&self) -> bool {
