@@ -153,14 +153,17 @@ impl Order for Parda {
         self.fair.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         self.peek(now)
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.fair.first()
     }
 
+    #[inline]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         self.fair.advance(self.fair.start(node));
         self.fair.charge(node, self.fair.span(node, taken.cost), LEAD_MAX);
