@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Place, Share};
-use ioweir_core::{Nanos, Scheduler, StreamId};
+use ioweir_core::{Nanos, Scheduler, Step, StreamId};
 
 use super::{BACKLOG, request, scheduler, share, weight};
 
@@ -31,7 +31,7 @@ const SINGLES: &[Single] = &[
         busy: |_| 0,
         is_limited: false,
         calls: |clients| clients,
-        call: |scheduler, client| drop(scheduler.submit(NOW, request(client))),
+        call: |scheduler, client| scheduler.submit(NOW, request(client)).map(drop).expect("there is room"),
     },
     // A stream not seen before takes the place of one that is idle.
     Single {
@@ -40,7 +40,7 @@ const SINGLES: &[Single] = &[
         busy: |_| 0,
         is_limited: false,
         calls: |clients| clients,
-        call: |scheduler, client| drop(scheduler.submit(NOW, request(client + 1_000_000))),
+        call: |scheduler, client| scheduler.submit(NOW, request(client + 1_000_000)).map(drop).expect("there is room"),
     },
     // The first polls after all limits have ended at once.
     Single {
@@ -49,7 +49,7 @@ const SINGLES: &[Single] = &[
         busy: |clients| clients,
         is_limited: true,
         calls: |_| 16,
-        call: |scheduler, _| drop(std::hint::black_box(scheduler.poll(NOW))),
+        call: |scheduler, _| assert!(matches!(scheduler.poll(NOW), Step::Dispatch(_))),
     },
     Single {
         name: "reweigh",
@@ -119,7 +119,7 @@ fn prepare(single: &Single, policy: &str, clients: u32) -> Policy {
     }
     if single.is_limited {
         // One each, at the same moment: all are at their limits until one second later.
-        while let ioweir_core::Step::Dispatch(dispatch) = scheduler.poll(Nanos::ZERO) {
+        while let Step::Dispatch(dispatch) = scheduler.poll(Nanos::ZERO) {
             scheduler.complete(Nanos::ZERO, dispatch.tag);
         }
     }

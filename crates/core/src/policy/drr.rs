@@ -142,7 +142,7 @@ impl Order for Drr {
         self.first()
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let of = &mut self.nodes[node as usize];
         of.allowance -= u64::from(taken.cost);

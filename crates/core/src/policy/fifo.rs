@@ -119,7 +119,7 @@ impl Order for Fifo {
         self.fair.first()
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         self.fair.advance(Fair::tick(taken.sequence));
         match next {

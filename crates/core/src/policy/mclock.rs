@@ -94,7 +94,7 @@ impl Order for Mclock {
         self.reservations.first(now).or_else(|| self.fair.first())
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let span = self.fair.span(node, taken.cost);
         if self.is_due {

@@ -232,14 +232,14 @@ macro_rules! policies {
         }
 
         impl Scheduler for Policy {
-            #[inline]
+            #[inline(always)]
             fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.submit(now, request),)*
                     $(Inner::$tenant(scheduler) => scheduler.submit(now, request),)*
                 }
             }
-            #[inline]
+            #[inline(always)]
             fn poll(&mut self, now: Nanos) -> Step {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.poll(now),)*
@@ -264,7 +264,7 @@ macro_rules! policies {
                     $(Inner::$tenant(scheduler) => scheduler.poll_weighed(now, weigh),)*
                 }
             }
-            #[inline]
+            #[inline(always)]
             fn complete(&mut self, now: Nanos, tag: Tag) {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)*

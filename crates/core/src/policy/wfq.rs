@@ -134,7 +134,7 @@ impl Order for Wfq {
         self.fair.first()
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         if self.form == Form::Start {
             self.fair.advance(self.fair.start(node));

@@ -293,7 +293,7 @@ impl Order for Reward {
         self.reservations.first(now).or_else(|| self.fair.first())
     }
 
-    #[inline]
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let of = &mut self.nodes[node as usize];
         of.in_flight += 1;
@@ -321,6 +321,7 @@ impl Order for Reward {
         self.fair.tend();
     }
 
+    #[inline(always)]
     fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
         self.nodes[node as usize].in_flight -= 1;
         if let Charging::Service(service) = &mut self.charging {
