@@ -28,6 +28,8 @@ pub(crate) enum Verb {
     Explain(ExplainArguments),
     /// Look at traces, and turn them from one format into another
     Trace(TraceArguments),
+    /// Forecast rates: how busy the coming days will be, or how good forecasts would have been
+    Forecast(Box<ForecastArguments>),
     /// Run a paper's experiments and set its claims beside what comes out
     Reproduce(ReproduceArguments),
     /// Replay what was measured on real disks and say how far the models are from them
@@ -179,6 +181,72 @@ pub(crate) struct ExplainArguments {
     /// Seed, in place of the file's first
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+}
+
+/// How rates are read, for every verb that takes series.
+#[derive(Args, Debug)]
+pub(crate) struct SeriesArguments {
+    /// Tables of rates (CSV with a column of times, packed or not) that follow one another, a block trace, or vdi:SEED
+    #[arg(value_name = "SERIES", required = true)]
+    pub(crate) series: Vec<String>,
+
+    /// Columns to read, by name; may be repeated [default: all that hold numbers]
+    #[arg(long, value_name = "NAME", help_heading = "Reading series")]
+    pub(crate) column: Vec<String>,
+
+    /// Length of a bin, with unit; it must divide a day [default: the table's own step; 10m for traces]
+    #[arg(long, value_name = "TIME", help_heading = "Reading series")]
+    pub(crate) bin: Option<String>,
+
+    /// What a value says: mean (a level or a rate), sum (how many since the value before), counter (how many since the
+    /// beginning)
+    #[arg(long, value_name = "KIND", value_parser = ["mean", "sum", "counter"], default_value = "mean", help_heading = "Reading series")]
+    pub(crate) kind: String,
+
+    /// Add up rows of different labels (drives, hosts) to one series
+    #[arg(long, help_heading = "Reading series")]
+    pub(crate) total: bool,
+
+    /// Local time less UTC, such as +01:00 or -5: days begin at local midnight [default: the table's clock]
+    #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, help_heading = "Reading series")]
+    pub(crate) utc_offset: Option<String>,
+
+    /// A day that behaves like another day of the week: 2026-12-25=sunday; may be repeated
+    #[arg(long, value_name = "DATE=WEEKDAY", help_heading = "Reading series")]
+    pub(crate) holiday: Vec<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir forecast array.csv.gz --bin 10m --column 'write IOPS'\n  ioweir forecast array.csv --holiday 2026-12-25=sunday --quantile 0.5,0.95,0.99 --json -\n  ioweir forecast array.csv --backtest 14 --method hedge,paper-tuned,naive-week"
+)]
+pub(crate) struct ForecastArguments {
+    #[command(flatten)]
+    pub(crate) reading: SeriesArguments,
+
+    /// Forecasters, separated by commas, settings behind colons: paper:trend=0.8 [default: hedge]
+    #[arg(long, value_name = "NAME[:SETTING=VALUE...],...", value_delimiter = ',', help_heading = "Forecasting")]
+    pub(crate) method: Vec<String>,
+
+    /// How far ahead, with unit
+    #[arg(long, value_name = "TIME", default_value = "1d", help_heading = "Forecasting")]
+    pub(crate) horizon: String,
+
+    /// Quantiles, separated by commas
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', default_values_t = [0.5, 0.95, 0.99], help_heading = "Forecasting")]
+    pub(crate) quantile: Vec<f64>,
+
+    /// Forecast each of the last DAYS days at its midnight, and score it with what came
+    #[arg(long, value_name = "DAYS", help_heading = "Forecasting")]
+    pub(crate) backtest: Option<usize>,
+
+    /// Write the series as they were binned, as CSV
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) binned: Option<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the table
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
 }
 
 /// How traces are read.
@@ -360,13 +428,15 @@ pub(crate) struct ReproduceArguments {
 pub(crate) enum Paper {
     /// Bulk I/O dispatch: figures 12 to 19 of Mishra and Somani
     Bid,
+    /// Request scheduling in WAFL: table 2 and figures 4 to 8 of Zhou and others
+    Wafl,
     /// All of them, one behind the other
     All,
 }
 
 impl Paper {
     /// Every paper by itself, in the order in which they are run.
-    pub(crate) const EACH: [Self; 1] = [Self::Bid];
+    pub(crate) const EACH: [Self; 2] = [Self::Bid, Self::Wafl];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> String {

@@ -7,6 +7,7 @@ use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_lab::choice::{format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
+use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::report::FORMS;
 use ioweir_lab::trace;
 use ioweir_lab::workload::{JobMix, MIXES};
@@ -30,7 +31,7 @@ struct Topic {
     entry: Option<fn(&str) -> Option<String>>,
 }
 
-const TOPICS: [Topic; 11] = [
+const TOPICS: &[Topic] = &[
     Topic {
         name: "policy",
         summary: "schedulers and their parameters",
@@ -67,6 +68,13 @@ formats look the same, the name must be given with --format.",
         entries: || MIXES.iter().map(|mix| (mix.name, mix.title)).collect(),
         about: "Mixes of `ioweir trace generate MIX OUT`: the six Hadoop jobs of the BID paper's Table 2.",
         entry: Some(|name| ioweir_lab::workload::mix(name).map(mix)),
+    },
+    Topic {
+        name: "forecaster",
+        summary: "how the coming days are guessed from the past ones",
+        entries: || FORECASTERS.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Forecasters of `ioweir forecast --method`. A setting is set behind the name: paper:trend=0.8.",
+        entry: Some(|name| forecast::find(name).map(forecaster)),
     },
     Topic {
         name: "load",
@@ -245,6 +253,19 @@ fn parameters(parameters: &[Parameter]) -> String {
         );
         // Writing to a string does not fail.
         let _ = writeln!(out, "  {:width$}  {}", parameter.name, wrap(&range, width + 4));
+    }
+    out
+}
+
+fn forecaster(row: &ForecasterRow) -> String {
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "Source: {}", wrap(row.source, 8));
+    let width = row.settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
+    out += if row.settings.is_empty() { "\nIt has no settings.\n" } else { "\nSettings:\n" };
+    for setting in row.settings {
+        let range = format!("{} [default: {}; {} to {}]", setting.help, setting.default, setting.min, setting.max);
+        let _ = writeln!(out, "  {:width$}  {}", setting.name, wrap(&range, width + 4));
     }
     out
 }

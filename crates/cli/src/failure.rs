@@ -7,7 +7,9 @@ use ioweir_lab::choice::ChoiceError;
 use ioweir_lab::compare::CompareError;
 use ioweir_lab::device::DeviceError;
 use ioweir_lab::experiment::ExperimentError;
+use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
+use ioweir_lab::server::ServerError;
 use ioweir_lab::trace::TraceError;
 use ioweir_lab::units::UnitError;
 
@@ -116,6 +118,15 @@ impl From<ExperimentError> for Failure {
     }
 }
 
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Violation(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
 impl From<ChoiceError> for Failure {
     fn from(error: ChoiceError) -> Self {
         Self::Input(error.to_string())
@@ -124,6 +135,12 @@ impl From<ChoiceError> for Failure {
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ForecastError> for Failure {
+    fn from(error: ForecastError) -> Self {
         Self::Input(error.to_string())
     }
 }

@@ -9,6 +9,7 @@ mod compare;
 mod doc;
 mod engine;
 mod failure;
+mod forecast;
 mod output;
 mod reference;
 mod reproduce;
@@ -53,6 +54,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Simulate(arguments) => simulate::simulate(&arguments),
         Verb::Explain(arguments) => simulate::explain(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
+        Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),

@@ -7,6 +7,7 @@ use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_lab::choice::format_value;
 use ioweir_lab::device::PRESETS;
+use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::trace::{Clock, FORMATS, Format};
 use ioweir_lab::workload::MIXES;
 
@@ -19,12 +20,13 @@ const NOTE: &str =
 /// A page: its file and how it is made.
 type Page = (&'static str, fn() -> String);
 
-const PAGES: [Page; 5] = [
+const PAGES: &[Page] = &[
     ("formats.md", formats),
     ("policies.md", policies),
     ("cores.md", cores),
     ("devices.md", devices),
     ("mixes.md", mixes),
+    ("forecasters.md", forecasters),
 ];
 
 /// Writes every page into `folder`.
@@ -184,6 +186,28 @@ fn mixes() -> String {
     }
     if let Some(first) = MIXES.first() {
         let _ = write!(out, "\n{}\n", first.doc);
+    }
+    out
+}
+
+fn forecasters() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Forecasters\n\nWhat `ioweir forecast --method` takes. A setting is set behind the name: `paper:trend=0.8`. Every \
+         forecaster has quantiles from its own past errors, leaves gaps gaps, and follows declared holidays.\n\n| forecaster | \
+         what it does |\n|---|---|\n"
+    );
+    for row in FORECASTERS {
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
+    }
+    for row in FORECASTERS {
+        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, row.doc.trim(), row.source);
+        if !row.settings.is_empty() {
+            out += "\n| setting | default | range | meaning |\n|---|---|---|---|\n";
+        }
+        for setting in row.settings {
+            let (range, help) = (format!("{} to {}", setting.min, setting.max), cell(setting.help));
+            let _ = writeln!(out, "| `{}` | {} | {range} | {help} |", setting.name, setting.default);
+        }
     }
     out
 }

@@ -35,7 +35,12 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     if missed.is_empty() {
         return Ok(());
     }
-    Err(Failure::Expectation(format!("{} of {} expectations are not met\n{}", missed.len(), report.verdicts.len(), missed.join("\n"))))
+    Err(Failure::Expectation(format!(
+        "{} of {} expectations are not met\n{}",
+        missed.len(),
+        report.verdicts.len(),
+        missed.join("\n")
+    )))
 }
 
 /// Says why requests of an experiment waited.
@@ -80,7 +85,11 @@ fn exports<'a>(arguments: &'a SimulateArguments, experiment: &Experiment) -> Res
         let form = Form::from_file_name(name).ok_or_else(|| {
             let suffixes: Vec<_> = FORMS.iter().map(|info| format!(".{}", info.suffix)).collect();
             let problem = format!("export {}: the suffix stands for no form", shown(name));
-            Failure::input(problem, &format!("one of {}", suffixes.join(", ")), "`ioweir doc export` says what they are")
+            Failure::input(
+                problem,
+                &format!("one of {}", suffixes.join(", ")),
+                "`ioweir doc export` says what they are",
+            )
         })?;
         exports.push((name.as_str(), form));
     }

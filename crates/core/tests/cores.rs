@@ -484,6 +484,18 @@ impl Bench {
         tag
     }
 
+    fn fill(&mut self, works: &[(Work, u64)]) {
+        for &(work, cost) in works {
+            self.submit(work, cost);
+        }
+    }
+
+    fn drain(&mut self) {
+        while self.cores.depths() != [0; Queue::COUNT] {
+            self.serve();
+        }
+    }
+
     /// Serves one request.
     fn serve(&mut self) -> Tag {
         loop {
@@ -504,10 +516,10 @@ fn adaptive_serves_short_ones_first_and_overtakes_no_one_for_longer_than_stated(
     let (short, long, queued) = (200, 300, 100);
     let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
     for _ in 0..20 {
-        (0..10).for_each(|_| drop((bench.submit(LOOKUP, short), bench.submit(READ, long))));
-        (0..20).for_each(|_| drop(bench.serve()));
+        (0..10).for_each(|_| bench.fill(&[(LOOKUP, short), (READ, long)]));
+        bench.drain();
     }
-    (0..queued).for_each(|_| drop(bench.submit(LOOKUP, short)));
+    (0..queued).for_each(|_| bench.fill(&[(LOOKUP, short)]));
     let begin = bench.now;
     let victim = bench.submit(READ, long);
     let mut newer = 0;
@@ -534,9 +546,9 @@ fn adaptive_sends_what_is_long_to_lq_and_back_when_it_no_longer_is() {
     let mut depths = Vec::new();
     for cost in [5_000, 100] {
         for _ in 0..400 {
-            (0..9).for_each(|_| drop(bench.submit(LOOKUP, 100)));
-            bench.submit(scan, cost);
-            (0..10).for_each(|_| drop(bench.serve()));
+            bench.fill(&[(LOOKUP, 100); 9]);
+            bench.fill(&[(scan, cost)]);
+            bench.drain();
         }
         bench.submit(scan, cost);
         depths.push(bench.cores.depths());

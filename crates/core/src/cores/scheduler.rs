@@ -162,6 +162,18 @@ impl Cores {
         })
     }
 
+    /// How many workers it was made for.
+    #[must_use]
+    pub fn workers(&self) -> u32 {
+        self.workers.len() as u32
+    }
+
+    /// How many requests it has room for.
+    #[must_use]
+    pub fn requests(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time goes back: {now} after {}", self.now);
         self.now = now;

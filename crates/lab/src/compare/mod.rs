@@ -2,8 +2,8 @@
 
 mod run;
 
-pub(crate) use run::{file_meta, hexadecimal};
 pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed};
+pub(crate) use run::{file_meta, hexadecimal};
 
 use serde::{Deserialize, Serialize};
 

@@ -354,9 +354,8 @@ pub(crate) fn file_meta(name: &str) -> Result<TraceMeta, TraceError> {
 /// The name of a file and its hash.
 fn hashed(path: &std::path::Path) -> Result<(String, String), TraceError> {
     let name = path.display().to_string();
-    let hash = sha256(path).map_err(|error| {
-        TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}"))
-    })?;
+    let hash = sha256(path)
+        .map_err(|error| TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}")))?;
     Ok((name, hash))
 }
 

@@ -31,21 +31,36 @@ impl fmt::Display for DeviceError {
 
 /// A parameter that makes no sense, by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Complaint {
+pub(crate) struct Complaint {
     key: String,
     problem: String,
     hint: String,
 }
 
 impl Complaint {
-    pub(super) fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { key: key.into(), problem: problem.into(), hint: hint.into() }
     }
 
     /// As an error of `file`, with the place of the key in its `text` where there is one.
     pub(super) fn in_file(self, file: &str, text: Option<&str>) -> DeviceError {
-        let position = text.and_then(|text| key_offset(text, &self.key).map(|offset| line_and_column(text, offset)));
-        DeviceError { file: file.into(), position, problem: format!("{}: {}", self.key, self.problem), hint: self.hint }
+        let position = text.and_then(|text| self.position(text));
+        DeviceError { file: file.into(), position, problem: self.problem(), hint: self.hint }
+    }
+
+    /// Line and column of the key in `text`, or of the deepest part of it that is there.
+    pub(crate) fn position(&self, text: &str) -> Option<(usize, usize)> {
+        key_offset(text, &self.key).map(|offset| line_and_column(text, offset))
+    }
+
+    /// The key, and what is wrong with it.
+    pub(crate) fn problem(&self) -> String {
+        format!("{}: {}", self.key, self.problem)
+    }
+
+    /// What the user can do; may be empty.
+    pub(crate) fn hint(&self) -> &str {
+        &self.hint
     }
 }
 

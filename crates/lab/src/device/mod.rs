@@ -34,7 +34,7 @@ use crate::units::Ratio;
 pub use cache::{CacheSpec, ReadAhead, WriteCache};
 pub use cached::CachedHdd;
 pub use error::DeviceError;
-pub(crate) use error::{key_offset, line_and_column};
+pub(crate) use error::{Complaint, key_offset, line_and_column};
 pub use hdd::Hdd;
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};

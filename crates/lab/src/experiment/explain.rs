@@ -318,7 +318,8 @@ impl Story<'_> {
                     format_nanos(inside.since(queued)),
                     if service.tier == ioweir_core::Tier::Fast { "fast" } else { "base" }
                 );
-                let _ = writeln!(out, "  done at {finished}, {} after it arrived", format_nanos(finished.since(arrival)));
+                let _ =
+                    writeln!(out, "  done at {finished}, {} after it arrived", format_nanos(finished.since(arrival)));
             }
             (Some(dispatched), ..) => {
                 let _ = writeln!(out, "  went to the device at {dispatched}; the run ended before it was done");

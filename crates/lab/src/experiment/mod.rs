@@ -17,8 +17,8 @@ mod traffic;
 
 pub use amount::{PerSecond, Time};
 pub use cell::{Cell, ClassResult, Measured, Step, TierResult};
-pub use explain::{Which, explain};
 pub use expect::{Bound, Expectation, Verdict};
+pub use explain::{Which, explain};
 pub use metric::{METRICS, Metric};
 pub use parse::SpecError;
 pub use run::{ExperimentError, ExperimentMeta, ExperimentReport, Store, run, run_observed};

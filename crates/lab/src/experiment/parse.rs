@@ -100,8 +100,9 @@ impl Experiment {
     pub(super) fn checked(mut self) -> Result<Self, Complaint> {
         let device = match &self.device {
             DeviceChoice::Inline(spec) => spec.clone(),
-            DeviceChoice::Named(name) => DeviceSpec::load(name)
-                .map_err(|error| Complaint::new("device", error.problem, "").hint(error.hint))?,
+            DeviceChoice::Named(name) => {
+                DeviceSpec::load(name).map_err(|error| Complaint::new("device", error.problem, "").hint(error.hint))?
+            }
         };
         device.build(0).map_err(|error| Complaint::new("device", error.problem, "").hint(error.hint))?;
         self.device = DeviceChoice::Inline(device.resolved());
@@ -130,7 +131,11 @@ impl Experiment {
         }
         if interval.0 == 0 || !duration.0.is_multiple_of(interval.0) || duration.0 / interval.0 > STEPS_MAX {
             let problem = format!("{} is not made of steps of {}", self.duration, self.interval);
-            return Err(Complaint::new("interval", problem, format!("a part of the duration, at most {STEPS_MAX} of them")));
+            return Err(Complaint::new(
+                "interval",
+                problem,
+                format!("a part of the duration, at most {STEPS_MAX} of them"),
+            ));
         }
         if warm_up >= duration || !warm_up.0.is_multiple_of(interval.0) {
             let problem = format!("{} are not whole steps of {} before the end", self.warm_up, self.interval);
@@ -169,7 +174,8 @@ impl Experiment {
             return Err(Complaint::new("class", "there is none", "at least one [[class]]"));
         }
         let mut clients = 0_u32;
-        let draws_hits = matches!(device, DeviceSpec::Tiered(tiered) if matches!(tiered.placement, Placement::HitRatio(_)));
+        let draws_hits =
+            matches!(device, DeviceSpec::Tiered(tiered) if matches!(tiered.placement, Placement::HitRatio(_)));
         for (number, class) in self.classes.iter().enumerate() {
             let key = |part: &str| format!("class[{number}].{part}");
             if class.name.is_empty() || self.classes[..number].iter().any(|other| other.name == class.name) {
@@ -180,7 +186,9 @@ impl Experiment {
                 let expected = format!("at least one, and not more than {CLIENTS_MAX} in all classes");
                 return Err(Complaint::new(key("clients"), format!("is {}", class.clients), expected));
             }
-            if let Some(group) = class.group.as_ref().filter(|name| self.groups.iter().all(|group| group.name != **name)) {
+            if let Some(group) =
+                class.group.as_ref().filter(|name| self.groups.iter().all(|group| group.name != **name))
+            {
                 let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
                 let error = unknown("group", group, &names, "a group is a [[group]] with a name");
                 return Err(Complaint::new(key("group"), error.problem, error.expected).hint(error.hint));
@@ -266,7 +274,11 @@ impl ClassSpec {
         let phase_hits = self.phases.iter().any(|phase| phase.hit_ratio.is_some());
         if !draws_hits && (self.hit_ratio.is_some() || phase_hits) {
             let part = if self.hit_ratio.is_some() { "hit_ratio" } else { "phase" };
-            return Err(Complaint::new(key(part), "the device does not draw its tier", "a device with [tiered] and a placement by hit_ratio"));
+            return Err(Complaint::new(
+                key(part),
+                "the device does not draw its tier",
+                "a device with [tiered] and a placement by hit_ratio",
+            ));
         }
         if self.to.is_some_and(|to| to <= self.from) {
             return Err(Complaint::new(key("to"), "the clients would leave before they come", "a later time"));

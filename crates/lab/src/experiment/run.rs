@@ -131,7 +131,11 @@ impl Job<'_> {
     }
 
     /// Runs it, to its end where `drains`, or else to the end of its duration.
-    pub(super) fn run<O: Observer<Policy>>(&self, drains: bool, observer: &mut O) -> Result<(Cell, Ended), ExperimentError> {
+    pub(super) fn run<O: Observer<Policy>>(
+        &self,
+        drains: bool,
+        observer: &mut O,
+    ) -> Result<(Cell, Ended), ExperimentError> {
         let experiment = &self.point.experiment;
         let mut device = self.device()?;
         let limits = limits(experiment);
@@ -257,7 +261,10 @@ pub(super) fn jobs(points: &[Point]) -> Result<Vec<Job<'_>>, ExperimentError> {
 ///
 /// # Errors
 /// As [`run`]; and where the experiment is not exactly one run.
-pub fn run_observed<O: Observer<Policy>>(experiment: &Experiment, observer: &mut O) -> Result<(Cell, Ended), ExperimentError> {
+pub fn run_observed<O: Observer<Policy>>(
+    experiment: &Experiment,
+    observer: &mut O,
+) -> Result<(Cell, Ended), ExperimentError> {
     let points = points(experiment)?;
     match &jobs(&points)?[..] {
         [job] => job.run(true, observer),

@@ -22,7 +22,8 @@ pub(super) fn points(experiment: &Experiment) -> Result<Vec<Point>, Complaint> {
     let mut count = 1_usize;
     for (key, values) in &experiment.sweep {
         let values = values.as_array().filter(|values| !values.is_empty());
-        let values = values.ok_or_else(|| Complaint::new("sweep", format!("`{key}` has no list of values"), "a list"))?;
+        let values =
+            values.ok_or_else(|| Complaint::new("sweep", format!("`{key}` has no list of values"), "a list"))?;
         count = count.saturating_mul(values.len());
         axes.push((key, values));
     }
@@ -48,7 +49,8 @@ fn point(number: usize, axes: &[(&str, &[Value])], table: &Table) -> Result<Poin
         format!("{}: {problem}", setting.join(", "))
     };
     let experiment = Experiment::deserialize(table);
-    let experiment = experiment.map_err(|error| Complaint::new("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
+    let experiment =
+        experiment.map_err(|error| Complaint::new("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
     let checked = experiment.checked().map_err(|complaint| Complaint {
         problem: wrong(format!("{}: {}", complaint.key, complaint.problem)),
         key: "sweep".into(),

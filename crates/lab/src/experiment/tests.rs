@@ -12,6 +12,11 @@ fn probe() {
     let report = run(&experiment, &origin, &Silent, None).unwrap();
     println!("{:#?}", report.summaries[0].cells[0].measured.tiers);
     for metric in METRICS {
-        println!("{} {:?} {:?}", metric.name, report.summaries[0].figure(metric, Some("one")), report.summaries[0].figure(metric, None));
+        println!(
+            "{} {:?} {:?}",
+            metric.name,
+            report.summaries[0].figure(metric, Some("one")),
+            report.summaries[0].figure(metric, None)
+        );
     }
 }

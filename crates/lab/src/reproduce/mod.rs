@@ -4,6 +4,7 @@
 
 pub mod bid;
 mod page;
+pub mod wafl;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
