@@ -186,7 +186,8 @@ fn experiments() -> String {
     let mut table = None;
     for key in KEYS {
         if table != Some(key.table) {
-            let title = if key.table.is_empty() { "The file itself".to_owned() } else { format!("`[[{}]]`", key.table) };
+            let title =
+                if key.table.is_empty() { "The file itself".to_owned() } else { format!("`[[{}]]`", key.table) };
             let _ = write!(out, "\n## {title}\n\n| key | default | what it says |\n|---|---|---|\n");
             table = Some(key.table);
         }

@@ -1,10 +1,11 @@
 //! What holds for every scheduler under every experiment, and for experiment files.
 
+#[path = "../../../fuzz/drive_experiment.rs"]
+mod drive_experiment;
+
 use ioweir_core::policy::POLICIES;
 use ioweir_lab::compare::{Origin, Silent};
-use ioweir_lab::experiment::{
-    Cell, Experiment, KEYS, METRICS, Store, Which, explain, run, run_observed,
-};
+use ioweir_lab::experiment::{Cell, Experiment, KEYS, METRICS, Store, Which, explain, run, run_observed};
 use ioweir_lab::report::{FORMS, render_experiment, render_experiment_terminal};
 use ioweir_lab::sim::Checker;
 use proptest::prelude::*;
@@ -106,8 +107,12 @@ fn littles_law_holds_and_a_tier_works_as_long_as_its_services_take() {
     // In the system on average: waiting before the device, and in it.
     let waiting: f64 = measured.waits.iter().map(|wait| wait.1 as f64).sum::<f64>() / span;
     let inside: f64 = measured.classes.iter().map(|class| class.device_sum_nanos as f64).sum::<f64>() / span;
-    let rate_times_latency: f64 = measured.classes.iter().map(|class| class.latency_sum_nanos as f64).sum::<f64>() / span;
-    assert!(((waiting + inside) / rate_times_latency - 1.0).abs() < 0.01, "{waiting} + {inside} against {rate_times_latency}");
+    let rate_times_latency: f64 =
+        measured.classes.iter().map(|class| class.latency_sum_nanos as f64).sum::<f64>() / span;
+    assert!(
+        ((waiting + inside) / rate_times_latency - 1.0).abs() < 0.01,
+        "{waiting} + {inside} against {rate_times_latency}"
+    );
     // The closed loop alone has twenty in the system.
     let closed = measured.classes[0].latency_sum_nanos as f64 / span;
     assert!((closed - 20.0).abs() < 0.2, "{closed}");
@@ -210,7 +215,8 @@ fn the_parts_of_an_explanation_add_up() {
 #[test]
 fn examples_of_the_repository_are_experiments_and_read_back_as_themselves() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let mut files: Vec<_> = std::fs::read_dir(folder).expect("examples").map(|entry| entry.expect("a file").path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("examples").map(|entry| entry.expect("a file").path()).collect();
     files.retain(|file| file.extension().is_some_and(|suffix| suffix == "toml"));
     assert!(files.len() >= 5);
     for file in files {
@@ -290,6 +296,30 @@ fn what_is_wrong_is_named_with_its_place() {
     ] {
         let error = Experiment::parse("test.toml", &format!("{base}[sweep]\n{sweep}\n")).expect_err(sweep).to_string();
         assert!(error.starts_with("test.toml:") && error.contains(expected), "{error}\nin place of\n{expected}");
+    }
+}
+
+/// The fuzzer's corpus, replayed on stable: what once failed does not fail again.
+#[test]
+fn nothing_in_the_corpus_breaks_the_reader() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/experiment");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a corpus").map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let bytes = std::fs::read(&file).expect("readable");
+        drive_experiment::drive(&bytes);
+        // Damaged as a fuzzer would, from the same place in every run.
+        let mut random = ioweir_lab::random::Random::new(23);
+        for _ in 0..100 {
+            let mut damaged = bytes.clone();
+            for _ in 0..=random.below(4) {
+                let place = random.below(damaged.len() as u64) as usize;
+                damaged[place] = random.below(128) as u8;
+            }
+            drive_experiment::drive(&damaged);
+        }
     }
 }
 

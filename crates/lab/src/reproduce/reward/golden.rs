@@ -28,7 +28,15 @@ struct Case {
 }
 
 const CASES: [Case; 5] = [
-    Case { id: "even", words: "both on the HDD", scheduler: REWARD, a: "", b: "", paper: "50 + 50", exact: (50.0, 50.0) },
+    Case {
+        id: "even",
+        words: "both on the HDD",
+        scheduler: REWARD,
+        a: "",
+        b: "",
+        paper: "50 + 50",
+        exact: (50.0, 50.0),
+    },
     Case {
         id: "proportional",
         words: "A hits the SSD with two of three, shared evenly (wfq)",

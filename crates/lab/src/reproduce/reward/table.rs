@@ -73,7 +73,9 @@ pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
     let mut part = Part { claims: main.iter().flat_map(claims).collect(), ..Part::default() };
     part.tables.push(table(
         "Table 2: IOPS in simulation",
-        format!("Charged at dispatch, {DEPTH} requests at the array: paper, ours, and how far ours is from the paper's."),
+        format!(
+            "Charged at dispatch, {DEPTH} requests at the array: paper, ours, and how far ours is from the paper's."
+        ),
         &main,
     ));
     part.tables.push(table(
@@ -108,7 +110,15 @@ fn claims(row: &Row) -> Vec<Claim> {
     vec![
         claim("a", "IOPS of A", ours(|iops| iops.0), paper_a, IOPS_TOLERANCE, 0, "IOPS"),
         claim("b", "IOPS of B", ours(|iops| iops.1), paper_b, IOPS_TOLERANCE, 0, "IOPS"),
-        claim("ratio", "IOPS of A by those of B", ours(|iops| iops.0 / iops.1), paper_a / paper_b, RATIO_TOLERANCE, 2, ""),
+        claim(
+            "ratio",
+            "IOPS of A by those of B",
+            ours(|iops| iops.0 / iops.1),
+            paper_a / paper_b,
+            RATIO_TOLERANCE,
+            2,
+            "",
+        ),
     ]
 }
 
@@ -127,7 +137,12 @@ fn table(title: &str, text: String, rows: &[Row]) -> Table {
         (format!("{}:{}, 1 : {}", row.weights.0, row.weights.1, row.hit_ratio), cells)
     };
     let columns = ["paper A", "paper B", "paper A/B", "ours A", "ours B", "ours A/B", "A off", "B off", "A/B off"];
-    Table { title: title.into(), text, columns: columns.map(String::from).to_vec(), rows: rows.iter().map(row).collect() }
+    Table {
+        title: title.into(),
+        text,
+        columns: columns.map(String::from).to_vec(),
+        rows: rows.iter().map(row).collect(),
+    }
 }
 
 /// What other numbers of requests at the array, means and ways to charge would have given.
@@ -141,7 +156,9 @@ fn sensitivity(lab: &mut Lab<'_>) -> Result<Table, ExperimentError> {
                 let scheduler = format!("reward:window={window}:estimator={estimator}");
                 let rows = quiet(lab, &scheduler, depth)?;
                 let cell = worst(&rows);
-                cells.push(cell.map_or("-".into(), |(iops, ratio)| format!("{:.1} / {:.1}", iops * 100.0, ratio * 100.0)));
+                cells.push(
+                    cell.map_or("-".into(), |(iops, ratio)| format!("{:.1} / {:.1}", iops * 100.0, ratio * 100.0)),
+                );
             }
             table_rows.push((format!("charged {words}, {depth} at the array"), cells));
         }
