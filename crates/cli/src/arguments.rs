@@ -462,13 +462,15 @@ pub(crate) enum Paper {
     Bid,
     /// Request scheduling in WAFL: table 2 and figures 4 to 8 of Zhou and others
     Wafl,
+    /// Reward scheduling: table 2 and figures 2 and 3 of Elnably and others
+    Reward,
     /// All of them, one behind the other
     All,
 }
 
 impl Paper {
     /// Every paper by itself, in the order in which they are run.
-    pub(crate) const EACH: [Self; 2] = [Self::Bid, Self::Wafl];
+    pub(crate) const EACH: [Self; 3] = [Self::Bid, Self::Wafl, Self::Reward];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> String {

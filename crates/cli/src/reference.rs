@@ -7,6 +7,7 @@ use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_lab::choice::format_value;
 use ioweir_lab::device::PRESETS;
+use ioweir_lab::experiment::{KEYS, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::trace::{Clock, FORMATS, Format};
 use ioweir_lab::workload::MIXES;
@@ -26,6 +27,7 @@ const PAGES: &[Page] = &[
     ("cores.md", cores),
     ("devices.md", devices),
     ("mixes.md", mixes),
+    ("experiments.md", experiments),
     ("forecasters.md", forecasters),
 ];
 
@@ -172,6 +174,37 @@ fn devices() -> String {
         for source in preset.sources {
             let _ = writeln!(out, "- {source}");
         }
+    }
+    out
+}
+
+fn experiments() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Experiments\n\nWhat `ioweir simulate FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints a \
+         file with every default; `examples/` has some to start from.\n"
+    );
+    let mut table = None;
+    for key in KEYS {
+        if table != Some(key.table) {
+            let title =
+                if key.table.is_empty() { "The file itself".to_owned() } else { format!("`[[{}]]`", key.table) };
+            let _ = write!(out, "\n## {title}\n\n| key | default | what it says |\n|---|---|---|\n");
+            table = Some(key.table);
+        }
+        let default = match key.default {
+            "" | "required" => key.default.to_owned(),
+            default => format!("`{default}`"),
+        };
+        let _ = writeln!(out, "| `{}` | {default} | {} |", key.name, cell(key.help));
+    }
+    out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";
+    for metric in METRICS {
+        let of = match (metric.of_class.is_some(), metric.of_run.is_some()) {
+            (true, true) => "a class, the run",
+            (true, false) => "a class",
+            _ => "the run",
+        };
+        let _ = writeln!(out, "| `{}` | {of} | {} |", metric.name, cell(metric.help));
     }
     out
 }

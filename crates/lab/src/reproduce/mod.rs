@@ -4,6 +4,7 @@
 
 pub mod bid;
 mod page;
+pub mod reward;
 pub mod wafl;
 
 use serde::Serialize;

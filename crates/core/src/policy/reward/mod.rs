@@ -53,7 +53,8 @@ two clients that ask throughout, what they were charged over their weights diffe
 device. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost c': nobody starves. \
 Beyond the source: `estimator=service` charges the time that the device worked on a request instead of the time that it was \
 there, learnt from the order in which requests come back, so that a queue in the device does not level what clients cost; it \
-charges at dispatch, by the mean so far, so that a deep device is not filled by one client. Reservations and limits as `mclock`; a \
+charges at dispatch, by the mean so far, so that a deep device is not filled by one client; `estimator=response-ahead` does that \
+with response times. Reservations and limits as `mclock`; a \
 reservation is accepted where all of them fit into the device's time at the worst mean cost seen of each client, a newcomer \
 taken for as costly as any seen. `floor`: no client is charged more than the mean charge of all over it, which leaves \
 it at least floor x weight / sum of weights of all requests, however much dearer they become: that preference for \
@@ -73,11 +74,12 @@ others makes a client dearer still has an end. Differs from the source: a respon
         },
         Parameter {
             name: "estimator",
-            unit: Unit::Choice(&["response", "service"]),
+            unit: Unit::Choice(&["response", "service", "response-ahead"]),
             default: 0,
             min: 0,
-            max: 1,
-            help: "what a request costs: its time in the device, or the time that the device worked on it; fixed at the start",
+            max: 2,
+            help: "what a request costs: its time in the device, charged at completion, or the time that the device worked on it, \
+charged at dispatch by the mean so far; response-ahead: the former, charged as the latter; fixed at the start",
         },
         Parameter {
             name: "floor",
@@ -98,6 +100,8 @@ enum Charging {
     Response(Adjusted),
     /// At dispatch, by what the device's work took so far.
     Service(Service),
+    /// At dispatch, by the response times so far.
+    Ahead,
 }
 
 /// The tags of all who have requests, queued or in the device, and the last adjustment.
@@ -151,10 +155,10 @@ pub(crate) struct Reward {
 impl Reward {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
         let [_, _, _, window, estimator, _] = settings.values();
-        let charging = if estimator == 0 {
-            Charging::Response(Adjusted { active: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 })
-        } else {
-            Charging::Service(Service::new(size.slots))
+        let charging = match estimator {
+            0 => Charging::Response(Adjusted { active: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 }),
+            1 => Charging::Service(Service::new(size.slots)),
+            _ => Charging::Ahead,
         };
         let node = Node { in_flight: 0, is_in: false, reservation_per_second: 0, worst_nanos: 0, is_known: false };
         let mut reward = Self {
@@ -221,7 +225,7 @@ impl Order for Reward {
         let held = of.map_or(0, |of| u128::from(of.reservation_per_second) * u128::from(of.worst_nanos));
         let others = self.needed_nanos - held;
         let width = match &self.charging {
-            Charging::Response(_) => self.depth,
+            Charging::Response(_) | Charging::Ahead => self.depth,
             Charging::Service(service) => service.width(),
         };
         let available = SECOND * u64::from(width);
@@ -260,7 +264,7 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.is_in = true;
         match &mut self.charging {
-            Charging::Service(_) => self.fair.wake(node),
+            Charging::Service(_) | Charging::Ahead => self.fair.wake(node),
             Charging::Response(adjusted) if of.in_flight == 0 => {
                 self.fair.wake_at(node, adjusted.clock(now));
                 adjusted.active.place_at(node, self.fair.start(node));
@@ -305,6 +309,8 @@ impl Order for Reward {
         }
         if let Charging::Service(service) = &mut self.charging {
             service.dispatched(now, taken.slot);
+        }
+        if !matches!(self.charging, Charging::Response(_)) {
             if !self.is_due {
                 self.fair.advance(self.fair.start(node));
             }
@@ -327,6 +333,10 @@ impl Order for Reward {
         if let Charging::Service(service) = &mut self.charging {
             let worked = service.completed(now, slot);
             self.learn(node, worked.0);
+            return;
+        }
+        if matches!(self.charging, Charging::Ahead) {
+            self.learn(node, now.since(dispatched).0);
             return;
         }
         let mean = self.learn(node, now.since(dispatched).0);
