@@ -19,8 +19,8 @@ struct Item {
     work: Work,
     returns: u32,
     preempted: bool,
-    /// What it stands by in HQ: deadlines before expectations before nothing.
-    rank: (u8, Nanos),
+    /// What it stands by in HQ.
+    due: Option<Nanos>,
     place: Place,
 }
 
@@ -91,11 +91,11 @@ impl Model {
     }
 
     fn enqueue(&mut self, now: Nanos, slot: usize, mut item: Item) {
-        let expected = match self.schedule.dispatch {
-            Dispatch::Learned => (1, Nanos(now.0 + 64 * self.needs(&item))),
-            _ => (2, Nanos::ZERO),
+        let fair = Nanos(now.0 + 64 * self.needs(&item));
+        item.due = match self.schedule.dispatch {
+            Dispatch::Learned => Some(item.work.deadline.map_or(fair, |deadline| deadline.min(fair))),
+            _ => item.work.deadline,
         };
-        item.rank = item.work.deadline.map_or(expected, |deadline| (0, deadline));
         item.place = Place::Queued(self.queue(&item), self.sequence);
         self.sequence += 1;
         self.items.insert(slot, item);
@@ -109,7 +109,8 @@ impl Model {
     fn head(&self, queue: Queue) -> Option<usize> {
         let key = |item: &Item| match item.place {
             Place::Queued(at, sequence) if at == queue => {
-                Some((Some(item.rank).filter(|_| queue == Queue::High), sequence))
+                let due = item.due.filter(|_| queue == Queue::High);
+                Some((due.is_none(), due, sequence))
             }
             _ => None,
         };
@@ -234,8 +235,7 @@ proptest! {
                         prop_assert!(!model.items.contains_key(&tag.index()));
                         prop_assert_ne!(tags[tag.index()], Some(tag));
                         tags[tag.index()] = Some(tag);
-                        let rank = (0, Nanos::ZERO);
-                        model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, rank, place: Place::Suspended });
+                                                model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, due: None, place: Place::Suspended });
                     }
                     Err(back) => {
                         prop_assert_eq!(back, work);

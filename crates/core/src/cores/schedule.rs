@@ -155,7 +155,7 @@ static WEIGHTED: [Parameter; 13] = parameters(&BASELINE);
 static DEPTH_AWARE: [Parameter; 13] = parameters(&Defaults { qats: 1, ..BASELINE });
 static COMBINED: [Parameter; 13] = parameters(&Defaults { high_weight: 90, qats: 1, ..BASELINE });
 static ADAPTIVE: [Parameter; 13] =
-    parameters(&Defaults { high_weight: 90, qats: 1, maintenance_boost: 10, ..BASELINE });
+    parameters(&Defaults { high_weight: 400, qats: 1, maintenance_boost: 10, ..BASELINE });
 
 const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
     const fn weight(name: &'static str, default: u64, help: &'static str) -> Parameter {
@@ -301,12 +301,12 @@ of the paper's experiments. The depths are those at the moment of asking. All el
         source: "Ours; the paper names it as future work",
         section: "section 7",
         doc: "A kind of request is what it does, its size by powers of four, whether it is sequential, whose it is, and how often it \
-has come back; for each kind a moving average of the CPU time still needed is kept. What needs more than four times the mean of all \
-goes to LQ; everything else to HQ, in the order of arrival plus 64 times what it still needs: short ones first, but a request is \
-overtaken only by those with a deadline, and by those that come less than 64 times its need after it. Until a kind has been \
-seen it counts as short. Slices by depth, as qats. MQ keeps 200 us as long as the log is emptied fast enough: long turns there would put \
-a burst of maintenance before everybody. As far as the log fills faster, MQ's weight and slice grow, up to ten times. Nothing is set \
-for a workload.",
+has come back; for each kind a moving average of the CPU time still needed is kept. A request is due 64 times what it still needs after \
+it came in, or came back, and at its deadline at the latest. What needs more than four times the mean of all, and has no deadline, goes \
+to LQ; everything else to HQ, which is served by due time: short ones first, but a request is overtaken only by those that come less \
+than 64 times its need after it. Until a kind has been seen it counts as short. Slices by depth, as qats, and few turns for LQ. \
+MQ keeps 200 us as long as the log is emptied fast enough: long turns there would put a burst of maintenance before everybody. As \
+far as the log fills faster, MQ's weight and slice grow, up to ten times. Nothing is set for a workload.",
         parameters: &ADAPTIVE,
         dispatch: Dispatch::Learned,
     },
