@@ -7,6 +7,7 @@ use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_lab::choice::format_value;
 use ioweir_lab::device::PRESETS;
+use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::trace::{Clock, FORMATS, Format};
 use ioweir_lab::workload::MIXES;
 
@@ -19,12 +20,13 @@ const NOTE: &str =
 /// A page: its file and how it is made.
 type Page = (&'static str, fn() -> String);
 
-const PAGES: [Page; 5] = [
+const PAGES: [Page; 6] = [
     ("formats.md", formats),
     ("policies.md", policies),
     ("cores.md", cores),
     ("devices.md", devices),
     ("mixes.md", mixes),
+    ("servers.md", servers),
 ];
 
 /// Writes every page into `folder`.
@@ -185,5 +187,27 @@ fn mixes() -> String {
     if let Some(first) = MIXES.first() {
         let _ = write!(out, "\n{}\n", first.doc);
     }
+    out
+}
+
+fn servers() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
+         work costs. `ioweir reproduce wafl` runs all of them.\n"
+    );
+    for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {
+        let _ = write!(out, "\n## {title}\n\n| name | what it is |\n|---|---|\n");
+        for preset in presets {
+            let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", preset.name, cell(preset.title));
+        }
+        for preset in presets {
+            let _ = write!(out, "\n### {}\n\n{}. Where the numbers come from:\n\n", preset.name, preset.title);
+            for source in preset.sources {
+                let _ = writeln!(out, "- {source}");
+            }
+            let _ = write!(out, "\n```toml\n{}```\n", preset.parameters);
+        }
+    }
+    let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
     out
 }
