@@ -136,7 +136,12 @@ impl Model {
         if queue != Queue::Maintenance {
             return Nanos(by_rule);
         }
-        Nanos(self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0) * boost / 1000)
+        let slice = self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0);
+        let longest = match self.schedule.slices {
+            SliceRule::Weighted { window, .. } => window.0,
+            SliceRule::DepthAware { base, cap, .. } => base.0 + cap.0,
+        };
+        Nanos((slice * boost / 1000).min(longest.max(slice)))
     }
 
     fn waiting(&self) -> [u32; Wait::COUNT] {
@@ -200,7 +205,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         Just("adaptive"),
         Just("adaptive"),
     ];
-    (names, any::<bool>(), any::<bool>(), 1u64..5, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
+    (names, any::<bool>(), any::<bool>(), 1u64..50, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
         let row = cores::find(name).unwrap();
         let mut settings = row.defaults();
         let mq_slice = if is_fixed { 200_000 } else { 0 };
