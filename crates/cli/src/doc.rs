@@ -10,6 +10,7 @@ use ioweir_lab::device::{PRESETS, Preset};
 use ioweir_lab::experiment::{KEYS, Key, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::report::FORMS;
+use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::trace;
 use ioweir_lab::workload::{JobMix, MIXES};
 
@@ -54,6 +55,20 @@ parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         entries: || PRESETS.iter().map(|preset| (preset.name, preset.title)).collect(),
         about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from.",
         entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
+    },
+    Topic {
+        name: "platform",
+        summary: "storage servers whose request scheduling can be simulated",
+        entries: || PLATFORMS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Platforms: the hardware of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
+    },
+    Topic {
+        name: "workload",
+        summary: "what such servers are asked",
+        entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Workloads of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
         name: "format",
@@ -243,6 +258,16 @@ fn policy(row: &PolicyRow) -> String {
         );
     }
     out
+}
+
+/// A platform or a workload.
+fn server_part(preset: &ServerPreset) -> String {
+    let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
+    for source in preset.sources {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  - {}", wrap(source, 4));
+    }
+    out + "\nParameters:\n\n" + preset.parameters
 }
 
 fn schedule(row: &ScheduleRow) -> String {

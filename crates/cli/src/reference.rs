@@ -9,6 +9,7 @@ use ioweir_lab::choice::format_value;
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::experiment::{KEYS, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
+use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::trace::{Clock, FORMATS, Format};
 use ioweir_lab::workload::MIXES;
 
@@ -29,6 +30,7 @@ const PAGES: &[Page] = &[
     ("mixes.md", mixes),
     ("experiments.md", experiments),
     ("forecasters.md", forecasters),
+    ("servers.md", servers),
 ];
 
 /// Writes every page into `folder`.
@@ -242,5 +244,27 @@ fn forecasters() -> String {
             let _ = writeln!(out, "| `{}` | {} | {range} | {help} |", setting.name, setting.default);
         }
     }
+    out
+}
+
+fn servers() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
+         work costs. `ioweir reproduce wafl` runs all of them.\n"
+    );
+    for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {
+        let _ = write!(out, "\n## {title}\n\n| name | what it is |\n|---|---|\n");
+        for preset in presets {
+            let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", preset.name, cell(preset.title));
+        }
+        for preset in presets {
+            let _ = write!(out, "\n### {}\n\n{}. Where the numbers come from:\n\n", preset.name, preset.title);
+            for source in preset.sources {
+                let _ = writeln!(out, "- {source}");
+            }
+            let _ = write!(out, "\n```toml\n{}```\n", preset.parameters);
+        }
+    }
+    let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
     out
 }
