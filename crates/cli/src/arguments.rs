@@ -22,17 +22,23 @@ pub(crate) struct Arguments {
 pub(crate) enum Verb {
     /// Replay traces under several schedulers and compare what comes out
     Compare(Box<CompareArguments>),
+    /// Run an experiment: classes of clients that share a device, schedulers, expectations, sweeps
+    Simulate(SimulateArguments),
+    /// Say in words why a request of an experiment waited
+    Explain(ExplainArguments),
     /// Look at traces, and turn them from one format into another
     Trace(TraceArguments),
     /// Forecast rates: how busy the coming days will be, or how good forecasts would have been
     Forecast(Box<ForecastArguments>),
     /// Run a paper's experiments and set its claims beside what comes out
     Reproduce(ReproduceArguments),
+    /// Say when deferred work (snapshot deletes, scrubs, rebuilds) is to be done, and with how many cores
+    Plan(PlanArguments),
     /// Replay what was measured on real disks and say how far the models are from them
     Validate(ValidateArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison or a device with every default filled in, as TOML
+    /// Print a comparison, an experiment or a device with every default filled in, as TOML
     Show(ShowArguments),
     /// Print the completion script of a shell
     Completions(CompletionsArguments),
@@ -117,6 +123,66 @@ pub(crate) struct CompareArguments {
     /// No progress bar
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate sweep.toml --out runs --export report.html\n\nExit code 3 where an expectation of the file is not met."
+)]
+pub(crate) struct SimulateArguments {
+    /// Experiment file (TOML); `ioweir doc simulate` lists its keys, `ioweir show FILE` prints it with every default
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// Schedulers in place of the file's, separated by commas, parameters behind colons
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', help_heading = "What is run")]
+    pub(crate) scheduler: Vec<String>,
+
+    /// Seeds in place of the file's, separated by commas
+    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "What is run")]
+    pub(crate) seed: Vec<u64>,
+
+    /// Keep each finished run in this folder, and take from it what is there: an interrupted sweep goes on
+    #[arg(long, alias = "resume", value_name = "FOLDER", help_heading = "What is run")]
+    pub(crate) out: Option<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+
+    /// Write the report to a file, as its suffix says: .json, .csv, .md or .html; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) export: Vec<String>,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir explain examples/noisy-neighbour.toml --slowest database\n  ioweir explain examples/figure-2.toml --request 1200 --scheduler wfq"
+)]
+pub(crate) struct ExplainArguments {
+    /// Experiment file (TOML)
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// The request with this number, from 0 in the order of arrival
+    #[arg(long, value_name = "N", conflicts_with = "slowest")]
+    pub(crate) request: Option<u64>,
+
+    /// The slowest request of this class, after the warm-up [default: of all]
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) slowest: Option<String>,
+
+    /// Scheduler, in place of the file's first
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]")]
+    pub(crate) scheduler: Option<String>,
+
+    /// Seed, in place of the file's first
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
 }
 
 /// How rates are read, for every verb that takes series.
@@ -331,6 +397,36 @@ pub(crate) struct GenerateArguments {
 
 #[derive(Args, Debug)]
 #[command(
+    after_help = "Examples:\n  ioweir plan examples/vdi/load.csv --policy examples/vdi/policy.toml\n  ioweir plan week.csv --policy array.toml --replay next-week.csv --export plan.html\n  ioweir plan capture.parquet --policy array.toml --json -"
+)]
+pub(crate) struct PlanArguments {
+    /// What the array had to do so far: a CSV of rates, a time and values a row, or a block trace, which is counted in bins.
+    /// Several files follow one another in time
+    #[arg(value_name = "SERIES", required = true)]
+    pub(crate) series: Vec<String>,
+
+    /// Policy file (TOML): pool, cores, services and their terms; examples/vdi/policy.toml is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: String,
+
+    /// What came afterwards, in the same form: play the plan on it, made anew in each bin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Vec<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<String>,
+
+    /// Write the page, with bands, work, free space and violations drawn, to a file
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) export: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(
     after_help = "Examples:\n  ioweir reproduce bid --quick\n  ioweir reproduce bid --json claims.json --export out"
 )]
 pub(crate) struct ReproduceArguments {
@@ -350,7 +446,7 @@ pub(crate) struct ReproduceArguments {
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<String>,
 
-    /// Write the page, with all tables and tracks, into a folder
+    /// Write the page, with all tables and figures, into a folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) export: Option<String>,
 
@@ -364,6 +460,20 @@ pub(crate) struct ReproduceArguments {
 pub(crate) enum Paper {
     /// Bulk I/O dispatch: figures 12 to 19 of Mishra and Somani
     Bid,
+    /// Request scheduling in WAFL: table 2 and figures 4 to 8 of Zhou and others
+    Wafl,
+    /// All of them, one behind the other
+    All,
+}
+
+impl Paper {
+    /// Every paper by itself, in the order in which they are run.
+    pub(crate) const EACH: [Self; 2] = [Self::Bid, Self::Wafl];
+
+    /// The name on the command line.
+    pub(crate) fn name(self) -> String {
+        clap::ValueEnum::to_possible_value(&self).map_or_else(String::new, |value| value.get_name().to_string())
+    }
 }
 
 #[derive(Args, Debug)]
@@ -395,7 +505,7 @@ pub(crate) struct DocArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// A comparison file, a device file, or the name of a device preset
+    /// A comparison file, an experiment file, a device file, or the name of a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }

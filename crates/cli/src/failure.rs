@@ -6,8 +6,10 @@ use std::io;
 use ioweir_lab::choice::ChoiceError;
 use ioweir_lab::compare::CompareError;
 use ioweir_lab::device::DeviceError;
+use ioweir_lab::experiment::ExperimentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
+use ioweir_lab::server::ServerError;
 use ioweir_lab::trace::TraceError;
 use ioweir_lab::units::UnitError;
 
@@ -104,6 +106,24 @@ impl From<TraceError> for Failure {
 impl From<CompareError> for Failure {
     fn from(error: CompareError) -> Self {
         Self::Input(error.to_string())
+    }
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        match error {
+            ExperimentError::Store(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Violation(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
     }
 }
 

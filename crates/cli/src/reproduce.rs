@@ -4,29 +4,59 @@ use std::path::Path;
 
 use ioweir_lab::device::drives::validate_drives;
 use ioweir_lab::report::{render_validation, render_validation_json};
-use ioweir_lab::reproduce::{Reproduction, bid};
+use ioweir_lab::reproduce::{Reproduction, bid, to_json, wafl};
 
 use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
 use crate::failure::Failure;
 use crate::{engine, output};
 
-/// Runs a paper's experiments, prints its claims beside what came out, and writes the page.
+/// Runs the experiments of papers, prints their claims beside what came out, and writes the pages.
 pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
-    let Paper::Bid = arguments.paper;
-    let quick = if arguments.quick { " --quick" } else { "" };
-    let command = format!("ioweir reproduce bid --traces {}{quick}", arguments.traces);
-    let options = bid::Options { traces: arguments.traces.clone(), quick: arguments.quick };
-    let reproduction: Reproduction =
-        engine::watched(arguments.quiet, |progress| bid::reproduce(&options, &engine::origin(&command), progress))?;
+    let papers: &[Paper] = match &arguments.paper {
+        Paper::All => &Paper::EACH,
+        paper => std::slice::from_ref(paper),
+    };
+    let json = arguments.json.as_deref();
     if let Some(folder) = &arguments.export {
         std::fs::create_dir_all(folder).map_err(|error| Failure::unwritable(folder, &error))?;
-        let page = Path::new(folder).join("bid.html").display().to_string();
-        output::put_file(&page, reproduction.to_html()?.as_bytes())?;
     }
-    if let Some(target) = &arguments.json {
-        output::put(target, reproduction.to_json()?.as_bytes())?;
+    let mut done = Vec::new();
+    for paper in papers {
+        let reproduction = run(*paper, arguments)?;
+        if let Some(folder) = &arguments.export {
+            let page = Path::new(folder).join(format!("{}.html", paper.name())).display().to_string();
+            output::put_file(&page, reproduction.to_html()?.as_bytes())?;
+        }
+        if json != Some("-") {
+            output::print(reproduction.to_text().as_bytes())?;
+        }
+        done.push(reproduction);
     }
-    if arguments.json.as_deref() == Some("-") { Ok(()) } else { output::print(reproduction.to_text().as_bytes()) }
+    match json {
+        Some(target) => output::put(target, to_json(&done)?.as_bytes()),
+        None => Ok(()),
+    }
+}
+
+/// The experiments of one paper.
+fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Reproduction, Failure> {
+    let ReproduceArguments { quick, quiet, .. } = *arguments;
+    let mut command = format!("ioweir reproduce {}", paper.name());
+    if quick {
+        command.push_str(" --quick");
+    }
+    match paper {
+        Paper::Bid => {
+            let origin = engine::origin(&format!("{command} --traces {}", arguments.traces));
+            let options = bid::Options { traces: arguments.traces.clone(), quick };
+            engine::watched(quiet, |progress| bid::reproduce(&options, &origin, progress))
+        }
+        Paper::Wafl => {
+            let options = wafl::Options { quick };
+            engine::watched(quiet, |progress| wafl::reproduce(&options, &engine::origin(&command), progress))
+        }
+        Paper::All => unreachable!("`reproduce` runs each paper by itself"),
+    }
 }
 
 /// Replays what was measured on real disks, and says how far the models are from them.

@@ -5,10 +5,14 @@
 pub mod choice;
 pub mod compare;
 pub mod device;
+pub mod experiment;
 pub mod forecast;
+pub mod plan;
+pub mod random;
 pub mod report;
 pub mod reproduce;
 pub mod series;
+pub mod server;
 pub mod sim;
 pub mod trace;
 pub mod units;

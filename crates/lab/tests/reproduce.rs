@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use ioweir_lab::compare::{Origin, Silent};
 use ioweir_lab::reproduce::bid::{Options, reproduce};
+use ioweir_lab::reproduce::to_json;
 
 fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
@@ -25,10 +26,11 @@ fn every_claim_of_the_bid_paper_is_judged_and_the_page_stands_alone() {
     let page = done.to_html().expect("the page renders");
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     assert!(!page.contains("http://") && !page.contains("https://"), "the page loads nothing");
-    let json: serde_json::Value = serde_json::from_str(&done.to_json().expect("it renders")).expect("it is JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&to_json(std::slice::from_ref(&done)).expect("it renders")).expect("it is JSON");
     assert_eq!(json["claims"].as_array().map(Vec::len), Some(done.claims.len()));
     let again = reproduce(&options, &origin(), &Silent).expect("the traces are in the repository");
-    assert_eq!(again.to_json().ok(), done.to_json().ok(), "the same input gives the same bytes");
+    assert_eq!(to_json(&[again]).ok(), to_json(&[done]).ok(), "the same input gives the same bytes");
 }
 
 #[test]
@@ -36,6 +38,6 @@ fn a_missing_trace_is_generated_and_the_page_says_so() {
     let options = Options { traces: "/nowhere".into(), quick: true };
     let done = reproduce(&options, &origin(), &Silent).expect("generators need no files");
     assert!(done.method[0].contains("Generated from a mix, since there is no trace: Grep"), "{}", done.method[0]);
-    assert!(done.meta.traces.iter().all(|trace| trace.format == "generated"));
+    assert!(done.meta.inputs.iter().all(|trace| trace.format == "generated"));
     assert!(done.claims.iter().all(|claim| claim.ours.is_some()));
 }

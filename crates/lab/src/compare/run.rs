@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ioweir_core::{QueueLimits, SECTOR_BYTES};
+use ioweir_core::policy::Policy;
+use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -114,7 +115,7 @@ impl Plan {
     }
 
     /// One run, on a scheduler and a device that nobody has used.
-    fn run<O: Observer>(
+    fn run<O: Observer<Policy>>(
         &self,
         run: &Run<'_>,
         progress: &dyn Progress,
@@ -131,14 +132,12 @@ impl Plan {
             limits,
             device: &mut *device,
             fast: fast.as_deref_mut(),
-            load: run.load,
             lenient: self.lenient,
+            until: Nanos::NEVER,
         };
-        let outcome = simulate(simulation, &mut source, observer).map_err(|failure| match failure {
+        let outcome = simulate(simulation, &mut source, run.load, observer).map_err(|failure| match failure {
             Failure::Trace(error) => CompareError::Trace(error),
-            failure @ Failure::Record { .. } => {
-                CompareError::Run { trace: run.traffic.name(), failure: Box::new(failure) }
-            }
+            failure => CompareError::Run { trace: run.traffic.name(), failure: Box::new(failure) },
         })?;
         Ok(Outcome {
             trace: run.traffic.name(),
@@ -315,7 +314,7 @@ pub fn run(comparison: &Comparison, origin: &Origin, progress: &dyn Progress) ->
 ///
 /// # Errors
 /// As [`run`]; and where the comparison is not exactly one run.
-pub fn run_observed<O: Observer>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, CompareError> {
+pub fn run_observed<O: Observer<Policy>>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, CompareError> {
     let plan = Plan::new(comparison)?;
     match &plan.runs()[..] {
         [run] => plan.run(run, &Silent, observer),
@@ -341,23 +340,30 @@ fn meta(comparison: &Comparison, origin: &Origin, plan: &Plan) -> Result<Meta, C
 
 fn trace_meta(group: &TraceGroup, options: &ReadOptions) -> Result<TraceMeta, CompareError> {
     let format = trace::recognise(&group.files, options)?;
-    let files: Result<Vec<_>, TraceError> = group
-        .files
-        .iter()
-        .map(|path| {
-            let name = path.display().to_string();
-            let unreadable = |error: std::io::Error| {
-                TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}"))
-            };
-            let hash = sha256(path).map_err(unreadable)?;
-            Ok((name, hash))
-        })
-        .collect();
+    let files: Result<Vec<_>, TraceError> = group.files.iter().map(|path| hashed(path)).collect();
     Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
 }
 
+/// The meta data of a trace in one file, whose format its content tells.
+pub(crate) fn file_meta(name: &str) -> Result<TraceMeta, TraceError> {
+    let path = PathBuf::from(name);
+    let format = trace::recognise(std::slice::from_ref(&path), &ReadOptions::default())?;
+    Ok(TraceMeta { name: name.into(), format: format.name.into(), files: vec![hashed(&path)?] })
+}
+
+/// The name of a file and its hash.
+fn hashed(path: &std::path::Path) -> Result<(String, String), TraceError> {
+    let name = path.display().to_string();
+    let hash = sha256(path)
+        .map_err(|error| TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}")))?;
+    Ok((name, hash))
+}
+
 /// The hash of a file, read piece by piece.
-fn sha256(path: &std::path::Path) -> std::io::Result<String> {
+///
+/// # Errors
+/// What the system says where it cannot be read.
+pub fn sha256(path: &std::path::Path) -> std::io::Result<String> {
     let mut file = std::io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
     let mut hash = Sha256::new();
     loop {
@@ -371,7 +377,7 @@ fn sha256(path: &std::path::Path) -> std::io::Result<String> {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -31,21 +31,36 @@ impl fmt::Display for DeviceError {
 
 /// A parameter that makes no sense, by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Complaint {
+pub(crate) struct Complaint {
     key: String,
     problem: String,
     hint: String,
 }
 
 impl Complaint {
-    pub(super) fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { key: key.into(), problem: problem.into(), hint: hint.into() }
     }
 
     /// As an error of `file`, with the place of the key in its `text` where there is one.
-    pub(super) fn in_file(self, file: &str, text: Option<&str>) -> DeviceError {
-        let position = text.and_then(|text| key_offset(text, &self.key).map(|offset| line_and_column(text, offset)));
-        DeviceError { file: file.into(), position, problem: format!("{}: {}", self.key, self.problem), hint: self.hint }
+    pub(crate) fn in_file(self, file: &str, text: Option<&str>) -> DeviceError {
+        let position = text.and_then(|text| self.position(text));
+        DeviceError { file: file.into(), position, problem: self.problem(), hint: self.hint }
+    }
+
+    /// Line and column of the key in `text`, or of the deepest part of it that is there.
+    pub(crate) fn position(&self, text: &str) -> Option<(usize, usize)> {
+        key_offset(text, &self.key).map(|offset| line_and_column(text, offset))
+    }
+
+    /// The key, and what is wrong with it.
+    pub(crate) fn problem(&self) -> String {
+        format!("{}: {}", self.key, self.problem)
+    }
+
+    /// What the user can do; may be empty.
+    pub(crate) fn hint(&self) -> &str {
+        &self.hint
     }
 }
 
@@ -55,13 +70,21 @@ pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Devi
     let has = |part: &str| message.contains(part);
     let (problem, hint) = if has("wanted exactly 1 element") {
         let found = if has("more than 1") { "several" } else { "none" };
-        (format!("a device file holds one device, this one holds {found}"), "begin it with [hdd], [ssd] or [null]")
-    } else if has("expected one of `hdd`, `null`, `ssd`") {
-        (message.to_owned(), "a device file holds one device: begin it with [hdd], [ssd] or [null]")
+        (
+            format!("a device file holds one device, this one holds {found}"),
+            "begin it with [hdd], [ssd], [tiered] or [null]",
+        )
+    } else if has("expected one of `hdd`, `null`, `ssd`, `tiered`") {
+        (message.to_owned(), "a device file holds one device: begin it with [hdd], [ssd], [tiered] or [null]")
     } else if has("expected one of `table`, `hpl`, `datasheet`") {
         (message.to_owned(), "a seek curve is [hdd.seek.table], [hdd.seek.hpl] or [hdd.seek.datasheet]")
     } else if has("expected `conventional` or `serpentine`") {
         (message.to_owned(), "write layout = \"conventional\" or layout = { serpentine = { bundle_cylinders = 65 } }")
+    } else if has("`hit_ratio`, `map`, `lru`, `arc`") {
+        (
+            message.to_owned(),
+            "write placement = { hit_ratio = 0.5 } or placement = { lru = { capacity = \"10GiB\", block = \"64KiB\" } }",
+        )
     } else if has("expected one of `fresh`, `filled`, `steady`") {
         (message.to_owned(), "a drive begins fresh, filled or steady")
     } else if has("unknown field") || has("unexpected keys") || has("missing field") {
@@ -77,7 +100,8 @@ pub(super) fn from_toml(file: &str, text: &str, error: &toml::de::Error) -> Devi
     DeviceError { file: file.into(), position, problem, hint: hint.into() }
 }
 
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+/// Line and column of a place in a text, from 1.
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset.min(text.len())).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1;
@@ -85,7 +109,7 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
 }
 
 /// Where the value of `key` (`hdd.zone[3].sectors`) begins, or the deepest part of the key that is there.
-fn key_offset(text: &str, key: &str) -> Option<usize> {
+pub(crate) fn key_offset(text: &str, key: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut table = document.get_ref();
     let mut offset = None;

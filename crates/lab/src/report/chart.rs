@@ -71,7 +71,7 @@ fn scaled(value: u64, whole: u64, units: u32) -> i64 {
 }
 
 /// A path that is written with distances from point to point, which are short where points are many.
-struct Path {
+pub(crate) struct Path {
     text: String,
     last: Option<(i64, i64)>,
     /// The kind of the last stroke: it need not be written again.
@@ -79,11 +79,11 @@ struct Path {
 }
 
 impl Path {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { text: String::new(), last: None, stroke: 'M' }
     }
 
-    fn to(&mut self, x: i64, y: i64) {
+    pub(crate) fn to(&mut self, x: i64, y: i64) {
         let Some((last_x, last_y)) = self.last.replace((x, y)) else {
             self.stroke('M', &[x, y]);
             return;
@@ -110,7 +110,7 @@ impl Path {
         }
     }
 
-    fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         if self.stroke == 'M' && !self.text.is_empty() {
             // A single point: a stroke of no length, which round caps make visible.
             self.text.push_str("h0");

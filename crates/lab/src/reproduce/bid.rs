@@ -6,9 +6,10 @@ use std::path::Path;
 
 use ioweir_core::{Nanos, Operation};
 
-use super::{Claim, Plot, Reproduction, Table, Track};
-use crate::compare::{CompareError, Comparison, MIX_PREFIX, Origin, Progress, Report, run};
-use crate::report::chart::{Tracks, head_path, magnified, thin, within};
+use super::{Claim, Provenance, Reproduction, Table};
+use crate::compare::{CompareError, Comparison, MIX_PREFIX, Meta, Origin, Progress, Report, run};
+use crate::report::chart::{magnified, within};
+use crate::report::{Axis, Chart, Figure, Mark, Series};
 use crate::sim::{HeadPoint, Outcome};
 
 /// The jobs, in the order of the paper's Table 2, and how the figures name them.
@@ -43,9 +44,6 @@ const SCHEDULERS: [&str; 15] = [
     "bid-hdd:wait=0s:batch=1s",
 ];
 
-/// Points of a head track on the page.
-const POINTS: usize = 3000;
-
 /// What to run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -56,7 +54,7 @@ pub struct Options {
 }
 
 /// A number read off a run.
-type Figure = fn(&Outcome) -> Option<f64>;
+type Measure = fn(&Outcome) -> Option<f64>;
 
 /// The outcomes of one load, by job and scheduler.
 struct Runs<'a> {
@@ -75,12 +73,12 @@ impl<'a> Runs<'a> {
     }
 
     /// A figure of a run under the load of the figures.
-    fn value(&self, job: &str, scheduler: &str, figure: Figure) -> Option<f64> {
+    fn value(&self, job: &str, scheduler: &str, figure: Measure) -> Option<f64> {
         self.get(job, LOAD, scheduler).and_then(figure)
     }
 
     /// The smallest of several.
-    fn least(&self, job: &str, schedulers: &[&str], figure: Figure) -> Option<f64> {
+    fn least(&self, job: &str, schedulers: &[&str], figure: Measure) -> Option<f64> {
         schedulers.iter().filter_map(|name| self.value(job, name, figure)).min_by(f64::total_cmp)
     }
 }
@@ -152,17 +150,16 @@ pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) ->
     if !options.quick {
         tables.extend(sensitivity_tables(&comparison, origin, progress)?);
     }
-    let tracks = tracks(&runs);
-    let plots = plots(&runs);
+    let figures = vec![head_figure(&runs), trade_off_figure(&runs)];
+    let meta = provenance(report.meta.clone(), origin);
     Ok(Reproduction {
         name: "Bulk I/O dispatch (BID)",
         paper: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data",
         method,
         claims,
         tables,
-        tracks,
-        plots,
-        meta: report.meta,
+        figures,
+        meta,
     })
 }
 
@@ -319,7 +316,7 @@ fn movement_claims(runs: &Runs<'_>) -> Vec<Claim> {
 fn latency_claims(runs: &Runs<'_>) -> Vec<Claim> {
     let mut claims = Vec::new();
     let mut better = 0;
-    let kinds: [(&str, &str, Figure); 2] = [("18", "read", read_latency), ("19", "write", write_latency)];
+    let kinds: [(&str, &str, Measure); 2] = [("18", "read", read_latency), ("19", "write", write_latency)];
     for (figure, kind, value) in kinds {
         for (job, name) in JOBS {
             let theirs = runs.least(job, &["noop", "cfq-paper"], value);
@@ -352,7 +349,7 @@ fn columns() -> Vec<String> {
     JOBS.map(|(_, name)| name.to_string()).to_vec()
 }
 
-fn figure_table(runs: &Runs<'_>, title: &str, text: &str, value: Figure, decimals: usize) -> Table {
+fn figure_table(runs: &Runs<'_>, title: &str, text: &str, value: Measure, decimals: usize) -> Table {
     let rows = SCHEDULERS.map(|scheduler| {
         let cells = JOBS.map(|(job, _)| cell(runs.value(job, scheduler, value), decimals)).to_vec();
         (scheduler.to_string(), cells)
@@ -499,38 +496,65 @@ fn generated_table(base: &Comparison, origin: &Origin, progress: &dyn Progress) 
     Ok(figure_table(&Runs { report: &report }, title, text, completion, 2))
 }
 
-/// Completion against read p99, a plot for each job.
-fn plots(runs: &Runs<'_>) -> Vec<Plot> {
-    let plot = |(job, name): (&str, &str)| {
-        let values: Vec<(String, f64, f64)> = SCHEDULERS
-            .into_iter()
-            .filter_map(|scheduler| {
-                let outcome = runs.get(job, LOAD, scheduler)?;
-                Some((scheduler.to_string(), completion(outcome)?, read_p99(outcome)?))
-            })
-            .collect();
-        Plot::new(name.into(), &values)
-    };
-    JOBS.into_iter().filter_map(plot).collect()
+/// The comparison and the devices that the figures were run on.
+fn provenance(meta: Meta, origin: &Origin) -> Provenance {
+    let mut specs =
+        vec![("The comparison".to_string(), meta.spec.to_toml()), ("The disk".to_string(), meta.device_toml)];
+    specs.extend(meta.fast_device_toml.map(|toml| ("The fast device".to_string(), toml)));
+    Provenance::new(origin, meta.traces, specs)
 }
 
-/// Figures 13 and 14, on WordStandardDeviation.
-fn tracks(runs: &Runs<'_>) -> Vec<Track> {
+/// Completion against read p99, a chart for each job.
+fn trade_off_figure(runs: &Runs<'_>) -> Figure {
+    let chart = |(job, name): (&str, &str)| {
+        let point = |scheduler: &str| {
+            let outcome = runs.get(job, LOAD, scheduler)?;
+            Some(Series::new(scheduler, Mark::Dots, vec![(completion(outcome)?, read_p99(outcome)?)]))
+        };
+        Chart {
+            title: name.into(),
+            across: Axis::new("completion, seconds"),
+            upward: Axis::new("read p99, seconds"),
+            series: SCHEDULERS.into_iter().filter_map(point).collect(),
+        }
+    };
+    Figure {
+        title: "Trade-off: completion against read p99".into(),
+        text: "The lower left is the best place to be. The tables of figure 12 and of the read p99 have the numbers."
+            .into(),
+        charts: JOBS.into_iter().map(chart).collect(),
+    }
+}
+
+/// Figures 13 and 14, on WordStandardDeviation: the whole run, and a short stretch of it.
+fn head_figure(runs: &Runs<'_>) -> Figure {
     let (job, _) = JOBS[5];
     let shown: Vec<(&str, &[HeadPoint])> = ["cfq-paper", "noop", "bid-hdd", "bid-hybrid"]
         .into_iter()
         .filter_map(|name| runs.get(job, LOAD, name).map(|outcome| (name, &outcome.head[..])))
         .collect();
     let all: Vec<&[HeadPoint]> = shown.iter().map(|(_, points)| *points).collect();
-    let Some(range) = Tracks::around(&all) else { return Vec::new() };
     let end = all.iter().filter_map(|points| points.last()).map(|point| point.time).max().unwrap_or(Nanos::ZERO);
-    let window = magnified(&all, all[0], 200).unwrap_or((Nanos::ZERO, end));
-    shown
-        .iter()
-        .map(|(name, points)| Track {
-            name: (*name).into(),
-            whole: head_path(&thin(points, POINTS), Nanos::ZERO, end, range),
-            magnified: head_path(within(points, window.0, window.1), window.0, window.1, range),
-        })
-        .collect()
+    let reference = all.first().copied().unwrap_or_default();
+    let (from, to) = magnified(&all, reference, 200).unwrap_or((Nanos::ZERO, end));
+    let chart = |title: String, points: &[HeadPoint], shows: Vec<f64>| Chart {
+        title,
+        across: Axis { shows, ..Axis::new("time, seconds") },
+        upward: Axis::new("track"),
+        series: vec![Series::new(
+            "head",
+            Mark::Line,
+            points.iter().map(|point| (point.time.as_seconds(), f64::from(point.track))).collect(),
+        )],
+    };
+    let both = |(name, points): &(&str, &[HeadPoint])| {
+        let whole = vec![0.0, end.as_seconds()];
+        let stretch = vec![from.as_seconds(), to.as_seconds()];
+        [chart((*name).into(), points, whole), chart(format!("{name}, magnified"), within(points, from, to), stretch)]
+    };
+    Figure {
+        title: "Figures 13 and 14: where the head was on WordStandardDeviation".into(),
+        text: "Track against time: the whole run, and a short stretch of it.".into(),
+        charts: shown.iter().flat_map(both).collect(),
+    }
 }

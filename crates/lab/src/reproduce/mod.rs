@@ -4,11 +4,13 @@
 
 pub mod bid;
 mod page;
+pub mod wafl;
 
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
-use crate::compare::Meta;
-use crate::report::ReportError;
+use crate::compare::{Origin, TraceMeta, hexadecimal};
+use crate::report::{Figure, ReportError};
 
 /// One sentence or figure of a paper, and what came out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -60,45 +62,33 @@ pub struct Table {
     pub rows: Vec<(String, Vec<String>)>,
 }
 
-/// Where the head was, for one scheduler.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Track {
-    /// The scheduler.
-    pub name: String,
-    /// Path of the whole run, in a box of the page's charts.
-    pub whole: String,
-    /// Path of a short stretch.
-    pub magnified: String,
+/// What is needed to run a reproduction again, and to trust it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Provenance {
+    /// Program version.
+    pub version: String,
+    /// Commit it was built from, `-dirty` behind it where the tree was changed; "unknown" outside a checkout.
+    pub commit: String,
+    /// The command that runs this again.
+    pub command: String,
+    /// SHA-256 of all of `specs`, one behind the other.
+    pub spec_sha256: String,
+    /// What was read.
+    pub inputs: Vec<TraceMeta>,
+    /// Every parameter: what it is of, and the values, as TOML or in words.
+    pub specs: Vec<(String, String)>,
 }
 
-/// A scatter of schedulers: who finishes early against who keeps readers waiting.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Plot {
-    /// What is plotted.
-    pub title: String,
-    /// Name of each point, and where it stands in percent from the left and from the top.
-    pub points: Vec<(String, f64, f64)>,
-    /// Lowest and highest value to the right, as text.
-    pub across: (String, String),
-    /// Lowest and highest value upward, as text.
-    pub upward: (String, String),
-}
-
-impl Plot {
-    /// Spreads named pairs of values over the plot; none where there are none.
-    fn new(title: String, values: &[(String, f64, f64)]) -> Option<Self> {
-        let range = |value: fn(&(String, f64, f64)) -> f64| {
-            let all = || values.iter().map(value);
-            Some((all().min_by(f64::total_cmp)?, all().max_by(f64::total_cmp)?))
-        };
-        let (across, upward) = (range(|point| point.1)?, range(|point| point.2)?);
-        // Ten percent of room on each side; a single value stands in the middle.
-        let place = |value: f64, (low, high): (f64, f64)| {
-            if high > low { 10.0 + 80.0 * (value - low) / (high - low) } else { 50.0 }
-        };
-        let points = values.iter().map(|(name, x, y)| (name.clone(), place(*x, across), 100.0 - place(*y, upward)));
-        let text = |(low, high): (f64, f64)| (format!("{low:.2}"), format!("{high:.2}"));
-        Some(Self { title, points: points.collect(), across: text(across), upward: text(upward) })
+impl Provenance {
+    /// Of a run that `origin` tells of, with these inputs and parameters.
+    #[must_use]
+    pub fn new(origin: &Origin, inputs: Vec<TraceMeta>, specs: Vec<(String, String)>) -> Self {
+        let mut hash = Sha256::new();
+        for (_, spec) in &specs {
+            hash.update(spec);
+        }
+        let Origin { version, commit, command } = origin.clone();
+        Self { version, commit, command, spec_sha256: hexadecimal(&hash.finalize()), inputs, specs }
     }
 }
 
@@ -112,20 +102,18 @@ pub struct Reproduction {
     /// How the experiments were run and what differs, a paragraph each.
     pub method: Vec<String>,
     /// How to get this again.
-    pub meta: Meta,
+    pub meta: Provenance,
     /// The claims.
     pub claims: Vec<Claim>,
     /// What the figures show, and what lies beyond them.
     pub tables: Vec<Table>,
-    /// The figures of head positions.
-    pub tracks: Vec<Track>,
-    /// Trade-offs.
-    pub plots: Vec<Plot>,
+    /// What is better looked at.
+    pub figures: Vec<Figure>,
 }
 
 #[derive(Serialize)]
 struct Json<'a> {
-    meta: &'a Meta,
+    meta: &'a Provenance,
     claims: &'a [Claim],
 }
 
@@ -134,16 +122,6 @@ impl Reproduction {
     #[must_use]
     pub fn holding(&self) -> usize {
         self.claims.iter().filter(|claim| claim.holds).count()
-    }
-
-    /// The claims as JSON.
-    ///
-    /// # Errors
-    /// [`ReportError`] where a number cannot be written.
-    pub fn to_json(&self) -> Result<String, ReportError> {
-        let mut text = serde_json::to_string_pretty(&Json { meta: &self.meta, claims: &self.claims })?;
-        text.push('\n');
-        Ok(text)
     }
 
     /// Everything on one page that needs nothing else.
@@ -169,4 +147,19 @@ impl Reproduction {
         let _ = writeln!(text, "\n{} of {} claims hold", self.holding(), self.claims.len());
         text
     }
+}
+
+/// The claims as JSON: an object for one reproduction, a list for several.
+///
+/// # Errors
+/// [`ReportError`] where a number cannot be written.
+pub fn to_json(reproductions: &[Reproduction]) -> Result<String, ReportError> {
+    let objects: Vec<Json<'_>> =
+        reproductions.iter().map(|one| Json { meta: &one.meta, claims: &one.claims }).collect();
+    let mut text = match &objects[..] {
+        [one] => serde_json::to_string_pretty(one)?,
+        several => serde_json::to_string_pretty(several)?,
+    };
+    text.push('\n');
+    Ok(text)
 }

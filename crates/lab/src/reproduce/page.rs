@@ -1,34 +1,25 @@
-//! A reproduction as one page: claims, tables, tracks, method.
+//! A reproduction as one page: claims, figures, tables, method.
 
-use minijinja::value::{Serde, Value};
-use minijinja::{Environment, context};
 use serde::Serialize;
 
-use super::{Claim, Plot, Reproduction, Table, Track};
-use crate::compare::Meta;
+use super::{Claim, Provenance, Reproduction, Table};
 use crate::report::ReportError;
+use crate::report::figure::{DrawnFigure, render_page};
 
-const STYLE: &str = include_str!("../../assets/report.css");
 const TEMPLATE: &str = include_str!("../../assets/reproduce.html");
 
 pub(super) fn render(reproduction: &Reproduction) -> Result<String, ReportError> {
-    let mut environment = Environment::new();
-    // The name's ending turns escaping on.
-    environment.add_template("reproduce.html", TEMPLATE)?;
-    let page = environment.get_template("reproduce.html")?;
     let view = View {
         name: reproduction.name,
         paper: reproduction.paper,
         method: &reproduction.method,
         holding: reproduction.holding(),
         claims: reproduction.claims.iter().map(Row::new).collect(),
+        figures: reproduction.figures.iter().map(|figure| figure.draw()).collect(),
         tables: &reproduction.tables,
-        tracks: &reproduction.tracks,
-        plots: &reproduction.plots,
         meta: &reproduction.meta,
-        spec: reproduction.meta.spec.to_toml(),
     };
-    Ok(page.render(context! { page => Value::from(Serde(&view)), style => STYLE })?)
+    render_page("reproduce.html", TEMPLATE, &view)
 }
 
 /// What the template is given.
@@ -39,11 +30,9 @@ struct View<'a> {
     method: &'a [String],
     holding: usize,
     claims: Vec<Row<'a>>,
+    figures: Vec<DrawnFigure<'a>>,
     tables: &'a [Table],
-    tracks: &'a [Track],
-    plots: &'a [Plot],
-    meta: &'a Meta,
-    spec: String,
+    meta: &'a Provenance,
 }
 
 #[derive(Serialize)]
