@@ -92,6 +92,12 @@ impl Layout {
             TIME_NAMES.iter().any(|known| name.split(|c: char| !c.is_ascii_alphanumeric()).next() == Some(*known))
         };
         let time = (0..names.len()).find(|place| named(place) && is_time(*place));
+        // A small number could be a time; a date can be nothing else.
+        let is_date = |place: usize| {
+            let is_number = |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(cell.text, b',').is_some());
+            is_time(place) && !data.iter().take(100).any(|row| is_number(&row))
+        };
+        let time = time.or_else(|| (0..names.len()).find(|place| is_date(*place)));
         let Some(time) = time.or_else(|| (0..names.len()).find(|place| is_time(*place))) else {
             let line = 1 + u64::from(has_header);
             return Err(SeriesError::new(input.name(), Position::Text { line, column: 1 }, "no column holds times")
@@ -364,10 +370,15 @@ impl<'a> Table<'a> {
             columns_of.push(column);
             out.push(Series { name, start_unix_seconds, bin_seconds: self.bin_seconds, values, losses });
         }
+        if self.options.total {
+            out = totals(out, &columns_of);
+            // Labels that were never there together have no total.
+            out.retain(|series| series.values.iter().any(Option::is_some));
+        }
         if out.is_empty() {
             return Err(SeriesError::new(file, Position::File, "holds no values").expected("rows of times and numbers"));
         }
-        Ok(if self.options.total { totals(out, &columns_of) } else { out })
+        Ok(out)
     }
 }
 
