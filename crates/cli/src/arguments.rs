@@ -442,6 +442,10 @@ pub(crate) struct ReproduceArguments {
     #[arg(long, value_name = "FOLDER", default_value = "traces/hadoop/hdd-emul")]
     pub(crate) traces: String,
 
+    /// Files of the SYSTOR '17 traces for `background`, in place of the generated series; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Vec<PathBuf>,
+
     /// Write the claims as JSON to a file; `-` is standard output, in place of the table
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<String>,
@@ -464,13 +468,15 @@ pub(crate) enum Paper {
     Wafl,
     /// Reward scheduling: table 2 and figures 2 and 3 of Elnably and others
     Reward,
+    /// Background work planned from forecasts: figures 2 and 10 to 14 of Kachmar and Kaeli
+    Background,
     /// All of them, one behind the other
     All,
 }
 
 impl Paper {
     /// Every paper by itself, in the order in which they are run.
-    pub(crate) const EACH: [Self; 3] = [Self::Bid, Self::Wafl, Self::Reward];
+    pub(crate) const EACH: [Self; 4] = [Self::Bid, Self::Wafl, Self::Reward, Self::Background];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> String {

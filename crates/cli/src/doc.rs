@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use ioweir_core::Reason;
+use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_lab::choice::{format_value, unknown};
@@ -48,6 +49,14 @@ const TOPICS: &[Topic] = &[
         about: "Schedules of cores. HQ, LQ and MQ are the high, the low and the maintenance queue. Every schedule has the same \
 parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         entry: Some(|name| SCHEDULES.iter().find(|row| row.name == name).map(schedule)),
+    },
+    Topic {
+        name: "service",
+        summary: "background services that a plan can run: what their debt costs and gives back",
+        entries: || SERVICES.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Background services. [service.NAME] in the policy of `ioweir plan` runs one, and may set its terms: every, retention, \
+deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority.",
+        entry: Some(|name| Service::find(name).map(service)),
     },
     Topic {
         name: "device",
@@ -275,6 +284,16 @@ fn schedule(row: &ScheduleRow) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(out, "Source: {}", wrap(&format!("{}, {}", row.source, row.section), 8));
     out + &parameters(row.parameters)
+}
+
+fn service(service: Service) -> String {
+    let row = service.row();
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    for (name, value) in reference::service_terms(row) {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  {name:18}  {value}");
+    }
+    out
 }
 
 /// What can be set, a line each.

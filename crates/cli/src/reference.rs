@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ioweir_core::Nanos;
+use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_lab::choice::format_value;
@@ -11,6 +13,7 @@ use ioweir_lab::experiment::{KEYS, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::trace::{Clock, FORMATS, Format};
+use ioweir_lab::units::exact_duration;
 use ioweir_lab::workload::MIXES;
 
 use crate::failure::Failure;
@@ -29,6 +32,7 @@ const PAGES: &[Page] = &[
     ("devices.md", devices),
     ("mixes.md", mixes),
     ("experiments.md", experiments),
+    ("services.md", services),
     ("forecasters.md", forecasters),
     ("servers.md", servers),
 ];
@@ -266,5 +270,43 @@ fn servers() -> String {
         }
     }
     let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
+    out
+}
+
+/// What a service's debt is, costs and gives back, in words.
+pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
+    let deadline = match row.deadline_seconds {
+        0 => "none".into(),
+        seconds => exact_duration(Nanos::from_seconds(u64::from(seconds))),
+    };
+    let room = match (row.tied_per_mille, row.takes_room) {
+        (0, _) => "none".into(),
+        (tied, true) => format!("{tied} of 1000 blocks, taken when the debt is incurred"),
+        (tied, false) => format!("{tied} of 1000 blocks, taken before"),
+    };
+    vec![
+        ("debt", row.source.name().into()),
+        ("cost", format!("{} operations for 1000 blocks", row.cost_per_mille)),
+        ("room given back", room),
+        ("item", format!("{} blocks", row.item_blocks)),
+        ("priority", row.priority.to_string()),
+        ("deadline", deadline),
+    ]
+}
+
+fn services() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Background services\n\nWhat `[service.NAME]` in the policy of `ioweir plan` runs. The numbers are those that hold where \
+         the policy says nothing else.\n\n| service | what it does |\n|---|---|\n"
+    );
+    for row in &SERVICES {
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
+    }
+    for row in &SERVICES {
+        let _ = write!(out, "\n## {}\n\n{}\n\n| | |\n|---|---|\n", row.name, row.doc.trim());
+        for (name, value) in service_terms(row) {
+            let _ = writeln!(out, "| {name} | {} |", cell(&value));
+        }
+    }
     out
 }

@@ -29,7 +29,7 @@ pub struct Replayed {
     pub reserve_cores: Vec<u32>,
     /// Requests that came.
     pub requests: u64,
-    /// Requests that were not served in the bin in which they came.
+    /// Requests that came beyond what the cores left to the foreground served in their bin.
     pub delayed_requests: u64,
     /// Bins in which not every request was served.
     pub violated_bins: usize,
@@ -52,7 +52,7 @@ impl Replayed {
         100.0 * self.violated_bins as f64 / self.course.len().max(1) as f64
     }
 
-    /// Share of the requests that were not served in their bin, in percent.
+    /// Share of the requests that had to be queued, in percent.
     #[must_use]
     pub fn delayed_percent(&self) -> f64 {
         100.0 * self.delayed_requests as f64 / self.requests.max(1) as f64
