@@ -32,6 +32,8 @@ pub(crate) enum Verb {
     Forecast(Box<ForecastArguments>),
     /// Run a paper's experiments and set its claims beside what comes out
     Reproduce(ReproduceArguments),
+    /// Say when deferred work (snapshot deletes, scrubs, rebuilds) is to be done, and with how many cores
+    Plan(PlanArguments),
     /// Replay what was measured on real disks and say how far the models are from them
     Validate(ValidateArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
@@ -395,6 +397,36 @@ pub(crate) struct GenerateArguments {
 
 #[derive(Args, Debug)]
 #[command(
+    after_help = "Examples:\n  ioweir plan examples/vdi/load.csv --policy examples/vdi/policy.toml\n  ioweir plan week.csv --policy array.toml --replay next-week.csv --export plan.html\n  ioweir plan capture.parquet --policy array.toml --json -"
+)]
+pub(crate) struct PlanArguments {
+    /// What the array had to do so far: a CSV of rates, a time and values a row, or a block trace, which is counted in bins.
+    /// Several files follow one another in time
+    #[arg(value_name = "SERIES", required = true)]
+    pub(crate) series: Vec<String>,
+
+    /// Policy file (TOML): pool, cores, services and their terms; examples/vdi/policy.toml is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: String,
+
+    /// What came afterwards, in the same form: play the plan on it, made anew in each bin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) replay: Vec<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<String>,
+
+    /// Write the page, with bands, work, free space and violations drawn, to a file
+    #[arg(long, value_name = "FILE.html")]
+    pub(crate) export: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(
     after_help = "Examples:\n  ioweir reproduce bid --quick\n  ioweir reproduce bid --json claims.json --export out"
 )]
 pub(crate) struct ReproduceArguments {
@@ -409,6 +441,10 @@ pub(crate) struct ReproduceArguments {
     /// Folder with the traces of the six Hadoop jobs
     #[arg(long, value_name = "FOLDER", default_value = "traces/hadoop/hdd-emul")]
     pub(crate) traces: String,
+
+    /// Files of the SYSTOR '17 traces for `background`, in place of the generated series; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Vec<PathBuf>,
 
     /// Write the claims as JSON to a file; `-` is standard output, in place of the table
     #[arg(long, value_name = "FILE|-")]
@@ -432,13 +468,15 @@ pub(crate) enum Paper {
     Wafl,
     /// Reward scheduling: table 2 and figures 2 and 3 of Elnably and others
     Reward,
+    /// Background work planned from forecasts: figures 2 and 10 to 14 of Kachmar and Kaeli
+    Background,
     /// All of them, one behind the other
     All,
 }
 
 impl Paper {
     /// Every paper by itself, in the order in which they are run.
-    pub(crate) const EACH: [Self; 3] = [Self::Bid, Self::Wafl, Self::Reward];
+    pub(crate) const EACH: [Self; 4] = [Self::Bid, Self::Wafl, Self::Reward, Self::Background];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> String {

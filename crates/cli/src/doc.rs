@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use ioweir_core::Reason;
+use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_lab::choice::{format_value, unknown};
@@ -10,6 +11,7 @@ use ioweir_lab::device::{PRESETS, Preset};
 use ioweir_lab::experiment::{KEYS, Key, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::report::FORMS;
+use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::trace;
 use ioweir_lab::workload::{JobMix, MIXES};
 
@@ -49,11 +51,33 @@ parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         entry: Some(|name| SCHEDULES.iter().find(|row| row.name == name).map(schedule)),
     },
     Topic {
+        name: "service",
+        summary: "background services that a plan can run: what their debt costs and gives back",
+        entries: || SERVICES.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Background services. [service.NAME] in the policy of `ioweir plan` runs one, and may set its terms: every, retention, \
+deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority.",
+        entry: Some(|name| Service::find(name).map(service)),
+    },
+    Topic {
         name: "device",
         summary: "device presets, and how far their numbers can be trusted",
         entries: || PRESETS.iter().map(|preset| (preset.name, preset.title)).collect(),
         about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from.",
         entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
+    },
+    Topic {
+        name: "platform",
+        summary: "storage servers whose request scheduling can be simulated",
+        entries: || PLATFORMS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Platforms: the hardware of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
+    },
+    Topic {
+        name: "workload",
+        summary: "what such servers are asked",
+        entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Workloads of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
         name: "format",
@@ -245,11 +269,31 @@ fn policy(row: &PolicyRow) -> String {
     out
 }
 
+/// A platform or a workload.
+fn server_part(preset: &ServerPreset) -> String {
+    let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
+    for source in preset.sources {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  - {}", wrap(source, 4));
+    }
+    out + "\nParameters:\n\n" + preset.parameters
+}
+
 fn schedule(row: &ScheduleRow) -> String {
     let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
     // Writing to a string does not fail.
     let _ = writeln!(out, "Source: {}", wrap(&format!("{}, {}", row.source, row.section), 8));
     out + &parameters(row.parameters)
+}
+
+fn service(service: Service) -> String {
+    let row = service.row();
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    for (name, value) in reference::service_terms(row) {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  {name:18}  {value}");
+    }
+    out
 }
 
 /// What can be set, a line each.

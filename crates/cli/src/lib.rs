@@ -11,6 +11,7 @@ mod engine;
 mod failure;
 mod forecast;
 mod output;
+mod plan;
 mod reference;
 mod reproduce;
 mod show;
@@ -56,6 +57,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Trace(arguments) => trace::act(&arguments),
         Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),

@@ -3,13 +3,17 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ioweir_core::Nanos;
+use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_lab::choice::format_value;
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::experiment::{KEYS, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
+use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::trace::{Clock, FORMATS, Format};
+use ioweir_lab::units::exact_duration;
 use ioweir_lab::workload::MIXES;
 
 use crate::failure::Failure;
@@ -28,7 +32,9 @@ const PAGES: &[Page] = &[
     ("devices.md", devices),
     ("mixes.md", mixes),
     ("experiments.md", experiments),
+    ("services.md", services),
     ("forecasters.md", forecasters),
+    ("servers.md", servers),
 ];
 
 /// Writes every page into `folder`.
@@ -240,6 +246,66 @@ fn forecasters() -> String {
         for setting in row.settings {
             let (range, help) = (format!("{} to {}", setting.min, setting.max), cell(setting.help));
             let _ = writeln!(out, "| `{}` | {} | {range} | {help} |", setting.name, setting.default);
+        }
+    }
+    out
+}
+
+fn servers() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
+         work costs. `ioweir reproduce wafl` runs all of them.\n"
+    );
+    for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {
+        let _ = write!(out, "\n## {title}\n\n| name | what it is |\n|---|---|\n");
+        for preset in presets {
+            let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", preset.name, cell(preset.title));
+        }
+        for preset in presets {
+            let _ = write!(out, "\n### {}\n\n{}. Where the numbers come from:\n\n", preset.name, preset.title);
+            for source in preset.sources {
+                let _ = writeln!(out, "- {source}");
+            }
+            let _ = write!(out, "\n```toml\n{}```\n", preset.parameters);
+        }
+    }
+    let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
+    out
+}
+
+/// What a service's debt is, costs and gives back, in words.
+pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
+    let deadline = match row.deadline_seconds {
+        0 => "none".into(),
+        seconds => exact_duration(Nanos::from_seconds(u64::from(seconds))),
+    };
+    let room = match (row.tied_per_mille, row.takes_room) {
+        (0, _) => "none".into(),
+        (tied, true) => format!("{tied} of 1000 blocks, taken when the debt is incurred"),
+        (tied, false) => format!("{tied} of 1000 blocks, taken before"),
+    };
+    vec![
+        ("debt", row.source.name().into()),
+        ("cost", format!("{} operations for 1000 blocks", row.cost_per_mille)),
+        ("room given back", room),
+        ("item", format!("{} blocks", row.item_blocks)),
+        ("priority", row.priority.to_string()),
+        ("deadline", deadline),
+    ]
+}
+
+fn services() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Background services\n\nWhat `[service.NAME]` in the policy of `ioweir plan` runs. The numbers are those that hold where \
+         the policy says nothing else.\n\n| service | what it does |\n|---|---|\n"
+    );
+    for row in &SERVICES {
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
+    }
+    for row in &SERVICES {
+        let _ = write!(out, "\n## {}\n\n{}\n\n| | |\n|---|---|\n", row.name, row.doc.trim());
+        for (name, value) in service_terms(row) {
+            let _ = writeln!(out, "| {name} | {} |", cell(&value));
         }
     }
     out

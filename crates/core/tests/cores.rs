@@ -334,8 +334,8 @@ fn a_request_in_lq_or_mq_leaves_within_the_turns_stated_however_full_hq_is() {
             if cores.depths()[queue as usize] == 0 {
                 continue; // This schedule leaves the queue empty.
             }
-            let sum = if row.name == "combo" { 130 } else { 100 };
-            let bound = (16 * sum as u64).div_ceil(weight) + 3;
+            let sum: u64 = schedule(row.name, &[]).weights.into_iter().map(u64::from).sum();
+            let bound = (16 * sum).div_ceil(weight) + 3;
             let mut turns = 0;
             'served: loop {
                 while cores.depths().iter().sum::<u32>() < 200 {
@@ -537,6 +537,24 @@ fn adaptive_serves_short_ones_first_and_overtakes_no_one_for_longer_than_stated(
     assert!(waited <= behind, "{waited} of {behind}");
     assert!(waited > micros((queued + 20) * short), "{waited}: 32 newer ones went first");
     assert_eq!(newer, 0, "who needs the same is served in the order of arrival");
+}
+
+#[test]
+fn adaptive_serves_what_has_a_deadline_by_then_at_the_latest() {
+    let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
+    for _ in 0..20 {
+        bench.fill(&[(LOOKUP, 100); 10]);
+        bench.fill(&[(READ, 300); 10]);
+        bench.drain();
+    }
+    // A read is due after 19.2 ms, a lookup after 6.4 ms.
+    let mut submit = |work: Work, cost, deadline: Option<u64>| {
+        let deadline = deadline.map(|millis| bench.now.after(Nanos::from_millis(millis)));
+        bench.submit(Work { deadline, ..work }, cost)
+    };
+    let [soon, late, none] = [Some(5), Some(30), None].map(|deadline| submit(READ, 300, deadline));
+    let lookup = submit(LOOKUP, 100, Some(30));
+    assert_eq!([(); 4].map(|()| bench.serve()), [soon, lookup, late, none]);
 }
 
 #[test]

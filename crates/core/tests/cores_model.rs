@@ -19,8 +19,8 @@ struct Item {
     work: Work,
     returns: u32,
     preempted: bool,
-    /// What it stands by in HQ: deadlines before expectations before nothing.
-    rank: (u8, Nanos),
+    /// What it stands by in HQ.
+    due: Option<Nanos>,
     place: Place,
 }
 
@@ -91,11 +91,11 @@ impl Model {
     }
 
     fn enqueue(&mut self, now: Nanos, slot: usize, mut item: Item) {
-        let expected = match self.schedule.dispatch {
-            Dispatch::Learned => (1, Nanos(now.0 + 64 * self.needs(&item))),
-            _ => (2, Nanos::ZERO),
+        let fair = Nanos(now.0 + 64 * self.needs(&item));
+        item.due = match self.schedule.dispatch {
+            Dispatch::Learned => Some(item.work.deadline.map_or(fair, |deadline| deadline.min(fair))),
+            _ => item.work.deadline,
         };
-        item.rank = item.work.deadline.map_or(expected, |deadline| (0, deadline));
         item.place = Place::Queued(self.queue(&item), self.sequence);
         self.sequence += 1;
         self.items.insert(slot, item);
@@ -109,7 +109,8 @@ impl Model {
     fn head(&self, queue: Queue) -> Option<usize> {
         let key = |item: &Item| match item.place {
             Place::Queued(at, sequence) if at == queue => {
-                Some((Some(item.rank).filter(|_| queue == Queue::High), sequence))
+                let due = item.due.filter(|_| queue == Queue::High);
+                Some((due.is_none(), due, sequence))
             }
             _ => None,
         };
@@ -135,7 +136,12 @@ impl Model {
         if queue != Queue::Maintenance {
             return Nanos(by_rule);
         }
-        Nanos(self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0) * boost / 1000)
+        let slice = self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0);
+        let longest = match self.schedule.slices {
+            SliceRule::Weighted { window, .. } => window.0,
+            SliceRule::DepthAware { base, cap, .. } => base.0 + cap.0,
+        };
+        Nanos((slice * boost / 1000).min(longest.max(slice)))
     }
 
     fn waiting(&self) -> [u32; Wait::COUNT] {
@@ -199,7 +205,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         Just("adaptive"),
         Just("adaptive"),
     ];
-    (names, any::<bool>(), any::<bool>(), 1u64..5, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
+    (names, any::<bool>(), any::<bool>(), 1u64..50, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
         let row = cores::find(name).unwrap();
         let mut settings = row.defaults();
         let mq_slice = if is_fixed { 200_000 } else { 0 };
@@ -234,8 +240,7 @@ proptest! {
                         prop_assert!(!model.items.contains_key(&tag.index()));
                         prop_assert_ne!(tags[tag.index()], Some(tag));
                         tags[tag.index()] = Some(tag);
-                        let rank = (0, Nanos::ZERO);
-                        model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, rank, place: Place::Suspended });
+                                                model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, due: None, place: Place::Suspended });
                     }
                     Err(back) => {
                         prop_assert_eq!(back, work);

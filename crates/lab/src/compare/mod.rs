@@ -2,7 +2,7 @@
 
 mod run;
 
-pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed};
+pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed, sha256};
 pub(crate) use run::{file_meta, hexadecimal};
 
 use serde::{Deserialize, Serialize};

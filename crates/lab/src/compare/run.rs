@@ -360,7 +360,10 @@ fn hashed(path: &std::path::Path) -> Result<(String, String), TraceError> {
 }
 
 /// The hash of a file, read piece by piece.
-fn sha256(path: &std::path::Path) -> std::io::Result<String> {
+///
+/// # Errors
+/// What the system says where it cannot be read.
+pub fn sha256(path: &std::path::Path) -> std::io::Result<String> {
     let mut file = std::io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
     let mut hash = Sha256::new();
     loop {

@@ -43,7 +43,7 @@ impl Complaint {
     }
 
     /// As an error of `file`, with the place of the key in its `text` where there is one.
-    pub(super) fn in_file(self, file: &str, text: Option<&str>) -> DeviceError {
+    pub(crate) fn in_file(self, file: &str, text: Option<&str>) -> DeviceError {
         let position = text.and_then(|text| self.position(text));
         DeviceError { file: file.into(), position, problem: self.problem(), hint: self.hint }
     }

@@ -8,7 +8,7 @@ mod cache;
 mod cached;
 mod divider;
 pub mod drives;
-mod error;
+pub(crate) mod error;
 mod geometry;
 mod hdd;
 mod mechanics;

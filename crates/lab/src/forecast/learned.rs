@@ -213,6 +213,19 @@ impl Learned {
         (DAY_SECONDS / self.bin_seconds) as usize
     }
 
+    /// What every expert says of the days behind `kept`. A combination leaves days that are off scale out of the history
+    /// of all its experts; the day profile does so by itself.
+    fn experts_ahead(&self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<Vec<f64>> {
+        let recent = kept.last(HISTORY_DAYS);
+        let values = (self.method == Method::Hedge).then(|| profile::without_off_scale(&recent));
+        let masked = values.as_ref().map_or(*kept, |values| Past { values, ..recent });
+        let of = |method: Method, scores: &mut profile::Scores| {
+            let past = if method == Method::DayProfile { kept } else { &masked };
+            method.ahead(past, days, scores)
+        };
+        self.method.experts().into_iter().map(|method| of(method, scores)).collect()
+    }
+
     fn past(&self, days: usize) -> Past<'_> {
         let slots = self.slots();
         Past { slots, first_day: self.first_day, values: &self.values[..days * slots], calendar: &self.calendar }
@@ -242,7 +255,7 @@ impl Learned {
                 continue;
             }
             let past = self.past(place);
-            let experts = self.method.experts().into_iter().map(|method| method.ahead(&past, 1, &mut scores)).collect();
+            let experts = self.experts_ahead(&past, 1, &mut scores);
             self.scored.push(ScoredDay { day, experts });
         }
         self.scores = scores;
@@ -274,8 +287,7 @@ impl Learned {
             pairs.push(forecast.iter().copied().zip(actual.iter().copied()).collect());
             losses.push(scored.experts.iter().map(|expert| loss(actual, expert)).collect());
         }
-        let experts: Vec<Vec<f64>> =
-            self.method.experts().into_iter().map(|method| method.ahead(&past, AHEAD_DAYS, scores)).collect();
+        let experts = self.experts_ahead(&past, AHEAD_DAYS, scores);
         let weights = hedge(&losses, experts.len());
         let keep = drift::keep(self.bin_seconds);
         let level = sequence.iter().fold(0.0, |level, error| drift::next_level(level, *error, keep));

@@ -68,6 +68,12 @@ pub(super) fn ahead(past: &Past<'_>, history_days: usize, days: usize, scores: &
     out
 }
 
+/// The values of a past without the days that are off scale.
+pub(super) fn without_off_scale(past: &Past<'_>) -> Vec<Option<f64>> {
+    let masked = LogDays::of(past).masked;
+    past.values.iter().enumerate().map(|(place, value)| value.filter(|_| !masked[place / past.slots])).collect()
+}
+
 /// The best of the grid; without any score, the middle of it.
 fn choose(scores: &[&DayScore]) -> Vec<usize> {
     let usual = place(1, 3, 1);

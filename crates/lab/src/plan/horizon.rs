@@ -51,7 +51,7 @@ pub struct BinCourse {
     pub background_cores: u32,
     /// Of this bin's requests and earlier ones, how many wait at its end.
     pub queued_requests: u64,
-    /// Of this bin's requests, how many were not served in it.
+    /// Requests that came beyond what the cores left to the foreground serve in a bin: they had to be queued.
     pub delayed_requests: u64,
     /// Blocks of debt paid, by service.
     pub paid_blocks: [u64; SERVICES_COUNT],
@@ -167,6 +167,13 @@ impl<'a> Horizon<'a> {
         self.ledger
     }
 
+    /// Blocks of a service that are due by the end of a bin, all told.
+    #[must_use]
+    pub fn due_blocks(&self, service: Service, bin: usize) -> u64 {
+        let owing = self.owing.iter().find(|owing| owing.service == service);
+        owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
+    }
+
     /// Whether debts give back room at different prices, beside debts that have deadlines.
     #[must_use]
     pub fn has_mixed_densities(&self) -> bool {
@@ -211,7 +218,7 @@ impl<'a> Horizon<'a> {
             let most = u64::from(cores.saturating_sub(*reserve));
             let foreground = wanted_cores.min(most);
             let served = wanted.min(foreground.saturating_mul(core_requests));
-            let delayed = demand.requests.min(wanted - served);
+            let delayed = demand.requests.saturating_sub(most.saturating_mul(core_requests));
             queued = wanted - served;
             BinCourse {
                 wanted_cores,

@@ -2,6 +2,7 @@
 //!
 //! A claim holds or fails by a rule that is written down with it; nothing is typed in but what the paper says.
 
+pub mod background;
 pub mod bid;
 mod page;
 pub mod reward;

@@ -13,6 +13,7 @@ mod vdi;
 pub use open::{VDI_PREFIX, open_series};
 pub use read::{read_inputs, read_series};
 pub use requests::{Counted, series_of_trace};
+pub use time::civil_from_days;
 pub use time::{day_of, format_day, format_moment};
 pub use vdi::{Vdi, VdiSeries};
 

@@ -285,16 +285,19 @@ impl Order for Reward {
         self.reservations.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         let due = self.reservations.first(now);
         self.is_due = due.is_some();
         due.or_else(|| self.fair.first())
     }
 
+    #[inline]
     fn peek(&self, now: Nanos) -> Option<u32> {
         self.reservations.first(now).or_else(|| self.fair.first())
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let of = &mut self.nodes[node as usize];
         of.in_flight += 1;
@@ -324,6 +327,7 @@ impl Order for Reward {
         self.fair.tend();
     }
 
+    #[inline(always)]
     fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
         self.nodes[node as usize].in_flight -= 1;
         if let Charging::Service(service) = &mut self.charging {

@@ -19,7 +19,7 @@ use claims::{Results, claims};
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Fewer loads, shorter runs, two seeds at the most.
+    /// Fewer loads, shorter runs, one seed and so no intervals.
     pub quick: bool,
 }
 
@@ -61,8 +61,8 @@ fn method(scale: &Scale) -> Vec<String> {
         format!(
             "Loads: the server finds the highest load under which the baseline's mean response time is within 30 ms (10 ms on \
              all-flash) by bisection; the loads are {} % of it. Runs measure {} swings of the load after {} of warm-up, and are \
-             repeated by the paper's rule: two seeds, and three more where their means differ by 1 % or more, at most {} in all. \
-             All schedules see the same requests.",
+             repeated by the paper's rule (two, and three more where these two differ by 1 % or more) with other seeds, at most {} \
+             times. All schedules see the same requests.",
             loads.join(", "),
             scale.length.measured,
             scale.length.warm_up,
