@@ -6,5 +6,6 @@ mod changes;
 mod failures;
 mod fairness;
 mod golden;
+mod models;
 mod rewards;
 mod world;
