@@ -65,7 +65,11 @@ impl PlatformSpec {
         let workers = self.workers();
         if workers > self.cores {
             let problem = format!("{workers} workers on {} cores", self.cores);
-            return wrong("workers", problem, "at most one worker a core; leave it out for one less than there are cores");
+            return wrong(
+                "workers",
+                problem,
+                "at most one worker a core; leave it out for one less than there are cores",
+            );
         }
         if workers == 0 {
             return wrong("workers", "no workers", "at least one; a machine of one core needs `workers = 1`");

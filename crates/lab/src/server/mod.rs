@@ -35,8 +35,8 @@ pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};
 pub use presets::{COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
 pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad, ServerSpec};
-pub use sweep::{RunLength, peak, repeated};
 pub use spec::{
-    CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec, PlatformSpec, PrefetchSpec,
-    SwingSpec, WorkCost, WorkloadSpec,
+    CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec, PlatformSpec,
+    PrefetchSpec, SwingSpec, WorkCost, WorkloadSpec,
 };
+pub use sweep::{RunLength, peak, repeated};

@@ -114,11 +114,8 @@ impl Server {
     /// # Errors
     /// [`SpecError`] where a part makes no sense.
     pub fn new(platform: PlatformSpec, workload: WorkloadSpec, costs: CostSpec) -> Result<Self, SpecError> {
-        let complaints = [
-            ("platform", platform.complaint()),
-            ("workload", workload.complaint()),
-            ("costs", costs.complaint()),
-        ];
+        let complaints =
+            [("platform", platform.complaint()), ("workload", workload.complaint()), ("costs", costs.complaint())];
         for (part, complaint) in complaints {
             if let Some((key, problem, hint)) = complaint {
                 return Err(SpecError::new(&Complaint::new(key, problem, hint), part, None));
@@ -183,7 +180,11 @@ impl Server {
         }
         let hour = Nanos::from_seconds(3600);
         if load.measured > hour || load.warm_up > hour {
-            return wrong("measured", "longer than an hour".into(), "an hour of simulated time at most, and as much before it");
+            return wrong(
+                "measured",
+                "longer than an hour".into(),
+                "an hour of simulated time at most, and as much before it",
+            );
         }
         Ok(())
     }

@@ -4,7 +4,8 @@ use rayon::prelude::*;
 
 use crate::compare::Progress;
 use crate::server::{
-    CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec, peak, repeated,
+    CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec, peak,
+    repeated,
 };
 
 /// A server under a workload, and the schedules it is run with. The first is what the others are compared with.
@@ -221,7 +222,8 @@ pub(super) fn run(scale: &Scale, costs: &CostSpec, progress: &dyn Progress) -> R
     // The cells with the most schedules come first, so that the last to finish is a small one.
     let tasks: Vec<(usize, usize, usize)> = (0..CELLS.len())
         .flat_map(|cell| {
-            let all = (0..CELLS[cell].schedules.len()).flat_map(|schedule| (0..scale.loads.len()).map(move |load| (schedule, load)));
+            let all = (0..CELLS[cell].schedules.len())
+                .flat_map(|schedule| (0..scale.loads.len()).map(move |load| (schedule, load)));
             all.map(move |(schedule, load)| (cell, schedule, load)).collect::<Vec<_>>()
         })
         .collect();
