@@ -343,12 +343,16 @@ impl<'a> State<'a> {
         self.work_left -= work;
         self.used_work += work;
         self.payable[at] -= blocks;
-        self.paid[at] = self.paid[at].saturating_add(blocks);
+        let before = self.paid[at];
+        self.paid[at] = before.saturating_add(blocks);
         self.paid_now[owing.service as usize] += blocks;
         let tied = (u128::from(blocks) * u128::from(owing.tied_per_mille) / 1000) as u64;
         self.used_blocks = self.used_blocks.saturating_sub(tied);
         if owing.is_heeded(self.schedule) {
-            self.deadline_work = self.deadline_work.saturating_add(work);
+            // What is due beyond the horizon was not required either.
+            let due = owing.due.last().copied().unwrap_or(0);
+            let counted = self.paid[at].min(due) - before.min(due);
+            self.deadline_work = self.deadline_work.saturating_add(counted.saturating_mul(owing.cost));
         }
     }
 
@@ -370,7 +374,7 @@ impl<'a> State<'a> {
     fn first_due(&mut self) -> Option<(usize, u64)> {
         let mut first: Option<(usize, usize)> = None;
         for (at, owing) in self.owing.iter().enumerate() {
-            if !owing.is_heeded(self.schedule) || self.payable[at] == 0 {
+            if !owing.is_heeded(self.schedule) || self.payable[at] == 0 || owing.cost > self.work_left {
                 continue;
             }
             while owing.due.get(self.next_due[at]).is_some_and(|due| *due <= self.paid[at]) {
@@ -383,7 +387,8 @@ impl<'a> State<'a> {
         first.map(|(at, bin)| (at, self.owing[at].due[bin]))
     }
 
-    /// Shares what work is left among all that have debt, by priority, until there is no more of either.
+    /// Shares what work is left among all that have debt, by priority, until there is no more of either. The share of a service
+    /// with a deadline goes to whatever is due first: work done early never stands in for work that is due now.
     fn pay_by_turns(&mut self) {
         loop {
             let can = |state: &Self, at: usize| state.payable[at] > 0 && state.owing[at].cost <= state.work_left;
@@ -397,7 +402,11 @@ impl<'a> State<'a> {
                 if can(self, at) {
                     let share =
                         (u128::from(round) * u128::from(self.owing[at].priority)).div_ceil(u128::from(all)) as u64;
-                    self.pay(at, (share / self.owing[at].cost).max(1));
+                    if self.owing[at].is_heeded(self.schedule) && self.first_due().is_some() {
+                        self.pay_by_deadline(share.max(1));
+                    } else {
+                        self.pay(at, (share / self.owing[at].cost).max(1));
+                    }
                 }
             }
         }

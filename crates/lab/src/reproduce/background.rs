@@ -333,8 +333,9 @@ fn scheduler_claims(runs: &[Run]) -> Vec<Claim> {
 }
 
 /// The methods that are compared, and what the paper has for them.
-const METHODS: [(&str, Option<f64>); 6] = [
+const METHODS: [(&str, Option<f64>); 7] = [
     ("paper", Some(14.8)),
+    ("paper-tuned", None),
     ("holt-winters", Some(19.2)),
     ("naive-week", None),
     ("day-profile", None),
@@ -342,12 +343,14 @@ const METHODS: [(&str, Option<f64>); 6] = [
     ("hedge", None),
 ];
 
-/// Scores of each method, day ahead: with all of the history, and with five days as in the paper.
+/// Scores of each method, day ahead: on Wednesday to Friday, the paper's cluster of three days, with all of the history and
+/// with five days of it; and on the last five days, a weekend and a Monday among them.
 struct Scored {
     method: &'static str,
     paper: Option<f64>,
     weeks: Scores,
     days: Scores,
+    all: Scores,
 }
 
 fn forecasts(load: &Load) -> Result<Vec<Scored>, CompareError> {
@@ -358,14 +361,18 @@ fn forecasts(load: &Load) -> Result<Vec<Scored>, CompareError> {
         values: load.requests.clone(),
         losses: series::Losses::default(),
     };
+    // Saturday, 00:00, where the series is the generated one.
+    let cluster_end = (HISTORY_DAYS * 144 + 65 * 6).min(series.values.len());
+    let cluster = series::Series { values: series.values[..cluster_end].to_vec(), ..series.clone() };
     let score = |(method, paper): (&'static str, Option<f64>)| {
         let choice = choice(method)?;
-        let scores = |history_days| {
-            let test = Backtest { test_days: DAYS - 1, history_days, horizon_days: 1 };
-            let tested = backtest(&series, &choice, &Calendar::default(), &test).map_err(|error| wrong(&error))?;
+        let scores = |series, test_days, history_days| {
+            let test = Backtest { test_days, history_days, horizon_days: 1 };
+            let tested = backtest(series, &choice, &Calendar::default(), &test).map_err(|error| wrong(&error))?;
             Ok::<_, CompareError>(tested.scores())
         };
-        Ok(Scored { method, paper, weeks: scores(None)?, days: scores(Some(5))? })
+        let (weeks, days) = (scores(&cluster, 3, None)?, scores(&cluster, 3, Some(5))?);
+        Ok(Scored { method, paper, weeks, days, all: scores(&series, DAYS - 1, None)? })
     };
     METHODS.into_par_iter().map(score).collect()
 }
@@ -424,10 +431,10 @@ fn cell(value: Option<f64>) -> String {
 }
 
 fn forecast_table(forecasts: &[Scored]) -> Table {
-    let columns = ["paper", "SMAPE %, three weeks", "SMAPE %, five days", "MASE", "mean error %", "P95 coverage %"];
+    let columns = ["paper", "SMAPE %", "from five days", "weekend too", "MASE", "mean error %", "P95 coverage %"];
     let row = |scored: &Scored| {
         let Scores { smape_percent, mase, mean_percentage_error, coverage_percent, .. } = scored.weeks;
-        let values = [scored.paper, smape_percent, scored.days.smape_percent];
+        let values = [scored.paper, smape_percent, scored.days.smape_percent, scored.all.smape_percent];
         let mut cells: Vec<String> = values.map(cell).to_vec();
         cells.extend([
             mase.map_or("none".into(), |mase| format!("{mase:.2}")),
@@ -438,8 +445,8 @@ fn forecast_table(forecasts: &[Scored]) -> Table {
     };
     Table {
         title: "Forecasts, a day ahead".into(),
-        text: "Each of the last five whole days as forecast at its midnight, from three weeks and more of history, and from five days as in \
-the paper.".into(),
+        text: "Wednesday to Friday, the paper's cluster of three days, each as forecast at its midnight from three weeks of history; the same \
+from five days; and the last five days, weekend and Monday among them. No forecast of this series can be better than 14.4 %.".into(),
         columns: columns.map(String::from).to_vec(),
         rows: forecasts.iter().map(row).collect(),
     }
