@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use ioweir_core::Reason;
-use ioweir_core::policy::{POLICIES, PolicyRow};
+use ioweir_core::cores::{SCHEDULES, ScheduleRow};
+use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_lab::choice::{format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
 use ioweir_lab::report::FORMS;
@@ -29,13 +30,21 @@ struct Topic {
     entry: Option<fn(&str) -> Option<String>>,
 }
 
-const TOPICS: [Topic; 10] = [
+const TOPICS: [Topic; 11] = [
     Topic {
         name: "policy",
         summary: "schedulers and their parameters",
         entries: || POLICIES.iter().map(|row| (row.name, row.summary)).collect(),
         about: "Schedulers. A parameter is set behind the name: bid-hdd:wait=2ms:history=4.",
         entry: Some(|name| POLICIES.iter().find(|row| row.name == name).map(policy)),
+    },
+    Topic {
+        name: "cores",
+        summary: "schedules of a storage server's cores: which queue a worker serves, and for how long",
+        entries: || SCHEDULES.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Schedules of cores. HQ, LQ and MQ are the high, the low and the maintenance queue. Every schedule has the same \
+parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
+        entry: Some(|name| SCHEDULES.iter().find(|row| row.name == name).map(schedule)),
     },
     Topic {
         name: "device",
@@ -198,23 +207,7 @@ fn policy(row: &PolicyRow) -> String {
     if let Some(linux) = row.linux {
         let _ = writeln!(out, "Linux: echo {linux} > /sys/block/DEVICE/queue/scheduler");
     }
-    if row.parameters.is_empty() {
-        out += "\nIt has no parameters.\n";
-        return out;
-    }
-    out += "\nParameters:\n";
-    let width = row.parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
-    for parameter in row.parameters {
-        let value = |value| format_value(parameter.unit, value);
-        let range = format!(
-            "{} [default: {}; {} to {}]",
-            parameter.help,
-            value(parameter.default),
-            value(parameter.min),
-            value(parameter.max)
-        );
-        let _ = writeln!(out, "  {:width$}  {}", parameter.name, wrap(&range, width + 4));
-    }
+    out += &parameters(row.parameters);
     if let Some(first) = row.parameters.first() {
         let _ = writeln!(
             out,
@@ -223,6 +216,35 @@ fn policy(row: &PolicyRow) -> String {
             first.name,
             format_value(first.unit, first.default)
         );
+    }
+    out
+}
+
+fn schedule(row: &ScheduleRow) -> String {
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "Source: {}", wrap(&format!("{}, {}", row.source, row.section), 8));
+    out + &parameters(row.parameters)
+}
+
+/// What can be set, a line each.
+fn parameters(parameters: &[Parameter]) -> String {
+    if parameters.is_empty() {
+        return "\nIt has no parameters.\n".into();
+    }
+    let mut out = "\nParameters:\n".to_owned();
+    let width = parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
+    for parameter in parameters {
+        let value = |value| format_value(parameter.unit, value);
+        let range = format!(
+            "{} [default: {}; {} to {}]",
+            parameter.help,
+            value(parameter.default),
+            value(parameter.min),
+            value(parameter.max)
+        );
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  {:width$}  {}", parameter.name, wrap(&range, width + 4));
     }
     out
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_core::policy::POLICIES;
+use ioweir_core::cores::SCHEDULES;
+use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_lab::choice::format_value;
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::trace::{Clock, FORMATS, Format};
@@ -18,8 +19,13 @@ const NOTE: &str =
 /// A page: its file and how it is made.
 type Page = (&'static str, fn() -> String);
 
-const PAGES: [Page; 4] =
-    [("formats.md", formats), ("policies.md", policies), ("devices.md", devices), ("mixes.md", mixes)];
+const PAGES: [Page; 5] = [
+    ("formats.md", formats),
+    ("policies.md", policies),
+    ("cores.md", cores),
+    ("devices.md", devices),
+    ("mixes.md", mixes),
+];
 
 /// Writes every page into `folder`.
 pub(crate) fn write(folder: &str) -> Result<(), Failure> {
@@ -103,22 +109,44 @@ fn policies() -> String {
         if let Some(linux) = row.linux {
             let _ = writeln!(out, "\nOn Linux: `echo {linux} > /sys/block/DEVICE/queue/scheduler`");
         }
-        if row.parameters.is_empty() {
-            continue;
-        }
-        out += "\n| parameter | default | range | meaning |\n|---|---|---|---|\n";
-        for parameter in row.parameters {
-            let value = |value| format_value(parameter.unit, value);
-            let _ = writeln!(
-                out,
-                "| `{}` | {} | {} to {} | {} |",
-                parameter.name,
-                value(parameter.default),
-                value(parameter.min),
-                value(parameter.max),
-                cell(parameter.help)
-            );
-        }
+        out += &parameters(row.parameters);
+    }
+    out
+}
+
+fn cores() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Request scheduling\n\nWhich queue a worker of a storage server serves, and for how long. Every schedule has the \
+         same parameters, so that all parts combine; they are set behind the name: `sord:qats=yes:hq-weight=90` is `combo`.\n\n\
+         | schedule | what it does |\n|---|---|\n"
+    );
+    for row in SCHEDULES {
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
+    }
+    for row in SCHEDULES {
+        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}, {}\n", row.name, row.doc.trim(), row.source, row.section);
+        out += &parameters(row.parameters);
+    }
+    out
+}
+
+/// What can be set, as a table; nothing where nothing can.
+fn parameters(parameters: &[Parameter]) -> String {
+    if parameters.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n| parameter | default | range | meaning |\n|---|---|---|---|\n".to_owned();
+    for parameter in parameters {
+        let value = |value| format_value(parameter.unit, value);
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} to {} | {} |",
+            parameter.name,
+            value(parameter.default),
+            value(parameter.min),
+            value(parameter.max),
+            cell(parameter.help)
+        );
     }
     out
 }

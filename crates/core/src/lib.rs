@@ -37,7 +37,7 @@
 //!
 //! # What is where
 //!
-//! [`policy`] has the table of policies. The block layer's policies are elevators (order) behind one request queue
+//! [`background`] has the debt that background services run up and when it is paid. [`policy`] has the table of policies. The block layer's policies are elevators (order) behind one request queue
 //! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. `part` has what several of
 //! them order by (sorted queues with a FIFO, think times, seeks), `structure` the fixed-capacity list, tree, heap and
 //! index that all of it is built from.
@@ -47,6 +47,8 @@
 
 extern crate alloc;
 
+pub mod background;
+pub mod cores;
 mod elevator;
 mod part;
 pub mod policy;

@@ -1,10 +1,13 @@
 //! No policy allocates after construction, whatever the load.
 
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its signature; this one only counts")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use ioweir_core::background::{self, Bucket, Directive, Executor, Pool, SERVICES, Service, Watermark};
+use ioweir_core::cores::{CoreScheduler, Cores, CoresLimits, Kind, Log, SCHEDULES, Source, Turn, Work};
 use ioweir_core::policy::POLICIES;
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
 
@@ -92,4 +95,103 @@ fn no_policy_allocates_after_construction() {
     let before = ALLOCATIONS.get();
     drop(std::hint::black_box(Box::new(1)));
     assert_ne!(ALLOCATIONS.get(), before, "the counter counts");
+}
+
+/// As [`load`], for what schedules cores: as many workers at random, each in a turn of its own.
+fn load_cores(cores: &mut Cores, steps: u64) -> u64 {
+    let mut random = Random(1);
+    let mut now = Nanos::ZERO;
+    let mut suspended = [None; 16];
+    let mut served = 0;
+    for _ in 0..steps {
+        now = now.after(Nanos(random.below(200_000)));
+        let kind = Kind::ALL[random.below(3) as usize];
+        let source = [Source::Client, Source::Client, Source::Background, Source::Critical][random.below(4) as usize];
+        let deadline = (random.below(3) == 0).then(|| now.after(Nanos(random.below(5_000_000))));
+        let _ = cores.submit(now, Work { kind, source, bytes: 4096, sequential: random.below(2) == 0, deadline });
+        let worker = random.below(3) as u32;
+        let log = Log { filled_per_mille: random.below(1000) as u16, unflushed_per_mille: random.below(1000) as u16 };
+        if cores.next(now, worker, log) == Turn::Idle {
+            continue;
+        }
+        while let Some(run) = cores.take(now, worker) {
+            now = now.after(Nanos(random.below(500_000)));
+            let place = &mut suspended[random.below(16) as usize];
+            match random.below(4) {
+                0 => cores.preempted(now, worker, run.tag, run.allowance),
+                1 if place.is_none() => {
+                    cores.suspended(now, worker, run.tag, Nanos(1000));
+                    *place = Some(run.tag);
+                }
+                _ => {
+                    cores.finished(now, worker, run.tag, Nanos(2000));
+                    served += 1;
+                }
+            }
+            if let Some(tag) = suspended[random.below(16) as usize].take() {
+                cores.restarted(now, tag);
+            }
+        }
+    }
+    served
+}
+
+#[test]
+fn no_schedule_of_cores_allocates_after_construction() {
+    for row in SCHEDULES {
+        let limits = CoresLimits { requests: 64, workers: 3, cores: 4, seed: 1 };
+        let mut cores = Cores::new(row.schedule(&row.defaults()), limits).unwrap();
+        let before = ALLOCATIONS.get();
+        let served = load_cores(&mut cores, 20_000);
+        let after = ALLOCATIONS.get();
+        assert!(served > 10_000, "{}: served {served}", row.name);
+        assert_eq!(after - before, 0, "{} allocates", row.name);
+    }
+}
+
+/// Owes, wants, plans and pays at random; answers with how many slices were done.
+fn background_load(executor: &mut Executor, steps: u64) -> u64 {
+    let mut random = Random(1);
+    let (mut now, mut done) = (Nanos::ZERO, 0);
+    let mut running = [None; 8];
+    for _ in 0..steps {
+        now = now.after(Nanos::from_millis(random.below(2000)));
+        for place in &mut running {
+            if let Some(tag) = place.take() {
+                executor.complete(now, tag);
+                done += 1;
+            }
+        }
+        executor.incur(now, Service::ALL[random.below(12) as usize], random.below(100));
+        executor.foreground(now, random.below(9) as u32);
+        let reserve_cores = random.below(9) as u32;
+        executor.adopt(now, &[Directive { from: now, reserve_cores, pressing: random.below(2) == 0 }; 4]);
+        while let background::Step::Run(slice) = executor.poll(now) {
+            running[slice.core as usize] = Some(slice.tag);
+        }
+    }
+    done
+}
+
+#[test]
+fn the_executor_of_background_work_allocates_nothing_after_construction() {
+    for bucket in [Bucket::Planned, Bucket::Fixed(Watermark { low_per_mille: 0, high_per_mille: 500 })] {
+        let mut executor = Executor::new(background::Settings {
+            cores: 8,
+            operation: Nanos::from_millis(50),
+            slice: Nanos::from_millis(100),
+            headroom_cores: 0,
+            calm: Nanos::from_seconds(1),
+            bucket,
+            pool: Pool { blocks: 10_000, used_blocks: 0, floor_blocks: 500, alarm_blocks: 1000 },
+            services: SERVICES.each_ref().map(|row| row.defaults()),
+            batches_max: 16,
+            directives_max: 4,
+        });
+        let before = ALLOCATIONS.get();
+        let done = background_load(&mut executor, 20_000);
+        let after = ALLOCATIONS.get();
+        assert!(done > 10_000, "{bucket:?}: {done} slices");
+        assert_eq!(after - before, 0, "{bucket:?} allocates");
+    }
 }

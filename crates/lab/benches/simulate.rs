@@ -67,11 +67,11 @@ fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
         limits,
         device: &mut *device,
         fast: None,
-        load,
         lenient: false,
+        until: Nanos::NEVER,
     };
     let start = Instant::now();
-    let requests = measured(simulation, records);
+    let requests = measured(simulation, records, load);
     let seconds = start.elapsed().as_secs_f64();
     assert_eq!(requests, records.len() as u64);
     requests as f64 / seconds
@@ -79,8 +79,9 @@ fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
 
 /// What `scripts/instructions` counts.
 #[inline(never)]
-fn measured(simulation: Simulation<'_, Policy>, records: &[Record]) -> u64 {
-    let outcome = simulate(simulation, &mut Replay::new(records), &mut Unobserved).expect("generated records fit");
+fn measured(simulation: Simulation<'_, Policy>, records: &[Record], load: Load) -> u64 {
+    let outcome =
+        simulate(simulation, &mut Replay::new(records), load, &mut Unobserved).expect("generated records fit");
     outcome.all.requests
 }
 

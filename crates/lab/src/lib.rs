@@ -5,8 +5,11 @@
 pub mod choice;
 pub mod compare;
 pub mod device;
+pub mod forecast;
+pub mod random;
 pub mod report;
 pub mod reproduce;
+pub mod series;
 pub mod sim;
 pub mod trace;
 pub mod units;

@@ -49,6 +49,51 @@ pub fn parse_duration(text: &str) -> Result<Nanos, UnitError> {
     Ok(Nanos(nanos))
 }
 
+/// A number from 0 to 1, in whole millionths: how often something happens, or how much of something there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ratio(u32);
+
+impl Ratio {
+    /// Millionths in the whole.
+    pub const ONE_MILLIONTHS: u32 = 1_000_000;
+    /// Never, or nothing.
+    pub const ZERO: Self = Self(0);
+    /// Always, or all of it.
+    pub const ONE: Self = Self(Self::ONE_MILLIONTHS);
+
+    /// The nearest millionth; none where `value` is not from 0 to 1.
+    #[must_use]
+    pub fn new(value: f64) -> Option<Self> {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a million")]
+        (0.0..=1.0).contains(&value).then(|| Self((value * f64::from(Self::ONE_MILLIONTHS)).round() as u32))
+    }
+
+    /// In millionths.
+    #[must_use]
+    pub const fn millionths(self) -> u32 {
+        self.0
+    }
+
+    /// As a number from 0 to 1.
+    #[must_use]
+    pub fn value(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::ONE_MILLIONTHS)
+    }
+}
+
+impl serde::Serialize for Ratio {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.value())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Ratio {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = f64::deserialize(deserializer)?;
+        Self::new(value).ok_or_else(|| serde::de::Error::custom(format!("{value} is not a number from 0 to 1")))
+    }
+}
+
 /// A span in the unit that suits it, three significant digits: `1.25 ms`.
 #[must_use]
 pub fn format_nanos(span: Nanos) -> String {

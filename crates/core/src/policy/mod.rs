@@ -21,8 +21,8 @@ mod sptf;
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
 
-/// The most parameters that a policy has.
-pub const PARAMETERS_MAX: usize = 8;
+/// The most parameters that a policy or a schedule has.
+pub const PARAMETERS_MAX: usize = 13;
 
 /// What a parameter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,31 @@ pub enum SettingError {
 }
 
 impl Settings {
+    /// Every parameter of a table at its default.
+    pub(crate) fn defaults(parameters: &[Parameter]) -> Self {
+        let mut values = [0; PARAMETERS_MAX];
+        for (value, parameter) in values.iter_mut().zip(parameters) {
+            *value = parameter.default;
+        }
+        Self { values }
+    }
+
+    pub(crate) fn set(&mut self, parameters: &[Parameter], name: &str, value: u64) -> Result<(), SettingError> {
+        let at = parameters.iter().position(|parameter| parameter.name == name);
+        let at = at.ok_or(SettingError::UnknownParameter)?;
+        let Parameter { min, max, .. } = parameters[at];
+        if value < min || value > max {
+            return Err(SettingError::OutOfRange { min, max });
+        }
+        self.values[at] = value;
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, parameters: &[Parameter], name: &str) -> Option<u64> {
+        let at = parameters.iter().position(|parameter| parameter.name == name)?;
+        Some(self.values[at])
+    }
+
     /// The first values in the order of the parameter table.
     pub(crate) fn values<const N: usize>(&self) -> [u64; N] {
         const { assert!(N <= PARAMETERS_MAX) };
@@ -108,11 +133,7 @@ impl PolicyRow {
     /// Every parameter at its default.
     #[must_use]
     pub fn defaults(&self) -> Settings {
-        let mut values = [0; PARAMETERS_MAX];
-        for (value, parameter) in values.iter_mut().zip(self.parameters) {
-            *value = parameter.default;
-        }
-        Settings { values }
+        Settings::defaults(self.parameters)
     }
 
     /// Sets one parameter.
@@ -120,21 +141,13 @@ impl PolicyRow {
     /// # Errors
     /// [`SettingError`] where there is no such parameter or it does not take the value.
     pub fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError> {
-        let at = self.parameters.iter().position(|parameter| parameter.name == name);
-        let at = at.ok_or(SettingError::UnknownParameter)?;
-        let Parameter { min, max, .. } = self.parameters[at];
-        if value < min || value > max {
-            return Err(SettingError::OutOfRange { min, max });
-        }
-        settings.values[at] = value;
-        Ok(())
+        settings.set(self.parameters, name, value)
     }
 
     /// The value of one parameter.
     #[must_use]
     pub fn get(&self, settings: &Settings, name: &str) -> Option<u64> {
-        let at = self.parameters.iter().position(|parameter| parameter.name == name)?;
-        Some(settings.values[at])
+        settings.get(self.parameters, name)
     }
 
     /// Makes a scheduler. All the memory that it will ever use is taken here.

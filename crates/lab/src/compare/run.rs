@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use ioweir_core::{QueueLimits, SECTOR_BYTES};
+use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
@@ -131,14 +131,12 @@ impl Plan {
             limits,
             device: &mut *device,
             fast: fast.as_deref_mut(),
-            load: run.load,
             lenient: self.lenient,
+            until: Nanos::NEVER,
         };
-        let outcome = simulate(simulation, &mut source, observer).map_err(|failure| match failure {
+        let outcome = simulate(simulation, &mut source, run.load, observer).map_err(|failure| match failure {
             Failure::Trace(error) => CompareError::Trace(error),
-            failure @ Failure::Record { .. } => {
-                CompareError::Run { trace: run.traffic.name(), failure: Box::new(failure) }
-            }
+            failure => CompareError::Run { trace: run.traffic.name(), failure: Box::new(failure) },
         })?;
         Ok(Outcome {
             trace: run.traffic.name(),

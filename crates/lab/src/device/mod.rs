@@ -22,11 +22,14 @@ mod spec;
 mod ssd;
 #[cfg(test)]
 mod tests;
+mod tiered;
 pub mod validate;
 
 use std::io::Read;
 
-use ioweir_core::{Dispatch, Nanos};
+use ioweir_core::{Dispatch, Nanos, StreamId, Tier};
+
+use crate::units::Ratio;
 
 pub use cache::{CacheSpec, ReadAhead, WriteCache};
 pub use cached::CachedHdd;
@@ -34,10 +37,11 @@ pub use error::DeviceError;
 pub use hdd::Hdd;
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};
-pub use quantity::{Bytes, Rate, Skew, Span};
+pub use quantity::{Bytes, Rate, ServiceTime, Skew, Span};
 pub use queue::{CommandOrder, CommandQueue};
 pub use spec::{DeviceSpec, HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
+pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
 
 /// The largest device file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -61,6 +65,8 @@ pub struct Service {
     /// Waiting inside the device for what it does for others: for a die, a channel, the interface, room in the write
     /// buffer, or a head that is busy with data taken into the buffer before. Zero for a device that does one thing at a time.
     pub queue_nanos: u64,
+    /// Which tier of a tiered array served it; [`Tier::Base`] for every other device.
+    pub tier: Tier,
     /// Cylinder on which the transfer began.
     pub track: u32,
     /// Changes of cylinder: on the way from the transfer before, and within this one.
@@ -96,6 +102,10 @@ pub trait Device: Send {
 
     /// Tracks from one edge to the other, that is cylinders; zero for a device without a head.
     fn tracks(&self) -> u64;
+
+    /// From now on, this share of the stream's requests hits the fast tier, on a device whose placement is drawn at random;
+    /// every other device takes no notice.
+    fn set_hit_ratio(&mut self, _stream: StreamId, _ratio: Ratio) {}
 
     /// What it has done to its flash so far; none for a device that has none.
     fn flash(&self) -> Option<FlashCounts> {
@@ -139,6 +149,7 @@ impl DeviceSpec {
             Self::Hdd(hdd) => hdd.lay_out().map(drop),
             Self::Null(null) => null.check(),
             Self::Ssd(ssd) => ssd.lay_out().map(drop),
+            Self::Tiered(tiered) => tiered.check(),
         }
         .map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(spec)
@@ -163,6 +174,7 @@ impl DeviceSpec {
             Self::Hdd(spec) => Hdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
             Self::Null(spec) => NullDevice::new(spec).map(|device| Box::new(device) as Box<dyn Device>),
             Self::Ssd(spec) => Ssd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
+            Self::Tiered(spec) => TieredArray::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
         };
         built.map_err(|complaint| complaint.in_file("device", None))
     }

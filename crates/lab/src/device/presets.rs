@@ -41,6 +41,13 @@ pub struct Preset {
     pub parameters: &'static str,
 }
 
+impl Preset {
+    /// Whether it is an array of tiers, which no tier can be made of.
+    pub(super) fn is_tiered(&self) -> bool {
+        self.parameters.starts_with("[tiered]")
+    }
+}
+
 const DISKSIM: &str = "zones, skews, seek points, overheads, buffer segments and read-ahead: the drive's parameter set published with DiskSim 4, extracted from the drive by DIXtrac";
 const SPARES: &str =
     "spares lie at the end of each zone instead of where the drive has them; slipped and remapped sectors are left out";
@@ -173,6 +180,17 @@ pub const PRESETS: &[Preset] = &[
              it survives a loss of power (assumed)",
         ],
         parameters: include_str!("presets/ssd-zn540.toml"),
+    },
+    Preset {
+        name: "tiered",
+        title: "array of an SSD and an HDD tier, served side by side, as in the paper on reward scheduling",
+        status: Status::Artificial,
+        sources: &[
+            "reads of the tiers exponential with means of 200 us and 10 ms: section 4 of the paper (Elnably and others, HotStorage \
+             2012); writes as reads, one service at a time in each tier",
+            "a request hits the fast tier by its class's hit ratio, or else every other time",
+        ],
+        parameters: include_str!("presets/tiered.toml"),
     },
     Preset {
         name: "tiny",

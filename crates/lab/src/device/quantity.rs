@@ -104,6 +104,48 @@ impl fmt::Display for Rate {
     }
 }
 
+/// What a service takes: always the same, or drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServiceTime {
+    /// Always this.
+    Constant(Span),
+    /// Exponentially distributed with this mean.
+    Exponential(Span),
+}
+
+impl ServiceTime {
+    /// The mean.
+    #[must_use]
+    pub const fn mean(self) -> Span {
+        match self {
+            Self::Constant(span) | Self::Exponential(span) => span,
+        }
+    }
+}
+
+impl FromStr for ServiceTime {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("\"{text}\" is not a service time such as \"exponential 10ms\" or \"constant 50us\"");
+        let (kind, span) = text.trim().split_once(' ').ok_or_else(wrong)?;
+        match kind {
+            "constant" => span.parse().map(Self::Constant),
+            "exponential" => span.parse().map(Self::Exponential),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl fmt::Display for ServiceTime {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Constant(span) => write!(out, "constant {span}"),
+            Self::Exponential(span) => write!(out, "exponential {span}"),
+        }
+    }
+}
+
 /// How far the first sector of a track lies behind the last of the one before, around the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skew {
@@ -223,7 +265,8 @@ macro_rules! as_text {
     )+};
 }
 
-as_text!(Span => "\"8.5ms\"", Bytes => "\"250GB\"", Rate => "\"300MB/s\"", Skew => "\"97sectors\"");
+as_text!(Span => "\"8.5ms\"", Bytes => "\"250GB\"", Rate => "\"300MB/s\"", Skew => "\"97sectors\"",
+    ServiceTime => "\"exponential 10ms\"");
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ use super::quantity::{Bytes, Rate, Skew, Span};
 use super::queue::CommandOrder;
 use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
 use super::ssd::SsdSpec;
+use super::tiered::TieredSpec;
 
 /// Most zones of a disk: real ones have up to some dozens.
 const ZONES_MAX: usize = 512;
@@ -27,6 +28,8 @@ pub enum DeviceSpec {
     Null(NullSpec),
     /// A solid-state drive.
     Ssd(SsdSpec),
+    /// A fast and a slow tier behind one address space.
+    Tiered(TieredSpec),
 }
 
 impl DeviceSpec {
@@ -37,6 +40,7 @@ impl DeviceSpec {
             Self::Hdd(spec) => Self::Hdd(spec.resolved()),
             Self::Null(spec) => Self::Null(spec.clone()),
             Self::Ssd(spec) => Self::Ssd(spec.resolved()),
+            Self::Tiered(spec) => Self::Tiered(spec.resolved()),
         }
     }
 }

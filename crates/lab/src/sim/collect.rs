@@ -1,10 +1,46 @@
-//! Gathers what a run leaves behind, in bounded memory whatever its length.
+//! What is kept of a run? Whatever [`Gather`]s; here, what a comparison needs, in bounded memory whatever the run's length.
 
 use hdrhistogram::Histogram;
-use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, Tier, Waiting};
+use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, StreamId, Tier, Waiting};
 
 use super::outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
 use crate::device::Service;
+
+/// A record that is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished {
+    /// When.
+    pub now: Nanos,
+    /// When it arrived.
+    pub arrival: Nanos,
+    /// What it did.
+    pub operation: Operation,
+    /// Its length.
+    pub bytes: u64,
+    /// Whose it was.
+    pub stream: StreamId,
+}
+
+/// Keeps what is wanted of a run. Calls come in the order of simulated time.
+pub trait Gather {
+    /// Until `now`, for `span`, the device held so many units.
+    fn passed(&mut self, _now: Nanos, _span: Nanos, _in_device: usize) {}
+
+    /// Until `now`, for `span`, so many have waited, while the device held so many units.
+    fn waited(&mut self, now: Nanos, span: Nanos, waiting: &Waiting, in_device: usize);
+
+    /// A request waited so long outside the queue before that was counted by [`Gather::waited`].
+    fn waited_outside(&mut self, nanos: u128);
+
+    /// The device has taken a unit, and this is how it serves it.
+    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service);
+
+    /// A unit's data has been moved.
+    fn moved(&mut self, _now: Nanos, _operation: Operation, _bytes: u64) {}
+
+    /// A request as submitted is done.
+    fn finished(&mut self, finished: &Finished);
+}
 
 /// Buckets of the throughput series: above this, neighbours are joined.
 const BUCKETS_MAX: usize = 2048;
@@ -149,7 +185,7 @@ pub(super) struct Collector {
     seeks: u64,
     seek_distance_tracks: u64,
     seek_distance_squares: u128,
-    pub(super) wait_nanos: [u128; Reason::COUNT],
+    wait_nanos: [u128; Reason::COUNT],
     throughput: Series,
     head: HeadTrack,
 }
@@ -174,41 +210,6 @@ impl Collector {
         }
     }
 
-    /// These requests have waited this long.
-    pub(super) fn waited(&mut self, span: Nanos, waiting: &Waiting) {
-        for (sum, &count) in self.wait_nanos.iter_mut().zip(&waiting.0) {
-            if count > 0 {
-                *sum += u128::from(span.0) * u128::from(count);
-            }
-        }
-    }
-
-    /// The device has taken a unit, and this is how it serves it.
-    pub(super) fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
-        let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, queue_nanos, .. } = *service;
-        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
-        self.dispatches += 1;
-        self.merged_requests += u64::from(dispatch.members - 1);
-        if dispatch.tier == Tier::Fast {
-            self.dispatched_fast(now, dispatch, finish);
-            return;
-        }
-        self.busy.add(now, finish);
-        self.service.overhead_nanos += u128::from(overhead_nanos);
-        self.service.seek_nanos += u128::from(seek_nanos);
-        self.service.rotation_nanos += u128::from(rotation_nanos);
-        self.service.transfer_nanos += u128::from(transfer_nanos);
-        self.service.queue_nanos += u128::from(queue_nanos);
-        self.service_time += work;
-        self.seeks += u64::from(service.movements);
-        self.seek_distance_tracks += service.movement_tracks;
-        self.seek_distance_squares += u128::from(service.movement_squares);
-        if dispatch.sectors > 0 {
-            let time = Nanos(finish.0 - transfer_nanos);
-            self.head.add(HeadPoint { time, track: service.track, operation: dispatch.operation });
-        }
-    }
-
     fn dispatched_fast(&mut self, now: Nanos, dispatch: &Dispatch, finish: Nanos) {
         self.fast_busy.add(now, finish);
         self.fast.busy = self.fast_busy.time;
@@ -219,16 +220,6 @@ impl Collector {
             Operation::Write => self.fast.write_bytes += bytes,
             Operation::Discard | Operation::Flush => {}
         }
-    }
-
-    /// A unit's data has been moved.
-    pub(super) fn moved(&mut self, now: Nanos, operation: Operation, bytes: u64) {
-        self.throughput.add(now, operation, bytes);
-    }
-
-    /// A request as submitted is done.
-    pub(super) fn finished(&mut self, operation: Operation, bytes: u64, latency: Nanos) {
-        self.by_operation[operation as usize].record(bytes, latency);
     }
 
     /// All operations together.
@@ -266,6 +257,54 @@ impl Collector {
             flash: None,
             skipped: 0,
         }
+    }
+}
+
+impl Gather for Collector {
+    fn waited(&mut self, _now: Nanos, span: Nanos, waiting: &Waiting, _in_device: usize) {
+        for (sum, &count) in self.wait_nanos.iter_mut().zip(&waiting.0) {
+            if count > 0 {
+                *sum += u128::from(span.0) * u128::from(count);
+            }
+        }
+    }
+
+    fn waited_outside(&mut self, nanos: u128) {
+        self.wait_nanos[Reason::QueueFull as usize] += nanos;
+    }
+
+    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+        let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, queue_nanos, .. } = *service;
+        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
+        self.dispatches += 1;
+        self.merged_requests += u64::from(dispatch.members - 1);
+        if dispatch.tier == Tier::Fast {
+            self.dispatched_fast(now, dispatch, finish);
+            return;
+        }
+        self.busy.add(now, finish);
+        self.service.overhead_nanos += u128::from(overhead_nanos);
+        self.service.seek_nanos += u128::from(seek_nanos);
+        self.service.rotation_nanos += u128::from(rotation_nanos);
+        self.service.transfer_nanos += u128::from(transfer_nanos);
+        self.service.queue_nanos += u128::from(queue_nanos);
+        self.service_time += work;
+        self.seeks += u64::from(service.movements);
+        self.seek_distance_tracks += service.movement_tracks;
+        self.seek_distance_squares += u128::from(service.movement_squares);
+        if dispatch.sectors > 0 {
+            let time = Nanos(finish.0 - transfer_nanos);
+            self.head.add(HeadPoint { time, track: service.track, operation: dispatch.operation });
+        }
+    }
+
+    fn moved(&mut self, now: Nanos, operation: Operation, bytes: u64) {
+        self.throughput.add(now, operation, bytes);
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        let Finished { now, arrival, operation, bytes, .. } = *finished;
+        self.by_operation[operation as usize].record(bytes, now.since(arrival));
     }
 }
 

@@ -5,16 +5,16 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use ioweir_core::{
     Direction, Dispatch, Nanos, Operation, QueueLimits, Reason, Refused, RefusedCause, Request, SECTOR_BYTES,
-    Scheduler, Step, Tag, Tier,
+    Scheduler, Step, StreamId, Tag, Tier,
 };
 
 use super::collect::Collector;
 use super::feed::Feed;
-use super::{Failure, Load, Observer, Outcome};
+use super::{Arrivals, Failure, Finished, Gather, Load, Observer, Outcome, Site};
 use crate::device::{CommandOrder, CommandQueue, Device};
 use crate::trace::{Record, TraceSource};
 
-/// What determines a run, apart from the trace.
+/// What determines a run, apart from the arrivals.
 pub struct Simulation<'a, S> {
     /// The scheduler, fresh.
     pub scheduler: S,
@@ -25,10 +25,21 @@ pub struct Simulation<'a, S> {
     /// A faster device, fresh, for schedulers that place data on one. What is placed there keeps its address, modulo the
     /// size of that device.
     pub fast: Option<&'a mut (dyn Device + 'static)>,
-    /// How the trace is put on.
-    pub load: Load,
     /// Drop and count what lies past the device's end, instead of stopping.
     pub lenient: bool,
+    /// When the run ends at the latest, whatever is under way then; [`Nanos::NEVER`]: when everything is done.
+    pub until: Nanos,
+}
+
+/// What a run leaves behind beside what was gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// When the last unit was completed.
+    pub completion: Nanos,
+    /// Records dropped because they lie past the device's end.
+    pub skipped: u64,
+    /// Records that were not done when the run ended.
+    pub unfinished: u64,
 }
 
 /// Sectors that a record covers: partly covered ones count whole, and a flush covers none.
@@ -67,14 +78,15 @@ struct Flight {
     slot: u32,
 }
 
-struct Engine<'a, S, O> {
+struct Engine<'a, S, G, O> {
     scheduler: S,
     limits: QueueLimits,
     device: &'a mut dyn Device,
     fast: Option<&'a mut (dyn Device + 'static)>,
     observer: &'a mut O,
-    collector: Collector,
+    gather: &'a mut G,
     lenient: bool,
+    until: Nanos,
     now: Nanos,
     timer: Nanos,
     flights: BinaryHeap<Reverse<Flight>>,
@@ -105,17 +117,39 @@ struct Engine<'a, S, O> {
     end: Nanos,
 }
 
-/// Runs a trace to its end.
+/// Runs a trace under a load to its end.
 ///
 /// # Errors
 /// [`Failure`] where the trace cannot be read, holds several address spaces, or does not fit the device.
 pub fn simulate<S: Scheduler, O: Observer>(
     simulation: Simulation<'_, S>,
     source: &mut dyn TraceSource,
+    load: Load,
     observer: &mut O,
 ) -> Result<Outcome, Failure> {
-    let Simulation { scheduler, limits, device, fast, load, lenient } = simulation;
+    let Simulation { scheduler, limits, device, mut fast, lenient, until } = simulation;
+    let has_fast = fast.is_some();
     let tracks = device.tracks();
+    let mut collector = Collector::new();
+    let fast = fast.as_deref_mut();
+    let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
+    let ended = run(simulation, &mut Feed::new(source, load), &mut collector, observer)?;
+    let skipped = ended.skipped + source.skipped();
+    let flash = device.flash();
+    Ok(Outcome { completion: ended.completion, tracks, skipped, flash, ..collector.into_outcome(has_fast) })
+}
+
+/// Runs whatever arrives, and gathers whatever is to be kept of it.
+///
+/// # Errors
+/// [`Failure`] where nothing more can arrive because of an error, or where a record does not fit the device.
+pub fn run<S: Scheduler, G: Gather, O: Observer>(
+    simulation: Simulation<'_, S>,
+    arrivals: &mut impl Arrivals<S>,
+    gather: &mut G,
+    observer: &mut O,
+) -> Result<Ended, Failure> {
+    let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
     let flights = limits.depth + if fast.is_some() { limits.fast_depth } else { 0 };
     let order = device.command_order();
     let weighs = scheduler.weighs();
@@ -126,8 +160,9 @@ pub fn simulate<S: Scheduler, O: Observer>(
         device,
         fast,
         observer,
-        collector: Collector::new(),
+        gather,
         lenient,
+        until,
         now: Nanos::ZERO,
         timer: Nanos::NEVER,
         flights: BinaryHeap::new(),
@@ -150,34 +185,37 @@ pub fn simulate<S: Scheduler, O: Observer>(
         freed: [false; 2],
         end: Nanos::ZERO,
     };
-    engine.run(source, load)?;
-    let flash = engine.device.flash();
-    let has_fast = engine.fast.is_some();
-    let (skipped, end, collector) = (engine.skipped + source.skipped(), engine.end, engine.collector);
-    Ok(Outcome { completion: end, tracks, skipped, flash, ..collector.into_outcome(has_fast) })
+    engine.run(arrivals)?;
+    let unfinished = engine.live.len() - engine.free_live.len();
+    Ok(Ended { completion: engine.end, skipped: engine.skipped, unfinished: unfinished as u64 })
 }
 
-impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
-    fn run(&mut self, source: &mut dyn TraceSource, load: Load) -> Result<(), Failure> {
-        let mut feed = Feed::new(source, load);
+impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
+    fn run(&mut self, arrivals: &mut impl Arrivals<S>) -> Result<(), Failure> {
         loop {
-            let arrival = feed.next_time(self.now, self.held_count())?.unwrap_or(Nanos::NEVER);
+            let arrival = arrivals.next_time(self.now, self.held_count())?.unwrap_or(Nanos::NEVER);
             let finish = self.flights.peek().map_or(Nanos::NEVER, |flight| flight.0.finish);
             let next = arrival.min(finish).min(self.timer);
             if next == Nanos::NEVER {
                 break;
             }
+            if next > self.until {
+                self.step_to(self.until);
+                return Ok(());
+            }
             self.step_to(next);
             if finish == next {
                 self.complete_due();
                 for stream in self.completed_streams.drain(..) {
-                    feed.completed(stream);
+                    arrivals.completed(stream, self.now);
                 }
                 self.retry_held();
             }
-            while let Some((arrival, record)) = feed.next(self.now, self.held_count())? {
+            let mut site = Site { scheduler: &mut self.scheduler, device: &mut *self.device };
+            arrivals.act(self.now, &mut site)?;
+            while let Some((arrival, record)) = arrivals.next(self.now, self.held_count())? {
                 if !self.arrive(&record, arrival)? {
-                    feed.completed(record.stream.0);
+                    arrivals.completed(record.stream.0, self.now);
                 }
             }
             self.drain();
@@ -197,11 +235,12 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
     fn step_to(&mut self, next: Nanos) {
         let span = next.since(self.now);
         if span > Nanos::ZERO {
+            self.gather.passed(next, span, self.flights.len());
             let held = self.held_count();
             if self.scheduler.queued() > 0 || held > 0 {
                 let mut waiting = self.scheduler.waiting();
                 waiting.0[Reason::QueueFull as usize] += u32::try_from(held).unwrap_or(u32::MAX);
-                self.collector.waited(span, &waiting);
+                self.gather.waited(next, span, &waiting, self.flights.len());
             }
             self.now = next;
         }
@@ -224,7 +263,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
     fn complete(&mut self, dispatch: &Dispatch) {
         self.end = self.now;
         self.observer.completed(self.now, dispatch);
-        self.collector.moved(self.now, dispatch.operation, u64::from(dispatch.sectors) * SECTOR_BYTES);
+        self.gather.moved(self.now, dispatch.operation, u64::from(dispatch.sectors) * SECTOR_BYTES);
         let mut member = Some(dispatch.tag);
         while let Some(tag) = member {
             self.finish_part(self.live_of_tag[tag.index()]);
@@ -239,7 +278,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         live.parts -= 1;
         if live.parts == 0 {
             let Live { number: record, arrival, bytes, operation, stream, .. } = *live;
-            self.collector.finished(operation, bytes, self.now.since(arrival));
+            self.gather.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
             self.observer.finished(record, self.now);
             self.completed_streams.push(stream);
             self.free_live.push(number);
@@ -288,7 +327,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         let live = &mut self.live[held.live as usize];
         live.parts += 1;
         // From now on one more waits; that it has waited until now is charged here.
-        self.collector.wait_nanos[Reason::QueueFull as usize] += u128::from(self.now.since(live.arrival).0);
+        self.gather.waited_outside(u128::from(self.now.since(live.arrival).0));
         let rest = Request { sector: sector + u64::from(sectors), sectors: whole - sectors, ..held.request };
         let queue = &mut self.held[operation.direction() as usize];
         queue.push_front(Held { request: rest, ..held });
@@ -322,7 +361,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
         // A record that was read late has waited outside since it arrived.
         if arrival < self.now {
             let late = u128::from(self.now.since(arrival).0) * u128::from(parts);
-            self.collector.wait_nanos[Reason::QueueFull as usize] += late;
+            self.gather.waited_outside(late);
         }
         let mut at = 0;
         for _ in 0..parts {
@@ -449,7 +488,7 @@ impl<S: Scheduler, O: Observer> Engine<'_, S, O> {
             }
             _ => self.device.serve(self.now, dispatch),
         };
-        self.collector.dispatched(self.now, dispatch, &service);
+        self.gather.dispatched(self.now, dispatch, &service);
         if O::WATCHES {
             self.observer.started(self.now, dispatch, &service);
         }

@@ -20,4 +20,12 @@ pub enum Failure {
         /// What the user can do.
         hint: String,
     },
+    /// What was to be done at some time was refused.
+    #[error("at {time}: {problem}")]
+    Refused {
+        /// When.
+        time: ioweir_core::Nanos,
+        /// What was refused, and why.
+        problem: String,
+    },
 }

@@ -1,15 +1,52 @@
-//! Turns the records of a trace into arrivals, as the load says, looking ahead no further than a bounded number.
+//! When does which request arrive? A trace under a load, looking ahead no further than a bounded number of records; other
+//! sources of arrivals are [`Arrivals`] too.
 
 use std::collections::VecDeque;
 
 use ioweir_core::Nanos;
 
-use super::Load;
+use super::{Failure, Load};
+use crate::device::Device;
 use crate::trace::{BATCH_RECORDS, Record, TraceError, TraceSource};
 
 /// Records read but not yet submitted, at most. It bounds memory, and in a closed loop it is how far one stream can run
 /// ahead of another.
 pub const LOOK_AHEAD_RECORDS: usize = 4096;
+
+/// Where a run takes its requests from.
+pub trait Arrivals<S> {
+    /// When the next request arrives, or something is to be done, at the earliest; `None` while nothing can before something
+    /// completes. `held` is how many requests have arrived but wait outside a full queue.
+    ///
+    /// # Errors
+    /// [`Failure`] where a source cannot be read on.
+    fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure>;
+
+    /// Does what is due at `now` to the scheduler and the device, before requests arrive.
+    ///
+    /// # Errors
+    /// [`Failure`] where that is refused.
+    fn act(&mut self, _now: Nanos, _site: &mut Site<'_, S>) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// The next request that arrives at `now`, with its arrival time (which is earlier where it was read late).
+    ///
+    /// # Errors
+    /// [`Failure`] where a source cannot be read on.
+    fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure>;
+
+    /// A request of this stream has completed.
+    fn completed(&mut self, stream: u32, now: Nanos);
+}
+
+/// What can be changed while a run goes on.
+pub struct Site<'a, S> {
+    /// The scheduler.
+    pub scheduler: &'a mut S,
+    /// The device.
+    pub device: &'a mut dyn Device,
+}
 
 /// A source, read record by record.
 struct Input<'a> {
@@ -61,31 +98,6 @@ impl<'a> Feed<'a> {
         Self { input, load, streams: Vec::new(), backlog: 0, ready: VecDeque::new() }
     }
 
-    /// When the next request arrives, at the earliest; `None` while none can before something completes. `held` is how
-    /// many requests have arrived but wait outside a full queue.
-    pub(super) fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, TraceError> {
-        if !self.ready.is_empty() {
-            return Ok(Some(now));
-        }
-        if held + self.backlog >= LOOK_AHEAD_RECORDS {
-            return Ok(None);
-        }
-        let load = self.load;
-        let next = self.input.peek()?;
-        Ok(next.map(|record| match load {
-            Load::Open { .. } => load.arrival(record.time).max(now),
-            Load::Closed { .. } => now,
-        }))
-    }
-
-    /// The next request that arrives at `now`, with its arrival time (which is earlier where it was read late).
-    pub(super) fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, TraceError> {
-        match self.load {
-            Load::Open { .. } => self.next_open(now, held),
-            Load::Closed { outstanding } => self.next_closed(now, held, outstanding),
-        }
-    }
-
     fn next_open(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, TraceError> {
         if held >= LOOK_AHEAD_RECORDS {
             return Ok(None);
@@ -124,9 +136,32 @@ impl<'a> Feed<'a> {
         }
         Ok(None)
     }
+}
 
-    /// A request of this stream has completed.
-    pub(super) fn completed(&mut self, stream: u32) {
+impl<S> Arrivals<S> for Feed<'_> {
+    fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure> {
+        if !self.ready.is_empty() {
+            return Ok(Some(now));
+        }
+        if held + self.backlog >= LOOK_AHEAD_RECORDS {
+            return Ok(None);
+        }
+        let load = self.load;
+        let next = self.input.peek()?;
+        Ok(next.map(|record| match load {
+            Load::Open { .. } => load.arrival(record.time).max(now),
+            Load::Closed { .. } => now,
+        }))
+    }
+
+    fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
+        Ok(match self.load {
+            Load::Open { .. } => self.next_open(now, held),
+            Load::Closed { outstanding } => self.next_closed(now, held, outstanding),
+        }?)
+    }
+
+    fn completed(&mut self, stream: u32, _now: Nanos) {
         if let Load::Closed { .. } = self.load {
             let entry = &mut self.streams[stream as usize];
             entry.outstanding -= 1;

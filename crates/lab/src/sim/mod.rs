@@ -12,9 +12,10 @@ mod load;
 mod observe;
 mod outcome;
 
-pub use engine::{Simulation, simulate};
+pub use collect::{Finished, Gather};
+pub use engine::{Ended, Simulation, run, simulate};
 pub use failure::Failure;
-pub use feed::LOOK_AHEAD_RECORDS;
+pub use feed::{Arrivals, LOOK_AHEAD_RECORDS, Site};
 pub use load::{Load, LoadError};
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};

@@ -55,7 +55,7 @@ impl Input {
     }
 
     /// What a volume of this file is called: the last part of its name without the ending of a compressor.
-    pub(super) fn volume_name(&self) -> String {
+    pub(crate) fn volume_name(&self) -> String {
         let base = self.name.rsplit('/').next().unwrap_or(&self.name);
         let stem = PACKED_ENDINGS.iter().find_map(|ending| base.strip_suffix(ending)).unwrap_or(base);
         if stem.is_empty() { self.name.clone() } else { stem.to_owned() }
@@ -95,13 +95,13 @@ impl Input {
     }
 
     /// The unpacked content from its start.
-    pub(super) fn open(&self) -> Result<Chunks, TraceError> {
+    pub(crate) fn open(&self) -> Result<Chunks, TraceError> {
         let stream = self.unpack().map_err(|error| self.broken(&error))?;
         Ok(Chunks { stream, bytes: Vec::new(), start: 0, end: 0, offset_bytes: 0, ended: false })
     }
 
     /// The first bytes of the unpacked content.
-    pub(super) fn head(&self) -> Result<Vec<u8>, TraceError> {
+    pub(crate) fn head(&self) -> Result<Vec<u8>, TraceError> {
         let mut head = vec![0; HEAD_BYTES];
         let mut stream = self.unpack().map_err(|error| self.broken(&error))?;
         let length = fill(&mut stream, &mut head).map_err(|error| self.broken(&error))?;
@@ -116,7 +116,7 @@ impl Input {
 
 /// An error of the file or of its compression.
 #[cold]
-pub(super) fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceError {
+pub(crate) fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceError {
     if error.kind() == io::ErrorKind::OutOfMemory {
         let mebibytes = XZ_MEMORY_KIB_MAX >> 10;
         return TraceError::new(file, position, format!("unpacking it takes more than {mebibytes} MiB of memory"))
@@ -169,7 +169,7 @@ fn fill(stream: &mut dyn Read, target: &mut [u8]) -> io::Result<usize> {
 }
 
 /// A stream as a window of bytes that moves over it, so that a parser works on slices and copies nothing.
-pub(super) struct Chunks {
+pub(crate) struct Chunks {
     stream: Box<dyn Read + Send>,
     bytes: Vec<u8>,
     start: usize,
@@ -180,7 +180,7 @@ pub(super) struct Chunks {
 
 impl Chunks {
     /// What has been read and not consumed.
-    pub(super) fn available(&self) -> &[u8] {
+    pub(crate) fn available(&self) -> &[u8] {
         &self.bytes[self.start..self.end]
     }
 
@@ -190,7 +190,7 @@ impl Chunks {
     }
 
     /// Moves the start of the window.
-    pub(super) fn consume(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         self.start += count;
         self.offset_bytes += count as u64;
@@ -198,7 +198,7 @@ impl Chunks {
 
     /// Reads more behind what is available; `false` at the end of the stream. The caller must have consumed all but the
     /// last, incomplete unit: a window already full of one unit is the end as well.
-    pub(super) fn more(&mut self) -> io::Result<bool> {
+    pub(crate) fn more(&mut self) -> io::Result<bool> {
         if self.ended {
             return Ok(false);
         }

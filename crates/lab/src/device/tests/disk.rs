@@ -203,7 +203,8 @@ proptest! {
             next = (sector + u64::from(sectors)) % device.sectors();
             now = now.after(Nanos(pause));
             // A solid-state drive begins at once, a disk when it is free.
-            let start = if PRESETS[preset].name.starts_with("ssd") { now } else { now.max(before) };
+            let begins_at_once = PRESETS[preset].name.starts_with("ssd") || PRESETS[preset].name == "tiered";
+            let start = if begins_at_once { now } else { now.max(before) };
             let service = device.serve(now, &dispatch(Operation::ALL[operation as usize], sector, sectors));
             let moving = service.seek_nanos + service.rotation_nanos + service.transfer_nanos;
             let parts = service.overhead_nanos + moving + service.queue_nanos;

@@ -1,0 +1,201 @@
+//! How much debt does foreground work leave behind, and how long does it wait?
+
+use alloc::boxed::Box;
+
+use crate::Nanos;
+
+/// Blocks that overwrites leave behind: (1 - u) x writes, u being the share of blocks that are new, in thousandths.
+#[must_use]
+pub const fn overwrite_debt(written_blocks: u64, unique_per_mille: u32) -> u64 {
+    let unique = if unique_per_mille > 1000 { 1000 } else { unique_per_mille };
+    written_blocks - (written_blocks as u128 * unique as u128 / 1000) as u64
+}
+
+/// Blocks to be freed for an unmap: Len/BSize x (1 + DMD), rounded up; DMD is the metadata for the data, in thousandths.
+#[must_use]
+pub const fn unmap_debt(length_bytes: u64, block_bytes: u32, metadata_per_mille: u32) -> u64 {
+    let block = if block_bytes == 0 { 1 } else { block_bytes as u128 };
+    let scaled = length_bytes as u128 * (1000 + metadata_per_mille as u128);
+    let blocks = scaled.div_ceil(1000 * block);
+    if blocks > u64::MAX as u128 { u64::MAX } else { blocks as u64 }
+}
+
+/// Blocks that the snapshots of `volumes` like volumes hold, when a volume writes `written_blocks` while one is kept.
+#[must_use]
+pub const fn snapshot_delete_debt(written_blocks: u64, volumes: u32) -> u64 {
+    written_blocks.saturating_mul(volumes as u64)
+}
+
+/// c x debt: how long `cores` take for `work` thousandths of an operation that takes one core `operation`, rounded up.
+#[must_use]
+pub const fn time_to_clear(work: u64, operation: Nanos, cores: u32) -> Nanos {
+    if work == 0 {
+        return Nanos::ZERO;
+    }
+    if cores == 0 {
+        return Nanos::NEVER;
+    }
+    let nanos = (work as u128 * operation.0 as u128).div_ceil(1000 * cores as u128);
+    Nanos(if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 })
+}
+
+/// Debt that arose together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Before this it must not be paid: a snapshot is kept as long as was promised.
+    pub payable_at: Nanos,
+    /// By then it should be paid; [`Nanos::NEVER`] where it can wait.
+    pub due_at: Nanos,
+    /// How much there is.
+    pub blocks: u64,
+}
+
+/// The debt of one service, oldest first, in a fixed number of batches.
+///
+/// Where all batches are taken, new debt joins the newest of them: it becomes payable when the later of the two does, and
+/// is due when the earlier is. Blocks are never lost, up to `u64`.
+#[derive(Clone, Debug)]
+pub struct DebtQueue {
+    ring: Box<[Batch]>,
+    head: usize,
+    length: usize,
+    total: u64,
+}
+
+impl DebtQueue {
+    const NONE: Batch = Batch { payable_at: Nanos::ZERO, due_at: Nanos::NEVER, blocks: 0 };
+
+    /// A queue of at least one batch.
+    #[must_use]
+    pub fn new(batches_max: usize) -> Self {
+        let ring = alloc::vec![Self::NONE; batches_max.max(1)].into_boxed_slice();
+        Self { ring, head: 0, length: 0, total: 0 }
+    }
+
+    /// All blocks, payable or not.
+    #[must_use]
+    pub const fn blocks(&self) -> u64 {
+        self.total
+    }
+
+    /// Takes debt in. What comes later is never payable before what came earlier.
+    pub fn incur(&mut self, batch: Batch) {
+        let blocks = batch.blocks.min(u64::MAX - self.total);
+        if blocks == 0 {
+            return;
+        }
+        self.total += blocks;
+        let newest = self.length.checked_sub(1).map(|last| (self.head + last) % self.ring.len());
+        let mut batch = Batch { blocks, ..batch };
+        let is_full = self.length == self.ring.len();
+        if let Some(newest) = newest {
+            let newest = &mut self.ring[newest];
+            batch.payable_at = batch.payable_at.max(newest.payable_at);
+            let same = newest.payable_at == batch.payable_at && newest.due_at == batch.due_at;
+            if same || is_full {
+                newest.payable_at = batch.payable_at;
+                newest.due_at = newest.due_at.min(batch.due_at);
+                newest.blocks += blocks;
+                return;
+            }
+        }
+        let place = (self.head + self.length) % self.ring.len();
+        self.ring[place] = batch;
+        self.length += 1;
+    }
+
+    /// The oldest batch.
+    #[must_use]
+    pub fn oldest(&self) -> Option<&Batch> {
+        (self.length > 0).then(|| &self.ring[self.head])
+    }
+
+    /// Blocks that may be paid now.
+    #[must_use]
+    pub fn payable(&self, now: Nanos) -> u64 {
+        let batches = (0..self.length).map(|at| &self.ring[(self.head + at) % self.ring.len()]);
+        batches.take_while(|batch| batch.payable_at <= now).map(|batch| batch.blocks).sum()
+    }
+
+    /// Takes up to `blocks` of what may be paid now, of the oldest batch only, and says when that was due.
+    pub fn pay(&mut self, now: Nanos, blocks: u64) -> (u64, Nanos) {
+        if self.oldest().is_none_or(|batch| batch.payable_at > now) {
+            return (0, Nanos::NEVER);
+        }
+        let oldest = &mut self.ring[self.head];
+        let (paid, due_at) = (oldest.blocks.min(blocks), oldest.due_at);
+        oldest.blocks -= paid;
+        self.total -= paid;
+        if oldest.blocks == 0 {
+            self.head = (self.head + 1) % self.ring.len();
+            self.length -= 1;
+        }
+        (paid, due_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_volumes_with_hourly_snapshots_kept_an_hour_owe_ten_times_the_writes_of_the_hour() {
+        // Six bins of ten minutes.
+        let writes = [120_u64, 80, 0, 400, 37, 363];
+        let debt: u64 = writes.iter().map(|blocks| snapshot_delete_debt(*blocks, 10)).sum();
+        assert_eq!(debt, 10 * 1000);
+        // c = 1/20 s a block on one core; four cores are four times as fast.
+        let operation = Nanos::from_millis(50);
+        assert_eq!(time_to_clear(debt * 1000, operation, 1), Nanos::from_seconds(500));
+        assert_eq!(time_to_clear(debt * 1000, operation, 4), Nanos::from_seconds(125));
+        assert_eq!(time_to_clear(debt * 1000, operation, 0), Nanos::NEVER);
+        assert_eq!(time_to_clear(0, operation, 0), Nanos::ZERO);
+    }
+
+    #[test]
+    fn overwrites_owe_what_is_not_new() {
+        assert_eq!(overwrite_debt(1000, 0), 1000);
+        assert_eq!(overwrite_debt(1000, 250), 750);
+        assert_eq!(overwrite_debt(7, 500), 4);
+        assert_eq!(overwrite_debt(1000, 1000), 0);
+        assert_eq!(overwrite_debt(1000, 5000), 0);
+        assert_eq!(overwrite_debt(u64::MAX, 0), u64::MAX);
+    }
+
+    #[test]
+    fn unmaps_owe_their_blocks_and_the_metadata() {
+        // 1 MiB are 256 blocks; 2 % are 5.12 more, rounded up.
+        assert_eq!(unmap_debt(1 << 20, 4096, 20), 262);
+        assert_eq!(unmap_debt(1 << 20, 4096, 50), 269);
+        assert_eq!(unmap_debt(0, 4096, 50), 0);
+        assert_eq!(unmap_debt(1, 4096, 0), 1);
+        assert_eq!(unmap_debt(u64::MAX, 1, 1000), u64::MAX);
+        assert_eq!(unmap_debt(5, 0, 0), 5);
+    }
+
+    #[test]
+    fn debt_is_not_paid_before_its_time_and_the_oldest_goes_first() {
+        let mut queue = DebtQueue::new(4);
+        queue.incur(Batch { payable_at: Nanos(100), due_at: Nanos(500), blocks: 10 });
+        queue.incur(Batch { payable_at: Nanos(200), due_at: Nanos(600), blocks: 5 });
+        assert_eq!((queue.blocks(), queue.payable(Nanos(99)), queue.payable(Nanos(100))), (15, 0, 10));
+        assert_eq!(queue.pay(Nanos(99), 100), (0, Nanos::NEVER));
+        assert_eq!(queue.pay(Nanos(150), 4), (4, Nanos(500)));
+        assert_eq!(queue.pay(Nanos(150), 100), (6, Nanos(500)));
+        assert_eq!(queue.pay(Nanos(150), 100), (0, Nanos::NEVER));
+        assert_eq!(queue.pay(Nanos(200), 100), (5, Nanos(600)));
+        assert_eq!(queue.blocks(), 0);
+    }
+
+    #[test]
+    fn a_full_queue_loses_no_blocks_and_keeps_the_earliest_deadline() {
+        let mut queue = DebtQueue::new(1);
+        for step in 1..=100_u64 {
+            queue.incur(Batch { payable_at: Nanos(step), due_at: Nanos(1000 - step), blocks: step });
+        }
+        assert_eq!(queue.blocks(), 5050);
+        assert_eq!(queue.oldest(), Some(&Batch { payable_at: Nanos(100), due_at: Nanos(900), blocks: 5050 }));
+        queue.incur(Batch { payable_at: Nanos(0), due_at: Nanos::NEVER, blocks: u64::MAX });
+        assert_eq!(queue.blocks(), u64::MAX);
+    }
+}

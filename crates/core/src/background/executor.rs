@@ -1,0 +1,455 @@
+//! Which core does background work now, for how long, and why not another?
+//!
+//! Three time scales meet here. The *day plan* is a list of [`Directive`]s, each with the cores that background work may
+//! count on from a time on. *Each bin* the planner hands over a better list ([`Executor::adopt`]). And *within seconds*
+//! the foreground's measured demand counts ([`Executor::foreground`]): what it wants beyond what the plan reserves is
+//! no longer given out at once, whatever was forecast, and comes back only after it has been calm for a while.
+//!
+//! **Isolated domains.** A core serves the foreground or the background, never both: background slices run on the highest
+//! cores, and [`Executor::foreground_cores`] are the others. No foreground request stands behind a background item; what a
+//! burst can wait for is that a domain grows, at most [`Executor::slice_max`], and `headroom_cores` are kept back so that it
+//! need not wait even for that.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{
+    Batch, DebtQueue, Pool, PoolState, SERVICES_COUNT, Service, ServiceSettings, Turns, Watermark, time_to_clear,
+};
+use crate::Nanos;
+
+/// What decides how many cores debt gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bucket {
+    /// How much debt there is, and nothing else: the paper's first scheduler.
+    Fixed(Watermark),
+    /// Whatever the foreground leaves, and at least what the plan reserves: the paper's second.
+    Planned,
+}
+
+/// From a time on, what a plan wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Directive {
+    /// When it begins; it ends where the next begins.
+    pub from: Nanos,
+    /// Cores that background work gets even if the foreground wants them.
+    pub reserve_cores: u32,
+    /// Room is short ahead: whatever gives most room back for its work goes first.
+    pub pressing: bool,
+}
+
+/// How an executor is set up.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Cores of both domains together.
+    pub cores: u32,
+    /// What one background operation takes one core.
+    pub operation: Nanos,
+    /// The longest stretch of background work before its core may change domains.
+    pub slice: Nanos,
+    /// Cores kept back for bursts that nobody foresaw, beyond what the foreground wants.
+    pub headroom_cores: u32,
+    /// How long the foreground must want less before what it gave up is used.
+    pub calm: Nanos,
+    /// What decides how many cores debt gets.
+    pub bucket: Bucket,
+    /// The pool at the start.
+    pub pool: Pool,
+    /// The services, in the order of the table.
+    pub services: [ServiceSettings; SERVICES_COUNT],
+    /// Batches that each queue tells apart.
+    pub batches_max: usize,
+    /// The longest plan.
+    pub directives_max: usize,
+}
+
+/// Why debt waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Hold {
+    /// It must not be paid yet: a snapshot is kept as long as was promised.
+    Retention,
+    /// The foreground has the cores.
+    Foreground,
+    /// The foreground has just given cores up; it may want them back.
+    Calm,
+    /// There is not enough debt yet for the fixed watermark.
+    Watermark,
+    /// Every core that the background has is at work.
+    Running,
+}
+
+impl Hold {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Retention, Self::Foreground, Self::Calm, Self::Watermark, Self::Running];
+
+    /// The name used in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Retention => "retention",
+            Self::Foreground => "foreground",
+            Self::Calm => "calm",
+            Self::Watermark => "watermark",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// A handle to a running slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SliceTag {
+    place: u32,
+    generation: u32,
+}
+
+/// A stretch of background work for one core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// The handle to complete it with.
+    pub tag: SliceTag,
+    /// The core that it runs on, counted from zero.
+    pub core: u32,
+    /// Whose debt it pays.
+    pub service: Service,
+    /// How much of it.
+    pub blocks: u64,
+    /// When that was due.
+    pub due_at: Nanos,
+}
+
+/// The answer to [`Executor::poll`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Run this now, and poll again.
+    Run(Slice),
+    /// Nothing to do before this time, or before the next call; [`Nanos::NEVER`] leaves only the latter.
+    WaitUntil(Nanos, Hold),
+    /// There is no debt.
+    Idle,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    generation: u32,
+    slice: Option<Slice>,
+}
+
+/// The executor. The module's head says in which order it listens to whom.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    settings: Settings,
+    pool: Pool,
+    queues: [DebtQueue; SERVICES_COUNT],
+    running_blocks: [u64; SERVICES_COUNT],
+    turns: Turns,
+    directives: Vec<Directive>,
+    places: Box<[Place]>,
+    running: u32,
+    spare: u32,
+    /// What the foreground no longer wants, and since when.
+    calming: Option<(Nanos, u32)>,
+    late_blocks: u64,
+    now: Nanos,
+}
+
+impl Executor {
+    /// Takes all memory. Zero cores or an operation of no time count as one and as a nanosecond.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        let cores = settings.cores.max(1);
+        let operation = Nanos(settings.operation.0.max(1));
+        let settings = Settings { cores, operation, ..settings };
+        let priorities = settings.services.map(|service| service.priority);
+        Self {
+            pool: settings.pool,
+            queues: core::array::from_fn(|_| DebtQueue::new(settings.batches_max)),
+            running_blocks: [0; SERVICES_COUNT],
+            turns: Turns::new(priorities),
+            directives: Vec::with_capacity(settings.directives_max),
+            places: alloc::vec![Place { generation: 0, slice: None }; cores as usize].into_boxed_slice(),
+            running: 0,
+            spare: 0,
+            calming: None,
+            late_blocks: 0,
+            now: Nanos::ZERO,
+            settings,
+        }
+    }
+
+    /// Replaces the plan, in the order of its times. What does not fit the memory taken at the start is left out, latest
+    /// first, and counted in the answer.
+    pub fn adopt(&mut self, now: Nanos, directives: &[Directive]) -> usize {
+        self.advance(now);
+        let kept = directives.len().min(self.settings.directives_max);
+        self.directives.clear();
+        self.directives.extend_from_slice(&directives[..kept]);
+        directives.len() - kept
+    }
+
+    /// The foreground wants so many cores from now on, as measured.
+    pub fn foreground(&mut self, now: Nanos, wanted_cores: u32) {
+        self.advance(now);
+        let wanted = wanted_cores.saturating_add(self.settings.headroom_cores).min(self.settings.cores);
+        let spare = self.settings.cores - wanted;
+        if spare <= self.spare {
+            (self.spare, self.calming) = (spare, None);
+            return;
+        }
+        // The least that was spare in the whole of the calm counts.
+        let (since, least) = self.calming.unwrap_or((now, spare));
+        self.calming = Some((since, least.min(spare)));
+        self.advance(now);
+    }
+
+    /// New data take room.
+    pub fn store(&mut self, now: Nanos, blocks: u64) {
+        self.advance(now);
+        self.pool.take(blocks);
+    }
+
+    /// A service owes more blocks; they become payable when its retention ends.
+    pub fn incur(&mut self, now: Nanos, service: Service, blocks: u64) {
+        self.advance(now);
+        let settings = &self.settings.services[service as usize];
+        let payable_at = now.after(settings.retention);
+        self.pool.take(settings.tied(blocks));
+        let batch = Batch { payable_at, due_at: payable_at.after(settings.deadline), blocks };
+        self.queues[service as usize].incur(batch);
+    }
+
+    /// What to do now. To be called after every other call until it answers with something other than a slice.
+    #[must_use]
+    pub fn poll(&mut self, now: Nanos) -> Step {
+        self.advance(now);
+        if self.queues.iter().all(|queue| queue.blocks() == 0) {
+            return Step::Idle;
+        }
+        if !Service::ALL.into_iter().any(|service| self.is_payable(service)) {
+            return Step::WaitUntil(self.wake(), Hold::Retention);
+        }
+        if self.running >= self.granted() {
+            return Step::WaitUntil(self.wake(), self.hold());
+        }
+        match self.choose() {
+            Some(service) => Step::Run(self.start(service)),
+            None => Step::WaitUntil(self.wake(), Hold::Retention),
+        }
+    }
+
+    /// A slice is done: its room is free, and its core too.
+    ///
+    /// # Panics
+    /// Where the tag names no running slice: a slice is completed exactly once.
+    pub fn complete(&mut self, now: Nanos, tag: SliceTag) {
+        self.advance(now);
+        let place = &mut self.places[tag.place as usize];
+        assert_eq!(place.generation, tag.generation, "a slice is completed once");
+        let slice = place.slice.take();
+        place.generation = place.generation.wrapping_add(1);
+        self.running -= 1;
+        if let Some(Slice { service, blocks, due_at, .. }) = slice {
+            self.running_blocks[service as usize] -= blocks;
+            self.pool.give_back(self.settings.services[service as usize].tied(blocks));
+            if now > due_at {
+                self.late_blocks = self.late_blocks.saturating_add(blocks);
+            }
+        }
+    }
+
+    /// Cores of the foreground's domain: all that no background slice runs on.
+    #[must_use]
+    pub const fn foreground_cores(&self) -> u32 {
+        self.settings.cores - self.running
+    }
+
+    /// The longest that a core stays with the background once the foreground wants it.
+    #[must_use]
+    pub fn slice_max(&self) -> Nanos {
+        let longest = self.settings.services.iter().map(|service| self.slice_nanos(service)).max();
+        longest.unwrap_or(Nanos::ZERO)
+    }
+
+    /// The pool as it is.
+    #[must_use]
+    pub const fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Blocks of debt that were paid after they were due.
+    #[must_use]
+    pub const fn late_blocks(&self) -> u64 {
+        self.late_blocks
+    }
+
+    /// Blocks that a service owes, those being paid among them.
+    #[must_use]
+    pub fn debt_blocks(&self, service: Service) -> u64 {
+        self.queues[service as usize].blocks() + self.running_blocks[service as usize]
+    }
+
+    /// Blocks of debt that wait now, by reason; those being paid do not wait.
+    #[must_use]
+    pub fn waiting(&self) -> [u64; Hold::ALL.len()] {
+        let mut waiting = [0; Hold::ALL.len()];
+        let payable: u64 = self.queues.iter().map(|queue| queue.payable(self.now)).sum();
+        let all: u64 = self.queues.iter().map(DebtQueue::blocks).sum();
+        waiting[Hold::Retention as usize] = all - payable;
+        waiting[self.hold() as usize] += payable;
+        waiting
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        assert!(now >= self.now, "time does not go back");
+        self.now = now;
+        if let Some((since, spare)) = self.calming
+            && now.since(since) >= self.settings.calm
+        {
+            (self.spare, self.calming) = (spare, None);
+        }
+    }
+
+    fn is_payable(&self, service: Service) -> bool {
+        self.queues[service as usize].oldest().is_some_and(|batch| batch.payable_at <= self.now)
+    }
+
+    fn directive(&self) -> Option<&Directive> {
+        self.directives.iter().rev().find(|directive| directive.from <= self.now)
+    }
+
+    /// Cores that the background may use now.
+    fn granted(&self) -> u32 {
+        let cores = self.settings.cores;
+        match self.settings.bucket {
+            Bucket::Fixed(watermark) => {
+                let tied = Service::ALL
+                    .map(|service| self.settings.services[service as usize].tied(self.debt_blocks(service)));
+                let tied = tied.into_iter().fold(0, u64::saturating_add);
+                watermark.cores(tied, self.pool.blocks, cores)
+            }
+            Bucket::Planned => {
+                let reserve = self.directive().map_or(0, |directive| directive.reserve_cores.min(cores));
+                self.spare.max(reserve).max(self.rescue()).max(self.overdue())
+            }
+        }
+    }
+
+    /// Cores that the plan did not foresee, because the pool is below its floor: all of them half-way down.
+    fn rescue(&self) -> u32 {
+        match self.pool.state() {
+            PoolState::Roomy | PoolState::Alarm => 0,
+            PoolState::BelowFloor | PoolState::Full => {
+                let steep = Watermark { low_per_mille: 0, high_per_mille: 500 };
+                steep.cores(self.pool.below_floor_blocks(), self.pool.floor_blocks, self.settings.cores)
+            }
+        }
+    }
+
+    /// Cores that the plan did not foresee, because debt becomes due: enough to be done in time, from when half of all
+    /// cores would just be enough.
+    fn overdue(&self) -> u32 {
+        Service::ALL
+            .into_iter()
+            .filter_map(|service| self.urgency(service))
+            .fold(0, u32::saturating_add)
+            .min(self.settings.cores)
+    }
+
+    /// Cores that a service needs to pay its oldest batch in time, where that presses.
+    fn urgency(&self, service: Service) -> Option<u32> {
+        let (batch, from) = self.presses_from(service)?;
+        if self.now < from {
+            return None;
+        }
+        let work = self.settings.services[service as usize].work(batch.blocks);
+        let alone = time_to_clear(work, self.settings.operation, 1);
+        let left = batch.due_at.since(self.now).0.max(1);
+        Some(u32::try_from(alone.0.div_ceil(left)).unwrap_or(u32::MAX).min(self.settings.cores))
+    }
+
+    /// The oldest batch of a service that is payable and has a deadline, and when it begins to press.
+    fn presses_from(&self, service: Service) -> Option<(Batch, Nanos)> {
+        let batch = *self.queues[service as usize].oldest()?;
+        if batch.payable_at > self.now || batch.due_at == Nanos::NEVER {
+            return None;
+        }
+        // What runs is not done: it counts until it is.
+        let batch = Batch { blocks: batch.blocks.saturating_add(self.running_blocks[service as usize]), ..batch };
+        let work = self.settings.services[service as usize].work(batch.blocks);
+        let half = time_to_clear(work, self.settings.operation, self.settings.cores.div_ceil(2));
+        Some((batch, Nanos(batch.due_at.0.saturating_sub(half.0))))
+    }
+
+    /// Why no more of the payable debt runs.
+    fn hold(&self) -> Hold {
+        if self.running > 0 && self.running >= self.granted() && self.granted() > 0 {
+            return Hold::Running;
+        }
+        match (self.settings.bucket, self.calming) {
+            (Bucket::Fixed(_), _) => Hold::Watermark,
+            (Bucket::Planned, Some(_)) => Hold::Calm,
+            (Bucket::Planned, None) => Hold::Foreground,
+        }
+    }
+
+    /// When the answer may change by itself.
+    fn wake(&self) -> Nanos {
+        let later = |time: &Nanos| *time > self.now;
+        let payable = self.queues.iter().filter_map(DebtQueue::oldest).map(|batch| batch.payable_at);
+        let directives = self.directives.iter().map(|directive| directive.from);
+        let calm = self.calming.map(|(since, _)| since.after(self.settings.calm));
+        let pressing = Service::ALL.into_iter().filter_map(|service| self.presses_from(service)).map(|(_, from)| from);
+        payable.chain(directives).chain(calm).chain(pressing).filter(later).min().unwrap_or(Nanos::NEVER)
+    }
+
+    /// Whose slice is next: what becomes due, then room where it is short, then by turns.
+    fn choose(&mut self) -> Option<Service> {
+        if self.settings.bucket == Bucket::Planned {
+            let urgent = Service::ALL.into_iter().filter(|service| self.urgency(*service).is_some());
+            let due_at = |service: &Service| self.queues[*service as usize].oldest().map(|batch| batch.due_at);
+            if let Some(first) = urgent.min_by_key(due_at) {
+                return Some(first);
+            }
+            let is_pressing = self.directive().is_some_and(|directive| directive.pressing);
+            if is_pressing || self.pool.state() >= PoolState::BelowFloor {
+                let settings = &self.settings.services;
+                let reclaiming = Service::ALL
+                    .into_iter()
+                    .filter(|service| settings[*service as usize].reclaims() && self.is_payable(*service));
+                let denser = |best: Service, other: Service| {
+                    if settings[other as usize].is_denser(&settings[best as usize]) { other } else { best }
+                };
+                if let Some(densest) = reclaiming.reduce(denser) {
+                    return Some(densest);
+                }
+            }
+        }
+        let ready: [bool; SERVICES_COUNT] = Service::ALL.map(|service| self.is_payable(service));
+        self.turns.next(|service| ready[service as usize])
+    }
+
+    fn slice_blocks(&self, service: &ServiceSettings) -> u64 {
+        let work = u128::from(self.settings.slice.0) * 1000 / u128::from(self.settings.operation.0);
+        let blocks = service.blocks(u64::try_from(work).unwrap_or(u64::MAX));
+        let item = u64::from(service.item_blocks.max(1));
+        (blocks - blocks % item).max(item)
+    }
+
+    fn slice_nanos(&self, service: &ServiceSettings) -> Nanos {
+        time_to_clear(service.work(self.slice_blocks(service)), self.settings.operation, 1)
+    }
+
+    fn start(&mut self, service: Service) -> Slice {
+        let most = self.slice_blocks(&self.settings.services[service as usize]);
+        let (blocks, due_at) = self.queues[service as usize].pay(self.now, most);
+        // The highest free core: the domains meet in one place.
+        let place = self.places.iter().position(|place| place.slice.is_none()).unwrap_or(0);
+        let place_number = u32::try_from(place).unwrap_or(0);
+        let tag = SliceTag { place: place_number, generation: self.places[place].generation };
+        let slice = Slice { tag, core: self.settings.cores - 1 - place_number, service, blocks, due_at };
+        self.places[place].slice = Some(slice);
+        self.running += 1;
+        self.running_blocks[service as usize] += blocks;
+        slice
+    }
+}

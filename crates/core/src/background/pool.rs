@@ -1,0 +1,109 @@
+//! How full is the pool, and is it time to say so?
+
+/// How much room there is left, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PoolState {
+    /// Room enough.
+    Roomy,
+    /// Less free than the alarm: an operator should look.
+    Alarm,
+    /// Less free than the floor: recorded as a violation.
+    BelowFloor,
+    /// No block is free: writes fail.
+    Full,
+}
+
+impl PoolState {
+    /// The name used in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Roomy => "roomy",
+            Self::Alarm => "alarm",
+            Self::BelowFloor => "below_floor",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// A pool of blocks: U(t+1) = U(t) + u x writes + debt, less what is paid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// All blocks.
+    pub blocks: u64,
+    /// Blocks that hold data or debt. May pass `blocks`: what is above did not fit.
+    pub used_blocks: u64,
+    /// Free blocks that no plan may go below.
+    pub floor_blocks: u64,
+    /// Free blocks from which on down an operator is told.
+    pub alarm_blocks: u64,
+}
+
+impl Pool {
+    /// Blocks are taken: new data, and debt that ties up what it will free.
+    pub fn take(&mut self, blocks: u64) {
+        self.used_blocks = self.used_blocks.saturating_add(blocks);
+    }
+
+    /// Paid debt gives blocks back.
+    pub fn give_back(&mut self, blocks: u64) {
+        self.used_blocks = self.used_blocks.saturating_sub(blocks);
+    }
+
+    /// Blocks free.
+    #[must_use]
+    pub const fn free_blocks(&self) -> u64 {
+        self.blocks.saturating_sub(self.used_blocks)
+    }
+
+    /// Blocks that were to be taken and are not there.
+    #[must_use]
+    pub const fn overrun_blocks(&self) -> u64 {
+        self.used_blocks.saturating_sub(self.blocks)
+    }
+
+    /// Blocks that are missing up to the floor.
+    #[must_use]
+    pub const fn below_floor_blocks(&self) -> u64 {
+        self.used_blocks.saturating_add(self.floor_blocks).saturating_sub(self.blocks)
+    }
+
+    /// The same in words.
+    #[must_use]
+    pub const fn state(&self) -> PoolState {
+        let free = self.free_blocks();
+        if free == 0 {
+            PoolState::Full
+        } else if free < self.floor_blocks {
+            PoolState::BelowFloor
+        } else if free < self.alarm_blocks {
+            PoolState::Alarm
+        } else {
+            PoolState::Roomy
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{overwrite_debt, snapshot_delete_debt};
+    use super::*;
+
+    #[test]
+    fn the_pool_fills_with_new_blocks_and_debt_and_empties_with_what_is_paid() {
+        let mut pool = Pool { blocks: 1000, used_blocks: 400, floor_blocks: 50, alarm_blocks: 100 };
+        // 200 blocks are written, a quarter of them new; the rest stays until it is paid for.
+        let new = 200 - overwrite_debt(200, 250);
+        pool.take(new);
+        pool.take(overwrite_debt(200, 250));
+        assert_eq!((pool.used_blocks, pool.free_blocks(), pool.state()), (600, 400, PoolState::Roomy));
+        pool.take(snapshot_delete_debt(31, 10));
+        assert_eq!((pool.free_blocks(), pool.state()), (90, PoolState::Alarm));
+        pool.take(50);
+        assert_eq!((pool.free_blocks(), pool.below_floor_blocks(), pool.state()), (40, 10, PoolState::BelowFloor));
+        pool.take(60);
+        assert_eq!((pool.free_blocks(), pool.overrun_blocks(), pool.state()), (0, 20, PoolState::Full));
+        pool.give_back(310 + 150);
+        assert_eq!((pool.free_blocks(), pool.state()), (440, PoolState::Roomy));
+    }
+}

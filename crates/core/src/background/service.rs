@@ -1,0 +1,373 @@
+//! Which background services are there, what does a block of their debt cost, and what does paying it give back?
+
+/// How many services there are.
+pub const SERVICES_COUNT: usize = 12;
+
+/// A background service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Service {
+    /// Frees what only an expired snapshot still holds.
+    SnapshotDelete,
+    /// Frees the extents of a deleted volume.
+    VolumeDelete,
+    /// Frees what hosts have unmapped.
+    Unmap,
+    /// Moves live blocks together and frees the segments that overwrites left behind.
+    Defragmentation,
+    /// Packs cold data harder than the write path does.
+    DeepCompression,
+    /// Finds blocks that are there twice.
+    OfflineDedup,
+    /// Makes a failed drive's stripes whole again.
+    Rebuild,
+    /// Moves data to where it will be read.
+    Relocation,
+    /// Takes data and metadata from the fast tier to where they stay.
+    Flush,
+    /// Sends writes to the other site.
+    Replication,
+    /// Reads everything and compares checksums.
+    Scrub,
+    /// Looks for patterns in the data.
+    Analytics,
+}
+
+/// What makes a service's debt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Every block written.
+    Writes,
+    /// Every block written over: the one that was there is garbage.
+    Overwrites,
+    /// Every block unmapped.
+    Unmaps,
+    /// The data stored, again and again: once in each period.
+    Stored,
+    /// Nothing but what the operator names: a failed drive, a deleted volume.
+    Named,
+}
+
+impl Source {
+    /// The name used in documentation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Writes => "blocks written",
+            Self::Overwrites => "blocks written over",
+            Self::Unmaps => "blocks unmapped",
+            Self::Stored => "the data stored, once a period",
+            Self::Named => "what the operator names",
+        }
+    }
+}
+
+/// A row of the table of services: what is known of one where nobody says otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct ServiceRow {
+    /// Which one.
+    pub service: Service,
+    /// The name in policies and reports.
+    pub name: &'static str,
+    /// One line: what it does.
+    pub summary: &'static str,
+    /// When to run it, and where the numbers come from.
+    pub doc: &'static str,
+    /// What makes its debt.
+    pub source: Source,
+    /// Blocks in one item: what is served at once and cannot be divided further.
+    pub item_blocks: u32,
+    /// Background operations for a thousand blocks of debt: 1000 is the paper's one operation a block.
+    pub cost_per_mille: u32,
+    /// Blocks of the pool that a thousand blocks of debt tie up until they are paid.
+    pub tied_per_mille: u32,
+    /// Turns in a round before the next queue has one.
+    pub priority: u32,
+    /// How long its debt may wait at most, in seconds; zero where it has no deadline.
+    pub deadline_seconds: u32,
+}
+
+/// What is set for one service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// As in [`ServiceRow`].
+    pub item_blocks: u32,
+    /// As in [`ServiceRow`].
+    pub cost_per_mille: u32,
+    /// As in [`ServiceRow`].
+    pub tied_per_mille: u32,
+    /// As in [`ServiceRow`].
+    pub priority: u32,
+    /// As in [`ServiceRow`], in nanoseconds; [`crate::Nanos::NEVER`] where there is none.
+    pub deadline: crate::Nanos,
+    /// How long debt must wait before it may be paid: a snapshot's retention.
+    pub retention: crate::Nanos,
+}
+
+impl ServiceSettings {
+    /// Work of `blocks` in thousandths of an operation.
+    #[must_use]
+    pub const fn work(&self, blocks: u64) -> u64 {
+        blocks.saturating_mul(self.cost_per_mille as u64)
+    }
+
+    /// Blocks of debt that `work` pays.
+    #[must_use]
+    pub const fn blocks(&self, work: u64) -> u64 {
+        match self.cost_per_mille {
+            0 => u64::MAX,
+            cost => work / cost as u64,
+        }
+    }
+
+    /// Blocks of the pool that `blocks` of debt tie up.
+    #[must_use]
+    pub const fn tied(&self, blocks: u64) -> u64 {
+        (blocks as u128 * self.tied_per_mille as u128 / 1000) as u64
+    }
+
+    /// Whether paying gives room back.
+    #[must_use]
+    pub const fn reclaims(&self) -> bool {
+        self.tied_per_mille > 0
+    }
+
+    /// Whether `self` gives back more room for the same work than `other`.
+    #[must_use]
+    pub const fn is_denser(&self, other: &Self) -> bool {
+        self.tied_per_mille as u64 * other.cost_per_mille as u64
+            > other.tied_per_mille as u64 * self.cost_per_mille as u64
+    }
+}
+
+impl Service {
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; SERVICES_COUNT] = [
+        Self::SnapshotDelete,
+        Self::VolumeDelete,
+        Self::Unmap,
+        Self::Defragmentation,
+        Self::DeepCompression,
+        Self::OfflineDedup,
+        Self::Rebuild,
+        Self::Relocation,
+        Self::Flush,
+        Self::Replication,
+        Self::Scrub,
+        Self::Analytics,
+    ];
+
+    /// Its row of the table.
+    #[must_use]
+    pub const fn row(self) -> &'static ServiceRow {
+        &SERVICES[self as usize]
+    }
+
+    /// The name in policies and reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The service of a name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<Self> {
+        SERVICES.iter().find(|row| row.name == name).map(|row| row.service)
+    }
+}
+
+impl ServiceRow {
+    /// Settings as the table has them.
+    #[must_use]
+    pub const fn defaults(&self) -> ServiceSettings {
+        ServiceSettings {
+            item_blocks: self.item_blocks,
+            cost_per_mille: self.cost_per_mille,
+            tied_per_mille: self.tied_per_mille,
+            priority: self.priority,
+            deadline: match self.deadline_seconds {
+                0 => crate::Nanos::NEVER,
+                seconds => crate::Nanos::from_seconds(seconds as u64),
+            },
+            retention: crate::Nanos::ZERO,
+        }
+    }
+}
+
+/// Every service. Only those that give no room back have deadlines, and those without either can always wait: the
+/// planner's order (deadlines, room, all else) rests on that.
+pub static SERVICES: [ServiceRow; SERVICES_COUNT] = [
+    ServiceRow {
+        service: Service::SnapshotDelete,
+        name: "snapshot-delete",
+        summary: "frees what only an expired snapshot still holds",
+        doc: "A snapshot holds every block written over since it was taken; when its retention ends, each of them is looked \
+up and freed. One operation a block, as the paper has it. Pay it in quiet hours, before the pool needs the room.",
+        source: Source::Writes,
+        item_blocks: 1,
+        cost_per_mille: 1000,
+        tied_per_mille: 1000,
+        priority: 8,
+        deadline_seconds: 0,
+    },
+    ServiceRow {
+        service: Service::VolumeDelete,
+        name: "volume-delete",
+        summary: "frees the extents of a deleted volume",
+        doc: "Extents are freed whole: an operation handles fifty blocks. It gives back the most room for its work, so it goes \
+first when room is short.",
+        source: Source::Named,
+        item_blocks: 256,
+        cost_per_mille: 20,
+        tied_per_mille: 1000,
+        priority: 8,
+        deadline_seconds: 0,
+    },
+    ServiceRow {
+        service: Service::Unmap,
+        name: "unmap",
+        summary: "frees what hosts have unmapped",
+        doc: "Len/BSize x (1 + DMD) blocks for each unmap; DMD, the metadata for the data, is 2 to 5 %. Ranges are long: an \
+operation handles twenty blocks.",
+        source: Source::Unmaps,
+        item_blocks: 16,
+        cost_per_mille: 50,
+        tied_per_mille: 1000,
+        priority: 6,
+        deadline_seconds: 0,
+    },
+    ServiceRow {
+        service: Service::Defragmentation,
+        name: "defragmentation",
+        summary: "moves live blocks together and frees what overwrites left behind",
+        doc: "(1 - u) x writes: in a log each overwrite leaves a dead block, and freeing a segment means reading and writing \
+what still lives in it: two operations a block.",
+        source: Source::Overwrites,
+        item_blocks: 1,
+        cost_per_mille: 2000,
+        tied_per_mille: 1000,
+        priority: 6,
+        deadline_seconds: 0,
+    },
+    ServiceRow {
+        service: Service::DeepCompression,
+        name: "deep-compression",
+        summary: "packs cold data harder than the write path does",
+        doc: "What was written is read, packed with a slow and strong method, and written again; about a third of the room comes \
+back. Any quiet time will do.",
+        source: Source::Writes,
+        item_blocks: 4,
+        cost_per_mille: 1500,
+        tied_per_mille: 300,
+        priority: 3,
+        deadline_seconds: 0,
+    },
+    ServiceRow {
+        service: Service::OfflineDedup,
+        name: "offline-dedup",
+        summary: "finds blocks that are there twice",
+        doc: "What was written is read, hashed and looked up; how much is found depends on the data, 15 % is assumed. Any quiet \
+time will do.",
+        source: Source::Writes,
+        item_blocks: 4,
+        cost_per_mille: 1200,
+        tied_per_mille: 150,
+        priority: 3,
+        deadline_seconds: 0,
+    },
+    ServiceRow {
+        service: Service::Rebuild,
+        name: "rebuild",
+        summary: "makes a failed drive's stripes whole again",
+        doc: "Until it is done, the next failure may lose data: it has a deadline, which counts from the failure. Stripes are \
+streamed: an operation handles thirty blocks.",
+        source: Source::Named,
+        item_blocks: 256,
+        cost_per_mille: 33,
+        tied_per_mille: 0,
+        priority: 8,
+        deadline_seconds: 86_400,
+    },
+    ServiceRow {
+        service: Service::Relocation,
+        name: "relocation",
+        summary: "moves data to where it will be read (prefetching, tiering)",
+        doc: "Useful only if it is done before the readers come, harmless if it is not: it goes into what time is left.",
+        source: Source::Named,
+        item_blocks: 8,
+        cost_per_mille: 500,
+        tied_per_mille: 0,
+        priority: 2,
+        deadline_seconds: 0,
+    },
+    ServiceRow {
+        service: Service::Flush,
+        name: "flush",
+        summary: "takes data and metadata from the fast tier to where they stay",
+        doc: "The write path waits when the fast tier is full, so this is paid within minutes, not at night. Its cores are sized \
+by M/M/c, below the width of a bin.",
+        source: Source::Writes,
+        item_blocks: 16,
+        cost_per_mille: 100,
+        tied_per_mille: 0,
+        priority: 8,
+        deadline_seconds: 300,
+    },
+    ServiceRow {
+        service: Service::Replication,
+        name: "replication",
+        summary: "sends writes to the other site",
+        doc: "What the other site does not have is lost with this one: the deadline is the recovery point objective (RPO).",
+        source: Source::Writes,
+        item_blocks: 16,
+        cost_per_mille: 50,
+        tied_per_mille: 0,
+        priority: 6,
+        deadline_seconds: 900,
+    },
+    ServiceRow {
+        service: Service::Scrub,
+        name: "scrub",
+        summary: "reads everything and compares checksums",
+        doc: "All data stored once a period; the period is the deadline. It streams: an operation handles a hundred blocks.",
+        source: Source::Stored,
+        item_blocks: 256,
+        cost_per_mille: 10,
+        tied_per_mille: 0,
+        priority: 2,
+        deadline_seconds: 604_800,
+    },
+    ServiceRow {
+        service: Service::Analytics,
+        name: "analytics",
+        summary: "looks for patterns in the data",
+        doc: "Nobody waits for it: it gets what is left.",
+        source: Source::Named,
+        item_blocks: 8,
+        cost_per_mille: 500,
+        tied_per_mille: 0,
+        priority: 1,
+        deadline_seconds: 0,
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_stands_at_its_own_place() {
+        for (place, (row, service)) in SERVICES.iter().zip(Service::ALL).enumerate() {
+            assert_eq!((row.service, place), (service, service as usize));
+            assert_eq!(Service::find(row.name), Some(service));
+        }
+    }
+
+    #[test]
+    fn what_has_a_deadline_gives_no_room_back() {
+        for row in &SERVICES {
+            assert!(row.deadline_seconds == 0 || row.tied_per_mille == 0, "{}", row.name);
+            assert!(row.cost_per_mille > 0 && row.priority > 0 && row.item_blocks > 0, "{}", row.name);
+        }
+    }
+}

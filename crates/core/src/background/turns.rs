@@ -1,0 +1,81 @@
+//! Whose debt is paid next?
+
+use super::{SERVICES_COUNT, Service};
+
+/// Round robin: a queue that has something to pay may pay as many items as its priority says, then the next has its turn.
+///
+/// A queue with work waits at most for the sum of all other priorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turns {
+    priorities: [u32; SERVICES_COUNT],
+    current: usize,
+    left: u32,
+}
+
+impl Turns {
+    /// A priority of zero counts as one: everybody gets a turn.
+    #[must_use]
+    pub fn new(priorities: [u32; SERVICES_COUNT]) -> Self {
+        let priorities = priorities.map(|priority| priority.max(1));
+        Self { priorities, current: 0, left: priorities[0] }
+    }
+
+    /// The service whose item is next among those that are `ready`; takes one item off its turn.
+    pub fn next(&mut self, ready: impl Fn(Service) -> bool) -> Option<Service> {
+        // Once around and the current one again, whose turn may have been used up.
+        for _ in 0..=SERVICES_COUNT {
+            let service = Service::ALL[self.current];
+            if self.left > 0 && ready(service) {
+                self.left -= 1;
+                return Some(service);
+            }
+            self.current = (self.current + 1) % SERVICES_COUNT;
+            self.left = self.priorities[self.current];
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn priorities() -> [u32; SERVICES_COUNT] {
+        let mut priorities = [0; SERVICES_COUNT];
+        priorities[Service::SnapshotDelete as usize] = 3;
+        priorities[Service::Rebuild as usize] = 2;
+        priorities
+    }
+
+    #[test]
+    fn each_queue_pays_as_many_items_as_its_priority_in_its_turn() {
+        let mut turns = Turns::new(priorities());
+        let ready = |service| matches!(service, Service::SnapshotDelete | Service::Rebuild | Service::Analytics);
+        let order: Vec<_> = (0..8).filter_map(|_| turns.next(ready)).collect();
+        use Service::{Analytics, Rebuild, SnapshotDelete};
+        let round = [SnapshotDelete, SnapshotDelete, SnapshotDelete, Rebuild, Rebuild, Analytics];
+        assert_eq!(order, [&round[..], &[SnapshotDelete, SnapshotDelete]].concat());
+    }
+
+    #[test]
+    fn a_queue_alone_is_served_without_a_pause_and_none_is_none() {
+        let mut turns = Turns::new(priorities());
+        for _ in 0..20 {
+            assert_eq!(turns.next(|service| service == Service::Scrub), Some(Service::Scrub));
+        }
+        assert_eq!(turns.next(|_| false), None);
+    }
+
+    #[test]
+    fn all_twelve_get_their_turn_within_a_round() {
+        let mut turns = Turns::new([2; SERVICES_COUNT]);
+        let mut served = [0; SERVICES_COUNT];
+        for _ in 0..2 * SERVICES_COUNT {
+            if let Some(service) = turns.next(|_| true) {
+                served[service as usize] += 1;
+            }
+        }
+        assert_eq!(served, [2; SERVICES_COUNT]);
+    }
+}

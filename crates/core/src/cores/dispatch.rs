@@ -1,0 +1,83 @@
+//! Which queue does a request go to, when it comes in and when it comes back?
+
+use super::work::{Kind, Work};
+use crate::cores::Queue;
+
+/// A rule for requests other than critical ones, which always go to MQ.
+///
+/// "Restarted" is a request that comes back, be it after a wait or after preemption; one that was ever preempted counts as
+/// preempted from then on: it is known to be long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Dispatch {
+    /// New ones to HQ, restarted ones to LQ.
+    Baseline,
+    /// Restarted ones to HQ, new ones to LQ.
+    RestartedHigh,
+    /// All to HQ.
+    AllHigh,
+    /// All to LQ.
+    AllLow,
+    /// Writes to HQ, all else to LQ.
+    WritesHigh,
+    /// Writes and restarted ones to HQ, all else to LQ.
+    WritesRestartedHigh,
+    /// As the baseline, but restarted ones that were never preempted to HQ.
+    NotPreemptedHigh,
+    /// Writes and restarted ones to HQ unless they were preempted; all else to LQ.
+    SizeOriented,
+    /// What is expected to need much CPU time to LQ, all else to HQ, shortest first; what a request needs is learnt from others of its
+    /// kind.
+    Learned,
+}
+
+/// Every rule with its name: those of the paper's Table 4 and its section 4.1, and ours.
+pub const DISPATCHES: [(&str, Dispatch); 9] = [
+    ("baseline", Dispatch::Baseline),
+    ("rs-to-hq", Dispatch::RestartedHigh),
+    ("all-to-hq", Dispatch::AllHigh),
+    ("all-to-lq", Dispatch::AllLow),
+    ("w-to-hq", Dispatch::WritesHigh),
+    ("w-rs-to-hq", Dispatch::WritesRestartedHigh),
+    ("np-to-hq", Dispatch::NotPreemptedHigh),
+    ("sord", Dispatch::SizeOriented),
+    ("learned", Dispatch::Learned),
+];
+
+/// How often a request has come back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Returns {
+    pub(super) restarts: u32,
+    pub(super) preemptions: u32,
+}
+
+impl Returns {
+    pub(super) const fn restarted(self) -> Self {
+        Self { restarts: self.restarts.saturating_add(1), ..self }
+    }
+
+    pub(super) const fn preempted(self) -> Self {
+        Self { preemptions: self.preemptions.saturating_add(1), ..self }
+    }
+}
+
+impl Dispatch {
+    /// The queue of a request that is not critical; `None` where that has to be learnt.
+    pub(super) fn queue(self, work: &Work, returns: Returns) -> Option<Queue> {
+        let write = work.kind == Kind::Write;
+        let preempted = returns.preemptions > 0;
+        let restarted = preempted || returns.restarts > 0;
+        let high = match self {
+            Self::Baseline => !restarted,
+            Self::RestartedHigh => restarted,
+            Self::AllHigh => true,
+            Self::AllLow => false,
+            Self::WritesHigh => write,
+            Self::WritesRestartedHigh => write || restarted,
+            Self::NotPreemptedHigh => !preempted,
+            Self::Learned => return None,
+            Self::SizeOriented => (write || restarted) && !preempted,
+        };
+        Some(if high { Queue::High } else { Queue::Low })
+    }
+}

@@ -1,0 +1,181 @@
+//! How much CPU time will a request still need?
+//!
+//! Requests of one class resemble one another: what they do, how much they move, whether they go on where another ended, whose they
+//! are, and how often they have come back. For each class the mean of what is still needed, until the request is done, is kept as
+//! a moving average. A request that is suspended or preempted teaches its class what it has used, and what is expected of the class
+//! it goes on in; so nothing has to be remembered of a request but its class.
+//!
+//! From this comes the place of a request. What needs more than [`LONG`] times the mean goes to LQ; the others stand in HQ in the
+//! order of when they came in plus [`PATIENCE`] times what they still need: short ones first, but nobody is overtaken for ever. A
+//! request is passed in HQ only by those with a deadline, and by those that came less than [`PATIENCE`] times its need after it.
+//! Where all classes need the same, this is first come, first served in one queue.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::dispatch::Returns;
+use super::queues::Rank;
+use super::work::{Kind, Source, Work};
+use crate::Nanos;
+use crate::cores::Queue;
+
+/// Sizes by powers of four from 4 KiB on: none, to 4 KiB, to 16 KiB ... above 1 MiB.
+const SIZES: usize = 7;
+/// New; restarted once, twice, more often; preempted.
+const STAGES: usize = 5;
+const CLASSES: usize = Kind::ALL.len() * SIZES * 2 * 3 * STAGES;
+/// A sample counts for a 64th once there have been as many.
+const MEMORY: u32 = 64;
+
+/// How many times the mean need is long.
+const LONG: u64 = 4;
+/// How much later a request has to come to stand behind one that needs a nanosecond more. With none this would be first come,
+/// first served; without end, shortest first. From 16 to 256 it hardly matters.
+const PATIENCE: u64 = 64;
+
+/// A class of requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Class(u16);
+
+impl Class {
+    pub(super) fn of(work: &Work, returns: Returns) -> Self {
+        let size = match work.bytes {
+            0 => 0,
+            bytes => (1 + bytes.div_ceil(4096).next_power_of_two().ilog2().div_ceil(2) as usize).min(SIZES - 1),
+        };
+        let stage = if returns.preemptions > 0 { STAGES - 1 } else { returns.restarts.min(STAGES as u32 - 2) as usize };
+        let source = match work.source {
+            Source::Client => 0,
+            Source::Background => 1,
+            Source::Critical => 2,
+        };
+        let index = ((work.kind as usize * SIZES + size) * 2 + usize::from(work.sequential)) * 3 + source;
+        Self((index * STAGES + stage) as u16)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Estimate {
+    nanos: u64,
+    samples: u32,
+}
+
+impl Estimate {
+    fn learn(&mut self, nanos: u64) {
+        self.samples = (self.samples + 1).min(MEMORY);
+        let weight = u64::from(self.samples);
+        self.nanos = (self.nanos * (weight - 1) + nanos) / weight;
+    }
+}
+
+/// What has been learnt.
+#[derive(Clone, Debug)]
+pub(super) struct Learning {
+    classes: Box<[Estimate]>,
+    /// Of all that entered a queue, whatever the class.
+    mean: Estimate,
+}
+
+impl Learning {
+    pub(super) fn new() -> Self {
+        Self { classes: vec![Estimate::default(); CLASSES].into_boxed_slice(), mean: Estimate::default() }
+    }
+
+    /// What a request of this class still needs; nothing as long as none has been seen.
+    fn expected_nanos(&self, class: Class) -> u64 {
+        self.classes[class.0 as usize].nanos
+    }
+
+    /// Where a request that comes in, or comes back, has its place.
+    pub(super) fn place(&self, now: Nanos, work: &Work, returns: Returns) -> (Queue, Rank) {
+        let needed = self.expected_nanos(Class::of(work, returns));
+        let queue = if needed > LONG * self.mean.nanos { Queue::Low } else { Queue::High };
+        (queue, Rank::Expected(now.after(Nanos(PATIENCE * needed))))
+    }
+
+    /// A request that had come back so often has used `used_nanos`, and goes on after having come back `then`, if it goes on.
+    pub(super) fn learn(&mut self, work: &Work, returns: Returns, used_nanos: u64, then: Option<Returns>) {
+        let class = Class::of(work, returns);
+        let rest = then.map_or(0, |then| self.expected_nanos(Class::of(work, then)));
+        let nanos = used_nanos.saturating_add(rest).min(u64::from(u32::MAX));
+        self.classes[class.0 as usize].learn(nanos);
+        self.mean.learn(nanos);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ: Work = Work { kind: Kind::Read, source: Source::Client, bytes: 4096, ..Work::NOTHING };
+    const NEW: Returns = Returns { restarts: 0, preemptions: 0 };
+
+    fn rank_nanos(learning: &Learning, work: &Work, returns: Returns) -> u64 {
+        match learning.place(Nanos::ZERO, work, returns).1 {
+            Rank::Expected(at) | Rank::Deadline(at) => at.0,
+        }
+    }
+
+    #[test]
+    fn sizes_are_told_apart_by_powers_of_four() {
+        let class = |bytes| Class::of(&Work { bytes, ..READ }, NEW);
+        let bounds = [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+        for bytes in bounds {
+            assert_ne!(class(bytes), class(bytes + 1), "{bytes}");
+        }
+        for pair in bounds.windows(2) {
+            assert_eq!(class(pair[0] + 1), class(pair[1]), "{pair:?}");
+        }
+        assert_eq!(class((1 << 20) + 1), class(u32::MAX));
+    }
+
+    #[test]
+    fn no_two_kinds_of_request_share_a_class() {
+        let mut seen = [false; CLASSES];
+        for kind in Kind::ALL {
+            for source in [Source::Client, Source::Background, Source::Critical] {
+                for (size, sequential) in (0..2 * SIZES).map(|at| (at / 2, at % 2 == 1)) {
+                    for (restarts, preemptions) in [(0, 0), (1, 0), (2, 0), (3, 0), (0, 1)] {
+                        let bytes = [0, 1, 5 << 10, 17 << 10, 65 << 10, 257 << 10, 2 << 20][size];
+                        let work = Work { kind, source, bytes, sequential, deadline: None };
+                        let Class(at) = Class::of(&work, Returns { restarts, preemptions });
+                        assert!(!core::mem::replace(&mut seen[at as usize], true), "{work:?}");
+                    }
+                }
+            }
+        }
+        assert!(seen.into_iter().all(|seen| seen));
+    }
+
+    #[test]
+    fn a_need_includes_what_is_expected_after_coming_back() {
+        let mut learning = Learning::new();
+        assert_eq!(rank_nanos(&learning, &READ, NEW), 0, "an unknown kind counts as short");
+        learning.learn(&READ, NEW.restarted(), 300, None);
+        learning.learn(&READ, NEW, 100, Some(NEW.restarted()));
+        assert_eq!(rank_nanos(&learning, &READ, NEW), 64 * 400);
+        learning.learn(&READ, NEW, 100, None);
+        assert_eq!(rank_nanos(&learning, &READ, NEW), 64 * 250, "half of them come back");
+    }
+
+    #[test]
+    fn an_average_forgets() {
+        let mut estimate = Estimate::default();
+        (0..200).for_each(|_| estimate.learn(64_000));
+        assert_eq!(estimate.nanos, 64_000);
+        estimate.learn(0);
+        assert_eq!(estimate.nanos, 63_000, "a sample is a 64th");
+    }
+
+    #[test]
+    fn more_than_four_times_the_mean_is_long() {
+        let scan = Work { bytes: 1 << 20, ..READ };
+        for (needed, queue) in [(960, Queue::High), (970, Queue::Low)] {
+            let mut learning = Learning::new();
+            // Means of about 240: 11 of the 12 need 174.5.
+            (0..11).for_each(|_| learning.learn(&READ, NEW, 175, None));
+            learning.learn(&scan, NEW, needed, None);
+            assert_eq!(learning.place(Nanos::ZERO, &scan, NEW).0, queue, "{needed}, mean {}", learning.mean.nanos);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! In which order do the requests of a queue leave it?
+//!
+//! Those with a deadline first, by deadline; then the others as they came. Ties go to the older. Only HQ is kept so: LQ and MQ
+//! are first come, first served.
+
+use crate::Nanos;
+use crate::structure::{Heap, Links, List, NONE};
+
+/// One of the three queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Queue {
+    /// HQ: what should leave fast.
+    High,
+    /// LQ: what can wait.
+    Low,
+    /// MQ: what is critical to the server itself.
+    Maintenance,
+}
+
+impl Queue {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+
+    /// All of them, in the order of the discriminants.
+    pub const ALL: [Self; Self::COUNT] = [Self::High, Self::Low, Self::Maintenance];
+
+    /// The name used in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::High => "hq",
+            Self::Low => "lq",
+            Self::Maintenance => "mq",
+        }
+    }
+}
+
+/// What has happened in a queue so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Turns that workers were given here.
+    pub turns: u64,
+    /// Turns in which nothing was left to take.
+    pub turns_empty: u64,
+    /// The slices of these turns, added up, in nanoseconds.
+    pub slices_nanos: u64,
+    /// Requests that came into the queue, new or again.
+    pub queued: u64,
+    /// Requests that were taken from it.
+    pub taken: u64,
+    /// How long these had been in it, added up, in nanoseconds.
+    pub waited_nanos: u64,
+    /// Of those taken: finished.
+    pub finished: u64,
+    /// Of those taken: suspended.
+    pub suspended: u64,
+    /// Of those taken: preempted.
+    pub preempted: u64,
+    /// CPU time used by those taken, added up, in nanoseconds.
+    pub used_nanos: u64,
+    /// The most requests that it held.
+    pub depth_max: u32,
+}
+
+/// What stands before what in HQ. A request without a rank stands behind all that have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// It has to be done by then.
+    Deadline(Nanos),
+    /// It would be fair to have done it by then.
+    Expected(Nanos),
+}
+
+impl Default for Rank {
+    fn default() -> Self {
+        Self::Deadline(Nanos::ZERO)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Queues {
+    lists: [List; Queue::COUNT],
+    links: Links,
+    /// HQ's requests that have a rank.
+    ranked: Heap<Rank>,
+    ranked_count: u32,
+}
+
+impl Queues {
+    pub(super) fn new(capacity: u32) -> Self {
+        Self {
+            lists: [List::EMPTY; Queue::COUNT],
+            links: Links::new(capacity),
+            ranked: Heap::new(capacity),
+            ranked_count: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, queue: Queue, slot: u32, rank: Option<Rank>, sequence: u64) {
+        match rank {
+            Some(rank) if queue == Queue::High => {
+                self.ranked.set(slot, rank, sequence);
+                self.ranked_count += 1;
+            }
+            _ => self.links.push_back(&mut self.lists[queue as usize], slot),
+        }
+    }
+
+    pub(super) fn pop(&mut self, queue: Queue) -> Option<u32> {
+        if queue == Queue::High
+            && let Some((_, slot)) = self.ranked.first()
+        {
+            self.ranked.remove(slot);
+            self.ranked_count -= 1;
+            return Some(slot);
+        }
+        let slot = self.links.pop_front(&mut self.lists[queue as usize])?;
+        debug_assert_ne!(slot, NONE, "a list holds slots only");
+        Some(slot)
+    }
+
+    pub(super) fn depths(&self) -> [u32; Queue::COUNT] {
+        let mut depths = self.lists.map(|list| list.length());
+        depths[Queue::High as usize] += self.ranked_count;
+        depths
+    }
+}

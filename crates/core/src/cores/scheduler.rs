@@ -1,0 +1,328 @@
+//! What happens to a request between coming in and being done, and what does each worker do?
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt;
+
+use super::dispatch::Returns;
+use super::learning::Learning;
+use super::queues::{Queues, Rank};
+use super::selector::Selector;
+use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Source, Turn, Wait, Work};
+use crate::structure::{Links, List};
+use crate::{Nanos, Tag};
+
+/// What a [`Cores`] is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoresLimits {
+    /// The most requests that are in at once: queued, running and suspended.
+    pub requests: u32,
+    /// Workers; they are numbered from 0.
+    pub workers: u32,
+    /// Cores of the machine: not fewer than workers.
+    pub cores: u32,
+    /// Where the selector's chance begins.
+    pub seed: u64,
+}
+
+/// Something that no scheduler can be made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoresError {
+    /// A queue's weight is 0.
+    WeightZero(Queue),
+    /// There are more workers than cores.
+    WorkersOverCores {
+        /// How many workers.
+        workers: u32,
+        /// How many cores.
+        cores: u32,
+    },
+    /// There is no worker.
+    NoWorker,
+    /// There is room for no request.
+    NoRequest,
+    /// A slice may come out as nothing: its window, or its base, is 0.
+    SliceZero,
+    /// MQ's boost is 0.
+    BoostZero,
+}
+
+impl fmt::Display for CoresError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WeightZero(queue) => {
+                write!(out, "the weight of {} is 0: a weight is at least 1", queue.name().to_ascii_uppercase())
+            }
+            Self::WorkersOverCores { workers, cores } => {
+                write!(out, "{workers} workers on {cores} cores: at most one worker a core")
+            }
+            Self::NoWorker => out.write_str("no workers: at least one is needed"),
+            Self::NoRequest => out.write_str("room for no request: at least one is needed"),
+            Self::SliceZero => out.write_str("a slice of no time: window, base and MQ's slice are above 0"),
+            Self::BoostZero => out.write_str("MQ's boost is 0: 1 leaves its weight as it is"),
+        }
+    }
+}
+
+impl core::error::Error for CoresError {}
+
+/// A request's place.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    work: Work,
+    generation: u32,
+    state: State,
+    returns: Returns,
+    since: Nanos,
+    /// The queue it is in, or was taken from.
+    queue: Queue,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Free,
+    Queued,
+    Running,
+    Suspended,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Worker {
+    /// What it serves, or served last.
+    queue: Option<Queue>,
+    slice: Nanos,
+    /// When its turn began; unset before the first request of a turn.
+    began: Option<Nanos>,
+    in_turn: bool,
+}
+
+/// A schedule at work. Its calls are those of [`CoreScheduler`].
+#[derive(Clone, Debug)]
+pub struct Cores {
+    schedule: Schedule,
+    queues: Queues,
+    selector: Selector,
+    /// It learns under every schedule, and is asked under one.
+    learning: Learning,
+    slots: Box<[Slot]>,
+    free: List,
+    free_links: Links,
+    workers: Box<[Worker]>,
+    /// Workers in a turn, by queue.
+    serving: [u32; Queue::COUNT],
+    suspended: u32,
+    sequence: u64,
+    counts: [Counts; Queue::COUNT],
+    now: Nanos,
+}
+
+impl Cores {
+    /// Makes a scheduler. All the memory that it will ever use is taken here.
+    ///
+    /// # Errors
+    /// [`CoresError`] says what cannot be.
+    pub fn new(schedule: Schedule, limits: CoresLimits) -> Result<Self, CoresError> {
+        schedule.check()?;
+        let CoresLimits { requests, workers, cores, seed } = limits;
+        if workers == 0 {
+            return Err(CoresError::NoWorker);
+        }
+        if workers > cores {
+            return Err(CoresError::WorkersOverCores { workers, cores });
+        }
+        if requests == 0 {
+            return Err(CoresError::NoRequest);
+        }
+        let empty = Slot {
+            work: Work::NOTHING,
+            generation: 0,
+            state: State::Free,
+            returns: Returns::default(),
+            since: Nanos::ZERO,
+            queue: Queue::High,
+        };
+        let mut free_links = Links::new(requests);
+        let mut free = List::EMPTY;
+        (0..requests).for_each(|slot| free_links.push_back(&mut free, slot));
+        let idle = Worker { queue: None, slice: Nanos::ZERO, began: None, in_turn: false };
+        Ok(Self {
+            schedule,
+            queues: Queues::new(requests),
+            selector: Selector::new(seed),
+            learning: Learning::new(),
+            slots: vec![empty; requests as usize].into_boxed_slice(),
+            free,
+            free_links,
+            workers: vec![idle; workers as usize].into_boxed_slice(),
+            serving: [0; Queue::COUNT],
+            suspended: 0,
+            sequence: 0,
+            counts: [Counts::default(); Queue::COUNT],
+            now: Nanos::ZERO,
+        })
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        assert!(now >= self.now, "time goes back: {now} after {}", self.now);
+        self.now = now;
+    }
+
+    /// The slot of a tag, which has to be in `state`.
+    fn slot(&mut self, tag: Tag, state: State) -> &mut Slot {
+        let slot = &mut self.slots[tag.slot as usize];
+        assert!(slot.generation == tag.generation && slot.state == state, "{tag:?} is not {state:?}");
+        slot
+    }
+
+    fn enqueue(&mut self, at: u32) {
+        let now = self.now;
+        let slot = &mut self.slots[at as usize];
+        let (queue, rank) = place(&self.schedule, &self.learning, now, slot);
+        (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
+        self.queues.push(queue, at, rank, self.sequence);
+        self.sequence += 1;
+        let counts = &mut self.counts[queue as usize];
+        counts.queued += 1;
+        counts.depth_max = counts.depth_max.max(self.queues.depths()[queue as usize]);
+    }
+
+    /// A request leaves its worker, and goes on after having come back `then`, if it goes on. Answers with where to count it.
+    fn leave(
+        &mut self,
+        now: Nanos,
+        tag: Tag,
+        used: Nanos,
+        then: impl FnOnce(Returns) -> Option<Returns>,
+    ) -> &mut Counts {
+        self.advance(now);
+        let Slot { work, returns, queue, .. } = *self.slot(tag, State::Running);
+        self.learning.learn(&work, returns, used.0, then(returns));
+        let counts = &mut self.counts[queue as usize];
+        counts.used_nanos += used.0;
+        counts
+    }
+
+    fn end_turn(&mut self, worker: u32) {
+        let worker = &mut self.workers[worker as usize];
+        if let Some(queue) = worker.queue.filter(|_| worker.in_turn) {
+            worker.in_turn = false;
+            self.serving[queue as usize] -= 1;
+        }
+    }
+}
+
+/// Where a request queues that comes in, or comes back.
+fn place(schedule: &Schedule, learning: &Learning, now: Nanos, slot: &Slot) -> (Queue, Option<Rank>) {
+    if slot.work.source == Source::Critical {
+        return (Queue::Maintenance, None);
+    }
+    let deadline = slot.work.deadline.map(Rank::Deadline);
+    match schedule.dispatch.queue(&slot.work, slot.returns) {
+        Some(queue) => (queue, deadline),
+        None if deadline.is_some() => (Queue::High, deadline),
+        None => {
+            let (queue, rank) = learning.place(now, &slot.work, slot.returns);
+            (queue, Some(rank))
+        }
+    }
+}
+
+impl CoreScheduler for Cores {
+    fn submit(&mut self, now: Nanos, work: Work) -> Result<Tag, Work> {
+        self.advance(now);
+        let at = self.free_links.pop_front(&mut self.free).ok_or(work)?;
+        let slot = &mut self.slots[at as usize];
+        (slot.work, slot.returns) = (work, Returns::default());
+        let tag = Tag { slot: at, generation: slot.generation };
+        self.enqueue(at);
+        Ok(tag)
+    }
+
+    fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn {
+        self.advance(now);
+        self.end_turn(worker);
+        let depths = self.queues.depths();
+        let weights = self.schedule.weights(log);
+        let drawn = core::array::from_fn(|at| if depths[at] > 0 { weights[at] } else { 0 });
+        let Some(queue) = self.selector.select(drawn) else {
+            return Turn::Idle;
+        };
+        let slice = self.schedule.slice(queue, depths, log);
+        let turn = &mut self.workers[worker as usize];
+        let switched = turn.queue != Some(queue);
+        *turn = Worker { queue: Some(queue), slice, began: None, in_turn: true };
+        self.serving[queue as usize] += 1;
+        let counts = &mut self.counts[queue as usize];
+        counts.turns += 1;
+        counts.slices_nanos += slice.0;
+        Turn::Serve { queue, slice, switched }
+    }
+
+    fn take(&mut self, now: Nanos, worker: u32) -> Option<Run> {
+        self.advance(now);
+        let turn = &mut self.workers[worker as usize];
+        let queue = turn.queue.filter(|_| turn.in_turn)?;
+        let slice = turn.slice;
+        let is_first = turn.began.is_none();
+        let began = *turn.began.get_or_insert(now);
+        let taken = if now.since(began) < slice { self.queues.pop(queue) } else { None };
+        let counts = &mut self.counts[queue as usize];
+        let Some(at) = taken else {
+            counts.turns_empty += u64::from(is_first);
+            self.end_turn(worker);
+            return None;
+        };
+        let slot = &mut self.slots[at as usize];
+        slot.state = State::Running;
+        counts.taken += 1;
+        counts.waited_nanos += now.since(slot.since).0;
+        Some(Run { tag: Tag { slot: at, generation: slot.generation }, allowance: slice })
+    }
+
+    fn finished(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
+        self.leave(now, tag, used, |_| None).finished += 1;
+        let slot = &mut self.slots[tag.slot as usize];
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free_links.push_back(&mut self.free, tag.slot);
+    }
+
+    fn suspended(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
+        self.leave(now, tag, used, |returns| Some(returns.restarted())).suspended += 1;
+        self.slots[tag.slot as usize].state = State::Suspended;
+        self.suspended += 1;
+    }
+
+    fn preempted(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
+        self.leave(now, tag, used, |returns| Some(returns.preempted())).preempted += 1;
+        let slot = &mut self.slots[tag.slot as usize];
+        slot.returns = slot.returns.preempted();
+        self.enqueue(tag.slot);
+    }
+
+    fn restarted(&mut self, now: Nanos, tag: Tag) {
+        self.advance(now);
+        let slot = self.slot(tag, State::Suspended);
+        slot.returns = slot.returns.restarted();
+        self.suspended -= 1;
+        self.enqueue(tag.slot);
+    }
+
+    fn depths(&self) -> [u32; Queue::COUNT] {
+        self.queues.depths()
+    }
+
+    fn waiting(&self) -> [u32; Wait::COUNT] {
+        let mut waiting = [0; Wait::COUNT];
+        for (depth, serving) in self.depths().into_iter().zip(self.serving) {
+            let wait = if serving > 0 { Wait::Order } else { Wait::Turn };
+            waiting[wait as usize] += depth;
+        }
+        waiting[Wait::Resource as usize] = self.suspended;
+        waiting
+    }
+
+    fn counts(&self) -> [Counts; Queue::COUNT] {
+        self.counts
+    }
+}

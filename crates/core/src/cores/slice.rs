@@ -1,0 +1,58 @@
+//! For how long does a worker serve the queue it was given?
+
+use crate::Nanos;
+use crate::cores::Queue;
+
+/// A rule for the length of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SliceRule {
+    /// Equation 1: a queue's share of a window, by weight.
+    Weighted {
+        /// The window, C.
+        window: Nanos,
+        /// Whether empty queues' weights count, too.
+        all_weights: bool,
+    },
+    /// Equation 2, QATS: a queue's share of `cap`, by depth times priority factor, and `base` for each.
+    DepthAware {
+        /// What every queue gets.
+        base: Nanos,
+        /// What is shared.
+        cap: Nanos,
+        /// The priority factors, in the order of [`Queue::ALL`].
+        priorities: [u32; Queue::COUNT],
+    },
+}
+
+/// What MQ has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Maintenance {
+    /// Its slice, where it does not follow the rule.
+    pub slice: Option<Nanos>,
+    /// How many times its weight and its slice it gets when the log's lag is greatest; in proportion in between. 1: never more.
+    pub boost: u32,
+}
+
+impl SliceRule {
+    /// The slice of `queue`, which is not empty.
+    pub(super) fn slice(&self, queue: Queue, weights: [u64; Queue::COUNT], depths: [u32; Queue::COUNT]) -> Nanos {
+        match *self {
+            Self::Weighted { window, all_weights } => {
+                let counted = |at: usize| all_weights || depths[at] > 0;
+                let sum: u64 = (0..Queue::COUNT).filter(|&at| counted(at)).map(|at| weights[at]).sum();
+                share(window, weights[queue as usize], sum)
+            }
+            Self::DepthAware { base, cap, priorities } => {
+                let product = |at: usize| u64::from(depths[at]) * u64::from(priorities[at]);
+                let sum = (0..Queue::COUNT).map(product).sum();
+                base.after(share(cap, product(queue as usize), sum))
+            }
+        }
+    }
+}
+
+/// `part / whole` of `span`, rounded down; nothing of nothing.
+fn share(span: Nanos, part: u64, whole: u64) -> Nanos {
+    let nanos = u128::from(span.0) * u128::from(part) / u128::from(whole.max(1));
+    Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,209 @@
+//! The executor of background work: who gets a core, and what is promised to the foreground.
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{
+    Bucket, Directive, Executor, Hold, Pool, PoolState, SERVICES, Service, Settings, Slice, Step, Watermark,
+};
+use proptest::prelude::*;
+
+const CORES: u32 = 8;
+
+/// Eight cores of twenty operations a second, slices of a tenth of a second, a pool of a million blocks.
+fn settings(bucket: Bucket) -> Settings {
+    let mut services = SERVICES.each_ref().map(|row| row.defaults());
+    services[Service::SnapshotDelete as usize].retention = Nanos::from_seconds(3600);
+    Settings {
+        cores: CORES,
+        operation: Nanos::from_millis(50),
+        slice: Nanos::from_millis(100),
+        headroom_cores: 1,
+        calm: Nanos::from_seconds(2),
+        bucket,
+        pool: Pool { blocks: 1_000_000, used_blocks: 100_000, floor_blocks: 50_000, alarm_blocks: 100_000 },
+        services,
+        batches_max: 64,
+        directives_max: 144,
+    }
+}
+
+/// Everything that may run now.
+fn drain(executor: &mut Executor, now: Nanos) -> (Vec<Slice>, Step) {
+    let mut slices = Vec::new();
+    loop {
+        match executor.poll(now) {
+            Step::Run(slice) => slices.push(slice),
+            step => return (slices, step),
+        }
+    }
+}
+
+fn seconds(seconds: u64) -> Nanos {
+    Nanos::from_seconds(seconds)
+}
+
+#[test]
+fn a_snapshot_is_kept_as_long_as_was_promised() {
+    let mut executor = Executor::new(settings(Bucket::Planned));
+    assert_eq!(executor.poll(Nanos::ZERO), Step::Idle);
+    executor.foreground(Nanos::ZERO, 0);
+    executor.incur(seconds(10), Service::SnapshotDelete, 100);
+    assert_eq!(executor.poll(seconds(10)), Step::WaitUntil(seconds(3610), Hold::Retention));
+    assert_eq!(executor.pool().used_blocks, 100_100);
+    let (slices, step) = drain(&mut executor, seconds(3610));
+    // Two operations a slice; seven of eight cores, the eighth is kept back.
+    assert_eq!((slices.len(), slices[0].blocks, slices[0].core, slices[6].core), (7, 2, 7, 1));
+    assert_eq!(step, Step::WaitUntil(Nanos::NEVER, Hold::Running));
+    assert_eq!(executor.foreground_cores(), 1);
+    executor.complete(seconds(3611), slices[0].tag);
+    assert_eq!((executor.pool().used_blocks, executor.debt_blocks(Service::SnapshotDelete)), (100_098, 98));
+}
+
+#[test]
+fn a_burst_that_nobody_foresaw_gets_the_cores_within_a_slice_and_calm_gives_them_back() {
+    let mut executor = Executor::new(settings(Bucket::Planned));
+    // The plan of the night: nothing is reserved, all is idle.
+    executor.adopt(Nanos::ZERO, &[Directive { from: Nanos::ZERO, reserve_cores: 2, pressing: false }]);
+    executor.foreground(Nanos::ZERO, 0);
+    executor.incur(Nanos::ZERO, Service::Defragmentation, 100_000);
+    let (slices, _) = drain(&mut executor, seconds(2));
+    assert_eq!(slices.len(), 7);
+    // The burst: what runs ends, nothing else begins beyond what the plan reserves.
+    let burst = seconds(3);
+    executor.foreground(burst, CORES);
+    for slice in &slices {
+        executor.complete(burst.after(executor.slice_max()), slice.tag);
+    }
+    let after = burst.after(executor.slice_max());
+    let (reserved, step) = drain(&mut executor, after);
+    assert_eq!((reserved.len(), step), (2, Step::WaitUntil(Nanos::NEVER, Hold::Running)));
+    // Calm must last before its cores are used.
+    executor.foreground(seconds(4), 1);
+    assert_eq!(drain(&mut executor, seconds(4)), (vec![], Step::WaitUntil(seconds(6), Hold::Running)));
+    assert_eq!(drain(&mut executor, seconds(6)).0.len(), 4);
+}
+
+#[test]
+fn without_a_reserve_the_foreground_keeps_every_core_that_it_wants_and_the_wait_says_so() {
+    let mut executor = Executor::new(settings(Bucket::Planned));
+    executor.foreground(Nanos::ZERO, CORES);
+    executor.incur(Nanos::ZERO, Service::OfflineDedup, 1000);
+    assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(Nanos::NEVER, Hold::Foreground));
+    assert_eq!(executor.waiting()[Hold::Foreground as usize], 1000);
+    executor.foreground(seconds(1), 0);
+    assert_eq!(executor.poll(seconds(1)), Step::WaitUntil(seconds(3), Hold::Calm));
+}
+
+#[test]
+fn a_deadline_takes_cores_that_the_plan_forgot() {
+    let mut executor = Executor::new(settings(Bucket::Planned));
+    executor.foreground(Nanos::ZERO, CORES);
+    // 33 operations a thousand blocks: 3.2 million blocks are 105,600 operations, 660 s on eight cores.
+    executor.incur(Nanos::ZERO, Service::Rebuild, 3_200_000);
+    let half = seconds(86_400 - 1320);
+    assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(half, Hold::Foreground));
+    let (slices, _) = drain(&mut executor, half);
+    assert_eq!((slices.len(), slices[0].service), (4, Service::Rebuild));
+}
+
+#[test]
+fn below_the_floor_room_comes_first_whatever_the_plan_says() {
+    let mut executor = Executor::new(settings(Bucket::Planned));
+    executor.foreground(Nanos::ZERO, CORES);
+    for service in [Service::DeepCompression, Service::VolumeDelete, Service::Defragmentation] {
+        executor.incur(Nanos::ZERO, service, 1000);
+    }
+    executor.store(Nanos::ZERO, 862_700);
+    assert_eq!(executor.pool().state(), PoolState::BelowFloor);
+    let (slices, _) = drain(&mut executor, Nanos::ZERO);
+    // Half-way down to nothing is all cores; 15,000 of 50,000 blocks are missing: three fifths, rounded up.
+    assert_eq!(slices.len(), 5);
+    assert!(slices.iter().take(2).all(|slice| slice.service == Service::VolumeDelete), "the densest first");
+}
+
+#[test]
+fn the_fixed_watermark_takes_cores_by_debt_alone() {
+    let mut executor = Executor::new(settings(Bucket::Fixed(Watermark::PAPER)));
+    executor.foreground(Nanos::ZERO, CORES);
+    executor.incur(Nanos::ZERO, Service::Defragmentation, 400_000);
+    assert_eq!(executor.poll(Nanos::ZERO), Step::WaitUntil(Nanos::NEVER, Hold::Watermark));
+    executor.incur(Nanos::ZERO, Service::Defragmentation, 50_000);
+    assert_eq!(drain(&mut executor, Nanos::ZERO).0.len(), 4);
+    executor.incur(Nanos::ZERO, Service::Defragmentation, 50_000);
+    assert_eq!(drain(&mut executor, Nanos::ZERO).0.len(), 4);
+}
+
+/// A call and how long after the one before.
+#[derive(Clone, Debug)]
+enum Call {
+    Incur(usize, u64),
+    Foreground(u32),
+    Adopt(u32, bool),
+    Store(u64),
+}
+
+fn call() -> impl Strategy<Value = (u64, Call)> {
+    let call = prop_oneof![
+        (0..12_usize, 0..5000_u64).prop_map(|(service, blocks)| Call::Incur(service, blocks)),
+        (0..12_u32).prop_map(Call::Foreground),
+        (0..12_u32, any::<bool>()).prop_map(|(cores, pressing)| Call::Adopt(cores, pressing)),
+        (0..50_000_u64).prop_map(Call::Store),
+    ];
+    (0..5_000_u64, call)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn cores_are_never_given_twice_room_is_never_lost_and_every_wait_is_explained(
+        calls in prop::collection::vec(call(), 1..60),
+        fixed: bool,
+    ) {
+        let bucket = if fixed { Bucket::Fixed(Watermark::PAPER) } else { Bucket::Planned };
+        let mut executor = Executor::new(settings(bucket));
+        let stretch = executor.slice_max();
+        let (mut now, mut running, mut stored): (Nanos, Vec<(Nanos, Slice)>, u64) = (Nanos::ZERO, Vec::new(), 100_000);
+        for (pause, call) in calls {
+            now = now.after(Nanos::from_millis(pause));
+            running.retain(|(end, slice)| {
+                if *end <= now {
+                    executor.complete(now, slice.tag);
+                }
+                *end > now
+            });
+            match call {
+                Call::Incur(service, blocks) => executor.incur(now, Service::ALL[service], blocks),
+                Call::Foreground(cores) => executor.foreground(now, cores),
+                Call::Adopt(reserve_cores, pressing) => {
+                    executor.adopt(now, &[Directive { from: now, reserve_cores, pressing }]);
+                }
+                Call::Store(blocks) => {
+                    executor.store(now, blocks);
+                    stored += blocks;
+                }
+            }
+            let (slices, step) = drain(&mut executor, now);
+            running.extend(slices.iter().map(|slice| (now.after(stretch), *slice)));
+            let mut cores: Vec<u32> = running.iter().map(|(_, slice)| slice.core).collect();
+            cores.sort_unstable();
+            prop_assert!(cores.windows(2).all(|pair| pair[0] < pair[1]), "one slice a core: {cores:?}");
+            prop_assert_eq!(executor.foreground_cores() as usize + running.len(), CORES as usize);
+            // Slices stand on the highest cores' side; the foreground's are whatever is left.
+            let tied: u64 = Service::ALL.iter().map(|service| {
+                let settings = service.row().defaults();
+                settings.tied(executor.debt_blocks(*service))
+            }).sum();
+            // Thousandths are rounded down at each step: at most a block for each call and slice.
+            prop_assert!(executor.pool().used_blocks.abs_diff(stored + tied) < 20_000);
+            let waiting: u64 = executor.waiting().iter().sum();
+            let in_slices: u64 = running.iter().map(|(_, slice)| slice.blocks).sum();
+            let debt: u64 = Service::ALL.iter().map(|service| executor.debt_blocks(*service)).sum();
+            prop_assert_eq!(waiting, debt - in_slices);
+            match step {
+                Step::WaitUntil(until, _) => prop_assert!(until > now && debt > 0),
+                Step::Idle => prop_assert_eq!(waiting, 0),
+                Step::Run(_) => prop_assert!(false, "drained"),
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Request scheduling against a naive model: lists that are searched and sorted instead of heaps, links and counts.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use ioweir_core::cores::{
+    self, CoreScheduler, Cores, CoresLimits, Dispatch, Kind, Log, Queue, Schedule, SliceRule, Source, Turn, Wait, Work,
+};
+use ioweir_core::{Nanos, Tag};
+use proptest::prelude::*;
+
+const WORKERS: u32 = 3;
+const CAPACITY: u32 = 12;
+
+/// A request as the model knows it.
+#[derive(Clone, Copy, Debug)]
+struct Item {
+    work: Work,
+    returns: u32,
+    preempted: bool,
+    /// What it stands by in HQ: deadlines before expectations before nothing.
+    rank: (u8, Nanos),
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    /// In a queue, as so manieth.
+    Queued(Queue, u64),
+    Running(u32),
+    Suspended,
+}
+
+/// Kind, size class, sequential, source, how often it came back.
+type Kinship = (u8, u32, bool, u8, u32);
+
+fn kinship(item: &Item) -> Kinship {
+    let Work { kind, source, bytes, sequential, .. } = item.work;
+    let size = (0..6).find(|&size| u64::from(bytes) <= [0, 4, 16, 64, 256, 1024][size] * 1024).unwrap_or(6);
+    (kind as u8, size as u32, sequential, source as u8, if item.preempted { 9 } else { item.returns.min(3) })
+}
+
+/// A mean over all samples, and over about 64 once there are more.
+fn average((nanos, samples): (u64, u64), sample: u64) -> (u64, u64) {
+    let samples = (samples + 1).min(64);
+    ((nanos * (samples - 1) + sample) / samples, samples)
+}
+
+struct Model {
+    schedule: Schedule,
+    items: BTreeMap<usize, Item>,
+    sequence: u64,
+    /// What each kind of request needs, from how many samples; and all of them together.
+    needs: BTreeMap<Kinship, (u64, u64)>,
+    mean: (u64, u64),
+    /// Queue, slice, begin of each worker's turn.
+    turns: [Option<(Queue, Nanos, Option<Nanos>)>; WORKERS as usize],
+}
+
+impl Model {
+    fn needs(&self, item: &Item) -> u64 {
+        self.needs.get(&kinship(item)).map_or(0, |need| need.0)
+    }
+
+    /// The item used so much; after that it goes on as `then`.
+    fn learn(&mut self, item: &Item, used: Nanos, then: Option<&Item>) {
+        let sample = used.0 + then.map_or(0, |then| self.needs(then));
+        let need = self.needs.entry(kinship(item)).or_default();
+        *need = average(*need, sample);
+        self.mean = average(self.mean, sample);
+    }
+
+    fn queue(&self, item: &Item) -> Queue {
+        if item.work.source == Source::Critical {
+            return Queue::Maintenance;
+        }
+        let (is_write, is_back) = (item.work.kind == Kind::Write, item.returns > 0);
+        let goes_high = match self.schedule.dispatch {
+            Dispatch::Baseline => !is_back,
+            Dispatch::RestartedHigh => is_back,
+            Dispatch::AllHigh => true,
+            Dispatch::AllLow => false,
+            Dispatch::WritesHigh => is_write,
+            Dispatch::WritesRestartedHigh => is_write || is_back,
+            Dispatch::NotPreemptedHigh => !item.preempted,
+            Dispatch::SizeOriented => !item.preempted && (is_write || is_back),
+            Dispatch::Learned => item.work.deadline.is_some() || self.needs(item) <= 4 * self.mean.0,
+        };
+        if goes_high { Queue::High } else { Queue::Low }
+    }
+
+    fn enqueue(&mut self, now: Nanos, slot: usize, mut item: Item) {
+        let expected = match self.schedule.dispatch {
+            Dispatch::Learned => (1, Nanos(now.0 + 64 * self.needs(&item))),
+            _ => (2, Nanos::ZERO),
+        };
+        item.rank = item.work.deadline.map_or(expected, |deadline| (0, deadline));
+        item.place = Place::Queued(self.queue(&item), self.sequence);
+        self.sequence += 1;
+        self.items.insert(slot, item);
+    }
+
+    fn depth(&self, queue: Queue) -> u32 {
+        self.items.values().filter(|item| matches!(item.place, Place::Queued(at, _) if at == queue)).count() as u32
+    }
+
+    /// The slot that `queue` gives next.
+    fn head(&self, queue: Queue) -> Option<usize> {
+        let key = |item: &Item| match item.place {
+            Place::Queued(at, sequence) if at == queue => {
+                Some((Some(item.rank).filter(|_| queue == Queue::High), sequence))
+            }
+            _ => None,
+        };
+        let queued = self.items.iter().filter_map(|(&slot, item)| key(item).map(|key| (key, slot)));
+        queued.min().map(|(_, slot)| slot)
+    }
+
+    fn slice(&self, queue: Queue, log: Log) -> Nanos {
+        let depth = Queue::ALL.map(|queue| u64::from(self.depth(queue)));
+        let weight = self.schedule.weights.map(u64::from);
+        let at = queue as usize;
+        let boost = 1000 + u64::from(self.schedule.maintenance.boost - 1) * u64::from(log.lag_per_mille());
+        let by_rule = match self.schedule.slices {
+            SliceRule::Weighted { window, all_weights } => {
+                let sum: u64 = (0..3).filter(|&other| all_weights || depth[other] > 0).map(|other| weight[other]).sum();
+                window.0 * weight[at] / sum
+            }
+            SliceRule::DepthAware { base, cap, priorities } => {
+                let product = |at: usize| depth[at] * u64::from(priorities[at]);
+                base.0 + cap.0 * product(at) / (product(0) + product(1) + product(2))
+            }
+        };
+        if queue != Queue::Maintenance {
+            return Nanos(by_rule);
+        }
+        Nanos(self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0) * boost / 1000)
+    }
+
+    fn waiting(&self) -> [u32; Wait::COUNT] {
+        let mut waiting = [0; Wait::COUNT];
+        for queue in Queue::ALL {
+            let is_served = self.turns.iter().flatten().any(|turn| turn.0 == queue);
+            waiting[usize::from(!is_served)] += self.depth(queue);
+        }
+        waiting[2] = self.items.values().filter(|item| item.place == Place::Suspended).count() as u32;
+        waiting
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Submit(Work),
+    Next(u32, Log),
+    Take(u32),
+    Finish(u32),
+    Suspend(u32),
+    Preempt(u32),
+    Restart,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    let work = (0usize..3, 0usize..4, proptest::option::of(0u64..40), 0usize..5);
+    let work = work.prop_map(|(kind, source, deadline, size)| Work {
+        kind: Kind::ALL[kind],
+        source: [Source::Client, Source::Client, Source::Background, Source::Critical][source],
+        bytes: [0, 1, 4096, 4097, 1 << 21][size],
+        sequential: size == 4,
+        deadline: deadline.map(Nanos::from_millis),
+    });
+    let log = (0u16..1001, 0u16..1001)
+        .prop_map(|(filled_per_mille, unflushed_per_mille)| Log { filled_per_mille, unflushed_per_mille });
+    let worker = 0..WORKERS;
+    prop_oneof![
+        4 => work.prop_map(Call::Submit),
+        2 => (worker.clone(), log).prop_map(|(worker, log)| Call::Next(worker, log)),
+        5 => worker.clone().prop_map(Call::Take),
+        2 => worker.clone().prop_map(Call::Finish),
+        2 => worker.clone().prop_map(Call::Suspend),
+        1 => worker.prop_map(Call::Preempt),
+        2 => Just(Call::Restart),
+    ]
+}
+
+fn schedule() -> impl Strategy<Value = Schedule> {
+    let names = prop_oneof![
+        Just("baseline"),
+        Just("rs-to-hq"),
+        Just("all-to-hq"),
+        Just("all-to-lq"),
+        Just("w-to-hq"),
+        Just("w-rs-to-hq"),
+        Just("np-to-hq"),
+        Just("sord"),
+        Just("qats"),
+        Just("combo"),
+        Just("adaptive"),
+        Just("adaptive"),
+        Just("adaptive"),
+    ];
+    (names, any::<bool>(), any::<bool>(), 1u64..5, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
+        let row = cores::find(name).unwrap();
+        let mut settings = row.defaults();
+        let mq_slice = if is_fixed { 200_000 } else { 0 };
+        for (name, value) in
+            [("qats", u64::from(qats)), ("all-weights", u64::from(all)), ("mq-boost", boost), ("mq-slice", mq_slice)]
+        {
+            row.set(&mut settings, name, value).unwrap();
+        }
+        row.schedule(&settings)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #[test]
+    fn cores_do_what_a_naive_model_does(
+        schedule in schedule(), seed in any::<u64>(), calls in proptest::collection::vec((call(), 0u64..900), 1..250),
+    ) {
+        let limits = CoresLimits { requests: CAPACITY, workers: WORKERS, cores: 4, seed };
+        let mut cores = Cores::new(schedule, limits).unwrap();
+        let mut model = Model { schedule, items: BTreeMap::new(), sequence: 0, needs: BTreeMap::new(), mean: (0, 0), turns: [None; WORKERS as usize] };
+        let mut tags: [Option<Tag>; CAPACITY as usize] = [None; CAPACITY as usize];
+        let mut now = Nanos::ZERO;
+        for (call, pause) in calls {
+            now = now.after(Nanos::from_micros(pause));
+            let running = |model: &Model, worker| {
+                model.items.iter().find(|(_, item)| item.place == Place::Running(worker)).map(|(&slot, &item)| (slot, item))
+            };
+            match call {
+                Call::Submit(work) => match cores.submit(now, work) {
+                    Ok(tag) => {
+                        prop_assert!(!model.items.contains_key(&tag.index()));
+                        prop_assert_ne!(tags[tag.index()], Some(tag));
+                        tags[tag.index()] = Some(tag);
+                        let rank = (0, Nanos::ZERO);
+                        model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, rank, place: Place::Suspended });
+                    }
+                    Err(back) => {
+                        prop_assert_eq!(back, work);
+                        prop_assert_eq!(model.items.len(), CAPACITY as usize);
+                    }
+                },
+                Call::Next(worker, log) => {
+                    if running(&model, worker).is_some() { continue; }
+                    model.turns[worker as usize] = None;
+                    match cores.next(now, worker, log) {
+                        Turn::Serve { queue, slice, .. } => {
+                            prop_assert!(model.depth(queue) > 0);
+                            prop_assert_eq!(slice, model.slice(queue, log));
+                            model.turns[worker as usize] = Some((queue, slice, None));
+                        }
+                        Turn::Idle => prop_assert!(Queue::ALL.into_iter().all(|queue| model.depth(queue) == 0)),
+                    }
+                }
+                Call::Take(worker) => {
+                    if running(&model, worker).is_some() { continue; }
+                    let mut expected = None;
+                    if let Some((queue, slice, began)) = model.turns[worker as usize] {
+                        let began = began.unwrap_or(now);
+                        let is_in_time = now.0 < began.0 + slice.0;
+                        expected = model.head(queue).filter(|_| is_in_time).map(|slot| (slot, slice));
+                        model.turns[worker as usize] = expected.map(|_| (queue, slice, Some(began)));
+                    }
+                    let run = cores.take(now, worker);
+                    prop_assert_eq!(run.map(|run| (run.tag.index(), run.allowance)), expected);
+                    if let Some((slot, _)) = expected {
+                        prop_assert_eq!(run.map(|run| run.tag), tags[slot]);
+                        model.items.get_mut(&slot).unwrap().place = Place::Running(worker);
+                    }
+                }
+                Call::Finish(worker) | Call::Suspend(worker) | Call::Preempt(worker) => {
+                    let Some((slot, mut item)) = running(&model, worker) else { continue };
+                    let (tag, used) = (tags[slot].unwrap(), Nanos(pause * 1_000 + 1));
+                    let before = item;
+                    match call {
+                        Call::Finish(_) => {
+                            cores.finished(now, worker, tag, used);
+                            model.learn(&before, used, None);
+                            model.items.remove(&slot);
+                        }
+                        Call::Suspend(_) => {
+                            cores.suspended(now, worker, tag, used);
+                            item.returns += 1;
+                            model.learn(&before, used, Some(&item));
+                            item.place = Place::Suspended;
+                            model.items.insert(slot, item);
+                        }
+                        _ => {
+                            cores.preempted(now, worker, tag, used);
+                            (item.returns, item.preempted) = (item.returns + 1, true);
+                            model.learn(&before, used, Some(&item));
+                            model.enqueue(now, slot, item);
+                        }
+                    }
+                }
+                Call::Restart => {
+                    let suspended = model.items.iter().find(|(_, item)| item.place == Place::Suspended);
+                    let Some((slot, item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
+                    cores.restarted(now, tags[slot].unwrap());
+                    model.enqueue(now, slot, item);
+                }
+            }
+            prop_assert_eq!(cores.depths(), Queue::ALL.map(|queue| model.depth(queue)));
+            prop_assert_eq!(cores.waiting(), model.waiting());
+        }
+    }
+}

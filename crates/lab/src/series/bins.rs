@@ -1,0 +1,172 @@
+//! How do samples at uneven times become values at even distances?
+
+use super::{Kind, Losses, SeriesOptions};
+
+/// A bin with less than this share of its samples is a gap.
+const COVERAGE_MIN: f64 = 0.5;
+/// No rate of storage is as large: a larger value is damage.
+const VALUE_MAX: f64 = 1e18;
+/// A bin this many times as large as 99 of 100 others is damage, not a burst.
+const BURST_MAX: f64 = 1e5;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    sum: f64,
+    samples: u32,
+}
+
+/// Samples of one column, of one label, on their way into bins.
+#[derive(Debug)]
+pub(super) struct Binner {
+    kind: Kind,
+    bin_seconds: i64,
+    /// Number of the first bin, counted from 1970.
+    first: i64,
+    bins: Vec<Bin>,
+    last: Option<(i64, f64)>,
+    fell: u64,
+    rose: u64,
+    pub(super) losses: Losses,
+}
+
+impl Binner {
+    pub(super) fn new(options: &SeriesOptions, bin_seconds: u32) -> Self {
+        Self {
+            kind: options.kind,
+            bin_seconds: i64::from(bin_seconds),
+            first: 0,
+            bins: Vec::new(),
+            last: None,
+            fell: 0,
+            rose: 0,
+            losses: Losses::default(),
+        }
+    }
+
+    /// Takes one sample. Returns how many bins there would be if that is more than `bins_max`, and then does not take it.
+    pub(super) fn add(&mut self, time: i64, value: Option<f64>, bins_max: usize) -> Result<(), u64> {
+        if let Some((last, last_value)) = self.last {
+            if time == last && value == Some(last_value) {
+                self.losses.duplicate_rows += 1;
+                return Ok(());
+            }
+            self.losses.rows_out_of_order += u64::from(time < last);
+        }
+        let Some(value) = value.filter(|value| value.is_finite()) else {
+            self.losses.missing_values += 1;
+            // The bin exists, as a gap.
+            return self.put(time, None, bins_max);
+        };
+        if value < 0.0 {
+            self.losses.negative_values += 1;
+            return self.put(time, None, bins_max);
+        }
+        if value > VALUE_MAX {
+            self.losses.absurd_values += 1;
+            return self.put(time, None, bins_max);
+        }
+        let before = self.last;
+        if before.is_none_or(|(last, _)| time >= last) {
+            self.last = Some((time, value));
+        }
+        if let Some((_, last_value)) = before {
+            self.fell += u64::from(value < last_value);
+            self.rose += u64::from(value > last_value);
+        }
+        match self.kind {
+            Kind::Mean | Kind::Sum => self.put(time, Some(value), bins_max),
+            Kind::Counter => match before {
+                // A counter tells nothing backwards, and nothing at its first sample.
+                Some((last, _)) if time <= last => Ok(()),
+                None => self.put(time, None, bins_max),
+                Some((_, last_value)) if value < last_value => {
+                    self.losses.counter_resets += 1;
+                    self.put(time, None, bins_max)
+                }
+                Some((last, last_value)) => {
+                    // The step over a gap is no rate of any bin in it: it is known to the bin of the second sample only
+                    // where the first is at most a bin away.
+                    let rate = (value - last_value) / (time - last) as f64;
+                    let near = time - last <= self.bin_seconds.max(1) * 2;
+                    self.put(time, near.then_some(rate), bins_max)
+                }
+            },
+        }
+    }
+
+    fn put(&mut self, time: i64, value: Option<f64>, bins_max: usize) -> Result<(), u64> {
+        let bin = time.div_euclid(self.bin_seconds);
+        if self.bins.is_empty() {
+            self.first = bin;
+        }
+        let end = self.first + self.bins.len() as i64;
+        let span = (end.max(bin + 1) - self.first.min(bin)) as u64;
+        if span > bins_max as u64 {
+            return Err(span);
+        }
+        if bin < self.first {
+            // At least as many again as there are, so that a file in falling order takes no longer; `finish` drops what
+            // stays empty.
+            let room = (bins_max as u64 - span) as usize;
+            let missing = (self.first - bin) as usize + self.bins.len().min(room);
+            self.bins.splice(0..0, std::iter::repeat_n(Bin::default(), missing));
+            self.first -= missing as i64;
+        } else if bin >= end {
+            self.bins.resize((bin - self.first + 1) as usize, Bin::default());
+        }
+        if let (Some(value), Some(bin)) = (value, self.bins.get_mut((bin - self.first) as usize)) {
+            bin.sum += value;
+            bin.samples += 1;
+        }
+        Ok(())
+    }
+
+    /// Whether the column only ever rises, as counters do and rates do not.
+    pub(super) fn looks_like_counter(&self) -> bool {
+        const SAMPLES_MIN: u64 = 50;
+        self.kind != Kind::Counter && self.fell == 0 && self.rose >= SAMPLES_MIN
+    }
+
+    pub(super) fn bins(&self) -> usize {
+        self.bins.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.bins.iter().all(|bin| bin.samples == 0)
+    }
+
+    /// When the first bin begins, and the values, where samples are `step_seconds` apart.
+    pub(super) fn finish(mut self, step_seconds: f64) -> (i64, Vec<Option<f64>>, Losses) {
+        let empty = self.bins.iter().take_while(|bin| bin.samples == 0).count();
+        self.bins.drain(..empty);
+        self.first += empty as i64;
+        while self.bins.last().is_some_and(|bin| bin.samples == 0) {
+            self.bins.pop();
+        }
+        let bin_seconds = self.bin_seconds as f64;
+        let expected = (bin_seconds / step_seconds.max(1.0)).max(1.0);
+        let samples_min = (expected * COVERAGE_MIN).floor().max(1.0);
+        let scale = match self.kind {
+            Kind::Mean => 1.0,
+            // What a bin adds up to when none of its samples is missing.
+            Kind::Sum => bin_seconds / step_seconds.max(1.0),
+            Kind::Counter => 1.0,
+        };
+        let mut values: Vec<Option<f64>> = Vec::with_capacity(self.bins.len());
+        for bin in &self.bins {
+            let thin = bin.samples > 0 && f64::from(bin.samples) < samples_min;
+            self.losses.thin_bins += u64::from(thin);
+            values.push((bin.samples > 0 && !thin).then(|| bin.sum / f64::from(bin.samples) * scale));
+        }
+        let mut positive: Vec<f64> = values.iter().flatten().copied().filter(|value| *value > 0.0).collect();
+        if let Some(place) = (positive.len() * 99).checked_div(100).filter(|place| *place < positive.len()) {
+            let (_, usual, _) = positive.select_nth_unstable_by(place, f64::total_cmp);
+            let limit = *usual * BURST_MAX;
+            for value in values.iter_mut().filter(|value| value.is_some_and(|value| value > limit)) {
+                *value = None;
+                self.losses.absurd_values += 1;
+            }
+        }
+        (self.first * self.bin_seconds, values, self.losses)
+    }
+}

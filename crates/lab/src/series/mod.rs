@@ -1,0 +1,133 @@
+//! How busy was a system, bin by bin? Rates over time, read from files of counters or counted from block traces.
+//!
+//! A bin of which nothing is known is `None`, never zero: a forecaster that is fed zeros for gaps learns idle time that
+//! never was.
+
+mod bins;
+mod read;
+mod requests;
+mod time;
+mod vdi;
+
+pub use read::{read_inputs, read_series};
+pub use requests::{Counted, series_of_trace};
+pub(crate) use time::{civil_from_days, days_from_civil};
+pub use vdi::{Vdi, VdiSeries};
+
+use serde::{Deserialize, Serialize};
+
+/// A file that cannot be read as series: told as for traces, with line and column.
+pub use crate::trace::TraceError as SeriesError;
+
+/// Values at even distances in time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What it is: the column, behind the label where rows have one.
+    pub name: String,
+    /// When the first bin begins, in seconds since 1970-01-01 (UTC, or the local clock where the file tells no zone); a
+    /// multiple of `bin_seconds`.
+    pub start_unix_seconds: i64,
+    /// How long a bin is.
+    pub bin_seconds: u32,
+    /// One value a bin, from the first bin on; `None` is a gap.
+    pub values: Vec<Option<f64>>,
+    /// What was found wrong while it was made, and what became of it.
+    pub losses: Losses,
+}
+
+/// What of the input did not become a value, or changed on its way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Losses {
+    /// Rows with the time and the value of the row before them: counted once.
+    pub duplicate_rows: u64,
+    /// Rows earlier than a row before them: put in their place; of a counter, left out.
+    pub rows_out_of_order: u64,
+    /// Empty or non-finite cells: gaps.
+    pub missing_values: u64,
+    /// Values below zero where nothing can be: masked.
+    pub negative_values: u64,
+    /// Values so large that they can only be damage: masked.
+    pub absurd_values: u64,
+    /// Times that a counter began anew: the step across it is unknown, and masked.
+    pub counter_resets: u64,
+    /// Bins with less than half of their samples: gaps.
+    pub thin_bins: u64,
+    /// The column only ever rises, so it may be a counter, though it was not read as one.
+    pub looks_like_counter: bool,
+}
+
+impl Losses {
+    /// Those of two series that became one.
+    fn and(self, other: Self) -> Self {
+        Self {
+            duplicate_rows: self.duplicate_rows + other.duplicate_rows,
+            rows_out_of_order: self.rows_out_of_order + other.rows_out_of_order,
+            missing_values: self.missing_values + other.missing_values,
+            negative_values: self.negative_values + other.negative_values,
+            absurd_values: self.absurd_values + other.absurd_values,
+            counter_resets: self.counter_resets + other.counter_resets,
+            thin_bins: self.thin_bins + other.thin_bins,
+            looks_like_counter: self.looks_like_counter || other.looks_like_counter,
+        }
+    }
+
+    /// One line for each that there was, for people.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let counts = [
+            (self.duplicate_rows, "duplicate rows counted once"),
+            (self.rows_out_of_order, "rows out of order"),
+            (self.missing_values, "empty or non-finite values, taken as gaps"),
+            (self.negative_values, "negative values masked"),
+            (self.absurd_values, "absurdly large values masked"),
+            (self.counter_resets, "counter resets, the steps across them masked"),
+            (self.thin_bins, "bins with less than half of their samples, taken as gaps"),
+        ];
+        let mut lines: Vec<String> =
+            counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+        if self.looks_like_counter {
+            lines.push("it only ever rises: if it is a counter, say so".into());
+        }
+        lines
+    }
+}
+
+/// What a sample says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A level or a rate: a bin is the mean of its samples.
+    #[default]
+    Mean,
+    /// How many since the sample before: a bin is their sum; where some of its samples are missing, as many more.
+    Sum,
+    /// How many since the beginning: a bin is the rise in a second.
+    Counter,
+}
+
+/// How a file is read as series.
+#[derive(Clone, Debug, Default)]
+pub struct SeriesOptions {
+    /// Length of a bin; the divisor of a day nearest to the file's own step where absent.
+    pub bin_seconds: Option<u32>,
+    /// Columns to read, by name; all that hold numbers where empty.
+    pub columns: Vec<String>,
+    /// What samples say.
+    pub kind: Kind,
+    /// Add up the labels: one series a column, whose bins are gaps where any label's is.
+    pub total: bool,
+}
+
+impl Series {
+    /// Share of the bins that are no gaps.
+    #[must_use]
+    pub fn coverage(&self) -> f64 {
+        self.values.iter().flatten().count() as f64 / self.values.len().max(1) as f64
+    }
+
+    /// How many days the series spans.
+    #[must_use]
+    pub fn days(&self) -> f64 {
+        self.values.len() as f64 * f64::from(self.bin_seconds) / 86_400.0
+    }
+}

@@ -1,0 +1,405 @@
+//! How is a file of comma-separated values read as series?
+//!
+//! Delimiter (comma, semicolon, tab, bar), header, the column of times and columns of labels are recognised from the first
+//! 64 KiB. The file is read as a stream; what is held is bins.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use memchr::memchr;
+
+use super::bins::Binner;
+use super::time::moment;
+use super::{Losses, Series, SeriesError, SeriesOptions};
+use crate::trace::{Chunks, Input, Position, unreadable};
+
+/// A longer line is no line of a table.
+const LINE_BYTES_MAX: usize = 1 << 16;
+/// The most bins of all series together.
+const BINS_MAX: usize = 1 << 24;
+/// The most series.
+const SERIES_MAX: usize = 1 << 12;
+const DELIMITERS: [u8; 4] = [b';', b'\t', b'|', b','];
+const TIME_NAMES: [&str; 7] = ["timestamp", "time", "ts", "date", "datetime", "epoch", "unix"];
+
+/// Reads a file, packed or not: one series for each column of numbers, and for each label where rows have one.
+///
+/// # Errors
+/// [`SeriesError`] at the first line that cannot be understood.
+pub fn read_series(path: &Path, options: &SeriesOptions) -> Result<Vec<Series>, SeriesError> {
+    read_inputs(&[Input::from_path(path)], options)
+}
+
+/// As [`read_series`], from files that follow one another in time and have the same columns, or from memory.
+///
+/// # Errors
+/// As [`read_series`].
+pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Series>, SeriesError> {
+    let Some(first) = inputs.first() else { return Ok(Vec::new()) };
+    let layout = Layout::of(first)?;
+    let mut table = Table::new(&layout, options, first.name())?;
+    for input in inputs {
+        let layout = if input.name() == first.name() { layout.clone() } else { Layout::of(input)? };
+        table.read(input, &layout)?;
+    }
+    table.finish(first.name())
+}
+
+/// What the head of a file says about the rest.
+#[derive(Clone, Debug)]
+struct Layout {
+    delimiter: u8,
+    has_header: bool,
+    names: Vec<String>,
+    time: usize,
+    labels: Vec<usize>,
+    step_seconds: f64,
+}
+
+impl Layout {
+    fn of(input: &Input) -> Result<Self, SeriesError> {
+        let head = input.head()?;
+        let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').map(trimmed).collect();
+        if lines.len() > 2 {
+            // The last may be cut.
+            lines.pop();
+        }
+        lines.retain(|line| !is_blank(line));
+        let Some(top) = lines.first() else {
+            return Err(SeriesError::new(input.name(), Position::File, "the file is empty")
+                .expected("a table with a column of times and columns of numbers"));
+        };
+        let count = |delimiter: u8| top.iter().filter(|byte| **byte == delimiter).count();
+        // The first of the most frequent: a semicolon wins over decimal commas only if there are more of them.
+        let delimiter = DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',');
+        let rows: Vec<Vec<Cell<'_>>> = lines.iter().map(|line| cells(line, delimiter)).collect();
+        let has_header = rows[0].iter().all(|cell| moment(cell.text).is_none());
+        let data = &rows[usize::from(has_header)..];
+        let names: Vec<String> = (0..rows[0].len())
+            .map(|place| match rows[0].get(place).filter(|_| has_header) {
+                Some(cell) if !cell.text.is_empty() => String::from_utf8_lossy(cell.text).into_owned(),
+                _ => format!("column {}", place + 1),
+            })
+            .collect();
+        let is_time = |place: usize| {
+            let known: Vec<_> = data.iter().filter_map(|row| row.get(place)).take(100).collect();
+            !known.is_empty() && known.iter().all(|cell| moment(cell.text).is_some())
+        };
+        let named = |place: &usize| {
+            let name = names[*place].to_lowercase();
+            TIME_NAMES.iter().any(|known| name.split(|c: char| !c.is_ascii_alphanumeric()).next() == Some(*known))
+        };
+        let time = (0..names.len()).find(|place| named(place) && is_time(*place));
+        let Some(time) = time.or_else(|| (0..names.len()).find(|place| is_time(*place))) else {
+            let line = 1 + u64::from(has_header);
+            return Err(SeriesError::new(input.name(), Position::Text { line, column: 1 }, "no column holds times")
+                .expected("a column of Unix times (s, ms, us, ns) or dates such as 2016-02-24 07:00:00"));
+        };
+        let is_label = |place: usize| {
+            let known: Vec<_> =
+                data.iter().filter_map(|row| row.get(place)).filter(|cell| !is_missing(cell.text)).take(100).collect();
+            !known.is_empty() && known.iter().all(|cell| number(cell.text, delimiter).is_none())
+        };
+        let labels = (0..names.len()).filter(|place| *place != time && is_label(*place)).collect::<Vec<_>>();
+        let step_seconds = step(data, time, &labels);
+        Ok(Self { delimiter, has_header, names, time, labels, step_seconds })
+    }
+}
+
+/// The median distance of a row from the next with the same labels.
+fn step(rows: &[Vec<Cell<'_>>], time: usize, labels: &[usize]) -> f64 {
+    let mut last: BTreeMap<Vec<&[u8]>, i64> = BTreeMap::new();
+    let mut steps: Vec<i64> = Vec::new();
+    for row in rows {
+        let Some(now) = row.get(time).and_then(|cell| moment(cell.text)) else { continue };
+        let label: Vec<&[u8]> = labels.iter().filter_map(|place| row.get(*place)).map(|cell| cell.text).collect();
+        if let Some(before) = last.insert(label, now)
+            && now > before
+        {
+            steps.push(now - before);
+        }
+    }
+    steps.sort_unstable();
+    steps.get(steps.len() / 2).map_or(0.0, |step| *step as f64)
+}
+
+/// A cell without its quotes, and where it begins in its line.
+#[derive(Clone, Copy, Debug)]
+struct Cell<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+fn cells(line: &[u8], delimiter: u8) -> Vec<Cell<'_>> {
+    let mut out = Vec::new();
+    let mut start = 0;
+    loop {
+        let rest = &line[start..];
+        let lead = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t') && **byte != delimiter).count();
+        let body = &rest[lead..];
+        let quoted = if body.first() == Some(&b'"') { memchr(b'"', &body[1..]) } else { None };
+        let (text, from) = match quoted {
+            Some(length) => (&body[1..=length], lead + length + 2),
+            None => (body, 0),
+        };
+        let end = memchr(delimiter, &rest[from..]).map(|found| from + found);
+        let text = if quoted.is_some() { text } else { trimmed(&rest[lead..end.unwrap_or(rest.len()).max(lead)]) };
+        out.push(Cell { text, at: start + lead });
+        match end {
+            Some(end) => start += end + 1,
+            None => return out,
+        }
+    }
+}
+
+fn trimmed(bytes: &[u8]) -> &[u8] {
+    bytes.trim_ascii()
+}
+
+fn is_blank(line: &[u8]) -> bool {
+    line.is_empty() || line[0] == b'#'
+}
+
+fn is_missing(text: &[u8]) -> bool {
+    text.is_empty()
+        || [&b"nan"[..], b"na", b"n/a", b"null", b"none", b"-"].iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+fn number(text: &[u8], delimiter: u8) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?;
+    if !text.starts_with(|first: char| first.is_ascii_digit() || "+-.".contains(first)) {
+        return None;
+    }
+    text.parse().ok().or_else(|| {
+        // A comma for the point, where commas do not part columns.
+        if delimiter == b',' { None } else { text.replacen(',', ".", 1).parse().ok() }
+    })
+}
+
+/// Rows on their way into series.
+struct Table<'a> {
+    options: &'a SeriesOptions,
+    bin_seconds: u32,
+    step_seconds: f64,
+    /// The columns that are read, by name.
+    columns: Vec<String>,
+    series: BTreeMap<(usize, Vec<u8>), Binner>,
+    bins: usize,
+}
+
+impl<'a> Table<'a> {
+    fn new(layout: &Layout, options: &'a SeriesOptions, file: &str) -> Result<Self, SeriesError> {
+        let numeric = |place: &usize| *place != layout.time && !layout.labels.contains(place);
+        let columns: Vec<String> = if options.columns.is_empty() {
+            (0..layout.names.len()).filter(numeric).map(|place| layout.names[place].clone()).collect()
+        } else {
+            options.columns.clone()
+        };
+        if columns.is_empty() {
+            return Err(SeriesError::new(file, Position::File, "no column holds numbers").expected("one at least"));
+        }
+        let bin_seconds = options.bin_seconds.unwrap_or_else(|| divisor_near(layout.step_seconds)).max(1);
+        Ok(Self { options, bin_seconds, step_seconds: layout.step_seconds, columns, series: BTreeMap::new(), bins: 0 })
+    }
+
+    fn read(&mut self, input: &Input, layout: &Layout) -> Result<(), SeriesError> {
+        let file = input.name();
+        let mut places = Vec::with_capacity(self.columns.len());
+        for name in &self.columns {
+            let place = layout.names.iter().position(|known| known.eq_ignore_ascii_case(name.trim()));
+            places.push(place.filter(|place| *place != layout.time).ok_or_else(|| {
+                SeriesError::new(file, Position::File, format!("has no column `{}`", crate::units::shown(name)))
+                    .expected(format!("one of {}", layout.names.join(", ")))
+            })?);
+        }
+        let mut chunks = input.open()?;
+        let mut line_number = 0;
+        let mut header = layout.has_header;
+        loop {
+            let ended = self.lines(&mut chunks, layout, &places, file, &mut line_number, &mut header, false)?;
+            debug_assert!(!ended);
+            if chunks.available().len() > LINE_BYTES_MAX {
+                let position = Position::Text { line: line_number + 1, column: LINE_BYTES_MAX as u64 + 1 };
+                return Err(SeriesError::new(
+                    file,
+                    position,
+                    format!("the line is longer than {LINE_BYTES_MAX} bytes"),
+                ));
+            }
+            match chunks.more() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    return Err(unreadable(file, Position::Text { line: line_number + 1, column: 1 }, &error));
+                }
+            }
+        }
+        self.lines(&mut chunks, layout, &places, file, &mut line_number, &mut header, true)?;
+        Ok(())
+    }
+
+    /// Reads the lines that are available: whole ones, and at the end of the file the last.
+    #[allow(clippy::too_many_arguments, reason = "the state of one loop, cut in two by the end of the file")]
+    fn lines(
+        &mut self,
+        chunks: &mut Chunks,
+        layout: &Layout,
+        places: &[usize],
+        file: &str,
+        line_number: &mut u64,
+        header: &mut bool,
+        at_end: bool,
+    ) -> Result<bool, SeriesError> {
+        let mut used = 0;
+        let available = chunks.available();
+        while used < available.len() {
+            let (line, next) = match memchr(b'\n', &available[used..]) {
+                Some(length) => (&available[used..used + length], used + length + 1),
+                None if at_end => (&available[used..], available.len()),
+                None => break,
+            };
+            used = next;
+            *line_number += 1;
+            if is_blank(trimmed(line)) {
+                continue;
+            }
+            if std::mem::take(header) {
+                continue;
+            }
+            self.row(line, layout, places).map_err(|fault| {
+                let column = fault.at as u64 + 1;
+                SeriesError::new(file, Position::Text { line: *line_number, column }, fault.problem)
+                    .expected(fault.expected)
+                    .hint(fault.hint)
+            })?;
+        }
+        chunks.consume(used);
+        Ok(false)
+    }
+
+    fn row(&mut self, line: &[u8], layout: &Layout, places: &[usize]) -> Result<(), Fault> {
+        let cells = cells(line, layout.delimiter);
+        let cell = |place: usize, what: &str| {
+            cells.get(place).copied().ok_or_else(|| Fault {
+                at: line.len(),
+                problem: format!("the line ends before its column `{what}`"),
+                expected: format!("{} columns", layout.names.len()),
+                hint: String::new(),
+            })
+        };
+        let when = cell(layout.time, &layout.names[layout.time])?;
+        let time = moment(when.text).ok_or_else(|| Fault {
+            at: when.at,
+            problem: format!("`{}` is no time", when.text.escape_ascii()),
+            expected: "a Unix time or a date such as 2016-02-24 07:00:00".into(),
+            hint: String::new(),
+        })?;
+        let mut label = Vec::new();
+        for place in &layout.labels {
+            let text = cell(*place, &layout.names[*place])?.text;
+            if !label.is_empty() {
+                label.push(b' ');
+            }
+            label.extend_from_slice(text);
+        }
+        for (number_of_column, place) in places.iter().enumerate() {
+            let held = cell(*place, &self.columns[number_of_column])?;
+            let value = if is_missing(held.text) { None } else { number(held.text, layout.delimiter) };
+            if value.is_none() && !is_missing(held.text) {
+                return Err(Fault {
+                    at: held.at,
+                    problem: format!("`{}` is not a number", held.text.escape_ascii()),
+                    expected: format!(
+                        "a number in column `{}`, or nothing where it is not known",
+                        self.columns[number_of_column]
+                    ),
+                    hint: "choose the columns to read by name".into(),
+                });
+            }
+            self.put(number_of_column, &label, time, value).map_err(|problem| Fault {
+                at: when.at,
+                problem,
+                expected: format!("at most {BINS_MAX} bins of {} s in at most {SERIES_MAX} series", self.bin_seconds),
+                hint: "is a time damaged? else take longer bins".into(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, column: usize, label: &[u8], time: i64, value: Option<f64>) -> Result<(), String> {
+        let key = (column, label.to_vec());
+        if !self.series.contains_key(&key) && self.series.len() >= SERIES_MAX {
+            return Err(format!("there are more than {SERIES_MAX} series"));
+        }
+        let binner = self.series.entry(key).or_insert_with(|| Binner::new(self.options, self.bin_seconds));
+        let before = binner.bins();
+        let room = BINS_MAX - self.bins.min(BINS_MAX) + before;
+        binner.add(time, value, room).map_err(|bins| format!("this time makes {bins} bins of the series"))?;
+        self.bins += binner.bins() - before;
+        Ok(())
+    }
+
+    fn finish(self, file: &str) -> Result<Vec<Series>, SeriesError> {
+        let labelled = self.series.keys().any(|(_, label)| !label.is_empty());
+        let mut out: Vec<Series> = Vec::new();
+        let mut columns_of: Vec<usize> = Vec::new();
+        for ((column, label), binner) in self.series {
+            if binner.is_empty() {
+                continue;
+            }
+            let looks_like_counter = binner.looks_like_counter();
+            let (start_unix_seconds, values, losses) = binner.finish(self.step_seconds);
+            let name = if labelled && !self.options.total {
+                format!("{} {}", String::from_utf8_lossy(&label), self.columns[column])
+            } else {
+                self.columns[column].clone()
+            };
+            let losses = Losses { looks_like_counter, ..losses };
+            columns_of.push(column);
+            out.push(Series { name, start_unix_seconds, bin_seconds: self.bin_seconds, values, losses });
+        }
+        if out.is_empty() {
+            return Err(SeriesError::new(file, Position::File, "holds no values").expected("rows of times and numbers"));
+        }
+        Ok(if self.options.total { totals(out, &columns_of) } else { out })
+    }
+}
+
+struct Fault {
+    at: usize,
+    problem: String,
+    expected: String,
+    hint: String,
+}
+
+/// The divisor of a day that is nearest to `step_seconds`.
+fn divisor_near(step_seconds: f64) -> u32 {
+    let distance = |bin: u32| (f64::from(bin).ln() - step_seconds.max(1.0).ln()).abs();
+    let divisors = (1..=86_400_u32).filter(|bin| 86_400 % bin == 0);
+    divisors.min_by(|left, right| distance(*left).total_cmp(&distance(*right))).unwrap_or(600)
+}
+
+/// The sum of all series of each column; a gap where any of them has one.
+fn totals(series: Vec<Series>, columns: &[usize]) -> Vec<Series> {
+    let mut out: Vec<(usize, Series)> = Vec::new();
+    for (series, column) in series.into_iter().zip(columns) {
+        let Some((_, total)) = out.iter_mut().find(|(known, _)| known == column) else {
+            out.push((*column, series));
+            continue;
+        };
+        let bin = i64::from(total.bin_seconds);
+        let end = |series: &Series| series.start_unix_seconds / bin + series.values.len() as i64;
+        let first = (total.start_unix_seconds / bin).min(series.start_unix_seconds / bin);
+        let last = end(total).max(end(&series));
+        let at = |series: &Series, place: i64| {
+            let place = usize::try_from(place - series.start_unix_seconds / bin).ok()?;
+            series.values.get(place).copied().flatten()
+        };
+        let values = (first..last).map(|place| Some(at(total, place)? + at(&series, place)?)).collect();
+        let (left, right) = (total.losses, series.losses);
+        total.losses = left.and(right);
+        total.start_unix_seconds = first * bin;
+        total.values = values;
+    }
+    out.into_iter().map(|(_, series)| series).collect()
+}
