@@ -4,3 +4,4 @@
 //! the order of requests is decided here: that is the scheduler's.
 
 pub mod nbd;
+pub mod spec;
