@@ -12,6 +12,7 @@ mod failure;
 mod output;
 mod reference;
 mod reproduce;
+mod serve;
 mod show;
 mod trace;
 
@@ -52,6 +53,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Trace(arguments) => trace::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
+        Verb::Serve(arguments) => serve::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

@@ -2,8 +2,17 @@
 //!
 //! The rule of this crate: it is the only one with a clock, sockets, threads that live long, and `unsafe`. Nothing about
 //! the order of requests is decided here: that is the scheduler's.
+//!
+//! [`spec`] says what is served; [`front`] takes clients in and talks [`nbd`] with them until they have agreed on an
+//! export; the [`engine`] of its device then holds every request in the scheduler, and sends it to the [`backend`] when it
+//! is dispatched. [`server`] puts them together.
 
 pub mod backend;
 pub mod buffer;
+mod clock;
+pub mod engine;
+pub mod front;
 pub mod nbd;
+pub mod server;
+mod slots;
 pub mod spec;

@@ -124,5 +124,3 @@ pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
 pub const OPTION_BYTES_MAX: u32 = 64 << 10;
 /// Options that a client may send before it has to use an export.
 pub const OPTIONS_MAX: u32 = 256;
-/// Reads with [`COMMAND_DF`] of up to this length are never refused for their length.
-pub const DF_BYTES_MIN: u32 = 64 << 10;
