@@ -310,6 +310,8 @@ impl Engine {
         }
         events.clear();
         self.events = events;
+        self.check_stalls();
+        self.check_stopping();
         loop {
             self.work()?;
             self.send_all();
@@ -317,13 +319,14 @@ impl Engine {
                 break;
             }
         }
-        self.check_stalls();
         self.go_on_stopping()?;
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
         let mut next = self.timer.min(self.backend.due()).min(self.stall_check);
-        if let Stopping::Closing(until) = self.stopping {
+        if let Stopping::Closing(until) = self.stopping
+            && until > self.now
+        {
             next = next.min(until);
         }
         Ok(Turn::WaitUntil(next))
@@ -377,21 +380,25 @@ impl Engine {
         }
     }
 
+    /// Whoever is not done when time is up is let down.
+    fn check_stopping(&mut self) {
+        if let Stopping::Closing(until) = self.stopping
+            && self.now >= until
+        {
+            let slots: Vec<u32> = self.connections.iter().map(|(slot, _)| slot).collect();
+            for slot in slots {
+                self.abandon(slot);
+            }
+        }
+    }
+
+    /// Flushes once all are gone; writes of those who left early may still be with the backend.
     fn go_on_stopping(&mut self) -> io::Result<()> {
-        if let Stopping::Closing(until) = self.stopping {
-            if self.now >= until {
-                let slots: Vec<u32> = self.connections.iter().map(|(slot, _)| slot).collect();
-                for slot in slots {
-                    self.abandon(slot);
-                }
-            }
-            // Writes of those who are gone may still be with the backend.
-            if self.connections.len() == 0 && self.units.len() == 0 {
-                self.stopping = Stopping::Flushing;
-                self.flush_at_end();
-                self.backend.submit()?;
-                return self.work();
-            }
+        if matches!(self.stopping, Stopping::Closing(_)) && self.connections.len() == 0 && self.units.len() == 0 {
+            self.stopping = Stopping::Flushing;
+            self.flush_at_end();
+            self.backend.submit()?;
+            return self.work();
         }
         Ok(())
     }
