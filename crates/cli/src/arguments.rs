@@ -36,9 +36,11 @@ pub(crate) enum Verb {
     Plan(PlanArguments),
     /// Replay what was measured on real disks and say how far the models are from them
     Validate(ValidateArguments),
+    /// Serve files and devices over NBD, every request through a scheduler
+    Serve(ServeArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, an experiment or a device with every default filled in, as TOML
+    /// Print a comparison, an experiment, a server's spec or a device with every default filled in, as TOML
     Show(ShowArguments),
     /// Print the completion script of a shell
     Completions(CompletionsArguments),
@@ -511,9 +513,32 @@ pub(crate) struct DocArguments {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir serve disks.toml\n  ioweir serve disks.toml --listen tcp:127.0.0.1:10809\n  \
+nbdcopy disk.img [ ioweir serve disks.toml --stdin ]"
+)]
+pub(crate) struct ServeArguments {
+    /// What to serve (TOML); `ioweir show FILE` prints it with every default
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// Where to listen, instead of where the spec says: unix:PATH or tcp:ADDRESS:PORT; may be repeated
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) listen: Vec<String>,
+
+    /// Serve one client on the standard streams, and end with it
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) stdin: bool,
+
+    /// Do not say what is served
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// A comparison file, an experiment file, a device file, or the name of a device preset
+    /// A comparison, experiment, server or device file, or the name of a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }
