@@ -64,7 +64,7 @@ fn weight(client: u32) -> u32 {
 fn share(client: u32, clients: u32) -> Share {
     Share {
         weight: weight(client),
-        reservation_per_second: u64::from(1_000_000 / clients / 20),
+        reservation_per_second: u64::from((1_000_000 / clients / 20).max(1)),
         limit_per_second: 0,
         ..Share::DEFAULT
     }
@@ -119,6 +119,7 @@ impl Queue for Policy {
 /// Time goes on by a microsecond for each request.
 struct Load<Q> {
     queue: Q,
+    clients: u64,
     now: Nanos,
     /// In the device, oldest first.
     flight: std::collections::VecDeque<Option<Tag>>,
@@ -126,7 +127,8 @@ struct Load<Q> {
 
 impl<Q: Queue> Load<Q> {
     fn new(queue: Q, clients: u32) -> Self {
-        let mut load = Self { queue, now: Nanos::ZERO, flight: std::collections::VecDeque::new() };
+        let mut load =
+            Self { queue, clients: u64::from(clients), now: Nanos::ZERO, flight: std::collections::VecDeque::new() };
         for _ in 0..BACKLOG {
             for client in 0..clients {
                 load.queue.add(load.now, client);
@@ -254,6 +256,10 @@ fn main() {
 }
 
 fn one(mut load: Load<impl Queue>, turns: u64, is_pull: bool) {
+    // Until the first of all reservations and means of all clients are behind.
+    for _ in 0..2 * load.clients * u64::from(BACKLOG) {
+        load.turn();
+    }
     if is_pull {
         load.pulls(turns);
     } else {

@@ -55,6 +55,11 @@ pub(crate) const fn later(one: u64, other: u64) -> u64 {
     if (one.wrapping_sub(other) as i64) < 0 { other } else { one }
 }
 
+/// The earlier of two points on the circle.
+pub(crate) const fn earlier(one: u64, other: u64) -> u64 {
+    if later(one, other) == one { other } else { one }
+}
+
 impl Fair {
     pub(crate) fn new(nodes: u32) -> Self {
         let node = Node { start: 0, per_unit: UNIT };
@@ -113,7 +118,7 @@ impl Fair {
         let node = &mut self.nodes[node as usize];
         let start = node.start.wrapping_add(span.min(STEP_MAX));
         let latest = self.clock.wrapping_add(lead);
-        node.start = if later(start, latest) == start { latest } else { start };
+        node.start = earlier(start, latest);
     }
 
     /// A node that did not ask does again.

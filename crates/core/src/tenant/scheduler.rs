@@ -270,6 +270,9 @@ impl<P: Order> TenantScheduler<P> {
         let before = self.groups.first(group);
         self.groups.enter(group, client);
         self.count_group(group, fifo.length);
+        if self.groups.group(group).is_parked {
+            return;
+        }
         if before.is_none() {
             self.resume_group(now, group);
         } else {

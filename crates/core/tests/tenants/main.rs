@@ -8,4 +8,5 @@ mod fairness;
 mod golden;
 mod models;
 mod rewards;
+mod starvation;
 mod world;

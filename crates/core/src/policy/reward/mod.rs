@@ -25,7 +25,7 @@ use alloc::vec;
 
 use super::{CLIENTS, COST, GROUPS, Parameter, Row, Settings, Unit};
 use crate::Nanos;
-use crate::tenant::{Fair, Head, LEAD_MAX, Order, Reservations, Rule, Share, ShareError, Size, Standing};
+use crate::tenant::{Fair, Head, LEAD_MAX, Order, Reservations, Rule, Share, ShareError, Size, Standing, earlier};
 use means::Means;
 use service::Service;
 
@@ -104,11 +104,11 @@ enum Charging {
     Ahead,
 }
 
-/// The tags of all who have requests, queued or in the device, and the last adjustment.
+/// The last adjustment of the tags, and who counts in it beside those that are in.
 #[derive(Clone, Debug)]
 struct Adjusted {
-    /// Clients with requests in the device or queued. The tags are those of `Reward::fair`.
-    active: Fair,
+    /// Clients that have requests in the device and none that could go, by the tags in `Reward::fair`.
+    served_only: Fair,
     /// At the time of the last completion the smallest tag was `tag`.
     at: Nanos,
     tag: u64,
@@ -156,7 +156,7 @@ impl Reward {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
         let [_, _, _, window, estimator, _] = settings.values();
         let charging = match estimator {
-            0 => Charging::Response(Adjusted { active: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 }),
+            0 => Charging::Response(Adjusted { served_only: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 }),
             1 => Charging::Service(Service::new(size.slots)),
             _ => Charging::Ahead,
         };
@@ -265,11 +265,8 @@ impl Order for Reward {
         of.is_in = true;
         match &mut self.charging {
             Charging::Service(_) | Charging::Ahead => self.fair.wake(node),
-            Charging::Response(adjusted) if of.in_flight == 0 => {
-                self.fair.wake_at(node, adjusted.clock(now));
-                adjusted.active.place_at(node, self.fair.start(node));
-            }
-            Charging::Response(_) => {}
+            Charging::Response(adjusted) if of.in_flight == 0 => self.fair.wake_at(node, adjusted.clock(now)),
+            Charging::Response(adjusted) => adjusted.served_only.leave(node),
         }
         self.fair.place(node, 0);
         self.reservations.enter(now, node);
@@ -278,8 +275,8 @@ impl Order for Reward {
     fn leave(&mut self, node: u32) {
         let of = &mut self.nodes[node as usize];
         of.is_in = false;
-        if let (Charging::Response(adjusted), 0) = (&mut self.charging, of.in_flight) {
-            adjusted.active.leave(node);
+        if let (Charging::Response(adjusted), 1..) = (&mut self.charging, of.in_flight) {
+            adjusted.served_only.place_at(node, self.fair.start(node));
         }
         self.fair.leave(node);
         self.reservations.leave(node);
@@ -307,18 +304,22 @@ impl Order for Reward {
         } else if next.is_none() {
             self.reservations.leave(node);
         }
-        if let Charging::Service(service) = &mut self.charging {
-            service.dispatched(now, taken.slot);
-        }
-        if !matches!(self.charging, Charging::Response(_)) {
-            if !self.is_due {
-                self.fair.advance(self.fair.start(node));
+            Charging::Service(_) | Charging::Ahead => self.fair.wake(node),
+            Charging::Response(adjusted) if of.in_flight == 0 => self.fair.wake_at(node, adjusted.clock(now)),
+            Charging::Response(adjusted) => adjusted.served_only.leave(node),
             }
-            let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
-            let charge = self.charge(cost);
-            self.pay(node, charge);
-            if next.is_some() {
-                self.fair.place(node, 0);
+            Charging::Response(_) => {}
+            Charging::Service(service) => {
+                service.dispatched(now, taken.slot);
+                if !self.is_due {
+                    self.fair.advance(self.fair.start(node));
+                }
+                let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
+                let charge = self.charge(cost);
+                self.pay(node, charge);
+                if next.is_some() {
+                    self.fair.place(node, 0);
+                }
             }
         }
         if next.is_none() {
@@ -343,21 +344,25 @@ impl Order for Reward {
         let charge = self.charge(mean);
         self.pay(node, charge);
         let Node { in_flight, is_in, .. } = self.nodes[node as usize];
+        let Charging::Response(adjusted) = &mut self.charging else { return };
         if is_in {
             self.fair.place(node, 0);
+        } else {
+            adjusted.served_only.place_at(node, self.fair.start(node));
         }
-        let Charging::Response(adjusted) = &mut self.charging else { return };
         // AdjustTags comes before who has no more requests is taken out.
-        adjusted.active.place_at(node, self.fair.start(node));
-        if let Some(first) = adjusted.active.first() {
-            (adjusted.at, adjusted.tag) = (now, self.fair.start(first));
+        let smallest = [self.fair.first(), adjusted.served_only.first()].into_iter().flatten();
+        let smallest = smallest.map(|node| self.fair.start(node)).reduce(earlier);
+        if let Some(tag) = smallest {
+            (adjusted.at, adjusted.tag) = (now, tag);
         }
-        adjusted.active.advance(adjusted.tag);
+        adjusted.served_only.advance(adjusted.tag);
         self.fair.advance(adjusted.tag);
         if in_flight == 0 && !is_in {
-            adjusted.active.leave(node);
+            adjusted.served_only.leave(node);
         }
-        adjusted.active.tend();
+        adjusted.served_only.tend();
+        self.fair.tend();
     }
 
     fn stand(&self, now: Nanos, node: u32, first: u32) -> Standing {
