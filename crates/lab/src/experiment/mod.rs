@@ -12,8 +12,6 @@ mod spec;
 mod summary;
 mod sweep;
 mod tally;
-#[cfg(test)]
-mod tests;
 mod traffic;
 
 pub use amount::{PerSecond, Time};
