@@ -187,13 +187,18 @@ fn a_priority_factor_of_2_is_worth_twice_the_depth() {
 }
 
 #[test]
-fn mq_grows_with_the_logs_lag() {
-    // Half of the log's part is filled, and 30 % of the flush is done: 20 % behind. Boost 6 is 5 more, of which a fifth: 2.
-    let behind = Log { filled_per_mille: 500, unflushed_per_mille: 700 };
-    assert_eq!(behind.lag_per_mille(), 200);
-    assert_eq!(Log { filled_per_mille: 999, unflushed_per_mille: 0 }.lag_per_mille(), 0, "nothing to flush");
-    assert_eq!(Log { filled_per_mille: 300, unflushed_per_mille: 600 }.lag_per_mille(), 0, "flushing is ahead");
-    assert_eq!(Log { filled_per_mille: u16::MAX, unflushed_per_mille: u16::MAX }.lag_per_mille(), 1000);
+fn mq_grows_as_the_log_becomes_urgent() {
+    // 75 % is filled, and 35 % of the flush is done: 40 % behind, and half of the way from half full to full: 20 %.
+    let behind = Log { filled_per_mille: 750, unflushed_per_mille: 650 };
+    assert_eq!(behind.urgency_per_mille(), 200);
+    let calm = |filled_per_mille, unflushed_per_mille| {
+        assert_eq!(Log { filled_per_mille, unflushed_per_mille }.urgency_per_mille(), 0);
+    };
+    calm(999, 0); // Nothing to flush.
+    calm(500, 1000); // There is time.
+    calm(800, 200); // Flushing is ahead.
+    assert_eq!(Log { filled_per_mille: u16::MAX, unflushed_per_mille: u16::MAX }.urgency_per_mille(), 1000);
+    // Boost 6 is 5 more, of which a fifth: 2.
     let share = |log, boost| {
         let mut cores = cores("baseline", &[("mq-boost", boost)]);
         cores.submit(Nanos::ZERO, READ).unwrap();
@@ -207,6 +212,8 @@ fn mq_grows_with_the_logs_lag() {
     assert_eq!(share(behind, 1), (10, micros(200)), "the paper's weight stays");
     assert_eq!(share(behind, 6), (17, micros(400)), "20 of 80");
     assert_eq!(share(CALM, 6).1, micros(200));
+    // A turn of MQ is no longer than the rule's longest.
+    assert_eq!(share(behind, 1_000).1, micros(2_000));
 }
 
 #[test]

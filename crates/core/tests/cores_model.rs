@@ -17,6 +17,7 @@ const CAPACITY: u32 = 12;
 #[derive(Clone, Copy, Debug)]
 struct Item {
     work: Work,
+    arrival: Nanos,
     returns: u32,
     preempted: bool,
     /// What it stands by in HQ.
@@ -90,8 +91,8 @@ impl Model {
         if goes_high { Queue::High } else { Queue::Low }
     }
 
-    fn enqueue(&mut self, now: Nanos, slot: usize, mut item: Item) {
-        let fair = Nanos(now.0 + 64 * self.needs(&item));
+    fn enqueue(&mut self, slot: usize, mut item: Item) {
+        let fair = Nanos(item.arrival.0 + 64 * self.needs(&item));
         item.due = match self.schedule.dispatch {
             Dispatch::Learned => Some(item.work.deadline.map_or(fair, |deadline| deadline.min(fair))),
             _ => item.work.deadline,
@@ -122,7 +123,7 @@ impl Model {
         let depth = Queue::ALL.map(|queue| u64::from(self.depth(queue)));
         let weight = self.schedule.weights.map(u64::from);
         let at = queue as usize;
-        let boost = 1000 + u64::from(self.schedule.maintenance.boost - 1) * u64::from(log.lag_per_mille());
+        let boost = 1000 + u64::from(self.schedule.maintenance.boost - 1) * u64::from(log.urgency_per_mille());
         let by_rule = match self.schedule.slices {
             SliceRule::Weighted { window, all_weights } => {
                 let sum: u64 = (0..3).filter(|&other| all_weights || depth[other] > 0).map(|other| weight[other]).sum();
@@ -240,7 +241,7 @@ proptest! {
                         prop_assert!(!model.items.contains_key(&tag.index()));
                         prop_assert_ne!(tags[tag.index()], Some(tag));
                         tags[tag.index()] = Some(tag);
-                                                model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, due: None, place: Place::Suspended });
+                                                model.enqueue(tag.index(), Item { work, arrival: now, returns: 0, preempted: false, due: None, place: Place::Suspended });
                     }
                     Err(back) => {
                         prop_assert_eq!(back, work);
@@ -296,7 +297,7 @@ proptest! {
                             cores.preempted(now, worker, tag, used);
                             (item.returns, item.preempted) = (item.returns + 1, true);
                             model.learn(&before, used, Some(&item));
-                            model.enqueue(now, slot, item);
+                            model.enqueue(slot, item);
                         }
                     }
                 }
@@ -304,7 +305,7 @@ proptest! {
                     let suspended = model.items.iter().find(|(_, item)| item.place == Place::Suspended);
                     let Some((slot, item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
                     cores.restarted(now, tags[slot].unwrap());
-                    model.enqueue(now, slot, item);
+                    model.enqueue(slot, item);
                 }
             }
             prop_assert_eq!(cores.depths(), Queue::ALL.map(|queue| model.depth(queue)));

@@ -5,9 +5,9 @@
 //! a moving average. A request that is suspended or preempted teaches its class what it has used, and what is expected of the class
 //! it goes on in; so nothing has to be remembered of a request but its class.
 //!
-//! From this comes the place of a request. It is due [`PATIENCE`] times what it still needs after it came in, or came back, and
-//! at its deadline at the latest; HQ is served by due time. So short ones go first, but nobody is overtaken for ever: only by
-//! those that come less than [`PATIENCE`] times its need after it. What needs more than [`LONG`] times the mean and has no
+//! From this comes the place of a request. It is due [`PATIENCE`] times what it still needs after it came in, and at its
+//! deadline at the latest; HQ is served by due time. So short ones go first, but nobody is overtaken for ever: only by
+//! those that come less than [`PATIENCE`] times its need after it; and one that comes back does not start at the end again. What needs more than [`LONG`] times the mean and has no
 //! deadline goes to LQ. Where all kinds need the same, this is first come, first served in one queue.
 
 use alloc::boxed::Box;
@@ -86,9 +86,9 @@ impl Learning {
     }
 
     /// Where a request that comes in, or comes back, has its place, and when it is due.
-    pub(super) fn place(&self, now: Nanos, work: &Work, returns: Returns) -> (Queue, Nanos) {
+    pub(super) fn place(&self, arrival: Nanos, work: &Work, returns: Returns) -> (Queue, Nanos) {
         let needed = self.expected_nanos(Class::of(work, returns));
-        let fair = now.after(Nanos(PATIENCE * needed));
+        let fair = arrival.after(Nanos(PATIENCE * needed));
         match work.deadline {
             Some(deadline) => (Queue::High, deadline.min(fair)),
             None if needed > LONG * self.mean.nanos => (Queue::Low, fair),

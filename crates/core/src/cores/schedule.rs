@@ -55,7 +55,7 @@ impl Schedule {
 
     /// By how much MQ's weight and slice are raised: 1000 is not at all.
     fn boost_per_mille(&self, log: Log) -> u64 {
-        1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.lag_per_mille())
+        1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.urgency_per_mille())
     }
 }
 
@@ -158,7 +158,7 @@ static WEIGHTED: [Parameter; 13] = parameters(&BASELINE);
 static DEPTH_AWARE: [Parameter; 13] = parameters(&Defaults { qats: 1, ..BASELINE });
 static COMBINED: [Parameter; 13] = parameters(&Defaults { high_weight: 90, qats: 1, ..BASELINE });
 static ADAPTIVE: [Parameter; 13] =
-    parameters(&Defaults { high_weight: 400, qats: 1, maintenance_boost: 1_000, ..BASELINE });
+    parameters(&Defaults { high_weight: 400, qats: 1, maintenance_boost: 100, ..BASELINE });
 
 const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
     const fn weight(name: &'static str, default: u64, help: &'static str) -> Parameter {
@@ -189,7 +189,7 @@ const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
             default: defaults.maintenance_boost,
             min: 1,
             max: 1_000,
-            help: "how many times its weight and slice MQ gets as the log fills faster than it is emptied; 1: never more",
+            help: "how many times its weight and slice MQ gets when the log is about to be full; 1: never more",
         },
     ]
 }
@@ -305,12 +305,12 @@ of the paper's experiments. The depths are those at the moment of asking. All el
         section: "section 7",
         doc: "A kind of request is what it does, its size by powers of four, whether it is sequential, whose it is, and how often it \
 has come back; for each kind a moving average of the CPU time still needed is kept. A request is due 64 times what it still needs after \
-it came in, or came back, and at its deadline at the latest. What needs more than four times the mean of all, and has no deadline, goes \
+it came in, and at its deadline at the latest. What needs more than four times the mean of all, and has no deadline, goes \
 to LQ; everything else to HQ, which is served by due time: short ones first, but a request is overtaken only by those that come less \
 than 64 times its need after it. Until a kind has been seen it counts as short. Slices by depth, as qats, and few turns for LQ. \
-MQ keeps 200 us as long as the log is emptied as fast as it fills: long turns there would put a burst of maintenance before everybody. \
-By every thousandth of the log that filling is ahead, MQ's weight and slice grow by once what they are, the slice to 5.3 ms at the \
-most: so a consistency point keeps pace with the writes, and the log does not fill up. Nothing is set for a workload.",
+MQ keeps its weight and 200 us while the log has room: long turns there would put a burst of maintenance before everybody. Once half of what \
+takes writes is full, and the more the flush is behind, MQ's weight and slice grow, the weight up to a hundred times, the slice up to \
+5.3 ms. Nothing is set for a workload.",
         parameters: &ADAPTIVE,
         dispatch: Dispatch::Learned,
     },

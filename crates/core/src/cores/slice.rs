@@ -29,8 +29,8 @@ pub enum SliceRule {
 pub struct Maintenance {
     /// Its slice, where it does not follow the rule.
     pub slice: Option<Nanos>,
-    /// How many times its weight it gets when the log's lag is greatest, in proportion in between; and its slice, up to the longest
-    /// that the rule gives. 1: never more.
+    /// How many times its weight it gets when the log is most urgent, in proportion in between; and its slice, up to the longest that
+    /// the rule gives. 1: never more.
     pub boost: u32,
 }
 
