@@ -13,7 +13,7 @@ use crate::compare::{Origin, Progress};
 use crate::server::{COSTS, CostSpec, PLATFORMS, ServerError, WORKLOADS};
 
 use super::{Provenance, Reproduction};
-use cells::{FULL, QUICK, Scale};
+use cells::{CELLS, Cell, FULL, QUICK, Scale};
 use claims::{Results, claims};
 
 /// What to run.
@@ -28,11 +28,16 @@ pub struct Options {
 /// # Errors
 /// [`ServerError`] where the simulator broke a law.
 pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, ServerError> {
-    at_scale(if options.quick { &QUICK } else { &FULL }, origin, progress)
+    at_scale(&CELLS, if options.quick { &QUICK } else { &FULL }, origin, progress)
 }
 
-fn at_scale(scale: &Scale, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, ServerError> {
-    let done = cells::run(scale, &CostSpec::usual()?, progress)?;
+fn at_scale(
+    cells: &'static [Cell],
+    scale: &Scale,
+    origin: &Origin,
+    progress: &dyn Progress,
+) -> Result<Reproduction, ServerError> {
+    let done = cells::run(cells, scale, &CostSpec::usual()?, progress)?;
     let claims = claims(&Results(&done));
     let (tables, figures) = (views::tables(&done), views::figures(&done, &claims));
     let parts = [("Platform", PLATFORMS), ("Workload", WORKLOADS)];
