@@ -275,6 +275,9 @@ fn a_stored_state_of_another_version_is_refused() {
     );
     assert!(Learned::restore(&state.replacen("\"bin_seconds\":3600", "\"bin_seconds\":0", 1)).is_err());
     assert!(Learned::restore("{}").is_err());
+    let mut broken: serde_json::Value = serde_json::from_str(&state).unwrap();
+    broken["fit"]["ahead"] = serde_json::json!([1.0]);
+    assert!(Learned::restore(&broken.to_string()).unwrap_err().problem.contains("do not fit together"));
 }
 
 #[test]
@@ -352,6 +355,24 @@ fn months_told_by_the_day_are_months_told_at_once() {
     assert_eq!(once.predict(48, &[0.5, 0.95]), daily.predict(48, &[0.5, 0.95]));
     // What is kept is bounded: four months are no more than three.
     assert!(daily.save().unwrap().len() < 300_000);
+}
+
+#[test]
+fn seconds_are_forecast_as_their_minutes_and_how_they_differ_within() {
+    // One second in ten is busy.
+    let second = |bin: usize| Some(if bin % 10 == 0 { 91.0 } else { 1.0 });
+    let mut forecaster =
+        find("hedge").map(ForecasterChoice::of).unwrap().build(MONDAY + 7, 1, &Calendar::default()).unwrap();
+    let values: Vec<_> = (0..3 * 86_400).map(second).collect();
+    forecaster.update(&values);
+    forecaster.refit();
+    let forecast = forecaster.predict(86_400, &[0.5, 0.8, 0.97]);
+    keeps_its_promises(&forecast, 86_400);
+    let middle = 40_000;
+    assert!((forecast.mean[middle] - 10.0).abs() < 0.5, "{}", forecast.mean[middle]);
+    assert!(forecast.median[middle] < 1.5 && forecast.quantiles[1].1[middle] < 2.0);
+    assert!((80.0..120.0).contains(&forecast.quantiles[2].1[middle]), "{}", forecast.quantiles[2].1[middle]);
+    assert!(forecaster.save().unwrap().len() < 200_000, "what is kept does not grow with the bins");
 }
 
 #[test]

@@ -60,6 +60,12 @@ impl Spread {
         Self { scale, ratio, idle_mean, days, errors }
     }
 
+    /// Whether a stored one can be used.
+    pub(super) fn is_whole(&self, slots: usize) -> bool {
+        let steps = self.days.iter().flatten().all(|(step, _)| usize::from(*step) < STEPS);
+        steps && self.scale.len() == slots && self.ratio.len() == slots
+    }
+
     /// What a forecast is multiplied by to give the mean.
     pub(super) fn ratio(&self, slot: usize) -> f64 {
         self.ratio.get(slot).copied().unwrap_or(1.0)
