@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bench::{Bench, Peer, device};
 use client::*;
 use ioweir_core::Nanos;
-use ioweir_serve::backend::{Faulty, Platter};
+use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Memory, Platter};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::spec::{Faults, Span};
 use proptest::prelude::*;
@@ -267,6 +267,60 @@ proptest! {
         let io = if threads { "threads" } else { "auto" };
         let backend = format!("backend = \"file\"\npath = {path:?}\nsize = \"48KiB\"\nio = \"{io}\"\ndirect = {direct}\ndepth = 4");
         run_on(&backend, POLICIES[policy], true, &moves);
+    }
+}
+
+/// Memory that answers in any order, and looks whether what it holds overlaps.
+struct Watchful {
+    memory: Memory,
+    held: Vec<(u64, u64, bool, Io)>,
+    random: u64,
+}
+
+impl Backend for Watchful {
+    fn start(&mut self, _now: Nanos, io: Io) {
+        let changes = matches!(io.action, Action::Write | Action::Trim | Action::Zero { .. });
+        let (from, until) = (io.offset, io.offset + io.length);
+        for (other_from, other_until, other_changes, _) in &self.held {
+            let overlaps = from < *other_until && *other_from < until;
+            assert!(!(overlaps && (changes || *other_changes)), "two that overlap are with the backend at once");
+        }
+        self.held.push((from, until, changes, io));
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        self.random = self.random.rotate_left(11).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+        if !self.held.is_empty() && !self.random.is_multiple_of(3) {
+            let (.., io) = self.held.swap_remove((self.random >> 7) as usize % self.held.len());
+            self.memory.start(now, io);
+        }
+        self.memory.collect(now, done)
+    }
+
+    fn due(&self) -> Nanos {
+        if self.held.is_empty() { Nanos::NEVER } else { Nanos::ZERO }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.memory.describe()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn what_overlaps_never_meets(moves in moves(), policy in 0..POLICIES.len(), random in any::<u64>(), depth in 1_u32..9) {
+        let keys = format!("backend = \"memory\"\nsize = \"48KiB\"\nscheduler = \"{}\"\nqueue_requests = 64\ndepth = {depth}", POLICIES[policy]);
+        let backend = Box::new(Watchful { memory: Memory::new(BLOCKS * BLOCK), held: Vec::new(), random });
+        let mut run = Run::new(Bench::over(device(&keys), backend, Pool::new(256 << 10)));
+        run.play(&moves);
+        run.settle();
+        check(&run);
     }
 }
 
