@@ -211,6 +211,20 @@ impl Reward {
         let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
         self.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX });
     }
+
+    /// Charges a request as it is dispatched, by what the node's requests have cost so far.
+    #[inline(always)]
+    fn charge_ahead(&mut self, node: u32, has_next: bool) {
+        if !self.is_due {
+            self.fair.advance(self.fair.start(node));
+        }
+        let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
+        let charge = self.charge(cost);
+        self.pay(node, charge);
+        if has_next {
+            self.fair.place(node, 0);
+        }
+    }
 }
 
 impl Order for Reward {
@@ -304,23 +318,16 @@ impl Order for Reward {
         } else if next.is_none() {
             self.reservations.leave(node);
         }
-            Charging::Service(_) | Charging::Ahead => self.fair.wake(node),
-            Charging::Response(adjusted) if of.in_flight == 0 => self.fair.wake_at(node, adjusted.clock(now)),
-            Charging::Response(adjusted) => adjusted.served_only.leave(node),
+        match &mut self.charging {
+            Charging::Response(adjusted) if next.is_none() => {
+                adjusted.served_only.place_at(node, self.fair.start(node));
             }
             Charging::Response(_) => {}
             Charging::Service(service) => {
                 service.dispatched(now, taken.slot);
-                if !self.is_due {
-                    self.fair.advance(self.fair.start(node));
-                }
-                let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
-                let charge = self.charge(cost);
-                self.pay(node, charge);
-                if next.is_some() {
-                    self.fair.place(node, 0);
-                }
+                self.charge_ahead(node, next.is_some());
             }
+            Charging::Ahead => self.charge_ahead(node, next.is_some()),
         }
         if next.is_none() {
             self.fair.leave(node);
