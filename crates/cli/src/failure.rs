@@ -5,11 +5,11 @@ use std::io;
 
 use ioweir_lab::choice::ChoiceError;
 use ioweir_lab::compare::CompareError;
-use ioweir_lab::device::DeviceError;
 use ioweir_lab::experiment::ExperimentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
 use ioweir_lab::server::ServerError;
+use ioweir_lab::spec::SpecError;
 use ioweir_lab::trace::TraceError;
 use ioweir_lab::units::UnitError;
 
@@ -133,8 +133,8 @@ impl From<ChoiceError> for Failure {
     }
 }
 
-impl From<DeviceError> for Failure {
-    fn from(error: DeviceError) -> Self {
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Self {
         Self::Input(error.to_string())
     }
 }

@@ -11,8 +11,9 @@ use sha2::{Digest, Sha256};
 
 use super::{Comparison, Meta, Report, TraceMeta};
 use crate::choice::{ChoiceError, SchedulerChoice, unknown};
-use crate::device::{DeviceError, DeviceSpec};
+use crate::device::DeviceSpec;
 use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
+use crate::spec::SpecError;
 use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 use crate::units::{UnitError, parse_bytes};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
@@ -57,7 +58,7 @@ pub enum CompareError {
     Size(#[from] UnitError),
     /// The device cannot be built.
     #[error(transparent)]
-    Device(#[from] DeviceError),
+    Device(#[from] SpecError),
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),

@@ -20,7 +20,6 @@ pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use keys::{KEYS, Key};
 pub use metric::{METRICS, Metric};
-pub use parse::SpecError;
 pub use run::{ExperimentError, ExperimentMeta, ExperimentReport, Store, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing};
 pub use summary::{Figure, Summary};

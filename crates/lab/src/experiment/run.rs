@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 
 use super::cell::Cell;
 use super::expect::{Verdict, judge};
-use super::parse::SpecError;
 use super::spec::{DeviceChoice, Experiment};
 use super::summary::Summary;
 use super::sweep::{self, Point};
@@ -16,19 +15,17 @@ use super::tally::Tally;
 use super::traffic::Traffic;
 use crate::choice::{ChoiceError, SchedulerChoice};
 use crate::compare::{Origin, Progress, TraceMeta, hexadecimal};
-use crate::device::{Device, DeviceError, DeviceSpec};
+use crate::device::{Device, DeviceSpec};
 use crate::sim::{self, Ended, Failure, Observer, Simulation, Unobserved};
+use crate::spec::SpecError;
 use crate::trace::TraceError;
 
 /// Why an experiment could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExperimentError {
-    /// The file does not describe one.
+    /// The file does not describe one, or its device cannot be built.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The device cannot be built.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
     /// A scheduler cannot be read.
     #[error(transparent)]
     Scheduler(#[from] ChoiceError),
@@ -106,7 +103,7 @@ impl Job<'_> {
         format!("{}{}, seed {}", self.scheduler, set.concat(), self.seed)
     }
 
-    fn device(&self) -> Result<Box<dyn Device>, DeviceError> {
+    fn device(&self) -> Result<Box<dyn Device>, SpecError> {
         match &self.point.experiment.device {
             DeviceChoice::Inline(spec) => spec.build(self.seed),
             DeviceChoice::Named(name) => DeviceSpec::load(name)?.build(self.seed),
@@ -241,7 +238,7 @@ pub fn run(
 pub(super) fn points(experiment: &Experiment) -> Result<Vec<Point>, ExperimentError> {
     let checked = experiment.clone().checked();
     let points = checked.and_then(|experiment| sweep::points(&experiment));
-    points.map_err(|complaint| ExperimentError::Value(format!("{}: {}", complaint.key, complaint.problem)))
+    points.map_err(|complaint| ExperimentError::Value(complaint.problem()))
 }
 
 /// Every run, in the order of the report.

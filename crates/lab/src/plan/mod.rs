@@ -21,7 +21,7 @@ pub use load::{Load, LoadError, LoadForecaster, Outlook, Rates, outlooks};
 pub use made::{Likely, Plan, PlanBin, Setting, Sheet, Window, plan};
 pub use page::{Actual, render_page};
 pub use planner::{Solution, solve};
-pub use policy::{Policy, PolicyError};
+pub use policy::Policy;
 pub use queueing::{erlang_c, servers_needed};
 pub use replay::{Decider, Replayed, replay};
 pub use system::{Demand, Ledger, System, Terms};

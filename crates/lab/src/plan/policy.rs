@@ -9,13 +9,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::system::{System, Terms};
 use crate::choice::unknown;
 use crate::device::Bytes;
-use crate::device::error::{Complaint, line_and_column};
 use crate::forecast::ForecasterChoice;
 use crate::series::Kind;
+use crate::spec::{Complaint, SpecError};
 use crate::units::{exact_duration, parse_duration, shown};
 
 /// A policy that cannot be used: told as for devices, with line and column.
-pub use crate::device::DeviceError as PolicyError;
 
 /// The most bins of a plan.
 pub const BINS_MAX: usize = 10_000;
@@ -213,8 +212,8 @@ impl Policy {
     /// Reads a policy file's text; `file` is its name for errors.
     ///
     /// # Errors
-    /// [`PolicyError`] says what is wrong, and where.
-    pub fn parse(file: &str, text: &str) -> Result<Self, PolicyError> {
+    /// [`SpecError`] says what is wrong, and where.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let policy: Self = toml::from_str(text).map_err(|error| {
             let problem = shown(&error.message().replace('\n', "; "));
             let has = |part: &str| problem.contains(part);
@@ -225,8 +224,7 @@ impl Policy {
             } else {
                 ""
             };
-            let position = error.span().map(|span| line_and_column(text, span.start));
-            PolicyError { file: file.into(), position, problem, hint: hint.into() }
+            Complaint::of_toml(&error).told(problem).hint(hint).in_file(file, Some(text))
         })?;
         policy.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(policy)
@@ -247,7 +245,7 @@ impl Policy {
     /// The forecaster.
     ///
     /// # Errors
-    /// [`PolicyError`] where there is no such method.
+    /// [`SpecError`] where there is no such method.
     pub fn forecaster(&self) -> Result<ForecasterChoice, crate::choice::ChoiceError> {
         self.forecast.method.parse()
     }

@@ -29,7 +29,7 @@ mod sweep;
 mod tests;
 
 pub use engine::Discipline;
-pub use error::{ServerError, SpecError};
+pub use error::ServerError;
 pub use laws::Violation;
 pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};

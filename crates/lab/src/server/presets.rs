@@ -4,10 +4,10 @@ use std::io::Read as _;
 
 use serde::de::DeserializeOwned;
 
-use super::error::{ServerError, SpecError};
+use super::error::ServerError;
 use super::{CostSpec, PlatformSpec, WorkloadSpec};
 use crate::choice::{ChoiceError, unknown};
-use crate::device::{Complaint, line_and_column};
+use crate::spec::{Complaint, SpecError};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -130,8 +130,7 @@ pub trait Part: DeserializeOwned {
                 unknown(Self::WHAT, name_or_path, &names, &format!("`ioweir doc {}` lists the presets", Self::WHAT));
             return Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into());
         };
-        let failed =
-            |problem: String| SpecError { file: name_or_path.into(), position: None, problem, hint: String::new() };
+        let failed = |problem: String| SpecError::of_file(name_or_path, problem, "");
         let mut text = String::new();
         let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
         let bytes = read.map_err(|error| failed(format!("cannot be read: {error}")))?;
@@ -147,14 +146,13 @@ pub trait Part: DeserializeOwned {
     /// As [`Part::load`].
     fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let part: Self = toml::from_str(text).map_err(|error| {
-            let position = error.span().map(|span| line_and_column(text, span.start));
             let preset = Self::PRESETS.first().map_or(Self::WHAT, |preset| preset.name);
             let hint = format!("`ioweir doc {} {preset}` shows one with every key", Self::WHAT);
-            SpecError { file: file.into(), position, problem: error.message().trim_end().into(), hint }
+            Complaint::of_toml(&error).hint(hint).in_file(file, Some(text))
         })?;
         match part.complaint() {
             None => Ok(part),
-            Some((key, problem, hint)) => Err(SpecError::new(&Complaint::new(key, problem, hint), file, Some(text))),
+            Some((key, problem, hint)) => Err(Complaint::new(key, problem, hint).in_file(file, Some(text))),
         }
     }
 }

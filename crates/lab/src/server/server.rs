@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::model::Model;
-use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, SpecError, WorkloadSpec};
+use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
 use crate::choice::ScheduleChoice;
-use crate::device::{Complaint, Span};
+use crate::device::Span;
+use crate::spec::{Complaint, SpecError};
 
 /// The most requests that a server holds at once. A backlog of so many is a server that cannot keep up: at 90,000 requests
 /// a second it is half a second of arrivals.
@@ -118,7 +119,7 @@ impl Server {
             [("platform", platform.complaint()), ("workload", workload.complaint()), ("costs", costs.complaint())];
         for (part, complaint) in complaints {
             if let Some((key, problem, hint)) = complaint {
-                return Err(SpecError::new(&Complaint::new(key, problem, hint), part, None));
+                return Err(Complaint::new(key, problem, hint).in_file(part, None));
             }
         }
         Ok(Self { platform, workload, costs })
@@ -168,9 +169,8 @@ impl Server {
 
     /// Refuses loads that cannot be run.
     fn check(&self, load: &ServerLoad) -> Result<(), SpecError> {
-        let wrong = |key: &str, problem: String, hint: &str| {
-            Err(SpecError::new(&Complaint::new(key, problem, hint), "load", None))
-        };
+        let wrong =
+            |key: &str, problem: String, hint: &str| Err(Complaint::new(key, problem, hint).in_file("load", None));
         let rate = load.requests_per_second;
         if !(1.0..=1e8).contains(&rate) {
             return wrong("requests_per_second", format!("{rate} is out of range"), "from 1 to 100 million");
