@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use ioweir_core::Reason;
 use ioweir_core::policy::{POLICIES, PolicyRow};
-use ioweir_lab::choice::{format_value, unknown};
+use ioweir_lab::choice::{format_range, format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
 use ioweir_lab::report::FORMS;
 use ioweir_lab::trace;
@@ -205,13 +205,11 @@ fn policy(row: &PolicyRow) -> String {
     out += "\nParameters:\n";
     let width = row.parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
     for parameter in row.parameters {
-        let value = |value| format_value(parameter.unit, value);
         let range = format!(
-            "{} [default: {}; {} to {}]",
+            "{} [default: {}; {}]",
             parameter.help,
-            value(parameter.default),
-            value(parameter.min),
-            value(parameter.max)
+            format_value(parameter.unit, parameter.default),
+            format_range(parameter)
         );
         let _ = writeln!(out, "  {:width$}  {}", parameter.name, wrap(&range, width + 4));
     }

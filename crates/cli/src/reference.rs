@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ioweir_core::policy::POLICIES;
-use ioweir_lab::choice::format_value;
+use ioweir_lab::choice::{format_range, format_value};
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::trace::{Clock, FORMATS, Format};
 use ioweir_lab::workload::MIXES;
@@ -108,14 +108,12 @@ fn policies() -> String {
         }
         out += "\n| parameter | default | range | meaning |\n|---|---|---|---|\n";
         for parameter in row.parameters {
-            let value = |value| format_value(parameter.unit, value);
             let _ = writeln!(
                 out,
-                "| `{}` | {} | {} to {} | {} |",
+                "| `{}` | {} | {} | {} |",
                 parameter.name,
-                value(parameter.default),
-                value(parameter.min),
-                value(parameter.max),
+                format_value(parameter.unit, parameter.default),
+                format_range(parameter),
                 cell(parameter.help)
             );
         }
