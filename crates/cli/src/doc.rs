@@ -6,7 +6,7 @@ use ioweir_core::Reason;
 use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
-use ioweir_lab::choice::{format_value, unknown};
+use ioweir_lab::choice::{format_range, format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
 use ioweir_lab::experiment::{KEYS, Key, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
@@ -304,13 +304,11 @@ fn parameters(parameters: &[Parameter]) -> String {
     let mut out = "\nParameters:\n".to_owned();
     let width = parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
     for parameter in parameters {
-        let value = |value| format_value(parameter.unit, value);
         let range = format!(
-            "{} [default: {}; {} to {}]",
+            "{} [default: {}; {}]",
             parameter.help,
-            value(parameter.default),
-            value(parameter.min),
-            value(parameter.max)
+            format_value(parameter.unit, parameter.default),
+            format_range(parameter)
         );
         // Writing to a string does not fail.
         let _ = writeln!(out, "  {:width$}  {}", parameter.name, wrap(&range, width + 4));

@@ -7,7 +7,7 @@ use ioweir_core::Nanos;
 use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
-use ioweir_lab::choice::format_value;
+use ioweir_lab::choice::{format_range, format_value};
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::experiment::{KEYS, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
@@ -147,14 +147,12 @@ fn parameters(parameters: &[Parameter]) -> String {
     }
     let mut out = "\n| parameter | default | range | meaning |\n|---|---|---|---|\n".to_owned();
     for parameter in parameters {
-        let value = |value| format_value(parameter.unit, value);
         let _ = writeln!(
             out,
-            "| `{}` | {} | {} to {} | {} |",
+            "| `{}` | {} | {} | {} |",
             parameter.name,
-            value(parameter.default),
-            value(parameter.min),
-            value(parameter.max),
+            format_value(parameter.unit, parameter.default),
+            format_range(parameter),
             cell(parameter.help)
         );
     }

@@ -15,6 +15,7 @@ mod groups;
 mod live;
 mod order;
 mod pace;
+mod readiness;
 mod reservations;
 mod scheduler;
 mod share;

@@ -50,7 +50,7 @@ time of its last `window` requests over its weight, and all tags are moved so th
 so in proportion to weight / cost: what it would get alone, scaled alike for all. Example: HDD 10 ms, SSD 50 us, one request at a \
 time; A hits the SSD with two of three requests, B with none: A gets 148.5 a second, B 50, where an even split gives 74.8 each. Of \
 two clients that ask throughout, what they were charged over their weights differs by at most D + 1 charges each, D in the \
-device. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost c': nobody starves. \
+device; at equal costs it is as close to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost c': nobody starves. \
 Beyond the source: `estimator=service` charges the time that the device worked on a request instead of the time that it was \
 there, learnt from the order in which requests come back, so that a queue in the device does not level what clients cost; it \
 charges at dispatch, by the mean so far, so that a deep device is not filled by one client; `estimator=response-ahead` does that \
@@ -184,8 +184,8 @@ impl Reward {
         if self.mean_charge == 0 {
             self.mean_charge = charge << MEAN_SHIFT;
         }
-        if self.floor > 0 {
-            charge = charge.min(((self.mean_charge * THOUSAND / self.floor) >> MEAN_SHIFT).max(1));
+        if let Some(most) = (self.mean_charge * THOUSAND).checked_div(self.floor) {
+            charge = charge.min((most >> MEAN_SHIFT).max(1));
         }
         self.mean_charge = self.mean_charge - (self.mean_charge >> MEAN_SHIFT) + charge;
         charge
