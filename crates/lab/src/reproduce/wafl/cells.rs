@@ -99,7 +99,7 @@ pub(super) const FULL: Scale = Scale {
 /// What the claims need at the least.
 pub(super) const QUICK: Scale = Scale {
     loads: &[0.864, 0.955, 1.0],
-    length: RunLength { warm_up: 3, measured: 6 },
+    length: RunLength { warm_up: 3, measured: 3 },
     search: RunLength { warm_up: 3, measured: 3 },
     runs_max: 1,
 };
