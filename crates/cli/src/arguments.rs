@@ -36,9 +36,11 @@ pub(crate) enum Verb {
     Plan(PlanArguments),
     /// Replay what was measured on real disks and say how far the models are from them
     Validate(ValidateArguments),
+    /// Serve files and devices over NBD, every request through a scheduler
+    Serve(ServeArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, an experiment or a device with every default filled in, as TOML
+    /// Print a comparison, an experiment, a server's spec or a device with every default filled in, as TOML
     Show(ShowArguments),
     /// Print the completion script of a shell
     Completions(CompletionsArguments),
@@ -466,6 +468,8 @@ pub(crate) enum Paper {
     Bid,
     /// Request scheduling in WAFL: table 2 and figures 4 to 8 of Zhou and others
     Wafl,
+    /// Reward scheduling: table 2 and figures 2 and 3 of Elnably and others
+    Reward,
     /// Background work planned from forecasts: figures 2 and 10 to 14 of Kachmar and Kaeli
     Background,
     /// All of them, one behind the other
@@ -474,7 +478,7 @@ pub(crate) enum Paper {
 
 impl Paper {
     /// Every paper by itself, in the order in which they are run.
-    pub(crate) const EACH: [Self; 3] = [Self::Bid, Self::Wafl, Self::Background];
+    pub(crate) const EACH: [Self; 4] = [Self::Bid, Self::Wafl, Self::Reward, Self::Background];
 
     /// The name on the command line.
     pub(crate) fn name(self) -> String {
@@ -509,9 +513,32 @@ pub(crate) struct DocArguments {
 }
 
 #[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir serve disks.toml\n  ioweir serve disks.toml --listen tcp:127.0.0.1:10809\n  \
+nbdcopy disk.img [ ioweir serve disks.toml --stdin ]"
+)]
+pub(crate) struct ServeArguments {
+    /// What to serve (TOML); `ioweir show FILE` prints it with every default
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// Where to listen, instead of where the spec says: unix:PATH or tcp:ADDRESS:PORT; may be repeated
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) listen: Vec<String>,
+
+    /// Serve one client on the standard streams, and end with it
+    #[arg(long, conflicts_with = "listen")]
+    pub(crate) stdin: bool,
+
+    /// Do not say what is served
+    #[arg(long)]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// A comparison file, an experiment file, a device file, or the name of a device preset
+    /// A comparison, experiment, server or device file, or the name of a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }

@@ -8,8 +8,10 @@ use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_lab::choice::{format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
+use ioweir_lab::experiment::{KEYS, Key, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::report::FORMS;
+use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::trace;
 use ioweir_lab::workload::{JobMix, MIXES};
 
@@ -64,6 +66,20 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
         entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
     },
     Topic {
+        name: "platform",
+        summary: "storage servers whose request scheduling can be simulated",
+        entries: || PLATFORMS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Platforms: the hardware of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
+    },
+    Topic {
+        name: "workload",
+        summary: "what such servers are asked",
+        entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Workloads of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
+    },
+    Topic {
         name: "format",
         summary: "trace formats: columns, units, what to know before use",
         entries: || trace::FORMATS.iter().map(|format| (format.name, format.title)).collect(),
@@ -84,6 +100,22 @@ formats look the same, the name must be given with --format.",
         entries: || FORECASTERS.iter().map(|row| (row.name, row.summary)).collect(),
         about: "Forecasters of `ioweir forecast --method`. A setting is set behind the name: paper:trend=0.8.",
         entry: Some(|name| forecast::find(name).map(forecaster)),
+    },
+    Topic {
+        name: "simulate",
+        summary: "keys of an experiment file, which `ioweir simulate` runs",
+        entries: || KEYS.iter().map(|key| (key_path(key), key.help)).collect(),
+        about: "An experiment file is TOML: the keys below, a [[class]] for every class of clients, with a [[class.phase]] for every \
+change in time, a [[group]] for clients that have a share together, an [[expect]] for everything that is to come out, and a [sweep]. \
+Examples are in examples/. `ioweir show FILE` prints a file with every default.",
+        entry: Some(|name| KEYS.iter().find(|key| key_path(key) == name).map(experiment_key)),
+    },
+    Topic {
+        name: "metric",
+        summary: "figures of an experiment, for expectations and reports",
+        entries: || METRICS.iter().map(|metric| (metric.name, metric.help)).collect(),
+        about: "Figures of an experiment. Times are in seconds in JSON and CSV, and carry a unit in expectations.",
+        entry: None,
     },
     Topic {
         name: "load",
@@ -237,6 +269,16 @@ fn policy(row: &PolicyRow) -> String {
     out
 }
 
+/// A platform or a workload.
+fn server_part(preset: &ServerPreset) -> String {
+    let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
+    for source in preset.sources {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  - {}", wrap(source, 4));
+    }
+    out + "\nParameters:\n\n" + preset.parameters
+}
+
 fn schedule(row: &ScheduleRow) -> String {
     let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
     // Writing to a string does not fail.
@@ -287,6 +329,22 @@ fn forecaster(row: &ForecasterRow) -> String {
         let _ = writeln!(out, "  {:width$}  {}", setting.name, wrap(&range, width + 4));
     }
     out
+}
+
+/// Table and name of a key. Names are few and last as long as the program.
+fn key_path(key: &Key) -> &'static str {
+    static PATHS: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| KEYS.iter().map(Key::path).collect());
+    let at = KEYS.iter().position(|other| (other.table, other.name) == (key.table, key.name));
+    at.and_then(|at| PATHS.get(at)).map_or(key.name, String::as_str)
+}
+
+fn experiment_key(key: &Key) -> String {
+    let default = match key.default {
+        "" => "absent".to_owned(),
+        "required" => "none: it must be given".to_owned(),
+        default => default.to_owned(),
+    };
+    format!("{}: {}\n\nDefault: {default}\n", key.path(), key.help)
 }
 
 fn device(preset: &Preset) -> String {

@@ -14,6 +14,7 @@ mod output;
 mod plan;
 mod reference;
 mod reproduce;
+mod serve;
 mod show;
 mod simulate;
 mod trace;
@@ -59,6 +60,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
+        Verb::Serve(arguments) => serve::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

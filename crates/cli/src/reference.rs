@@ -9,7 +9,9 @@ use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_lab::choice::format_value;
 use ioweir_lab::device::PRESETS;
+use ioweir_lab::experiment::{KEYS, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
+use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::trace::{Clock, FORMATS, Format};
 use ioweir_lab::units::exact_duration;
 use ioweir_lab::workload::MIXES;
@@ -29,8 +31,10 @@ const PAGES: &[Page] = &[
     ("cores.md", cores),
     ("devices.md", devices),
     ("mixes.md", mixes),
+    ("experiments.md", experiments),
     ("services.md", services),
     ("forecasters.md", forecasters),
+    ("servers.md", servers),
 ];
 
 /// Writes every page into `folder`.
@@ -180,6 +184,37 @@ fn devices() -> String {
     out
 }
 
+fn experiments() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Experiments\n\nWhat `ioweir simulate FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints a \
+         file with every default; `examples/` has some to start from.\n"
+    );
+    let mut table = None;
+    for key in KEYS {
+        if table != Some(key.table) {
+            let title =
+                if key.table.is_empty() { "The file itself".to_owned() } else { format!("`[[{}]]`", key.table) };
+            let _ = write!(out, "\n## {title}\n\n| key | default | what it says |\n|---|---|---|\n");
+            table = Some(key.table);
+        }
+        let default = match key.default {
+            "" | "required" => key.default.to_owned(),
+            default => format!("`{default}`"),
+        };
+        let _ = writeln!(out, "| `{}` | {default} | {} |", key.name, cell(key.help));
+    }
+    out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";
+    for metric in METRICS {
+        let of = match (metric.of_class.is_some(), metric.of_run.is_some()) {
+            (true, true) => "a class, the run",
+            (true, false) => "a class",
+            _ => "the run",
+        };
+        let _ = writeln!(out, "| `{}` | {of} | {} |", metric.name, cell(metric.help));
+    }
+    out
+}
+
 fn mixes() -> String {
     let mut out = format!(
         "{NOTE}\n# Mixes\n\nJobs whose traffic `ioweir trace generate MIX OUT` makes up: the six Hadoop jobs of the BID paper's \
@@ -213,6 +248,28 @@ fn forecasters() -> String {
             let _ = writeln!(out, "| `{}` | {} | {range} | {help} |", setting.name, setting.default);
         }
     }
+    out
+}
+
+fn servers() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
+         work costs. `ioweir reproduce wafl` runs all of them.\n"
+    );
+    for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {
+        let _ = write!(out, "\n## {title}\n\n| name | what it is |\n|---|---|\n");
+        for preset in presets {
+            let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", preset.name, cell(preset.title));
+        }
+        for preset in presets {
+            let _ = write!(out, "\n### {}\n\n{}. Where the numbers come from:\n\n", preset.name, preset.title);
+            for source in preset.sources {
+                let _ = writeln!(out, "- {source}");
+            }
+            let _ = write!(out, "\n```toml\n{}```\n", preset.parameters);
+        }
+    }
+    let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
     out
 }
 

@@ -1,8 +1,10 @@
-//! What did the program understand? Prints a comparison, an experiment or a device back, with every default.
+//! What did the program understand? Prints a comparison, an experiment, a server's spec or a device back, with every
+//! default.
 
 use std::fs;
 
 use ioweir_lab::device::{DeviceSpec, PRESETS};
+use ioweir_serve::spec::Spec;
 
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
@@ -19,10 +21,14 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     if !is_preset {
         engine::check_file("preset or file", name)?;
     }
-    if !is_preset && is_experiment(&read_spec(name)?) {
+    let text = if is_preset { String::new() } else { read_spec(name)? };
+    if Spec::is_meant_by(&text) {
+        return output::print(Spec::parse(name, &text)?.to_toml().as_bytes());
+    }
+    if !is_preset && is_experiment(&text) {
         return output::print(simulate::read(name)?.to_toml().as_bytes());
     }
-    if is_preset || is_device(&read_spec(name)?) {
+    if is_preset || is_device(&text) {
         return output::print(DeviceSpec::load(name)?.to_toml().as_bytes());
     }
     output::print(read_comparison(name)?.to_toml().as_bytes())

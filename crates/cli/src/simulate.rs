@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ioweir_lab::experiment::{self, Cell, Experiment, Store};
+use ioweir_lab::experiment::{self, Cell, Experiment, SpecError, Store};
 use ioweir_lab::report::{FORMS, Form, render_experiment, render_experiment_terminal};
 use ioweir_lab::units::shown;
 
@@ -69,14 +69,18 @@ pub(crate) fn read(name: &str) -> Result<Experiment, Failure> {
 /// The experiment with what flags put in the place of its keys.
 fn resolve(spec: &str, schedulers: &[String], seeds: &[u64]) -> Result<Experiment, Failure> {
     let mut experiment = read(spec)?;
+    if schedulers.is_empty() && seeds.is_empty() {
+        return Ok(experiment);
+    }
     if !schedulers.is_empty() {
         experiment.schedulers = schedulers.to_vec();
     }
     if !seeds.is_empty() {
         experiment.seeds = seeds.to_vec();
     }
-    // The flags are checked as the file was.
-    Experiment::parse("the flags", &experiment.to_toml()).map_err(|error| Failure::Input(error.to_string()))
+    // The flags are checked as the file was; they have no place in it.
+    Experiment::parse("the flags", &experiment.to_toml())
+        .map_err(|error| Failure::Input(SpecError { position: None, ..error }.to_string()))
 }
 
 fn exports<'a>(arguments: &'a SimulateArguments, experiment: &Experiment) -> Result<Vec<(&'a str, Form)>, Failure> {

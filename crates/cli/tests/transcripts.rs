@@ -155,7 +155,7 @@ fn documentation_comes_from_the_tables() {
         folder.path(),
         &[&["doc"], &["doc", "policy", "noop"], &["doc", "load"], &["doc", "reason"], &["doc", "exit-codes"]],
     ));
-    for topic in ["policy", "device", "format", "mix", "export", "units", "columns"] {
+    for topic in ["policy", "device", "simulate", "metric", "format", "mix", "export", "units", "columns"] {
         assert!(run(folder.path(), &["doc", topic]).status.success(), "{topic}");
     }
 }
@@ -414,4 +414,116 @@ fn a_plan_is_made_and_what_stands_in_its_way_is_said() {
     let output = run(folder.path(), &["plan", "load.csv", "--policy", "policy.toml", "--json", "-"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["plan"]["bins"].as_array().unwrap().len(), 24);
+}
+
+/// Two tenants on a tiered array, and expectations of them, one of which is not met.
+const EXPERIMENT: &str = "\
+title = \"two tenants\"
+duration = \"20s\"
+warm_up = \"2s\"
+schedulers = [\"fifo\", \"reward\"]
+depth = 4
+device = \"tiered\"
+
+[[class]]
+name = \"quick\"
+backlog = 20
+hit_ratio = 0.9
+
+[[class]]
+name = \"slow\"
+backlog = 20
+hit_ratio = 0.1
+
+[[expect]]
+class = \"quick\"
+metric = \"iops\"
+ratio_to = \"slow\"
+at_least = 4
+
+[[expect]]
+class = \"slow\"
+metric = \"latency_p99\"
+at_most = \"10s\"
+";
+
+/// A folder with `two.toml` in it.
+fn experiment() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("two.toml"), EXPERIMENT).unwrap();
+    folder
+}
+
+#[test]
+fn an_experiment_reads_as_drawn_and_misses_what_it_misses() {
+    let folder = experiment();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["simulate", "two.toml"],
+            &["simulate", "two.toml", "--scheduler", "reward", "--seed", "1,2,3"],
+            &["show", "two.toml"],
+        ],
+    ));
+}
+
+#[test]
+fn a_request_is_explained_in_words() {
+    let folder = experiment();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["explain", "two.toml", "--slowest", "quick"],
+            &["explain", "two.toml", "--slowest", "quick", "--scheduler", "reward"],
+            &["explain", "two.toml", "--request", "3", "--scheduler", "cfq"],
+            &["explain", "two.toml", "--request", "100000000"],
+            &["explain", "two.toml", "--slowest", "quik"],
+        ],
+    ));
+}
+
+#[test]
+fn a_damaged_experiment_is_named_with_the_place() {
+    let folder = experiment();
+    for (name, from, to) in [
+        ("key.toml", "depth = 4", "depht = 4"),
+        ("unit.toml", "\"20s\"", "20"),
+        ("value.toml", "hit_ratio = 0.9", "hit_ratio = 1.9"),
+        ("scheduler.toml", "\"fifo\"", "\"fifi\""),
+        ("class.toml", "ratio_to = \"slow\"", "ratio_to = \"slaw\""),
+    ] {
+        fs::write(folder.path().join(name), EXPERIMENT.replacen(from, to, 1)).unwrap();
+    }
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["simulate", "key.toml"],
+            &["simulate", "unit.toml"],
+            &["simulate", "value.toml"],
+            &["simulate", "scheduler.toml"],
+            &["simulate", "class.toml"],
+            &["simulate", "missing.toml"],
+            &["simulate", "two.toml", "--scheduler", "wfk"],
+            &["simulate", "two.toml", "--export", "two.pdf"],
+        ],
+    ));
+}
+
+#[test]
+fn experiments_are_kept_and_exported_in_every_form() {
+    let folder = experiment();
+    let arguments =
+        ["simulate", "two.toml", "--scheduler", "reward", "--out", "runs", "--json", "a.json", "--export", "a.html"];
+    let forms = ["--export", "a.csv", "--export", "a.md"];
+    let write = || {
+        assert!(run(folder.path(), &[&arguments[..], &forms].concat()).status.success());
+        ["a.json", "a.html", "a.csv", "a.md"].map(|name| fs::read(folder.path().join(name)).unwrap())
+    };
+    let first = write();
+    assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 1);
+    assert!(write() == first, "a run that was kept gives the same bytes");
+    let value: serde_json::Value = serde_json::from_slice(&first[0]).unwrap();
+    assert_eq!(value["results"][0]["scheduler"], "reward");
+    assert!(value["results"][0]["classes"]["quick"]["iops"].as_f64().unwrap() > 100.0);
+    assert!(value["expectations"][0]["met"].as_bool().unwrap());
 }

@@ -1,4 +1,8 @@
-//! How accurate are the forecasters? `cargo bench -p ioweir-lab --bench accuracy -- [FOLDER]`.
+//! How accurate are the forecasters, and do they meet their goals? `cargo bench -p ioweir-lab --bench accuracy -- SERIES OUT`.
+//!
+//! Forecasts the real series in the folder SERIES (by default that beside the project; those that are not there are left
+//! out, and named) and generated ones, and writes `forecast.csv`, `forecast.json` (the goals) and `forecast.md` into the
+//! folder OUT. The same series give the same bytes.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its result")]
 
@@ -7,47 +11,42 @@ use std::path::Path;
 use ioweir_lab::forecast::{FORECASTERS, ForecasterChoice, survey};
 
 fn main() {
-    let folder =
-        std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or("../shared/traces/timeseries".into());
-    let (mut subjects, missing) = survey::real_series(Path::new(&folder)).expect("series that can be read");
-    for name in missing {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let beside = here.join("../../../shared/traces/timeseries");
+    let folder = words.first().map_or(beside, |word| Path::new(word).to_path_buf());
+    let (mut subjects, missing) = survey::real_series(&folder).expect("series that can be read");
+    for name in &missing {
         println!("not there, left out: {name}");
     }
     subjects.extend(survey::generated_series());
     let mut choices: Vec<_> = FORECASTERS.iter().map(ForecasterChoice::of).collect();
-    if let Ok(names) = std::env::var("NAMES") {
-        choices = names.split(',').map(|name| name.parse().expect("choice")).collect();
+    for more in ["paper-tuned:log=1", "holt-winters:log=1", "holt-winters:period=7:log=1"] {
+        choices.push(more.parse().expect("a row and its settings"));
     }
     let survey = survey::survey(&subjects, &choices).expect("bins that divide a day");
-    for row in &survey.rows {
-        if row.protocol != "day" {
-            continue;
+    for goal in survey.goals() {
+        let met = if goal.met { "holds" } else { "missed" };
+        println!("{}: {met}: {}: {}", goal.name, goal.wanted, goal.measured);
+        for series in goal.missed_by {
+            println!("    {series}");
         }
-        let s = &row.scores;
-        println!(
-            "{:16} {:14} h{:3} t{:3} smape {:7.2} mase {:6.3} mpe {:8.1} cum {:7.1} cov {:5.1} {:5.1} {:5.1} worst {:5.1} pin95 {:.4} floor {:?}",
-            row.series,
-            row.forecaster,
-            row.history_days,
-            row.test_days,
-            s.smape_percent.unwrap_or(-1.0),
-            s.mase.unwrap_or(-1.0),
-            s.mean_percentage_error.unwrap_or(-1.0),
-            s.cumulative_error_percent.unwrap_or(-1.0),
-            s.coverage_percent[0].unwrap_or(-1.0),
-            s.coverage_percent[1].unwrap_or(-1.0),
-            s.coverage_percent[2].unwrap_or(-1.0),
-            row.worst_day_coverage_percent.unwrap_or(-1.0),
-            s.pinball[1].unwrap_or(-1.0),
-            row.floor_smape_percent
-        );
     }
-    for protocol in ["day", "week", "six-days"] {
-        for choice in &choices {
-            let name = choice.to_string();
-            let all = |row: &survey::Row| protocol == "six-days" || row.history_days >= 21;
-            println!("{protocol:9} {name:14} / paper-tuned {:?}", survey.ratio(&name, "paper-tuned", protocol, &all));
-            println!("{protocol:9} {name:14} / naive-week  {:?}", survey.ratio(&name, "naive-week", protocol, &all));
-        }
+    let Some(out) = words.get(1).map(Path::new) else { return };
+    let title = format!(
+        "# Accuracy of the forecasters\n\nMade by `cargo bench -p ioweir-lab --bench accuracy -- SERIES OUT`: {} series, {} \
+         forecasters, version {}; series left out because they were not there: {}. Every row: [forecast.csv](forecast.csv).\n\n",
+        subjects.len(),
+        choices.len(),
+        env!("CARGO_PKG_VERSION"),
+        if missing.is_empty() { "none".into() } else { missing.join(", ") }
+    );
+    let goals = serde_json::to_string_pretty(&survey.goals()).expect("finite numbers");
+    for (name, text) in [
+        ("forecast.csv", survey.to_csv()),
+        ("forecast.json", goals + "\n"),
+        ("forecast.md", title + &survey.to_markdown()),
+    ] {
+        std::fs::write(out.join(name), text).expect("a folder that can be written to");
     }
 }

@@ -121,6 +121,7 @@ impl Order for Drr {
         self.links.remove(&mut self.ring, node);
     }
 
+    #[inline]
     fn next(&mut self, _now: Nanos) -> Option<u32> {
         loop {
             let node = self.first()?;
@@ -136,10 +137,12 @@ impl Order for Drr {
         }
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.first()
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let of = &mut self.nodes[node as usize];
         of.allowance -= u64::from(taken.cost);

@@ -109,14 +109,17 @@ impl Order for Fifo {
         self.fair.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         self.peek(now)
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.fair.first()
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         self.fair.advance(Fair::tick(taken.sequence));
         match next {

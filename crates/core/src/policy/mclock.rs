@@ -82,16 +82,19 @@ impl Order for Mclock {
         self.reservations.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         let due = self.reservations.first(now);
         self.is_due = due.is_some();
         due.or_else(|| self.fair.first())
     }
 
+    #[inline]
     fn peek(&self, now: Nanos) -> Option<u32> {
         self.reservations.first(now).or_else(|| self.fair.first())
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let span = self.fair.span(node, taken.cost);
         if self.is_due {

@@ -245,12 +245,14 @@ macro_rules! policies {
         }
 
         impl Scheduler for Policy {
+            #[inline(always)]
             fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.submit(now, request),)*
                     $(Inner::$tenant(scheduler) => scheduler.submit(now, request),)*
                 }
             }
+            #[inline(always)]
             fn poll(&mut self, now: Nanos) -> Step {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.poll(now),)*
@@ -275,6 +277,7 @@ macro_rules! policies {
                     $(Inner::$tenant(scheduler) => scheduler.poll_weighed(now, weigh),)*
                 }
             }
+            #[inline(always)]
             fn complete(&mut self, now: Nanos, tag: Tag) {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)*

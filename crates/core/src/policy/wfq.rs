@@ -88,6 +88,7 @@ impl Wfq {
         wfq
     }
 
+    #[inline]
     fn place(&mut self, node: u32, head: &Head) {
         let beyond = if self.form == Form::Finish { self.fair.span(node, head.cost) } else { 0 };
         self.fair.place(node, beyond);
@@ -123,14 +124,17 @@ impl Order for Wfq {
         self.fair.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         self.peek(now)
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.fair.first()
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         if self.form == Form::Start {
             self.fair.advance(self.fair.start(node));

@@ -50,7 +50,12 @@ pub(crate) struct Client {
     pub(crate) is_parked: bool,
     pub(crate) is_limited: bool,
     pub(crate) refuses: bool,
+    /// Neither limited nor in a group: nothing is to be counted for it.
+    pub(crate) is_plain: bool,
 }
+
+/// The stream of a place that no stream has.
+const NOBODY: StreamId = StreamId(u32::MAX);
 
 #[derive(Clone, Debug)]
 pub(crate) struct TenantScheduler<P> {
@@ -95,12 +100,13 @@ impl<P: Order> TenantScheduler<P> {
         let client = Client {
             fifo: Fifo::EMPTY,
             in_flight: 0,
-            stream: StreamId(0),
+            stream: NOBODY,
             group: NONE,
             is_configured: false,
             is_parked: false,
             is_limited: false,
             refuses: false,
+            is_plain: true,
         };
         let mut scheduler = Self {
             order,
@@ -137,6 +143,7 @@ impl<P: Order> TenantScheduler<P> {
         &self.limits
     }
 
+    #[inline]
     pub(crate) fn step_to(&mut self, now: Nanos) {
         assert!(now >= self.now, "time never goes back: {now} after {}", self.now);
         self.now = now;
@@ -147,6 +154,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// The node that a client is ordered as: itself, or its group.
+    #[inline]
     pub(crate) fn node(&self, client: u32) -> u32 {
         match self.clients[client as usize].group {
             NONE => client,
@@ -162,18 +170,26 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
+    #[inline(always)]
     fn head_of(&self, client: u32) -> Option<Head> {
         let slot = self.clients[client as usize].fifo.head;
         (slot != NONE).then(|| self.head(slot))
     }
 
+    #[inline(always)]
     fn head(&self, slot: u32) -> Head {
         let entry = self.slab.entry(slot);
         Head { slot, cost: entry.cost, arrived: entry.arrived, sequence: entry.sequence }
     }
 
     /// The place of a stream: its own, a free one, or the shared one.
+    #[inline]
     pub(crate) fn place(&mut self, now: Nanos, stream: StreamId) -> u32 {
+        // Streams numbered from zero in the order in which they came are where their number says.
+        let guess = stream.0.wrapping_add(OTHERS + 1);
+        if self.clients.get(guess as usize).is_some_and(|client| client.stream == stream) && guess != OTHERS {
+            return guess;
+        }
         if let Some(place) = self.by_stream.find(u64::from(stream.0), |_| true) {
             return place;
         }
@@ -207,6 +223,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// Whether a place stands in the list of those that a newcomer can have.
+    #[inline]
     pub(crate) fn is_idle(&self, place: u32) -> bool {
         let client = &self.clients[place as usize];
         place != OTHERS && !client.is_configured && client.fifo.length == 0 && client.in_flight == 0
@@ -224,6 +241,7 @@ impl<P: Order> TenantScheduler<P> {
             None => self.order.entitle(now, place, &share),
         }
         client.group = share.group.map_or(NONE, |group| group.0);
+        client.is_plain = client.group == NONE && !client.is_limited;
     }
 
     /// A client that has requests comes in, unless its limit holds it back.
@@ -252,6 +270,9 @@ impl<P: Order> TenantScheduler<P> {
         let before = self.groups.first(group);
         self.groups.enter(group, client);
         self.count_group(group, fifo.length);
+        if self.groups.group(group).is_parked {
+            return;
+        }
         if before.is_none() {
             self.resume_group(now, group);
         } else {
@@ -260,6 +281,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// A request has come to the end of a client's queue.
+    #[inline]
     pub(crate) fn joined(&mut self, now: Nanos, client: u32) {
         if self.clients[client as usize].fifo.length == 1 {
             self.activate(now, client);
@@ -376,6 +398,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// The next dispatch, or what to wait for.
+    #[inline(always)]
     fn take(&mut self, now: Nanos) -> Step {
         if self.queued == 0 {
             return Step::Idle;
@@ -401,6 +424,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// Takes the head of a client's queue; answers with it, and whether the client is still ready.
+    #[inline(always)]
     fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Dispatch, Head, bool) {
         let of = &mut self.clients[client as usize];
         let entry = self.slab.entry(of.fifo.head);
@@ -421,6 +445,7 @@ impl<P: Order> TenantScheduler<P> {
         (dispatch, head, is_ready)
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, now: Nanos, client: u32) -> Dispatch {
         let (dispatch, taken, is_ready) = self.pop(now, client, client);
         let next = if is_ready { self.head_of(client) } else { None };
@@ -451,8 +476,8 @@ impl<P: Order> TenantScheduler<P> {
         dispatch
     }
 
-    /// Whether a client that would rather be refused is at its limit, what it has queued counted.
-    fn is_refused(&self, now: Nanos, client: u32) -> Option<Nanos> {
+    /// When a client would be taken again that would rather be refused, and is at its limit, what it has queued counted.
+    fn refused_until(&self, now: Nanos, client: u32) -> Option<Nanos> {
         let of = &self.clients[client as usize];
         if !of.refuses || !of.is_limited {
             return None;
@@ -462,6 +487,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// One more waits in this client's queue, or one fewer.
+    #[inline]
     pub(crate) fn count(&mut self, client: u32, is_more: bool) {
         let Client { group, is_parked, .. } = self.clients[client as usize];
         match (is_parked, group, is_more) {
@@ -500,6 +526,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// A client may have become idle.
+    #[inline]
     pub(crate) fn rest(&mut self, client: u32) {
         if self.is_idle(client) {
             self.idle_links.push_back(&mut self.idle, client);
@@ -518,17 +545,26 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         let client = self.place(now, request.stream);
-        if let Some(until) = self.is_refused(now, client) {
+        let cost = self.cost.cost(&request);
+        let of = &mut self.clients[client as usize];
+        let is_plain = of.is_plain;
+        if !is_plain && let Some(until) = self.refused_until(now, client) {
             return Err(Refused { request, cause: RefusedCause::AtLimit(until) });
         }
-        if self.is_idle(client) {
-            self.idle_links.remove(&mut self.idle, client);
-        }
+        let of = &mut self.clients[client as usize];
+        let is_first = of.fifo.length == 0;
+        let is_idle = is_first && of.in_flight == 0;
+        let tag = self.slab.add(now, &request, client, cost, &mut of.fifo);
         self.units[direction] += 1;
         self.queued += 1;
-        let cost = self.cost.cost(&request);
-        let tag = self.slab.add(now, &request, client, cost, &mut self.clients[client as usize].fifo);
-        self.joined(now, client);
+        if is_idle && !of.is_configured && client != OTHERS {
+            self.idle_links.remove(&mut self.idle, client);
+        }
+        if is_first {
+            self.activate(now, client);
+        } else if !is_plain {
+            self.count(client, true);
+        }
         Ok(tag)
     }
 
@@ -558,9 +594,12 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         self.order.completed(now, self.slab.node(slot), slot, dispatched);
         self.in_flight -= 1;
         self.units[direction as usize] -= 1;
-        self.clients[client as usize].in_flight -= 1;
+        let of = &mut self.clients[client as usize];
+        of.in_flight -= 1;
         self.slab.release(slot);
-        self.rest(client);
+        if of.fifo.length == 0 {
+            self.rest(client);
+        }
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {

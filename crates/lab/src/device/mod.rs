@@ -147,14 +147,25 @@ impl DeviceSpec {
     /// As [`DeviceSpec::load`].
     pub fn parse(file: &str, text: &str) -> Result<Self, DeviceError> {
         let spec: Self = toml::from_str(text).map_err(|error| error::from_toml(file, text, &error))?;
-        match &spec {
+        spec.complaint().map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(spec)
+    }
+
+    /// Whether it is a device at all; a device that was read from a file is.
+    ///
+    /// # Errors
+    /// A parameter that makes no sense, by its key.
+    pub fn check(&self) -> Result<(), DeviceError> {
+        self.complaint().map_err(|complaint| complaint.in_file("device", None))
+    }
+
+    fn complaint(&self) -> Result<(), error::Complaint> {
+        match self {
             Self::Hdd(hdd) => hdd.lay_out().map(drop),
             Self::Null(null) => null.check(),
             Self::Ssd(ssd) => ssd.lay_out().map(drop),
             Self::Tiered(tiered) => tiered.check(),
         }
-        .map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(spec)
     }
 
     /// Every parameter as TOML, the defaults and what follows from others too; [`DeviceSpec::parse`] reads it back.

@@ -104,7 +104,11 @@ impl Experiment {
                 DeviceSpec::load(name).map_err(|error| Complaint::new("device", error.problem, "").hint(error.hint))?
             }
         };
-        device.build(0).map_err(|error| Complaint::new("device", error.problem, "").hint(error.hint))?;
+        device.check().map_err(|error| {
+            // The device says which of its keys is meant.
+            let (key, problem) = error.problem.split_once(": ").unwrap_or(("", &error.problem));
+            Complaint::new(format!("device.{key}"), problem, "").hint(error.hint)
+        })?;
         self.device = DeviceChoice::Inline(device.resolved());
         self.check_run()?;
         let mut seen = BTreeSet::new();

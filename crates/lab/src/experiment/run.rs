@@ -166,8 +166,8 @@ fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     for (name, places) in [("clients", clients), ("groups", experiment.groups.len() as u64)] {
         let Some(parameter) = choice.row.parameters.iter().find(|parameter| parameter.name == name) else { continue };
         if choice.row.get(&settings, name) == Some(parameter.default) {
-            // What is out of range is left as it is: the scheduler says that it has no place.
-            let _ = choice.row.set(&mut settings, name, places.max(parameter.min));
+            // Where there are more, the scheduler says that it has no place. Within the bounds, every value is taken.
+            let _ = choice.row.set(&mut settings, name, places.clamp(parameter.min, parameter.max));
         }
     }
     settings

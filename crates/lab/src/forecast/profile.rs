@@ -37,6 +37,11 @@ pub(super) struct DayScore {
 /// Scores of past days; each follows from the days before it alone.
 pub(super) type Scores = BTreeMap<i64, DayScore>;
 
+/// Whether stored scores can be used.
+pub(super) fn are_whole(scores: &Scores) -> bool {
+    scores.values().all(|score| score.error.len() == GRID && score.median.len() == GRID)
+}
+
 /// Forecasts `days` days behind `past`, each by its own profile. Days in `scores` need not be scored again.
 pub(super) fn ahead(past: &Past<'_>, history_days: usize, days: usize, scores: &mut Scores) -> Vec<f64> {
     let recent: Vec<i64> = (0..TUNED_DAYS as i64).rev().map(|back| past.target() - 1 - back).collect();
@@ -66,6 +71,12 @@ pub(super) fn ahead(past: &Past<'_>, history_days: usize, days: usize, scores: &
         }
     }
     out
+}
+
+/// The values of a past without the days that are off scale.
+pub(super) fn without_off_scale(past: &Past<'_>) -> Vec<Option<f64>> {
+    let masked = LogDays::of(past).masked;
+    past.values.iter().enumerate().map(|(place, value)| value.filter(|_| !masked[place / past.slots])).collect()
 }
 
 /// The best of the grid; without any score, the middle of it.

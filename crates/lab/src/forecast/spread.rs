@@ -11,6 +11,8 @@ const STEP: f64 = 1.0 / 32.0;
 const STEPS: usize = 1024;
 /// What a day counts for less than the day after.
 const FORGETTING: f64 = 0.95;
+/// The same for sums: what is off in the mean is put right within days.
+const RATIO_FORGETTING: f64 = 0.9;
 /// How far a day's miss moves the level.
 const ADAPTION: f64 = 0.3;
 /// Slots to each side that say what is usual.
@@ -56,6 +58,12 @@ impl Spread {
         });
         let days = counted.collect();
         Self { scale, ratio, idle_mean, days, errors }
+    }
+
+    /// Whether a stored one can be used.
+    pub(super) fn is_whole(&self, slots: usize) -> bool {
+        let steps = self.days.iter().flatten().all(|(step, _)| usize::from(*step) < STEPS);
+        steps && self.scale.len() == slots && self.ratio.len() == slots
     }
 
     /// What a forecast is multiplied by to give the mean.
@@ -152,11 +160,12 @@ fn scale(slots: usize, days: &[Vec<f64>]) -> Vec<f64> {
 /// What came over what was forecast, of each slot's neighbourhood, drawn to that of all.
 fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); slots];
-    for day in pairs {
+    for (age, day) in pairs.iter().rev().enumerate() {
+        let weight = RATIO_FORGETTING.powi(age as i32);
         for (slot, (forecast, value)) in day.iter().enumerate().filter(|(_, (forecast, _))| *forecast > 0.0) {
             if let Some(value) = value {
-                sums[slot].0 += value;
-                sums[slot].1 += forecast;
+                sums[slot].0 += weight * value;
+                sums[slot].1 += weight * forecast;
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Do the forecasters meet their goals? Every series that there is, forecast by every row of the table.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -12,6 +13,9 @@ use crate::trace::Input;
 
 /// Bins of the survey, unless a series has longer ones.
 const BIN_SECONDS: u32 = 600;
+
+/// With as much history a weekly cycle has been seen three times.
+const LONG_DAYS: i64 = 21;
 
 /// A series of the survey.
 #[derive(Clone, Debug)]
@@ -221,6 +225,21 @@ pub fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Surv
     Ok(Survey { rows: rows?.into_iter().flatten().collect() })
 }
 
+/// A goal, and how near it is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Goal {
+    /// Its number in the survey of forecasting that this project began with.
+    pub name: &'static str,
+    /// What must hold.
+    pub wanted: &'static str,
+    /// What was measured.
+    pub measured: String,
+    /// Whether it holds.
+    pub met: bool,
+    /// The series where it does not.
+    pub missed_by: Vec<String>,
+}
+
 /// SMAPE of the rates behind the last days.
 fn floor(subject: &Subject, test_days: usize, calendar: &Calendar) -> Option<f64> {
     let rates = subject.rates.as_ref()?;
@@ -258,5 +277,187 @@ impl Survey {
     pub fn ratio(&self, of: &str, over: &str, protocol: &str, keep: &dyn Fn(&Row) -> bool) -> Option<Interval> {
         let ratios: Vec<f64> = self.ratios(of, over, protocol, keep).into_iter().map(|(_, ratio)| ratio).collect();
         geometric_mean(&ratios, 1)
+    }
+
+    fn rows_of(&self, forecaster: &str, protocol: &str) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(move |row| row.protocol == protocol && row.forecaster == forecaster)
+    }
+
+    /// What the default forecaster is held to.
+    #[must_use]
+    pub fn goals(&self) -> Vec<Goal> {
+        let long = |row: &Row| row.history_days >= LONG_DAYS;
+        let told = |interval: Option<Interval>| {
+            interval
+                .map_or("nothing".into(), |ratio| format!("{:.3} ({:.3} to {:.3})", ratio.value, ratio.low, ratio.high))
+        };
+        let short = [
+            self.ratio("hedge", "paper", "six-days", &|_| true),
+            self.ratio("hedge", "paper-tuned", "six-days", &|_| true),
+        ];
+        let tuned = self.ratio("hedge", "paper-tuned", "day", &long);
+        let logs = self.ratio("hedge", "paper-tuned:log=1", "day", &long);
+        let floors: Vec<f64> = self
+            .rows_of("hedge", "day")
+            .filter_map(|row| Some(row.scores.smape_percent? / row.floor_smape_percent?))
+            .collect();
+        let floor = floors.iter().sum::<f64>() / floors.len().max(1) as f64;
+        let outside: Vec<String> = self
+            .rows_of("hedge", "day")
+            .filter_map(|row| {
+                let covered = row.scores.coverage_percent[1].filter(|share| !(93.0..=97.0).contains(share))?;
+                Some(format!("{} {covered:.1} %", row.series))
+            })
+            .collect();
+        let bad_days: Vec<String> = self
+            .rows_of("hedge", "day")
+            .filter_map(|row| {
+                Some(format!("{} {:.0} %", row.series, row.worst_day_coverage_percent.filter(|share| *share < 80.0)?))
+            })
+            .collect();
+        let count = self.rows_of("hedge", "day").count();
+        let naive = self.ratios("hedge", "naive-week", "day", &|_| true);
+        let worse: Vec<String> =
+            naive.iter().filter(|(_, ratio)| *ratio > 1.05).map(|(name, ratio)| format!("{name} {ratio:.3}")).collect();
+        let worst = naive.iter().map(|(_, ratio)| *ratio).fold(0.0, f64::max);
+        let below = |ratio: Option<Interval>, most: f64| ratio.is_some_and(|ratio| ratio.value <= most);
+        vec![
+            Goal {
+                name: "G1",
+                wanted: "six days of history: at most 0.95 times the error of the paper's method",
+                measured: format!("{} of it as written, {} of it tuned", told(short[0]), told(short[1])),
+                met: short.into_iter().all(|ratio| below(ratio, 0.95)),
+                missed_by: Vec::new(),
+            },
+            Goal {
+                name: "G2",
+                wanted: "three weeks of history or more: at most 0.80 times that of it tuned, upper bound below 0.9",
+                measured: format!("{}; {} of it tuned and in logarithms", told(tuned), told(logs)),
+                met: below(tuned, 0.80) && tuned.is_some_and(|ratio| ratio.high < 0.9),
+                missed_by: Vec::new(),
+            },
+            Goal {
+                name: "G3",
+                wanted: "generated series: at most 1.25 times the error of the rate behind them",
+                measured: format!("{floor:.3}"),
+                met: !floors.is_empty() && floor <= 1.25,
+                missed_by: Vec::new(),
+            },
+            Goal {
+                name: "G4",
+                wanted: "93 to 97 % of the bins of each series at or below the 0.95 quantile",
+                measured: format!("{} of {count} series", count - outside.len()),
+                met: outside.is_empty(),
+                missed_by: outside,
+            },
+            Goal {
+                name: "G4, days",
+                wanted: "80 % of the bins of each day at or below the 0.95 quantile",
+                measured: format!("on every day of {} of {count} series", count - bad_days.len()),
+                met: bad_days.is_empty(),
+                missed_by: bad_days,
+            },
+            Goal {
+                name: "G5",
+                wanted: "on no series more than 1.05 times the error of the week before",
+                measured: format!("{worst:.3} at the worst"),
+                met: worse.is_empty() && !naive.is_empty(),
+                missed_by: worse,
+            },
+        ]
+    }
+
+    /// Every row as CSV.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let mut out = String::from(
+            "series,origin,forecaster,protocol,history_days,test_days,bins,smape_percent,mase,mean_percentage_error,\
+             cumulative_error_percent,pinball_90,pinball_95,pinball_99,coverage_90_percent,coverage_95_percent,\
+             coverage_99_percent,worst_day_coverage_95_percent,floor_smape_percent\n",
+        );
+        for row in &self.rows {
+            let Scores {
+                smape_percent,
+                mase,
+                mean_percentage_error,
+                cumulative_error_percent,
+                pinball,
+                coverage_percent,
+                ..
+            } = row.scores;
+            let mut numbers = vec![smape_percent, mase, mean_percentage_error, cumulative_error_percent];
+            numbers.extend(pinball);
+            numbers.extend(coverage_percent);
+            numbers.extend([row.worst_day_coverage_percent, row.floor_smape_percent]);
+            let numbers: Vec<String> = numbers
+                .into_iter()
+                .map(|number| number.map_or(String::new(), |number| format!("{number:.4}")))
+                .collect();
+            // Writing to a string does not fail.
+            let _ = writeln!(
+                out,
+                "{},\"{}\",{},{},{},{},{},{}",
+                row.series,
+                row.origin,
+                row.forecaster,
+                row.protocol,
+                row.history_days,
+                row.test_days,
+                row.scores.bins,
+                numbers.join(",")
+            );
+        }
+        out
+    }
+
+    /// Goals, methods and series as tables.
+    #[must_use]
+    pub fn to_markdown(&self) -> String {
+        let mut out = String::from("## Goals\n\n| goal | wanted | measured | |\n|---|---|---|---|\n");
+        for goal in self.goals() {
+            let met = if goal.met { "holds".into() } else { format!("missed: {}", goal.missed_by.join(", ")) };
+            let _ = writeln!(out, "| {} | {} | {} | {met} |", goal.name, goal.wanted, goal.measured);
+        }
+        out += "\n## Methods\n\nSMAPE over that of `paper-tuned`, geometric mean with the bounds of 95 of 100 resamples of the \
+                series; a day and a week ahead on series with three weeks of history or more, six days on all.\n\n\
+                | forecaster | a day ahead | a week ahead | six days of history |\n|---|---|---|---|\n";
+        let mut names: Vec<&str> = Vec::new();
+        for row in &self.rows {
+            if !names.contains(&row.forecaster.as_str()) {
+                names.push(&row.forecaster);
+            }
+        }
+        for name in &names {
+            let cell = |protocol: &str| {
+                let keep = |row: &Row| protocol == "six-days" || row.history_days >= LONG_DAYS;
+                let ratio = self.ratio(name, "paper-tuned", protocol, &keep);
+                ratio.map_or(String::new(), |ratio| {
+                    format!("{:.3} ({:.3} to {:.3})", ratio.value, ratio.low, ratio.high)
+                })
+            };
+            let _ = writeln!(out, "| `{name}` | {} | {} | {} |", cell("day"), cell("week"), cell("six-days"));
+        }
+        out += "\n## Series\n\nA day ahead, from all history. SMAPE in %; coverage of the 0.95 quantile by `hedge`, on all \
+                days and on the worst.\n\n| series | days of history | hedge | day-profile | mstl | paper-tuned | \
+                paper-tuned, log | naive-week | floor | covered | worst day |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+        for row in self.rows_of("hedge", "day") {
+            let number = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value:.1}"));
+            let of = |name: &str| {
+                let other = self.rows_of(name, "day").find(|other| other.series == row.series);
+                number(other.and_then(|other| other.scores.smape_percent))
+            };
+            let others = ["hedge", "day-profile", "mstl", "paper-tuned", "paper-tuned:log=1", "naive-week"].map(of);
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} | {} | {} | {} |",
+                row.series,
+                row.history_days,
+                others.join(" | "),
+                number(row.floor_smape_percent),
+                number(row.scores.coverage_percent[1]),
+                number(row.worst_day_coverage_percent)
+            );
+        }
+        out
     }
 }

@@ -5,6 +5,7 @@
 pub mod background;
 pub mod bid;
 mod page;
+pub mod reward;
 pub mod wafl;
 
 use serde::Serialize;

@@ -21,6 +21,15 @@ pub trait Clock: Send + Sync + 'static {
         guard: MutexGuard<'guard, T>,
         until: Option<Nanos>,
     ) -> MutexGuard<'guard, T>;
+
+    /// Wakes one of those who sleep on `condition`, or all of them.
+    fn wake(&self, condition: &Condvar, all: bool) {
+        if all {
+            condition.notify_all();
+        } else {
+            condition.notify_one();
+        }
+    }
 }
 
 /// The machine's own.

@@ -249,14 +249,14 @@ impl<C: Clock> Pool<C> {
     /// Accepts nothing more; workers end once all is done.
     pub fn close(&self) {
         self.lock_state().is_closed = true;
-        self.changed.notify_all();
+        self.clock.wake(&self.changed, true);
     }
 
     /// Accepts nothing more; workers end once they have finished what they run. Hands back all items that do not run now.
     pub fn stop(&self) -> Vec<Box<dyn Item>> {
         let mut state = self.lock_state();
         (state.is_closed, state.is_stopped) = (true, true);
-        self.changed.notify_all();
+        self.clock.wake(&self.changed, true);
         let coming = std::mem::take(&mut state.coming).into_sorted_vec();
         let coming = coming.into_iter().rev().map(|coming| coming.item);
         state.places.iter_mut().filter_map(|place| place.item.take()).chain(coming).collect()
@@ -276,7 +276,7 @@ impl<C: Clock> Pool<C> {
                 Turn::Idle => self.sleep(state),
             };
         }
-        self.changed.notify_all();
+        self.clock.wake(&self.changed, true);
     }
 
     /// A turn: takes items from the worker's queue while its slice lasts.
@@ -337,7 +337,7 @@ impl<C: Clock> Pool<C> {
             state.counted.panicked += 1
         }
         if state.is_over() {
-            self.changed.notify_all();
+            self.clock.wake(&self.changed, true);
         }
     }
 
@@ -414,7 +414,7 @@ impl<C: Clock> Pool<C> {
     /// One more item is queued, or the first timer is another.
     fn wake_one(&self, state: &State) {
         if state.idle > 0 {
-            self.changed.notify_one();
+            self.clock.wake(&self.changed, false);
         }
     }
 

@@ -13,13 +13,13 @@ use crate::compare::{Origin, Progress};
 use crate::server::{COSTS, CostSpec, PLATFORMS, ServerError, WORKLOADS};
 
 use super::{Provenance, Reproduction};
-use cells::{FULL, QUICK, Scale};
+use cells::{CELLS, Cell, FULL, QUICK, Scale};
 use claims::{Results, claims};
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Fewer loads, shorter runs, two seeds at the most.
+    /// Fewer loads, shorter runs, one seed and so no intervals.
     pub quick: bool,
 }
 
@@ -28,11 +28,16 @@ pub struct Options {
 /// # Errors
 /// [`ServerError`] where the simulator broke a law.
 pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, ServerError> {
-    at_scale(if options.quick { &QUICK } else { &FULL }, origin, progress)
+    at_scale(&CELLS, if options.quick { &QUICK } else { &FULL }, origin, progress)
 }
 
-fn at_scale(scale: &Scale, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, ServerError> {
-    let done = cells::run(scale, &CostSpec::usual()?, progress)?;
+fn at_scale(
+    cells: &'static [Cell],
+    scale: &Scale,
+    origin: &Origin,
+    progress: &dyn Progress,
+) -> Result<Reproduction, ServerError> {
+    let done = cells::run(cells, scale, &CostSpec::usual()?, progress)?;
     let claims = claims(&Results(&done));
     let (tables, figures) = (views::tables(&done), views::figures(&done, &claims));
     let parts = [("Platform", PLATFORMS), ("Workload", WORKLOADS)];
@@ -61,8 +66,8 @@ fn method(scale: &Scale) -> Vec<String> {
         format!(
             "Loads: the server finds the highest load under which the baseline's mean response time is within 30 ms (10 ms on \
              all-flash) by bisection; the loads are {} % of it. Runs measure {} swings of the load after {} of warm-up, and are \
-             repeated by the paper's rule: two seeds, and three more where their means differ by 1 % or more, at most {} in all. \
-             All schedules see the same requests.",
+             repeated by the paper's rule (two, and three more where these two differ by 1 % or more) with other seeds, at most {} \
+             times. All schedules see the same requests.",
             loads.join(", "),
             scale.length.measured,
             scale.length.warm_up,

@@ -87,7 +87,7 @@ fn peaks(done: &[Done]) -> Table {
     };
     Table {
         title: "Peaks: the highest load within the response limit, requests a second".into(),
-        text: "30 ms, on all-flash 10 ms. Found by bisection, to 1 in 2,000 of what the cores could do.".into(),
+        text: "30 ms, on all-flash 10 ms. Found by bisection, to a thousandth of what the cores could do.".into(),
         columns: ["baseline", "combo", "change"].map(String::from).to_vec(),
         rows: done.iter().map(row).collect(),
     }
@@ -111,7 +111,7 @@ pub(super) fn figures(done: &[Done], claims: &[(Claim, Option<f64>)]) -> Vec<Fig
     });
     let load = Figure {
         title: "Mean response time over load".into(),
-        text: "From half of the baseline's peak to the peak.".into(),
+        text: "Loads are shares of the baseline's peak.".into(),
         charts: charts.collect(),
     };
     let bars = ["4", "5", "6", "7", "8"].map(|figure| bars(figure, claims));

@@ -4,9 +4,9 @@
 //! schedules. Items are real work: they hash until the processor time of their phase is used up, take real locks, and wait on real
 //! timers where the simulator has disks.
 //!
-//! Two clocks. `cpu`: one worker thread, whose time is the processor time that it was given, and which skips what it would sleep; so
-//! the load of other programs does not count, while everything that the executor costs does. `wall`: as many threads as
-//! the platform has workers, on the machine's clock; other programs count.
+//! Two clocks. `cpu`: time is the processor time that the workers' threads were given, kept in step with one another, and what they
+//! would sleep is skipped: the load of other programs does not count, while everything that the executor costs does. `wall`:
+//! the machine's clock; other programs count.
 //!
 //! What the executor itself costs an item is measured first, with items that do nothing, and taken off what each item hashes: an
 //! item then costs what the file says, with all that comes with it.
@@ -18,44 +18,18 @@
 
 #![allow(clippy::print_stdout, clippy::unwrap_used, reason = "an experiment prints, and fails by panicking")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+mod clock;
 
+use std::sync::{Arc, Mutex};
+
+use clock::CpuClock;
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits, Kind, Source, Work};
 use ioweir_lab::choice::ScheduleChoice;
 use ioweir_lab::server::{
     CostSpec, OperationKind, Part, PlatformSpec, Scheduling, Server, ServerLoad, WorkCost, WorkloadSpec,
 };
-use ioweir_serve::executor::{Clock, Executor, Item, MachineClock, Pool, Progress, Slice, Wait};
-
-/// Processor time as time: it passes while the one worker has a processor, and is skipped while it would sleep.
-#[derive(Clone)]
-struct CpuClock {
-    machine: MachineClock,
-    skipped: Arc<AtomicU64>,
-}
-
-impl Clock for CpuClock {
-    fn now(&self) -> Nanos {
-        self.machine.used().after(Nanos(self.skipped.load(Ordering::Relaxed)))
-    }
-
-    fn used(&self) -> Nanos {
-        self.machine.used()
-    }
-
-    fn sleep<'guard, T>(
-        &self,
-        _condition: &Condvar,
-        guard: MutexGuard<'guard, T>,
-        until: Option<Nanos>,
-    ) -> MutexGuard<'guard, T> {
-        let until = until.expect("all that is to come is known before it starts");
-        self.skipped.fetch_add(until.since(self.now()).0, Ordering::Relaxed);
-        guard
-    }
-}
+use ioweir_serve::executor::{Clock, Counted, Executor, Item, MachineClock, Pool, Progress, Slice, Wait};
 
 /// Small, seeded, and the same for every schedule (SplitMix64).
 struct Random(u64);
@@ -306,24 +280,17 @@ impl Setting<'_> {
     }
 
     fn on_cpu_time(&self, planned: &[Planned]) -> (Responses, f64) {
-        let clock = CpuClock { machine: MachineClock::new(), skipped: Arc::default() };
-        let start = clock.clone();
-        let planned = planned.to_vec();
-        // The thread's processor time is 0 where it begins, and it begins by preparing: the plan starts after that.
+        let clock = CpuClock::new(self.workers);
+        let (pool, responses) = self.pool(planned, clock.clone(), Nanos::ZERO);
+        pool.close();
+        let pool = Arc::new(pool);
         std::thread::scope(|scope| {
-            let run = scope.spawn(move || {
-                let origin = start.now().after(Nanos::from_millis(500));
-                let (pool, responses) = self.pool(&planned, clock, origin);
-                assert!(start.now() < origin, "half a second is enough to prepare");
-                start.skipped.fetch_add(origin.since(start.now()).0, Ordering::Relaxed);
-                let began = (start.now(), start.used());
-                pool.close();
-                Arc::new(pool).work(0);
-                let span = start.now().since(began.0).0 as f64;
-                (responses, start.used().since(began.1).0 as f64 / span)
-            });
-            run.join().unwrap()
-        })
+            for worker in 0..self.workers {
+                let (clock, pool) = (clock.clone(), &pool);
+                scope.spawn(move || clock.enter(worker as usize, || pool.work(worker)));
+            }
+        });
+        (responses, self.worked(&pool.counted(), clock.told()))
     }
 
     fn on_wall_time(&self, planned: &[Planned]) -> (Responses, f64) {
@@ -332,10 +299,15 @@ impl Setting<'_> {
         let (pool, responses) = self.pool(planned, clock, origin);
         let executor = Executor::over(pool).unwrap();
         let counted = executor.shutdown();
+        (responses, self.worked(&counted, clock.now().since(origin)))
+    }
+
+    /// The share of the workers' time in which they ran items or took up turns.
+    fn worked(&self, counted: &Counted, span: Nanos) -> f64 {
         let used: u64 = counted.queues.iter().map(|queue| queue.used_nanos).sum();
         let turns: u64 = counted.queues.iter().map(|queue| queue.turns).sum();
-        let span = clock.now().since(origin).0 as f64 * f64::from(self.workers);
-        (responses, (used as f64 + turns as f64 * self.costs.turn.nanos() as f64) / span)
+        let sum = used as f64 + turns as f64 * self.costs.turn.nanos() as f64;
+        sum / (span.0 as f64 * f64::from(self.workers))
     }
 }
 
@@ -375,12 +347,9 @@ fn main() {
     let [folder, clock, seconds, repetitions, loads, schedules] = arguments.as_slice() else {
         panic!("FOLDER CLOCK SECONDS REPETITIONS LOAD[,LOAD...] SCHEDULE[,SCHEDULE...]");
     };
-    let mut platform = PlatformSpec::load(&format!("{folder}/platform.toml")).unwrap();
+    let platform = PlatformSpec::load(&format!("{folder}/platform.toml")).unwrap();
     let workload = WorkloadSpec::load(&format!("{folder}/workload.toml")).unwrap();
     let costs = CostSpec::load(&format!("{folder}/costs.toml")).unwrap();
-    if clock == "cpu" {
-        platform.workers = Some(1);
-    }
     let workers = platform.workers();
     let span = seconds.parse::<f64>().unwrap() * 1e9;
     let choices: Vec<ScheduleChoice> = schedules.split(',').map(|name| name.parse().unwrap()).collect();
