@@ -379,6 +379,43 @@ fn completions_name_the_verbs() {
     }
 }
 
+#[test]
+fn a_plan_is_made_and_what_stands_in_its_way_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    // Three days by the hour, busy from eight to five; an hour is missing.
+    let mut series = String::from("time,reads,writes\n");
+    for hour in (0..72).filter(|hour| *hour != 30) {
+        let busy = if (8..17).contains(&(hour % 24)) { 9 } else { 1 };
+        series += &format!("2026-11-{:02} {:02}:00:00,{},{}\n", 16 + hour / 24, hour % 24, busy * 100, busy * 40);
+    }
+    write("load.csv", &series);
+    let policy = "[pool]\nsize = \"40GiB\"\nused = \"30GiB\"\n\n[cores]\ncount = 16\nforeground_iops = 100\nbackground_operations = 50\n\n\
+[load]\nread = \"reads\"\nwrite = \"writes\"\n\n[forecast]\nmethod = \"naive-day\"\nbin = \"1h\"\nhorizon = \"1d\"\n\n\
+[service.snapshot-delete]\nevery = \"2h\"\nretention = \"4h\"\n\n[service.rebuild]\nowed = \"1GiB\"\ndeadline = \"6h\"\n";
+    write("policy.toml", policy);
+    write("column.toml", &policy.replace("\"reads\"", "\"read\""));
+    write("service.toml", &policy.replace("service.rebuild", "service.rebuilt"));
+    write("full.toml", &policy.replace("30GiB", "40GiB"));
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["plan", "load.csv", "--policy", "policy.toml"],
+            &["plan", "load.csv", "--policy", "column.toml"],
+            &["plan", "load.csv", "--policy", "service.toml"],
+            &["plan", "load.csv", "--policy", "absent.toml"],
+            &["plan", "load.csv", "--policy", "full.toml"],
+            &["plan", "load.csv", "--policy", "policy.toml", "--export", "plan.pdf"],
+            &["plan", "load.csv", "--policy", "policy.toml", "--replay", "load.csv"],
+            &["doc", "service"],
+            &["doc", "service", "snapshot-delete"],
+        ],
+    ));
+    let output = run(folder.path(), &["plan", "load.csv", "--policy", "policy.toml", "--json", "-"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["plan"]["bins"].as_array().unwrap().len(), 24);
+}
+
 /// Two tenants on a tiered array, and expectations of them, one of which is not met.
 const EXPERIMENT: &str = "\
 title = \"two tenants\"

@@ -1,7 +1,7 @@
 //! What does a plan say? When which debt is paid with how many cores, what stays free, and what cannot be kept.
 
 use ioweir_core::Nanos;
-use ioweir_core::background::{Pool, SERVICES_COUNT, Service};
+use ioweir_core::background::{Pool, Service};
 use serde::Serialize;
 
 use super::horizon::{BinCourse, Horizon, Schedule};
@@ -271,28 +271,19 @@ fn windows(system: &System, setting: Setting, course: &[BinCourse]) -> Vec<Windo
 }
 
 fn balance(system: &System, ledger: &Ledger, outlook: &Outlook, paths: &Paths) -> Vec<Sheet> {
-    let mut after = ledger.clone();
-    let mut incurred = [0_u64; SERVICES_COUNT];
-    for (demand, course) in outlook.expected.iter().zip(&paths.expected) {
-        let before: [u64; SERVICES_COUNT] = std::array::from_fn(|at| after.queues[at].blocks());
-        after.incur(system, demand);
-        for (at, incurred) in incurred.iter_mut().enumerate() {
-            *incurred = incurred.saturating_add(after.queues[at].blocks() - before[at]);
-        }
-        after.pay(system, &course.paid_blocks);
-        after.bin += 1;
-    }
+    let horizon = Horizon::new(system, ledger, &outlook.expected);
     let bin_hours = system.bin.as_seconds() / 3600.0;
     let sheet = |(service, terms): (Service, &super::system::Terms)| {
         let at = service as usize;
         let paid = paths.expected.iter().map(|course| course.paid_blocks[at]).fold(0, u64::saturating_add);
+        let (opening, incurred) = (ledger.queues[at].blocks(), horizon.incurred_blocks(service));
         let is_kept = || late(system, ledger, outlook, paths, service).is_none();
         Sheet {
             service: service.name(),
-            opening_blocks: ledger.queues[at].blocks(),
-            incurred_blocks: incurred[at],
+            opening_blocks: opening,
+            incurred_blocks: incurred,
             paid_blocks: paid,
-            closing_blocks: after.queues[at].blocks(),
+            closing_blocks: opening.saturating_add(incurred).saturating_sub(paid),
             reclaimed_blocks: terms.settings.tied(paid),
             core_hours: terms.settings.work(paid) as f64 / system.core_work.max(1) as f64 * bin_hours,
             deadline_kept: (terms.settings.deadline != Nanos::NEVER).then(is_kept),

@@ -8,7 +8,7 @@
 //!
 //! **Why it finds a plan wherever there is one.** All cores on the debt that gives back most room for its work gives back the
 //! most that can be by every moment: if that does not hold the floor, nothing does. Deadline work is put off as far as the
-//! cores that are left allow (`Horizon::required_work`), which leaves the most cores for room at every earlier moment. So
+//! cores that are left allow (`State::require`), which leaves the most cores for room at every earlier moment. So
 //! [`Schedule::all_out`] holds floor and deadlines if any schedule does, and the search below ends there at the latest. One
 //! case is not covered by this: debts of different density, of which the densest become payable late, beside a deadline that
 //! takes all the time there is. Then deadline work must stop being put off at the right moment, and a few are tried.
