@@ -46,9 +46,9 @@ impl Uring {
             .setup_single_issuer()
             .setup_coop_taskrun()
             .setup_taskrun_flag()
-            .setup_defer_taskrun()
+            // Not `defer_taskrun`: with it, what comes back does not make the ring's descriptor readable.
             .build(entries)
-            // Kernels before 6.1 know a ring without these.
+            // Kernels before 6.0 know a ring without these.
             .or_else(|_| IoUring::new(entries))?;
         let slices: Vec<libc::iovec> = registered
             .iter_mut()

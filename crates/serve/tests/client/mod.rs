@@ -74,15 +74,20 @@ pub(crate) fn request(command: u16, flags: u16, cookie: u64, offset: u64, length
 
 /// All that a client sends that negotiates everything and then does a bit of each.
 pub(crate) fn whole_talk() -> Vec<u8> {
+    whole_talk_of("a")
+}
+
+/// The same about an export of this name.
+pub(crate) fn whole_talk_of(name: &str) -> Vec<u8> {
     [
         CLIENT_FLAGS.to_vec(),
         option(OPTION_STARTTLS, &[]),
         option(OPTION_STRUCTURED_REPLY, &[]),
         option(OPTION_LIST, &[]),
-        contexts(OPTION_LIST_META_CONTEXT, "a", &[]),
-        contexts(OPTION_SET_META_CONTEXT, "a", &["base:allocation", "qemu:dirty-bitmap:x"]),
+        contexts(OPTION_LIST_META_CONTEXT, name, &[]),
+        contexts(OPTION_SET_META_CONTEXT, name, &["base:allocation", "qemu:dirty-bitmap:x"]),
         info(OPTION_INFO, "nobody", &[]),
-        info(OPTION_GO, "a", &[1, 2, 3]),
+        info(OPTION_GO, name, &[1, 2, 3]),
         request(WRITE, FUA, 1, 512, 5),
         b"hello".to_vec(),
         request(READ, DF, 2, 512, 4096),
