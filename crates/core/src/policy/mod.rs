@@ -1,7 +1,8 @@
 //! Which policies are there, what can be set, and how is one made?
 //!
 //! A new policy is one file beside this one, one variant of [`Policy`] and one row of [`POLICIES`]: names on the command
-//! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
+//! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row. It is either an
+//! elevator of the block layer or an order between tenants; [`Policy::tenants_mut`] tells.
 
 mod anticipatory;
 mod bfq;

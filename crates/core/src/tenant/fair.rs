@@ -203,3 +203,43 @@ impl Fair {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_goes_round_while_some_ask_always_some_now_and_then_and_some_never() {
+        let (always, seldom, never) = ([0, 1], 2, 3);
+        let mut fair = Fair::new(4);
+        for node in always {
+            fair.place(node, 0);
+        }
+        fair.leave(seldom);
+        fair.leave(never);
+        let mut served = [0u32; 4];
+        let (mut rounds, mut before) = (0, 0);
+        for number in 0..1_500_000u32 {
+            if number % 200_000 == 199_000 {
+                fair.wake(seldom);
+                fair.place(seldom, 0);
+            }
+            let node = fair.first().expect("some ask always");
+            served[node as usize] += 1;
+            fair.advance(fair.start(node));
+            fair.charge(node, STEP_MAX, LEAD_MAX);
+            if node == seldom {
+                assert!(number % 200_000 <= 199_003, "it is served at once: {number}");
+                fair.leave(node);
+            } else {
+                fair.place(node, 0);
+            }
+            fair.tend();
+            rounds += u32::from(fair.clock() < before);
+            before = fair.clock();
+        }
+        assert!(rounds >= 1, "the clock has gone round");
+        assert_eq!((served[seldom as usize], served[never as usize]), (7, 0));
+        assert!(served[0].abs_diff(served[1]) <= 1, "{served:?}");
+    }
+}

@@ -72,9 +72,8 @@ fn worst(policy: &mut Policy, shares: &[u32], asked: &[Vec<u32>], allowed: impl 
             served[dispatch.stream.0 as usize] += 1.0;
         }
         fluid.serve_a_unit();
-        for client in 0..clients {
-            let lag = fluid.served[client] - served[client];
-            worst = worst.max(lag / allowed(client));
+        for (client, (ideal, real)) in fluid.served.iter().zip(&served).enumerate() {
+            worst = worst.max((ideal - real) / allowed(client));
         }
     }
     assert_eq!(policy.queued(), 0, "one who has work does not idle");
