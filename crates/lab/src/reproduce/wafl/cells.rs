@@ -202,7 +202,10 @@ fn interval(ratios: &[f64]) -> Option<Ratio> {
 /// Runs everything.
 pub(super) fn run(
     cells: &'static [Cell],
-    scale: &Scale, costs: &CostSpec, progress: &dyn Progress) -> Result<Vec<Done>, ServerError> {
+    scale: &Scale,
+    costs: &CostSpec,
+    progress: &dyn Progress,
+) -> Result<Vec<Done>, ServerError> {
     let servers: Vec<Server> = cells
         .iter()
         .map(|cell| {

@@ -39,6 +39,7 @@ fn every_claim_is_judged_and_the_same_input_gives_the_same_bytes() {
 fn what_holds_on_the_smallest_server_is_known() {
     let done = small();
     let shown = done.claims.iter().filter(|claim| claim.ours.is_some());
-    let lines: Vec<String> = shown.map(|claim| format!("{} {}", if claim.holds { "holds" } else { "FAILS" }, claim.id)).collect();
+    let lines: Vec<String> =
+        shown.map(|claim| format!("{} {}", if claim.holds { "holds" } else { "FAILS" }, claim.id)).collect();
     insta::assert_snapshot!(lines.join("\n"));
 }

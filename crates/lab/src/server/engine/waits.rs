@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use ioweir_core::cores::{Kind, Source, Work};
 
 use super::super::model::Phase;
-use super::{Discipline, Engine, FLUSH};
+use super::{Discipline, Engine, FLUSH, NEVER};
 
 impl<S: Discipline> Engine<'_, S> {
     /// A request that has been suspended waits for data, or for memory to put them in.
