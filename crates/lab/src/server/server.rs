@@ -122,6 +122,13 @@ impl Server {
                 return Err(Complaint::new(key, problem, hint).in_file(part, None));
             }
         }
+        let sizes = workload.operations.iter().flat_map(|operation| &operation.sizes);
+        let largest = sizes.map(|(size, _)| size.0).max().unwrap_or(0).saturating_add(costs.flush.log_record.0);
+        if largest > platform.nvram.0 / 2 {
+            let problem = format!("half of {} does not hold a request of {largest} bytes", platform.nvram);
+            let complaint = Complaint::new("nvram", problem, "a larger log, or smaller requests in the workload");
+            return Err(SpecError::new(&complaint, "platform", None));
+        }
         Ok(Self { platform, workload, costs })
     }
 
