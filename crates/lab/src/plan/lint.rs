@@ -187,15 +187,11 @@ fn terms(system: &System) -> Vec<Finding> {
     let mut note = |code, message: String, hint| {
         findings.push(Finding { severity: Severity::Note, code, at_unix_seconds: None, message, hint });
     };
-    if let Some(terms) = &system.services[Service::SnapshotDelete as usize] {
-        if terms.settings.retention == Nanos::ZERO {
-            let message = "snapshot-delete: retention is zero: what is written over is owed at once".into();
-            note(
-                "zero-retention",
-                message,
-                "if no snapshots are taken, defragmentation is the service that frees overwrites",
-            );
-        }
+    let snapshots = system.services[Service::SnapshotDelete as usize].as_ref();
+    if snapshots.is_some_and(|terms| terms.settings.retention == Nanos::ZERO) {
+        let message = "snapshot-delete: retention is zero: what is written over is owed at once".into();
+        let hint = "if no snapshots are taken, defragmentation is the service that frees overwrites";
+        note("zero-retention", message, hint);
     }
     // Each block written over leaves one old block: only one service can free it.
     let beside = |(service, terms): (Service, &super::system::Terms)| {

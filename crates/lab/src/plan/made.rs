@@ -148,11 +148,11 @@ pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
     let schedule = &solution.schedule;
     let bins = outlook.expected.len();
     let played = |demand| Horizon::new(system, ledger, demand).play(schedule, bins);
-    let paths = Paths { low: played(&outlook.low), expected: played(&outlook.expected), high: solution.course.clone() };
-    let made: Vec<PlanBin> =
-        (0..bins).map(|bin| plan_bin(system, &ledger.pool, outlook, schedule, &paths, setting, bin)).collect();
+    let (low, expected, high) = (played(&outlook.low), played(&outlook.expected), solution.course.clone());
+    let paths = Paths { outlook, schedule, low, expected, high };
+    let made: Vec<PlanBin> = (0..bins).map(|bin| plan_bin(system, &ledger.pool, &paths, setting, bin)).collect();
     let windows = windows(system, setting, &paths.expected);
-    let balance = balance(system, ledger, outlook, &paths);
+    let balance = balance(system, ledger, &paths);
     let Pool { blocks, floor_blocks, alarm_blocks, .. } = ledger.pool;
     let mut plan = Plan {
         start_unix_seconds: setting.start_unix_seconds,
@@ -176,7 +176,9 @@ pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Settin
     plan
 }
 
-struct Paths {
+struct Paths<'a> {
+    outlook: &'a Outlook,
+    schedule: &'a Schedule,
     low: Vec<BinCourse>,
     expected: Vec<BinCourse>,
     high: Vec<BinCourse>,
@@ -201,15 +203,8 @@ fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
     system.run().map(needed).fold(0, u32::saturating_add).min(system.cores)
 }
 
-fn plan_bin(
-    system: &System,
-    pool: &Pool,
-    outlook: &Outlook,
-    schedule: &Schedule,
-    paths: &Paths,
-    setting: Setting,
-    bin: usize,
-) -> PlanBin {
+fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting, bin: usize) -> PlanBin {
+    let Paths { outlook, schedule, .. } = paths;
     let seconds = (system.bin.0 / 1_000_000_000).max(1);
     let (low, high) = outlook.requests_band.get(bin).copied().unwrap_or_default();
     let expected = &paths.expected[bin];
@@ -270,14 +265,14 @@ fn windows(system: &System, setting: Setting, course: &[BinCourse]) -> Vec<Windo
     windows
 }
 
-fn balance(system: &System, ledger: &Ledger, outlook: &Outlook, paths: &Paths) -> Vec<Sheet> {
-    let horizon = Horizon::new(system, ledger, &outlook.expected);
+fn balance(system: &System, ledger: &Ledger, paths: &Paths<'_>) -> Vec<Sheet> {
+    let horizon = Horizon::new(system, ledger, &paths.outlook.expected);
     let bin_hours = system.bin.as_seconds() / 3600.0;
     let sheet = |(service, terms): (Service, &super::system::Terms)| {
         let at = service as usize;
         let paid = paths.expected.iter().map(|course| course.paid_blocks[at]).fold(0, u64::saturating_add);
         let (opening, incurred) = (ledger.queues[at].blocks(), horizon.incurred_blocks(service));
-        let is_kept = || late(system, ledger, outlook, paths, service).is_none();
+        let is_kept = || late(system, ledger, paths, service).is_none();
         Sheet {
             service: service.name(),
             opening_blocks: opening,
@@ -293,8 +288,8 @@ fn balance(system: &System, ledger: &Ledger, outlook: &Outlook, paths: &Paths) -
 }
 
 /// The first bin at whose end a service has debt past its deadline, at the high quantile.
-fn late(system: &System, ledger: &Ledger, outlook: &Outlook, paths: &Paths, service: Service) -> Option<usize> {
-    let horizon = Horizon::new(system, ledger, &outlook.high);
+fn late(system: &System, ledger: &Ledger, paths: &Paths<'_>, service: Service) -> Option<usize> {
+    let horizon = Horizon::new(system, ledger, &paths.outlook.high);
     let mut paid = 0_u64;
     paths.high.iter().enumerate().position(|(bin, course)| {
         paid = paid.saturating_add(course.paid_blocks[service as usize]);

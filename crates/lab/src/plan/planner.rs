@@ -242,12 +242,12 @@ impl Search<'_> {
         self.schedule.heeds_deadline = [false; SERVICES_COUNT];
         let without = missing(self);
         self.schedule.heeds_deadline = heeded;
-        if is_deadline || with_deadlines != without {
-            if let Some(service) = self.horizon.most_due(&self.schedule, worst) {
-                self.schedule.heeds_deadline[service as usize] = false;
-                self.gave_up.push(service);
-                return;
-            }
+        let stands_in_the_way = is_deadline || with_deadlines != without;
+        let dearest = self.horizon.most_due(&self.schedule, worst).filter(|_| stands_in_the_way);
+        if let Some(service) = dearest {
+            self.schedule.heeds_deadline[service as usize] = false;
+            self.gave_up.push(service);
+            return;
         }
         self.all_out(worst + 1);
         self.below_floor.extend((first..=worst).zip(without).filter(|(_, missing)| *missing > 0).map(|(bin, _)| bin));
