@@ -27,19 +27,20 @@ use crate::tenant::{Head, Order, Pace, Rule, Share, Size, Standing};
 pub(crate) static ROW: Row<()> = Row {
     name: "pclock",
     summary: "tenants: earliest deadlines from each client's burst, rate and latency",
-    source: "Gulati, Merchant and Varman, pClock: an arrival curve based approach for QoS guarantees in shared storage systems, \
-SIGMETRICS 2007",
-    doc: "A client's share announces an arrival curve: `burst` at once and the reservation's rate, with a `latency`. A request \
-within the curve starts when it comes, one ahead of it when it would have been in time; its deadline is its start plus the \
-latency, and the earliest deadline goes first. Where even the earliest start lies in the future, all are moved back by as much: \
-what nobody else asks for is not held against who uses it. Every request within its curve is done by its deadline plus one \
-service, as long as bursts plus rates x (t - latency), added up, are at most what the device does in t, less one for each client \
-without a rate and one more. Such a client has one deadline at a time, its oldest request's, from when that became the oldest: it \
-hurts nobody, and gets a request in each `latency`. Weights do nothing. Example: 1,000/s; A with burst 10, 100/s and 50 ms sends 11 at \
-once: ten have the deadline 50 ms, the last starts at 10 ms and has 60 ms. Differs from the source: starts are given out when a \
-request comes to the head of its client's queue, from the time at which it came, which gives the same numbers and needs no refund; \
-a client without a latency has the parameter's, so that everybody has a deadline, and one without a rate is not \
-taken at its word.",
+    source: "Gulati, Merchant and Varman, pClock: an arrival curve based approach for QoS guarantees in shared \
+storage systems, SIGMETRICS 2007",
+    doc: "A client's share announces an arrival curve: `burst` at once and the reservation's rate, with a `latency`. \
+A request within the curve starts when it comes, one ahead of it when it would have been in time; its deadline is \
+its start plus the latency, and the earliest deadline goes first. Where even the earliest start lies in the future, \
+all are moved back by as much: what nobody else asks for is not held against who uses it. Every request within its \
+curve is done by its deadline plus one service, as long as bursts plus rates x (t - latency), added up, are at most \
+what the device does in t, less one for each client without a rate and one more. Such a client has one deadline at a \
+time, its oldest request's, from when that became the oldest: it hurts nobody, and gets a request in each `latency`. \
+Weights do nothing. Example: 1,000/s; A with burst 10, 100/s and 50 ms sends 11 at once: ten have the deadline 50 \
+ms, the last starts at 10 ms and has 60 ms. Differs from the source: starts are given out when a request comes to \
+the head of its client's queue, from the time at which it came, which gives the same numbers and needs no refund; a \
+client without a latency has the parameter's, so that everybody has a deadline, and one without a rate is not taken \
+at its word.",
     linux: None,
     parameters: &[
         CLIENTS,
