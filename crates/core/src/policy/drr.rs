@@ -24,14 +24,15 @@ pub(crate) static ROW: Row<()> = Row {
     name: "drr",
     summary: "tenants: deficit round robin, turns of a quantum times the weight",
     source: "Shreedhar and Varghese, Efficient fair queuing using deficit round-robin, ToN 1996",
-    doc: "Clients that ask have turns. At its turn a client's allowance grows by `quantum` x weight, and its requests go while \
-the allowance covers their cost; what is left over it keeps while it asks. Of two clients that ask throughout, what they got over \
-their weights differs by at most q + c/w1 + c/w2 with quantum q and largest cost c; behind an ideal fluid server a client of \
-weight w is at most 1 + 2 w requests of cost one at quantum 1; a client that comes back waits for one turn \
-of each other. A decision costs the same however many clients there are; in exchange, a turn of a heavy client goes out in \
-one piece. Example: quantum 1, weights 1 and 3: A B B B A B B B. Differs from the source: weights multiply the quantum; a quantum \
-below the largest cost (with `cost=sectors`, of the largest unit) counts as that, so that no turn is empty and a decision \
-never goes round the ring; a client that its limit holds back loses what is left over.",
+    doc: "Clients that ask have turns. At its turn a client's allowance grows by `quantum` x weight, and its \
+requests go while the allowance covers their cost; what is left over it keeps while it asks. Of two clients that ask \
+throughout, what they got over their weights differs by at most q + c/w1 + c/w2 with quantum q and largest cost c; \
+behind an ideal fluid server a client of weight w is at most 1 + 2 w requests of cost one at quantum 1; a client \
+that comes back waits for one turn of each other. A decision costs the same however many clients there are; in \
+exchange, a turn of a heavy client goes out in one piece. Example: quantum 1, weights 1 and 3: A B B B A B B B. \
+Differs from the source: weights multiply the quantum; a quantum below the largest cost (with `cost=sectors`, of the \
+largest unit) counts as that, so that no turn is empty and a decision never goes round the ring; a client that its \
+limit holds back loses what is left over.",
     linux: None,
     parameters: &[
         CLIENTS,

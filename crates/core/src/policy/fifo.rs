@@ -18,8 +18,8 @@ pub(crate) static FIFO: Row<Form> = Row {
     name: "fifo",
     summary: "tenants: first come, first served, whoever asks",
     source: "folklore; the baseline of Elnably, Wang, Gulati and Varman, HotStorage 2012",
-    doc: "Requests go in the order in which they came, whatever the shares. Shares' limits hold; weights and reservations \
-do nothing. Other than `noop` it merges nothing.",
+    doc: "Requests go in the order in which they came, whatever the shares. Shares' limits hold; weights and \
+reservations do nothing. Other than `noop` it merges nothing.",
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: Form::Plain,
@@ -28,13 +28,15 @@ do nothing. Other than `noop` it merges nothing.",
 pub(crate) static TOKEN_BUCKET: Row<Form> = Row {
     name: "token-bucket",
     summary: "tenants: first come, first served among those within their rate limits",
-    source: "ITU-T I.371 (generic cell rate algorithm); Turner, New directions in communications, 1986 (leaky bucket)",
-    doc: "Each client has a bucket of `burst` tokens that is filled `limit` times a second; a request takes as many tokens \
-as it costs, and waits where they are not there. In any window of length d a client gets at most burst + limit x d: \
-what is left over in dividing a second is carried on, and a time is rounded up to a whole nanosecond. Example: limit 100/s and burst 5, 20 requests at once: 5 go at once, \
-then one each 10 ms. Here every tenant policy keeps limits in this way; this one does nothing else, and is the one that can \
-give a limit to clients of whom nothing was said. Differs from the source: kept as the time at which the bucket is full \
-again, which is the same rule without a timer.",
+    source: "ITU-T I.371 (generic cell rate algorithm); Turner, New directions in communications, 1986 (leaky \
+bucket)",
+    doc: "Each client has a bucket of `burst` tokens that is filled `limit` times a second; a request takes as many \
+tokens as it costs, and waits where they are not there. In any window of length d a client gets at most burst + \
+limit x d: what is left over in dividing a second is carried on, and a time is rounded up to a whole nanosecond. \
+Example: limit 100/s and burst 5, 20 requests at once: 5 go at once, then one each 10 ms. Here every tenant policy \
+keeps limits in this way; this one does nothing else, and is the one that can give a limit to clients of whom \
+nothing was said. Differs from the source: kept as the time at which the bucket is full again, which is the same \
+rule without a timer.",
     linux: None,
     parameters: &[
         CLIENTS,

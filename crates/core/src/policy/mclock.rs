@@ -27,19 +27,20 @@ const LEAD: u64 = 8;
 pub(crate) static ROW: Row<()> = Row {
     name: "mclock",
     summary: "tenants: reservations first, then weights, limits over both",
-    source: "Gulati, Merchant and Varman, mClock: handling throughput variability for hypervisor IO scheduling, OSDI 2010, \
-Algorithm 1 and section 3 (dmClock)",
-    doc: "Of the clients within their limits, the one that has been due longest by its reservation goes; where none is due, the \
-one with the smallest virtual start goes, as under `sfq`. A request served by its reservation is charged to the weight too: a \
-client gets the larger of its reservation and its part by weight. Reservations are met exactly: r a second, less at most one \
-request each of those due before it, as long as the device does more than all that is reserved; what a slow device could not \
-do is made up for, up to a tenth of a second's worth. Weights share the rest within c1/w1 + c2/w2, and as close to a fluid server as `sfq`. Limits: at most \
-burst + limit x d in any window of length d. Example: 1,000/s, A reserves 500 at weight 1, B and C have weight 100: A gets 500, \
-B and C 250 each. Differs from the source: the share tag lives in virtual time and starts at the clock when a client comes back, \
-so that a client that paused starves nobody (in dmClock it starves its peer for as long as it paused); the limit is a bucket \
-that is charged when a request is dispatched, not when it comes, so that refusing at the limit does not use it up; with all at \
-their limits the answer is the exact time of the first to be eligible. The distributed tags (delta and rho) are left out: one \
-scheduler serves the device.",
+    source: "Gulati, Merchant and Varman, mClock: handling throughput variability for hypervisor IO scheduling, OSDI \
+2010, Algorithm 1 and section 3 (dmClock)",
+    doc: "Of the clients within their limits, the one that has been due longest by its reservation goes; where none \
+is due, the one with the smallest virtual start goes, as under `sfq`. A request served by its reservation is charged \
+to the weight too: a client gets the larger of its reservation and its part by weight. Reservations are met exactly: \
+r a second, less at most one request each of those due before it, as long as the device does more than all that is \
+reserved; what a slow device could not do is made up for, up to a tenth of a second's worth. Weights share the rest \
+within c1/w1 + c2/w2, and as close to a fluid server as `sfq`. Limits: at most burst + limit x d in any window of \
+length d. Example: 1,000/s, A reserves 500 at weight 1, B and C have weight 100: A gets 500, B and C 250 each. \
+Differs from the source: the share tag lives in virtual time and starts at the clock when a client comes back, so \
+that a client that paused starves nobody (in dmClock it starves its peer for as long as it paused); the limit is a \
+bucket that is charged when a request is dispatched, not when it comes, so that refusing at the limit does not use \
+it up; with all at their limits the answer is the exact time of the first to be eligible. The distributed tags \
+(delta and rho) are left out: one scheduler serves the device.",
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: (),

@@ -20,15 +20,16 @@ const MILLI: u64 = 1_000_000;
 pub(crate) static ROW: Row<()> = Row {
     name: "parda",
     summary: "tenants: fair by weight, within a window that keeps the array's latency",
-    source: "Gulati, Ahmad and Waldspurger, PARDA: proportional allocation of resources for distributed storage access, FAST \
-2009, section 3.2",
-    doc: "Clients are ordered as by `sfq`. How many requests the array holds at once is a window: after each `interval`, from the \
-mean latency l measured in it, w = (1 - g) w + g (w L / l + b), with target L, smoothing g and `growth` b, between one and what \
-the device holds. A request that the window holds back counts as throttled. The target is the smallest latency that any \
-client's share asks for, or the parameter. Example: target 25 ms, g 0.2, b 4, window 32, measured 50 ms: the next window is \
-0.8 x 32 + 0.2 x (16 + 4) = 29.6, of which 29 are used. On a device whose latency grows with what it holds the window settles \
-within b + 1 of the depth that gives the target. Differs from the source: one host, so that the hosts' shares, which b stands \
-for there, are clients' weights in the order within it; the mean is over an interval, without further smoothing.",
+    source: "Gulati, Ahmad and Waldspurger, PARDA: proportional allocation of resources for distributed storage \
+access, FAST 2009, section 3.2",
+    doc: "Clients are ordered as by `sfq`. How many requests the array holds at once is a window: after each \
+`interval`, from the mean latency l measured in it, w = (1 - g) w + g (w L / l + b), with target L, smoothing g and \
+`growth` b, between one and what the device holds. A request that the window holds back counts as throttled. The \
+target is the smallest latency that any client's share asks for, or the parameter. Example: target 25 ms, g 0.2, b \
+4, window 32, measured 50 ms: the next window is 0.8 x 32 + 0.2 x (16 + 4) = 29.6, of which 29 are used. On a device \
+whose latency grows with what it holds the window settles within b + 1 of the depth that gives the target. Differs \
+from the source: one host, so that the hosts' shares, which b stands for there, are clients' weights in the order \
+within it; the mean is over an interval, without further smoothing.",
     linux: None,
     parameters: &[
         CLIENTS,

@@ -3,17 +3,18 @@
 //! Model: a client announces a burst, a rate and a latency. A request that comes within burst + rate x time starts when it
 //! comes, one that comes too early starts when it would have been in time; its deadline is its start plus the latency. The
 //! earliest deadline goes first. Where even the earliest start lies in the future, somebody uses what nobody else asks for:
-//! all starts are moved back by as much, so that this is not held against them later.
+//! all starts are moved back by as much, so that this is not held against them later. A client that announces no rate has
+//! one deadline at a time: its oldest request starts when it becomes the oldest.
 //!
-//! Invariant: no request that comes after another's deadline goes before it.
+//! Invariant: of the oldest requests of all clients, none goes before one whose deadline is earlier.
 //!
-//! Bound: on a device that serves C a second one at a time, where for every t the sum of bursts plus rates x (t - latency) is
-//! at most C t - 1, every request within its curve is done by its deadline plus one service. Others wait at most for all
-//! requests whose deadlines are earlier.
+//! Bound: on a device that serves C a second one at a time, where for every t the sum of bursts plus rates x (t - latency),
+//! and one for each client without a rate, is at most C t - 1, every request within its curve is done by its deadline plus one
+//! service. A client without a rate gets a request in each latency at least, after those whose deadlines are earlier.
 //!
-//! Example: 1,000/s; A: burst 10, 100/s, 50 ms; B: no curve, keeps 100 queued. A sends 10 at once at time 0: all have their
-//! deadline at 50 ms, and B's newest request, which came at 1 ms, at 1.001 s: A's go first, and are done at 11 ms. Its 11th, at
-//! the same time, starts at 10 ms: its deadline is at 60 ms.
+//! Example: 1,000/s; A: burst 10, 100/s, 50 ms; B: no rate, keeps 100 queued. A sends 10 at once at time 0: all have their
+//! deadline at 50 ms, and B's oldest, which has just become so, at 1 s: A's go first, and are done at 10 ms. Its 11th, at the
+//! same time, starts at 10 ms: its deadline is at 60 ms.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,17 +27,20 @@ use crate::tenant::{Head, Order, Pace, Rule, Share, Size, Standing};
 pub(crate) static ROW: Row<()> = Row {
     name: "pclock",
     summary: "tenants: earliest deadlines from each client's burst, rate and latency",
-    source: "Gulati, Merchant and Varman, pClock: an arrival curve based approach for QoS guarantees in shared storage systems, \
-SIGMETRICS 2007",
-    doc: "A client's share announces an arrival curve: `burst` at once and the reservation's rate, with a `latency`. A request \
-within the curve starts when it comes, one ahead of it when it would have been in time; its deadline is its start plus the \
-latency, and the earliest deadline goes first. Where even the earliest start lies in the future, all are moved back by as much: \
-what nobody else asks for is not held against who uses it. Every request within its curve is done by its deadline plus one \
-service, as long as bursts plus rates x (t - latency), added up, are at most what the device does in t, less one. No request that \
-comes after another's deadline goes before it. Weights do nothing. Example: 1,000/s; A with burst 10, 100/s and 50 ms sends 11 at \
-once: ten have the deadline 50 ms, the last starts at 10 ms and has 60 ms. Differs from the source: starts are given out when a \
-request comes to the head of its client's queue, from the time at which it came, which gives the same numbers and needs no refund; \
-a client without a latency has the parameter's, so that everybody has a deadline.",
+    source: "Gulati, Merchant and Varman, pClock: an arrival curve based approach for QoS guarantees in shared \
+storage systems, SIGMETRICS 2007",
+    doc: "A client's share announces an arrival curve: `burst` at once and the reservation's rate, with a `latency`. \
+A request within the curve starts when it comes, one ahead of it when it would have been in time; its deadline is \
+its start plus the latency, and the earliest deadline goes first. Where even the earliest start lies in the future, \
+all are moved back by as much: what nobody else asks for is not held against who uses it. Every request within its \
+curve is done by its deadline plus one service, as long as bursts plus rates x (t - latency), added up, are at most \
+what the device does in t, less one for each client without a rate and one more. Such a client has one deadline at a \
+time, its oldest request's, from when that became the oldest: it hurts nobody, and gets a request in each `latency`. \
+Weights do nothing. Example: 1,000/s; A with burst 10, 100/s and 50 ms sends 11 at once: ten have the deadline 50 \
+ms, the last starts at 10 ms and has 60 ms. Differs from the source: starts are given out when a request comes to \
+the head of its client's queue, from the time at which it came, which gives the same numbers and needs no refund; a \
+client without a latency has the parameter's, so that everybody has a deadline, and one without a rate is not taken \
+at its word.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -92,8 +96,11 @@ impl Pclock {
         Some(self.latencies[node as usize]).filter(|&own| own != Nanos::NEVER).unwrap_or(self.latency)
     }
 
-    fn place(&mut self, node: u32, head: &Head) {
-        let start = self.curves[node as usize].eligible().max(self.on_clock(head.arrived));
+    fn place(&mut self, now: Nanos, node: u32, head: &Head) {
+        let curve = &self.curves[node as usize];
+        // One that announced no rate could send as much as it likes: it has one deadline at a time.
+        let from = if curve.is_limited() { head.arrived } else { now };
+        let start = curve.eligible().max(self.on_clock(from));
         let deadline = start.after(self.latency(node));
         self.starts.set(node, start.0.min(NEVER - 1));
         self.deadlines.set(node, deadline.0.min(NEVER - 1));
@@ -115,12 +122,12 @@ impl Order for Pclock {
         self.curves[node as usize] = Pace::UNLIMITED;
     }
 
-    fn enter(&mut self, _now: Nanos, node: u32, head: &Head) {
-        self.place(node, head);
+    fn enter(&mut self, now: Nanos, node: u32, head: &Head) {
+        self.place(now, node, head);
     }
 
-    fn change(&mut self, _now: Nanos, node: u32, head: &Head) {
-        self.place(node, head);
+    fn change(&mut self, now: Nanos, node: u32, head: &Head) {
+        self.place(now, node, head);
     }
 
     fn leave(&mut self, node: u32) {
@@ -142,14 +149,14 @@ impl Order for Pclock {
     }
 
     #[inline(always)]
-    fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
+    fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let arrived = self.on_clock(taken.arrived);
         let curve = &mut self.curves[node as usize];
         if curve.is_limited() {
             curve.take(arrived, u64::from(taken.cost));
         }
         match next {
-            Some(head) => self.place(node, head),
+            Some(head) => self.place(now, node, head),
             None => self.leave(node),
         }
     }

@@ -23,18 +23,18 @@ use crate::tenant::{Fair, Head, LEAD_MAX, Order, Rule, Share, Size, Standing};
 pub(crate) static SFQ: Row<Form> = Row {
     name: "sfq",
     summary: "tenants: start-time fair queueing by weight, with a depth",
-    source: "Jin, Chase and Kaur, Interposed proportional sharing for a storage service utility, SIGMETRICS 2004 (SFQ(D)); \
-Goyal, Vin and Cheng, Start-time fair queueing, ToN 1997",
-    doc: "A request starts, in virtual time, where its client's request before it finished, or at the clock if that is later, and \
-finishes after its cost over the client's weight. The smallest start goes first, as long as fewer than `depth` are in the \
-device; the clock is the start of the request dispatched last. Of two clients that ask throughout, what has been dispatched \
-for them, over their weights, differs by at most one request each: c1/w1 + c2/w2; what has been completed, by D + 1 times \
-that. Behind an ideal fluid server, requests costing one, a client of weight w among n with all weights W is at most \
-2 + n w/W requests. A client that comes back from a pause of any length is at the clock: at most one request of each other client goes \
-before its own. Example: weights 1 and 2; starts of A are 0, 1, 2, of B 0, 1/2, 1, 3/2; served are A B B A B B. Differs from the \
-source: a request gets its start when it comes to the head of its client's queue, not when it arrives, which is the same \
-for a client that asks throughout, and needs no refund when a request is cancelled; equal starts go to the client that came \
-first.",
+    source: "Jin, Chase and Kaur, Interposed proportional sharing for a storage service utility, SIGMETRICS 2004 \
+(SFQ(D)); Goyal, Vin and Cheng, Start-time fair queueing, ToN 1997",
+    doc: "A request starts, in virtual time, where its client's request before it finished, or at the clock if that \
+is later, and finishes after its cost over the client's weight. The smallest start goes first, as long as fewer than \
+`depth` are in the device; the clock is the start of the request dispatched last. Of two clients that ask \
+throughout, what has been dispatched for them, over their weights, differs by at most one request each: c1/w1 + \
+c2/w2; what has been completed, by D + 1 times that. Behind an ideal fluid server, requests costing one, a client of \
+weight w among n with all weights W is at most 2 + n w/W requests. A client that comes back from a pause of any \
+length is at the clock: at most one request of each other client goes before its own. Example: weights 1 and 2; \
+starts of A are 0, 1, 2, of B 0, 1/2, 1, 3/2; served are A B B A B B. Differs from the source: a request gets its \
+start when it comes to the head of its client's queue, not when it arrives, which is the same for a client that asks \
+throughout, and needs no refund when a request is cancelled; equal starts go to the client that came first.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -55,15 +55,15 @@ first.",
 pub(crate) static WFQ: Row<Form> = Row {
     name: "wfq",
     summary: "tenants: weighted fair queueing by virtual finishes, self-clocked",
-    source: "Golestani, A self-clocked fair queueing scheme, INFOCOM 1994; Demers, Keshav and Shenker, Analysis and simulation \
-of a fair queueing algorithm, SIGCOMM 1989",
-    doc: "As `sfq`, but the smallest virtual finish goes first, and the clock is the finish of the request dispatched last. \
-Small requests and those of heavy clients go a little earlier than under `sfq`. Of two clients that ask throughout, what has \
-been dispatched for them, over their weights, differs by at most c1/w1 + c2/w2; behind an ideal fluid server a client among n is at most 1 + n requests of cost one. Example: \
-weights 1 and 2; finishes of A are 1, 2, \
-of B 1/2, 1, 3/2, 2; served are B A B B A B. Differs from Demers: the clock is read off the request dispatched last, and not \
-from a simulated fluid server, whose steps have no bound; a client that comes back may find 1 + w2/w1 requests of each other \
-client ahead of its own.",
+    source: "Golestani, A self-clocked fair queueing scheme, INFOCOM 1994; Demers, Keshav and Shenker, Analysis and \
+simulation of a fair queueing algorithm, SIGCOMM 1989",
+    doc: "As `sfq`, but the smallest virtual finish goes first, and the clock is the finish of the request \
+dispatched last. Small requests and those of heavy clients go a little earlier than under `sfq`. Of two clients that \
+ask throughout, what has been dispatched for them, over their weights, differs by at most c1/w1 + c2/w2; behind an \
+ideal fluid server a client among n is at most 1 + n requests of cost one. Example: weights 1 and 2; finishes of A \
+are 1, 2, of B 1/2, 1, 3/2, 2; served are B A B B A B. Differs from Demers: the clock is read off the request \
+dispatched last, and not from a simulated fluid server, whose steps have no bound; a client that comes back may find \
+1 + w2/w1 requests of each other client ahead of its own.",
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: Form::Finish,

@@ -6,6 +6,7 @@ mod changes;
 mod failures;
 mod fairness;
 mod golden;
+mod latency;
 mod models;
 mod rewards;
 mod starvation;

@@ -44,21 +44,23 @@ const THOUSAND: u64 = 1_000;
 pub(crate) static ROW: Row<()> = Row {
     name: "reward",
     summary: "tenants: the cheaper a client's requests are for the device, the more of them it gets",
-    source: "Elnably, Wang, Gulati and Varman, Efficient QoS for multi-tiered storage systems, HotStorage 2012, Algorithm 1",
-    doc: "Each client has a tag, and the smallest goes first. When a request completes, its client's tag moves by the mean response \
-time of its last `window` requests over its weight, and all tags are moved so that the smallest is that time. A client's rate is \
-so in proportion to weight / cost: what it would get alone, scaled alike for all. Example: HDD 10 ms, SSD 50 us, one request at a \
-time; A hits the SSD with two of three requests, B with none: A gets 148.5 a second, B 50, where an even split gives 74.8 each. Of \
-two clients that ask throughout, what they were charged over their weights differs by at most D + 1 charges each, D in the \
-device; at equal costs it is as close to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost c': nobody starves. \
-Beyond the source: `estimator=service` charges the time that the device worked on a request instead of the time that it was \
-there, learnt from the order in which requests come back, so that a queue in the device does not level what clients cost; it \
-charges at dispatch, by the mean so far, so that a deep device is not filled by one client; `estimator=response-ahead` does that \
-with response times. Reservations and limits as `mclock`; a \
-reservation is accepted where all of them fit into the device's time at the worst mean cost seen of each client, a newcomer \
-taken for as costly as any seen. `floor`: no client is charged more than the mean charge of all over it, which leaves \
-it at least floor x weight / sum of weights of all requests, however much dearer they become: that preference for \
-others makes a client dearer still has an end. Differs from the source: a response counts at most 2.1 s.",
+    source: "Elnably, Wang, Gulati and Varman, Efficient QoS for multi-tiered storage systems, HotStorage 2012, \
+Algorithm 1",
+    doc: "Each client has a tag, and the smallest goes first. When a request completes, its client's tag moves by \
+the mean response time of its last `window` requests over its weight, and all tags are moved so that the smallest is \
+that time. A client's rate is so in proportion to weight / cost: what it would get alone, scaled alike for all. \
+Example: HDD 10 ms, SSD 50 us, one request at a time; A hits the SSD with two of three requests, B with none: A gets \
+148.5 a second, B 50, where an even split gives 74.8 each. Of two clients that ask throughout, what they were \
+charged over their weights differs by at most D + 1 charges each, D in the device; at equal costs it is as close to \
+a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose \
+cost c': nobody starves. Beyond the source: `estimator=service` charges the time that the device worked on a request \
+instead of the time that it was there, learnt from the order in which requests come back, so that a queue in the \
+device does not level what clients cost; it charges at dispatch, by the mean so far, so that a deep device is not \
+filled by one client. Reservations and limits as `mclock`; a reservation is accepted where all of them fit into the \
+device's time at the worst mean cost seen of each client, a newcomer taken for as costly as any seen. `floor`: no \
+client is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights \
+of all requests, however much dearer they become: that preference for others makes a client dearer still has an end. \
+Differs from the source: a response counts at most 2.1 s.",
     linux: None,
     parameters: &[
         CLIENTS,
