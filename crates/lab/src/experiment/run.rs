@@ -25,7 +25,7 @@ use crate::trace::TraceError;
 pub enum ExperimentError {
     /// The file does not describe one.
     #[error(transparent)]
-    Spec(#[from] SpecError),
+    Spec(Box<SpecError>),
     /// The device cannot be built.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -49,6 +49,12 @@ pub enum ExperimentError {
     /// A value that cannot be.
     #[error("{0}")]
     Value(String),
+}
+
+impl From<SpecError> for ExperimentError {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(Box::new(error))
+    }
 }
 
 /// Keeps finished runs, so that an interrupted experiment goes on where it was.
