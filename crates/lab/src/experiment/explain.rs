@@ -305,7 +305,9 @@ impl Story<'_> {
         self.charge(self.now);
         let until = self.dispatched.unwrap_or(self.now);
         self.tell_waiting(&mut out, arrival, until);
-        self.tell_passed(&mut out);
+        if until > arrival {
+            self.tell_passed(&mut out);
+        }
         match (self.dispatched, self.service, self.finished) {
             (Some(dispatched), Some((started, service)), Some(finished)) => {
                 let queued = started.since(dispatched).after(Nanos(service.queue_nanos));

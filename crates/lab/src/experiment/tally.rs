@@ -211,8 +211,10 @@ impl Gather for Tally {
         let measured = self.measured(now, span);
         let mut waits = false;
         for (sum, &count) in self.wait_nanos.iter_mut().zip(&waiting.0) {
-            *sum = sum.saturating_add(measured.saturating_mul(u64::from(count)));
-            waits |= count > 0;
+            if count > 0 {
+                *sum = sum.saturating_add(measured.saturating_mul(u64::from(count)));
+                waits = true;
+            }
         }
         if waits {
             self.waiting_nanos += measured;

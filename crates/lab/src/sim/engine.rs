@@ -129,11 +129,10 @@ pub fn simulate<S: Scheduler, O: Observer<S>>(
     load: Load,
     observer: &mut O,
 ) -> Result<Outcome, Failure> {
-    let Simulation { scheduler, limits, device, mut fast, lenient, until } = simulation;
+    let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
     let has_fast = fast.is_some();
     let tracks = device.tracks();
     let mut collector = Collector::new();
-    let fast = fast.as_deref_mut();
     let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
     let ended = run(simulation, &mut Feed::new(source, load), &mut collector, observer)?;
     let skipped = ended.skipped + source.skipped();

@@ -170,7 +170,8 @@ impl TieredArray {
                 let first = dispatch.sector / *block_sectors;
                 let last = end.saturating_sub(1).max(dispatch.sector) / *block_sectors;
                 // Every block is used, also behind one that is missing.
-                (first..=last).fold(true, |all, block| cache.take(block) && all)
+                let missing = (first..=last).filter(|block| !cache.take(*block)).count();
+                missing == 0
             }
         }
     }

@@ -34,6 +34,9 @@ struct Lab<'a> {
     specs: Vec<(String, String)>,
 }
 
+/// Runs the experiments of one part.
+type Experiments = fn(&mut Lab<'_>) -> Result<Part, ExperimentError>;
+
 /// What a part of the reproduction yields.
 #[derive(Default)]
 struct Part {
@@ -128,7 +131,7 @@ fn real_io() -> Vec<Claim> {
 /// [`ExperimentError`] where an experiment cannot be run, which is a defect.
 pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, ExperimentError> {
     let mut lab = Lab { options, origin, progress, specs: Vec::new() };
-    let parts: [fn(&mut Lab<'_>) -> Result<Part, ExperimentError>; 5] =
+    let parts: [Experiments; 5] =
         [golden::examples, table::table_2, figures::figure_2, figures::figure_3, figures::undiluted];
     progress.started(parts.len());
     let mut all = Part::default();

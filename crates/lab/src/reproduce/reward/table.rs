@@ -4,8 +4,11 @@ use super::{ARRAY, DEPTH, LETTER, Lab, Part, REWARD, figure};
 use crate::experiment::{ExperimentError, ExperimentReport};
 use crate::reproduce::{Claim, Table};
 
-/// Weights of A and B, and for each hit ratio of B the IOPS of A and B in the paper.
-const PAPER: [(u32, u32, [(f64, f64); 4]); 3] = [
+/// Weights of A and B, and for each hit ratio of B the IOPS of A and B.
+type Cells = (u32, u32, [(f64, f64); 4]);
+
+/// What the paper has.
+const PAPER: [Cells; 3] = [
     (1, 1, [(4923.0, 122.0), (4841.0, 193.0), (4612.0, 373.0), (2474.0, 2474.0)]),
     (1, 2, [(4917.0, 124.0), (4836.0, 198.0), (4538.0, 400.0), (1599.0, 3350.0)]),
     (2, 1, [(4931.0, 116.0), (4862.0, 173.0), (4704.0, 326.0), (3350.0, 1599.0)]),
