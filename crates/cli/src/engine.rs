@@ -31,12 +31,12 @@ pub(crate) fn watched<T, E: Into<Failure>>(
     act: impl FnOnce(&dyn Progress) -> Result<T, E>,
 ) -> Result<T, Failure> {
     if quiet || !io::stderr().is_terminal() {
-        return act(&Silent).map_err(Into::into);
+        return act(&Silent).map_err(E::into);
     }
     let watch = Watch { bar: ProgressBar::new(0).with_style(style()), records: AtomicU64::new(0) };
     let done = act(&watch);
     watch.bar.finish_and_clear();
-    done.map_err(Into::into)
+    done.map_err(E::into)
 }
 
 /// A bar on standard error that counts runs, and records beside it.

@@ -31,16 +31,19 @@
 //! **Limits.** All memory is taken at construction, from [`QueueLimits`]. A full queue hands the request back unchanged;
 //! the driver holds its submitter and tries again after a completion. Nothing grows, nothing is dropped.
 //!
-//! **Order.** Equal keys are decided by the order of submission. Nothing depends on addresses, hashes or map order. The
+//! **Order.** Equal keys are decided by the order of submission; between clients of a tenant policy, by which of them came
+//! first. Nothing depends on addresses, hashes or map order. The
 //! same calls give the same answers, in every process and on every machine; a policy that draws at random holds its own
 //! seeded generator. Decisions use integers only.
 //!
 //! # What is where
 //!
-//! [`background`] has the debt that background services run up and when it is paid. [`policy`] has the table of policies. The block layer's policies are elevators (order) behind one request queue
-//! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. `part` has what several of
+//! [`policy`] has the table of policies. The block layer's policies are elevators (order) behind one request queue
+//! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. The policies between tenants
+//! are orders of clients behind one scheduler of [`tenant`] (shares, rate limits, groups, tags). `part` has what several of
 //! them order by (sorted queues with a FIFO, think times, seeks), `structure` the fixed-capacity list, tree, heap and
-//! index that all of it is built from.
+//! index that all of it is built from. [`cores`] decides which queue a server's worker serves and for how long, and
+//! [`background`] when debt of background services is paid.
 
 #![no_std]
 #![forbid(unsafe_code)]

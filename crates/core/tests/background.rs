@@ -188,7 +188,6 @@ proptest! {
             cores.sort_unstable();
             prop_assert!(cores.windows(2).all(|pair| pair[0] < pair[1]), "one slice a core: {cores:?}");
             prop_assert_eq!(executor.foreground_cores() as usize + running.len(), CORES as usize);
-            // Slices stand on the highest cores' side; the foreground's are whatever is left.
             // Whole blocks are tied by what takes room: its part of the pool is exact.
             let beside = [Service::SnapshotDelete, Service::Defragmentation];
             let tied: u64 = beside.map(|service| executor.debt_blocks(service)).iter().sum();

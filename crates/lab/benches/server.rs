@@ -39,7 +39,8 @@ fn main() {
         let requests_per_second = server.capacity() * 0.95;
         let measured_nanos = (requests as f64 / requests_per_second * 1e9) as u64;
         let load = ServerLoad { requests_per_second, warm_up: Nanos::ZERO, measured: Nanos(measured_nanos), seed: 0 };
-        for schedule in SCHEDULES.iter().filter(|name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == *name)) {
+        for schedule in SCHEDULES.iter().filter(|name| chosen.is_empty() || chosen.iter().any(|chosen| chosen == *name))
+        {
             let scheduling: Scheduling = schedule.parse().expect("a schedule");
             let mut rates = Vec::new();
             for _ in 0..runs {

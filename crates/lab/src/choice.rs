@@ -155,6 +155,15 @@ pub fn format_value(unit: Unit, value: u64) -> String {
     }
 }
 
+/// The values that a parameter takes.
+#[must_use]
+pub fn format_range(parameter: &Parameter) -> String {
+    match parameter.unit {
+        Unit::Choice(names) => names.join(", "),
+        unit => format!("{} to {}", format_value(unit, parameter.min), format_value(unit, parameter.max)),
+    }
+}
+
 fn parse_value<R: Choosable>(row: &R, parameter: &Parameter, text: &str) -> Result<u64, ChoiceError> {
     let error = |problem: String, expected: &str| ChoiceError {
         problem: format!("{}: {}: {problem}", row.name(), parameter.name),
@@ -182,14 +191,14 @@ fn parse_value<R: Choosable>(row: &R, parameter: &Parameter, text: &str) -> Resu
 fn refused<R: Choosable>(row: &R, parameter: &Parameter, value: u64, error: SettingError) -> ChoiceError {
     match error {
         SettingError::UnknownParameter => unknown_parameter(row, parameter.name),
-        SettingError::OutOfRange { min, max } => ChoiceError {
+        SettingError::OutOfRange { .. } => ChoiceError {
             problem: format!(
                 "{}: {}: {} is out of range",
                 row.name(),
                 parameter.name,
                 format_value(parameter.unit, value)
             ),
-            expected: format!("{} to {}", format_value(parameter.unit, min), format_value(parameter.unit, max)),
+            expected: format_range(parameter),
             hint: String::new(),
         },
     }
@@ -242,7 +251,16 @@ mod tests {
 
     #[test]
     fn a_choice_reads_back_what_it_prints() {
-        for text in ["noop", "sptf", "bid-hdd", "bid-hdd:wait=4ms:history=3", "deadline:read-expire=250ms"] {
+        for text in [
+            "wfq",
+            "reward:estimator=service",
+            "mclock:clients=9:cost=sectors",
+            "noop",
+            "sptf",
+            "bid-hdd",
+            "bid-hdd:wait=4ms:history=3",
+            "deadline:read-expire=250ms",
+        ] {
             assert_eq!(text.parse::<SchedulerChoice>().unwrap().to_string(), text);
         }
         let default = "bid-hdd:wait=6ms".parse::<SchedulerChoice>().unwrap();
@@ -269,6 +287,7 @@ mod tests {
         assert_eq!(error("bid-hdd:waits=6ms").hint, "did you mean `wait`?");
         assert_eq!(error("noop:wait=6ms").problem, "scheduler noop has no parameter `wait`");
         assert_eq!(error("bid-hdd:wait=6").problem, "bid-hdd: wait: duration `6` has no unit");
+        assert_eq!(error("wfq:cost=bytes").expected, "requests, sectors");
         assert_eq!(error("bid-hdd:wait").problem, "`wait` in scheduler `bid-hdd:wait` sets nothing");
         assert_eq!(error("bid-hdd:wait=1ms:wait=2ms").expected, "each parameter once");
         assert_eq!(error("bid-hdd:wait=9h").problem, "bid-hdd: wait: 9h is out of range");

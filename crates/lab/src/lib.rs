@@ -14,6 +14,7 @@ pub mod reproduce;
 pub mod series;
 pub mod server;
 pub mod sim;
+pub mod spec;
 pub mod trace;
 pub mod units;
 pub mod workload;

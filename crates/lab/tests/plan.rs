@@ -190,3 +190,90 @@ fn ten_volumes_with_hourly_snapshots_owe_ten_times_the_writes_of_the_hour_when_t
     // All are new, and each ties up what it will free.
     assert_eq!(ledger.pool.used_blocks, 2 * 19_990);
 }
+
+/// A day of ten-minute bins for a system of four cores that do ten operations a bin each.
+fn day_of(services: &[(Service, u64, u64)]) -> (System, Vec<Demand>) {
+    let run: Vec<(Service, u32)> =
+        services.iter().map(|(service, _, _)| (*service, service.row().tied_per_mille)).collect();
+    let mut system = system(4, &run);
+    system.core_work = 10_000;
+    for (service, owed, deadline_bins) in services {
+        let Some(terms) = &mut system.services[*service as usize] else { continue };
+        terms.owed = if *owed > 0 { vec![(Nanos::ZERO, *owed)] } else { vec![] };
+        if *deadline_bins > 0 {
+            terms.settings.deadline = Nanos(BIN.0 * deadline_bins);
+        }
+    }
+    (system, vec![Demand::default(); 144])
+}
+
+fn roomy() -> Pool {
+    Pool { blocks: 1_000_000, used_blocks: 0, floor_blocks: 50_000, alarm_blocks: 100_000 }
+}
+
+#[test]
+fn work_done_ahead_of_its_time_does_not_stand_in_for_what_is_due_now() {
+    // The rebuild is done early in idle time; each bin's ten blocks to flush are due in their bin all the same.
+    let (system, mut demand) = day_of(&[(Service::Flush, 0, 1), (Service::Rebuild, 1000, 144)]);
+    // In the second half of the day the foreground wants all cores.
+    demand[..72].fill(Demand { requests: 0, written_blocks: 10, unmapped_blocks: 0 });
+    demand[72..].fill(Demand { requests: 40, written_blocks: 10, unmapped_blocks: 0 });
+    let ledger = Ledger::new(&system, roomy());
+    let solution = solve(&Horizon::new(&system, &ledger, &demand));
+    assert!(solution.gave_up.is_empty(), "{:?}", solution.gave_up);
+    for course in &solution.course {
+        assert_eq!((course.paid_blocks[Service::Flush as usize], course.late_blocks), (10, 0));
+    }
+    let rebuilt: u64 = solution.course.iter().map(|course| course.paid_blocks[Service::Rebuild as usize]).sum();
+    assert_eq!(rebuilt, 1000);
+}
+
+#[test]
+fn a_rebuild_takes_cores_from_the_foreground_only_where_idle_ones_are_too_few_and_evenly() {
+    let (system, mut demand) = day_of(&[(Service::Rebuild, 1440, 144)]);
+    // The foreground wants all four cores all day.
+    demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    let ledger = Ledger::new(&system, roomy());
+    let solution = solve(&Horizon::new(&system, &ledger, &demand));
+    assert!(solution.course.iter().all(|course| course.late_blocks == 0));
+    assert_eq!(solution.schedule.reserve_cores, vec![1; 144]);
+}
+
+#[test]
+fn a_rebuild_that_cannot_be_done_in_time_is_given_up_and_leaves_the_foreground_its_cores() {
+    let (system, mut demand) = day_of(&[(Service::Rebuild, 144 * 40 + 1, 144)]);
+    demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    let ledger = Ledger::new(&system, roomy());
+    let solution = solve(&Horizon::new(&system, &ledger, &demand));
+    assert_eq!(solution.gave_up, [Service::Rebuild]);
+    assert_eq!(solution.schedule.reserve_cores, vec![0; 144]);
+}
+
+#[test]
+fn all_twelve_services_at_once_share_what_is_idle_and_none_starves() {
+    let all: Vec<(Service, u64, u64)> = Service::ALL.map(|service| (service, 20, 0)).to_vec();
+    let (system, demand) = day_of(&all);
+    let ledger = Ledger::new(&system, roomy());
+    let solution = solve(&Horizon::new(&system, &ledger, &demand));
+    // Forty operations a bin: in the first what is due at once, in the second everybody has a turn, after six all are done.
+    let due_at_once = [Service::Flush as usize, Service::Replication as usize];
+    assert!(due_at_once.iter().all(|at| solution.course[0].paid_blocks[*at] == 20));
+    let second = solution.course[1].paid_blocks;
+    let others = |at: &usize| !due_at_once.contains(at) && *at != Service::Scrub as usize;
+    assert!((0..12).filter(others).all(|at| second[at] > 0), "{second:?}");
+    let paid: u64 = solution.course[..6].iter().flat_map(|course| course.paid_blocks).sum();
+    assert_eq!(paid, 240);
+    assert!(solution.course.iter().all(|course| course.background_cores <= 4 && course.late_blocks == 0));
+}
+
+#[test]
+fn a_pool_that_is_full_at_the_start_is_emptied_with_all_cores_and_the_plan_says_so() {
+    let (system, mut demand) = day_of(&[(Service::VolumeDelete, 400, 0)]);
+    demand.fill(Demand { requests: 4, written_blocks: 0, unmapped_blocks: 0 });
+    let pool = Pool { blocks: 1000, used_blocks: 1000, floor_blocks: 100, alarm_blocks: 200 };
+    let ledger = Ledger::new(&system, pool);
+    let solution = solve(&Horizon::new(&system, &ledger, &demand));
+    // Forty blocks a bin: in the third bin half of them do.
+    assert_eq!(solution.below_floor, [0, 1]);
+    assert_eq!(solution.course[..3].iter().map(|course| course.used_blocks).collect::<Vec<_>>(), [960, 920, 900]);
+}

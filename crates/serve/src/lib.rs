@@ -1,5 +1,19 @@
-//! Where the policies of ioweir meet clocks and threads: the only crate that has them.
+//! The block server: real clients, real devices, and between them the schedulers that the simulator runs.
 //!
-//! [`executor`] is a pool of worker threads that a schedule of cores drives.
+//! The rule of this crate: it is the only one with a clock, sockets, threads that live long, and `unsafe`. Nothing about
+//! the order of requests is decided here: that is the scheduler's.
+//!
+//! [`spec`] says what is served; [`front`] takes clients in and talks [`nbd`] with them until they have agreed on an
+//! export; the [`engine`] of its device then holds every request in the scheduler, and sends it to the [`backend`] when it
+//! is dispatched. [`server`] puts them together. [`executor`] is a pool of worker threads that a schedule of cores drives.
 
+pub mod backend;
+pub mod buffer;
+mod clock;
+pub mod engine;
 pub mod executor;
+pub mod front;
+pub mod nbd;
+pub mod server;
+mod slots;
+pub mod spec;

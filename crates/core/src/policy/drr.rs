@@ -26,7 +26,8 @@ pub(crate) static ROW: Row<()> = Row {
     source: "Shreedhar and Varghese, Efficient fair queuing using deficit round-robin, ToN 1996",
     doc: "Clients that ask have turns. At its turn a client's allowance grows by `quantum` x weight, and its requests go while \
 the allowance covers their cost; what is left over it keeps while it asks. Of two clients that ask throughout, what they got over \
-their weights differs by at most q + c/w1 + c/w2 with quantum q and largest cost c; a client that comes back waits for one turn \
+their weights differs by at most q + c/w1 + c/w2 with quantum q and largest cost c; behind an ideal fluid server a client of \
+weight w is at most 1 + 2 w requests of cost one at quantum 1; a client that comes back waits for one turn \
 of each other. A decision costs the same however many clients there are; in exchange, a turn of a heavy client goes out in \
 one piece. Example: quantum 1, weights 1 and 3: A B B B A B B B. Differs from the source: weights multiply the quantum; a quantum \
 below the largest cost (with `cost=sectors`, of the largest unit) counts as that, so that no turn is empty and a decision \
@@ -121,6 +122,7 @@ impl Order for Drr {
         self.links.remove(&mut self.ring, node);
     }
 
+    #[inline]
     fn next(&mut self, _now: Nanos) -> Option<u32> {
         loop {
             let node = self.first()?;
@@ -136,10 +138,12 @@ impl Order for Drr {
         }
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.first()
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let of = &mut self.nodes[node as usize];
         of.allowance -= u64::from(taken.cost);

@@ -30,8 +30,8 @@ pub(crate) static TOKEN_BUCKET: Row<Form> = Row {
     summary: "tenants: first come, first served among those within their rate limits",
     source: "ITU-T I.371 (generic cell rate algorithm); Turner, New directions in communications, 1986 (leaky bucket)",
     doc: "Each client has a bucket of `burst` tokens that is filled `limit` times a second; a request takes as many tokens \
-as it costs, and waits where they are not there. In any window of length d a client gets at most burst + limit x d, exactly: \
-what is left over in dividing a second is carried on. Example: limit 100/s and burst 5, 20 requests at once: 5 go at once, \
+as it costs, and waits where they are not there. In any window of length d a client gets at most burst + limit x d: \
+what is left over in dividing a second is carried on, and a time is rounded up to a whole nanosecond. Example: limit 100/s and burst 5, 20 requests at once: 5 go at once, \
 then one each 10 ms. Here every tenant policy keeps limits in this way; this one does nothing else, and is the one that can \
 give a limit to clients of whom nothing was said. Differs from the source: kept as the time at which the bucket is full \
 again, which is the same rule without a timer.",
@@ -109,14 +109,17 @@ impl Order for Fifo {
         self.fair.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         self.peek(now)
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.fair.first()
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         self.fair.advance(Fair::tick(taken.sequence));
         match next {

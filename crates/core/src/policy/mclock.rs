@@ -33,7 +33,7 @@ Algorithm 1 and section 3 (dmClock)",
 one with the smallest virtual start goes, as under `sfq`. A request served by its reservation is charged to the weight too: a \
 client gets the larger of its reservation and its part by weight. Reservations are met exactly: r a second, less at most one \
 request each of those due before it, as long as the device does more than all that is reserved; what a slow device could not \
-do is made up for, up to a tenth of a second's worth. Weights share the rest within c1/w1 + c2/w2. Limits: at most \
+do is made up for, up to a tenth of a second's worth. Weights share the rest within c1/w1 + c2/w2, and as close to a fluid server as `sfq`. Limits: at most \
 burst + limit x d in any window of length d. Example: 1,000/s, A reserves 500 at weight 1, B and C have weight 100: A gets 500, \
 B and C 250 each. Differs from the source: the share tag lives in virtual time and starts at the clock when a client comes back, \
 so that a client that paused starves nobody (in dmClock it starves its peer for as long as it paused); the limit is a bucket \
@@ -82,16 +82,19 @@ impl Order for Mclock {
         self.reservations.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         let due = self.reservations.first(now);
         self.is_due = due.is_some();
         due.or_else(|| self.fair.first())
     }
 
+    #[inline]
     fn peek(&self, now: Nanos) -> Option<u32> {
         self.reservations.first(now).or_else(|| self.fair.first())
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let span = self.fair.span(node, taken.cost);
         if self.is_due {

@@ -1,7 +1,8 @@
 //! Which policies are there, what can be set, and how is one made?
 //!
 //! A new policy is one file beside this one, one variant of [`Policy`] and one row of [`POLICIES`]: names on the command
-//! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row.
+//! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row. It is either an
+//! elevator of the block layer or an order between tenants; [`Policy::tenants_mut`] tells.
 
 mod anticipatory;
 mod bfq;
@@ -245,12 +246,14 @@ macro_rules! policies {
         }
 
         impl Scheduler for Policy {
+            #[inline(always)]
             fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.submit(now, request),)*
                     $(Inner::$tenant(scheduler) => scheduler.submit(now, request),)*
                 }
             }
+            #[inline(always)]
             fn poll(&mut self, now: Nanos) -> Step {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.poll(now),)*
@@ -275,6 +278,7 @@ macro_rules! policies {
                     $(Inner::$tenant(scheduler) => scheduler.poll_weighed(now, weigh),)*
                 }
             }
+            #[inline(always)]
             fn complete(&mut self, now: Nanos, tag: Tag) {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)*

@@ -153,14 +153,17 @@ impl Order for Parda {
         self.fair.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         self.peek(now)
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.fair.first()
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         self.fair.advance(self.fair.start(node));
         self.fair.charge(node, self.fair.span(node, taken.cost), LEAD_MAX);
@@ -171,6 +174,7 @@ impl Order for Parda {
         self.fair.tend();
     }
 
+    #[inline(always)]
     fn completed(&mut self, now: Nanos, _node: u32, _slot: u32, dispatched: Nanos) {
         let end = *self.end.get_or_insert(now.after(self.interval));
         self.latency_sum = self.latency_sum.saturating_add(now.since(dispatched).0);

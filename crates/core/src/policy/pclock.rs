@@ -141,6 +141,7 @@ impl Order for Pclock {
         (self.deadlines.min() != NEVER).then(|| self.deadlines.first())
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let arrived = self.on_clock(taken.arrived);
         let curve = &mut self.curves[node as usize];

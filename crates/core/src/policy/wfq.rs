@@ -29,7 +29,8 @@ Goyal, Vin and Cheng, Start-time fair queueing, ToN 1997",
 finishes after its cost over the client's weight. The smallest start goes first, as long as fewer than `depth` are in the \
 device; the clock is the start of the request dispatched last. Of two clients that ask throughout, what has been dispatched \
 for them, over their weights, differs by at most one request each: c1/w1 + c2/w2; what has been completed, by D + 1 times \
-that. A client that comes back from a pause of any length is at the clock: at most one request of each other client goes \
+that. Behind an ideal fluid server, requests costing one, a client of weight w among n with all weights W is at most \
+2 + n w/W requests. A client that comes back from a pause of any length is at the clock: at most one request of each other client goes \
 before its own. Example: weights 1 and 2; starts of A are 0, 1, 2, of B 0, 1/2, 1, 3/2; served are A B B A B B. Differs from the \
 source: a request gets its start when it comes to the head of its client's queue, not when it arrives, which is the same \
 for a client that asks throughout, and needs no refund when a request is cancelled; equal starts go to the client that came \
@@ -58,7 +59,8 @@ pub(crate) static WFQ: Row<Form> = Row {
 of a fair queueing algorithm, SIGCOMM 1989",
     doc: "As `sfq`, but the smallest virtual finish goes first, and the clock is the finish of the request dispatched last. \
 Small requests and those of heavy clients go a little earlier than under `sfq`. Of two clients that ask throughout, what has \
-been dispatched for them, over their weights, differs by at most c1/w1 + c2/w2. Example: weights 1 and 2; finishes of A are 1, 2, \
+been dispatched for them, over their weights, differs by at most c1/w1 + c2/w2; behind an ideal fluid server a client among n is at most 1 + n requests of cost one. Example: \
+weights 1 and 2; finishes of A are 1, 2, \
 of B 1/2, 1, 3/2, 2; served are B A B B A B. Differs from Demers: the clock is read off the request dispatched last, and not \
 from a simulated fluid server, whose steps have no bound; a client that comes back may find 1 + w2/w1 requests of each other \
 client ahead of its own.",
@@ -88,6 +90,7 @@ impl Wfq {
         wfq
     }
 
+    #[inline]
     fn place(&mut self, node: u32, head: &Head) {
         let beyond = if self.form == Form::Finish { self.fair.span(node, head.cost) } else { 0 };
         self.fair.place(node, beyond);
@@ -123,14 +126,17 @@ impl Order for Wfq {
         self.fair.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         self.peek(now)
     }
 
+    #[inline]
     fn peek(&self, _now: Nanos) -> Option<u32> {
         self.fair.first()
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         if self.form == Form::Start {
             self.fair.advance(self.fair.start(node));

@@ -41,15 +41,18 @@ impl Tournament {
     }
 
     /// The smallest key.
+    #[inline]
     pub(crate) const fn min(&self) -> u64 {
         self.min
     }
 
+    #[inline]
     pub(crate) fn key(&self, place: u32) -> u64 {
         let node = self.base + place;
         self.fours[(node >> FOURS) as usize][(node & 3) as usize]
     }
 
+    #[inline(always)]
     pub(crate) fn set(&mut self, place: u32, mut key: u64) {
         let mut node = self.base + place;
         while node > 1 {

@@ -47,7 +47,8 @@ pub trait TenantControl {
     /// [`CancelError`] says why it stays; nothing has changed then.
     fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError>;
 
-    /// Why a queued request waits; `None` where the tag names no queued request.
+    /// Why a queued request waits; `None` where the tag names no queued request. For people: it counts what is ahead of the
+    /// request in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Fair {
     keys: Tournament,
     nodes: Box<[Node]>,
     clock: u64,
+    /// Up to where the clock has been followed by looking for stale keys.
+    tended: u64,
     /// The node that is looked at next for a stale key.
     hand: u32,
 }
@@ -53,6 +55,11 @@ pub(crate) const fn later(one: u64, other: u64) -> u64 {
     if (one.wrapping_sub(other) as i64) < 0 { other } else { one }
 }
 
+/// The earlier of two points on the circle.
+pub(crate) const fn earlier(one: u64, other: u64) -> u64 {
+    if later(one, other) == one { other } else { one }
+}
+
 impl Fair {
     pub(crate) fn new(nodes: u32) -> Self {
         let node = Node { start: 0, per_unit: UNIT };
@@ -60,6 +67,7 @@ impl Fair {
             keys: Tournament::new(nodes, FAR),
             nodes: vec![node; nodes as usize].into_boxed_slice(),
             clock: 0,
+            tended: 0,
             hand: 0,
         }
     }
@@ -73,15 +81,18 @@ impl Fair {
     }
 
     /// The clock comes to this time, unless it is there already.
+    #[inline]
     pub(crate) fn advance(&mut self, time: u64) {
         self.clock = later(self.clock, time);
     }
 
+    #[inline]
     pub(crate) fn start(&self, node: u32) -> u64 {
         self.nodes[node as usize].start
     }
 
     /// Virtual time that `cost` takes at a node's weight.
+    #[inline]
     pub(crate) fn span(&self, node: u32, cost: u32) -> u64 {
         self.nodes[node as usize].per_unit * u64::from(cost)
     }
@@ -102,14 +113,16 @@ impl Fair {
     }
 
     /// A node is charged; it owes at most `lead` in advance.
+    #[inline]
     pub(crate) fn charge(&mut self, node: u32, span: u64, lead: u64) {
         let node = &mut self.nodes[node as usize];
         let start = node.start.wrapping_add(span.min(STEP_MAX));
         let latest = self.clock.wrapping_add(lead);
-        node.start = if later(start, latest) == start { latest } else { start };
+        node.start = earlier(start, latest);
     }
 
     /// A node that did not ask does again.
+    #[inline]
     pub(crate) fn wake(&mut self, node: u32) {
         let node = &mut self.nodes[node as usize];
         node.start = later(node.start, self.clock);
@@ -122,12 +135,14 @@ impl Fair {
     }
 
     /// A node is ordered by its start and `beyond`.
+    #[inline(always)]
     pub(crate) fn place(&mut self, node: u32, beyond: u64) {
         let key = self.nodes[node as usize].start.wrapping_add(beyond);
         self.keys.set(node, (key & !PLACE_MASK) | u64::from(node));
     }
 
     /// A node is ordered by this virtual time.
+    #[inline]
     pub(crate) fn place_at(&mut self, node: u32, time: u64) {
         self.keys.set(node, (time & !PLACE_MASK) | u64::from(node));
     }
@@ -147,11 +162,13 @@ impl Fair {
         self.nodes[node as usize].start = self.clock;
     }
 
+    #[inline]
     pub(crate) fn leave(&mut self, node: u32) {
         self.keys.set(node, (self.clock.wrapping_add(FAR) & !PLACE_MASK) | u64::from(node));
     }
 
     /// The node with the smallest key; equal keys go to the lower number.
+    #[inline]
     pub(crate) fn first(&self) -> Option<u32> {
         let min = self.keys.min();
         let ahead = min.wrapping_sub(self.clock).wrapping_add(NEAR);
@@ -163,17 +180,66 @@ impl Fair {
         self.keys.key(node) & !PLACE_MASK
     }
 
-    /// Once for each dispatch: keeps the keys of those who do not ask ahead of the clock, one node at a time.
+    /// Once for each dispatch: keeps the keys of those who do not ask ahead of the clock, one node each time that the clock
+    /// has moved by a step.
     ///
-    /// A round takes as many dispatches as there are nodes, 2^15 at most, and each moves the clock by 2^45 at most: no key
-    /// is ever older than 2^60, and 2^62 ahead it was.
+    /// A round takes as many steps as there are nodes, 2^15 at most: no key is ever older than 2^60, and it was 2^62 ahead.
+    #[inline]
     pub(crate) fn tend(&mut self) {
+        if self.clock.wrapping_sub(self.tended) >= STEP_MAX {
+            self.tended = self.tended.wrapping_add(STEP_MAX);
+            self.tend_next();
+        }
+    }
+
+    #[cold]
+    fn tend_next(&mut self) {
         let node = self.hand;
         self.hand = if node + 1 < self.nodes.len() as u32 { node + 1 } else { 0 };
         let ahead = self.keys.key(node).wrapping_sub(self.clock);
-        if (NEAR..FAR - NEAR).contains(&ahead) {
+        if (NEAR..FAR).contains(&ahead) {
             self.wake(node);
             self.leave(node);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_goes_round_while_some_ask_always_some_now_and_then_and_some_never() {
+        let (always, seldom, never) = ([0, 1], 2, 3);
+        let mut fair = Fair::new(4);
+        for node in always {
+            fair.place(node, 0);
+        }
+        fair.leave(seldom);
+        fair.leave(never);
+        let mut served = [0u32; 4];
+        let (mut rounds, mut before) = (0, 0);
+        for number in 0..1_500_000u32 {
+            if number % 200_000 == 199_000 {
+                fair.wake(seldom);
+                fair.place(seldom, 0);
+            }
+            let node = fair.first().expect("some ask always");
+            served[node as usize] += 1;
+            fair.advance(fair.start(node));
+            fair.charge(node, STEP_MAX, LEAD_MAX);
+            if node == seldom {
+                assert!(number % 200_000 <= 199_003, "it is served at once: {number}");
+                fair.leave(node);
+            } else {
+                fair.place(node, 0);
+            }
+            fair.tend();
+            rounds += u32::from(fair.clock() < before);
+            before = fair.clock();
+        }
+        assert!(rounds >= 1, "the clock has gone round");
+        assert_eq!((served[seldom as usize], served[never as usize]), (7, 0));
+        assert!(served[0].abs_diff(served[1]) <= 1, "{served:?}");
     }
 }

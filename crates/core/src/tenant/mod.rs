@@ -15,6 +15,7 @@ mod groups;
 mod live;
 mod order;
 mod pace;
+mod readiness;
 mod reservations;
 mod scheduler;
 mod share;
@@ -32,7 +33,7 @@ pub const GROUPS_MAX: u32 = 2_000;
 const _: () = assert!(1 + CLIENTS_MAX + GROUPS_MAX <= fair::NODES_MAX);
 
 pub(crate) use cost::CostModel;
-pub(crate) use fair::{Fair, LEAD_MAX};
+pub(crate) use fair::{Fair, LEAD_MAX, earlier};
 pub(crate) use order::{Head, Order, Size, Standing};
 pub(crate) use pace::Pace;
 pub(crate) use reservations::Reservations;

@@ -50,6 +50,7 @@ impl Pace {
     }
 
     /// When the next request may go, rounded up.
+    #[inline]
     pub(crate) const fn eligible(&self) -> Nanos {
         let is_over = self.carried > self.tolerance_rest;
         Nanos(self.full_at.saturating_add(is_over as u64).saturating_sub(self.tolerance))
@@ -63,6 +64,7 @@ impl Pace {
     }
 
     /// What has not been used by now is lost.
+    #[inline]
     pub(crate) fn align(&mut self, now: Nanos) {
         if self.full_at.saturating_add(u64::from(self.carried != 0)) < now.0 {
             (self.full_at, self.carried) = (now.0, 0);
@@ -70,6 +72,7 @@ impl Pace {
     }
 
     /// A request of this cost goes.
+    #[inline]
     pub(crate) fn take(&mut self, now: Nanos, cost: u64) {
         self.align(now);
         let (mut whole, mut rest) =

@@ -39,6 +39,7 @@ impl Reservations {
     }
 
     /// The node that has been due longest, if any is.
+    #[inline]
     pub(crate) fn first(&self, now: Nanos) -> Option<u32> {
         (self.due.min() <= now.0).then(|| self.due.first())
     }
@@ -58,6 +59,7 @@ impl Reservations {
     }
 
     /// A node was served because it was due; `is_in`: it asks for more.
+    #[inline]
     pub(crate) fn served(&mut self, now: Nanos, node: u32, cost: u32, is_in: bool) {
         let pace = &mut self.paces[node as usize];
         pace.take(Nanos(now.0.saturating_sub(CATCH_UP.0)), u64::from(cost));

@@ -10,7 +10,7 @@
 //! goes to a newcomer, the longest idle first. Where all places are taken, newcomers share one client, number zero,
 //! which has the default share: they are served, as one.
 //!
-//! **Bounded calls.** Clients whose limits end at the same moment come back [`MATURE_MAX`] a poll, those who have waited
+//! **Bounded calls.** Clients whose limits end at the same moment come back sixteen a poll, those who have waited
 //! longest first. With n of them at once, each is back in the order after n / 16 polls.
 
 use alloc::boxed::Box;
@@ -32,9 +32,6 @@ use crate::{
 /// The client that newcomers share where all places are taken.
 pub(crate) const OTHERS: u32 = 0;
 
-/// Clients that come back from their limits in one poll.
-const MATURE_MAX: u32 = 16;
-
 /// The time at which a client is eligible that no limit holds back: never reached, and far from wrapping.
 pub(crate) const NOT_PARKED: u64 = 1 << 62;
 
@@ -50,7 +47,12 @@ pub(crate) struct Client {
     pub(crate) is_parked: bool,
     pub(crate) is_limited: bool,
     pub(crate) refuses: bool,
+    /// Neither limited nor in a group: nothing is to be counted for it.
+    pub(crate) is_plain: bool,
 }
+
+/// The stream of a place that no stream has.
+const NOBODY: StreamId = StreamId(u32::MAX);
 
 #[derive(Clone, Debug)]
 pub(crate) struct TenantScheduler<P> {
@@ -95,12 +97,13 @@ impl<P: Order> TenantScheduler<P> {
         let client = Client {
             fifo: Fifo::EMPTY,
             in_flight: 0,
-            stream: StreamId(0),
+            stream: NOBODY,
             group: NONE,
             is_configured: false,
             is_parked: false,
             is_limited: false,
             refuses: false,
+            is_plain: true,
         };
         let mut scheduler = Self {
             order,
@@ -137,6 +140,7 @@ impl<P: Order> TenantScheduler<P> {
         &self.limits
     }
 
+    #[inline]
     pub(crate) fn step_to(&mut self, now: Nanos) {
         assert!(now >= self.now, "time never goes back: {now} after {}", self.now);
         self.now = now;
@@ -147,6 +151,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// The node that a client is ordered as: itself, or its group.
+    #[inline]
     pub(crate) fn node(&self, client: u32) -> u32 {
         match self.clients[client as usize].group {
             NONE => client,
@@ -162,18 +167,26 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    fn head_of(&self, client: u32) -> Option<Head> {
+    #[inline(always)]
+    pub(crate) fn head_of(&self, client: u32) -> Option<Head> {
         let slot = self.clients[client as usize].fifo.head;
         (slot != NONE).then(|| self.head(slot))
     }
 
-    fn head(&self, slot: u32) -> Head {
+    #[inline(always)]
+    pub(crate) fn head(&self, slot: u32) -> Head {
         let entry = self.slab.entry(slot);
         Head { slot, cost: entry.cost, arrived: entry.arrived, sequence: entry.sequence }
     }
 
     /// The place of a stream: its own, a free one, or the shared one.
+    #[inline]
     pub(crate) fn place(&mut self, now: Nanos, stream: StreamId) -> u32 {
+        // Streams numbered from zero in the order in which they came are where their number says.
+        let guess = stream.0.wrapping_add(OTHERS + 1);
+        if self.clients.get(guess as usize).is_some_and(|client| client.stream == stream) && guess != OTHERS {
+            return guess;
+        }
         if let Some(place) = self.by_stream.find(u64::from(stream.0), |_| true) {
             return place;
         }
@@ -207,6 +220,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// Whether a place stands in the list of those that a newcomer can have.
+    #[inline]
     pub(crate) fn is_idle(&self, place: u32) -> bool {
         let client = &self.clients[place as usize];
         place != OTHERS && !client.is_configured && client.fifo.length == 0 && client.in_flight == 0
@@ -224,158 +238,11 @@ impl<P: Order> TenantScheduler<P> {
             None => self.order.entitle(now, place, &share),
         }
         client.group = share.group.map_or(NONE, |group| group.0);
-    }
-
-    /// A client that has requests comes in, unless its limit holds it back.
-    pub(crate) fn activate(&mut self, now: Nanos, client: u32) {
-        let is_limited = self.clients[client as usize].is_limited;
-        if is_limited && self.paces[client as usize].eligible() > now {
-            self.clients[client as usize].is_parked = true;
-            self.park(client);
-            self.throttled += self.clients[client as usize].fifo.length;
-        } else {
-            self.enter(now, client);
-        }
-    }
-
-    fn park(&mut self, node: u32) {
-        self.parked.set(node, self.paces[node as usize].eligible().0.min(NOT_PARKED - 1));
-    }
-
-    fn enter(&mut self, now: Nanos, client: u32) {
-        let Client { group, fifo, .. } = self.clients[client as usize];
-        let head = self.head(fifo.head);
-        if group == NONE {
-            self.order.enter(now, client, &head);
-            return;
-        }
-        let before = self.groups.first(group);
-        self.groups.enter(group, client);
-        self.count_group(group, fifo.length);
-        if before.is_none() {
-            self.resume_group(now, group);
-        } else {
-            self.change_group(now, group, before);
-        }
-    }
-
-    /// A request has come to the end of a client's queue.
-    pub(crate) fn joined(&mut self, now: Nanos, client: u32) {
-        if self.clients[client as usize].fifo.length == 1 {
-            self.activate(now, client);
-        } else {
-            self.count(client, true);
-        }
-    }
-
-    /// Takes a group out of the order before it changes.
-    pub(crate) fn suspend_group(&mut self, group: u32) {
-        let node = self.client_count() + group;
-        let of = self.groups.group_mut(group);
-        if core::mem::replace(&mut of.is_parked, false) {
-            self.throttled -= of.requests;
-            self.parked.set(node, NOT_PARKED);
-        } else if self.groups.first(group).is_some() {
-            self.order.leave(node);
-        }
-    }
-
-    /// Puts it back, unless its limit holds it back.
-    pub(crate) fn resume_group(&mut self, now: Nanos, group: u32) {
-        let node = self.client_count() + group;
-        if self.groups.first(group).is_none() {
-            return;
-        }
-        if self.paces[node as usize].eligible() > now {
-            let of = self.groups.group_mut(group);
-            of.is_parked = true;
-            self.throttled += of.requests;
-            self.park(node);
-        } else {
-            self.enter_group(now, group);
-        }
-    }
-
-    /// A group has its first ready client.
-    fn enter_group(&mut self, now: Nanos, group: u32) {
-        let node = self.client_count() + group;
-        let first = self.groups.first(group).and_then(|client| self.head_of(client));
-        let Some(head) = first.filter(|_| !self.groups.group(group).is_parked) else { return };
-        self.order.enter(now, node, &head);
-    }
-
-    fn change_group(&mut self, now: Nanos, group: u32, before: Option<u32>) {
-        let first = self.groups.first(group);
-        if first == before || self.groups.group(group).is_parked {
-            return;
-        }
-        if let Some(head) = first.and_then(|client| self.head_of(client)) {
-            self.order.change(now, self.client_count() + group, &head);
-        }
-    }
-
-    fn count_group(&mut self, group: u32, more: u32) {
-        let group = self.groups.group_mut(group);
-        group.requests += more;
-        if group.is_parked {
-            self.throttled += more;
-        }
-    }
-
-    fn discount_group(&mut self, group: u32, fewer: u32) {
-        let group = self.groups.group_mut(group);
-        group.requests -= fewer;
-        if group.is_parked {
-            self.throttled -= fewer;
-        }
-    }
-
-    /// The reverse of [`Self::activate`]: a client whose queue had `length` is no longer in, nor held back.
-    pub(crate) fn deactivate(&mut self, now: Nanos, client: u32, length: u32) {
-        let Client { group, is_parked, .. } = self.clients[client as usize];
-        if is_parked {
-            self.clients[client as usize].is_parked = false;
-            self.parked.set(client, NOT_PARKED);
-            self.throttled -= length;
-            return;
-        }
-        if group == NONE {
-            self.order.leave(client);
-            return;
-        }
-        let before = self.groups.first(group);
-        self.groups.leave(group, client);
-        self.discount_group(group, length);
-        if self.groups.first(group).is_some() {
-            self.change_group(now, group, before);
-        } else if !self.groups.group(group).is_parked {
-            self.order.leave(self.client_count() + group);
-        }
-    }
-
-    /// Lets those back in whose limits have ended.
-    fn mature(&mut self, now: Nanos) {
-        for _ in 0..MATURE_MAX {
-            if self.parked.min() > now.0 {
-                return;
-            }
-            let node = self.parked.first();
-            self.parked.set(node, NOT_PARKED);
-            if let Some(group) = node.checked_sub(self.client_count()) {
-                let of = self.groups.group_mut(group);
-                of.is_parked = false;
-                self.throttled -= of.requests;
-                self.enter_group(now, group);
-            } else {
-                let client = &mut self.clients[node as usize];
-                client.is_parked = false;
-                self.throttled -= client.fifo.length;
-                self.enter(now, node);
-            }
-        }
+        client.is_plain = client.group == NONE && !client.is_limited;
     }
 
     /// The next dispatch, or what to wait for.
+    #[inline(always)]
     fn take(&mut self, now: Nanos) -> Step {
         if self.queued == 0 {
             return Step::Idle;
@@ -401,6 +268,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// Takes the head of a client's queue; answers with it, and whether the client is still ready.
+    #[inline(always)]
     fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Dispatch, Head, bool) {
         let of = &mut self.clients[client as usize];
         let entry = self.slab.entry(of.fifo.head);
@@ -421,6 +289,7 @@ impl<P: Order> TenantScheduler<P> {
         (dispatch, head, is_ready)
     }
 
+    #[inline(always)]
     fn dispatch(&mut self, now: Nanos, client: u32) -> Dispatch {
         let (dispatch, taken, is_ready) = self.pop(now, client, client);
         let next = if is_ready { self.head_of(client) } else { None };
@@ -451,8 +320,8 @@ impl<P: Order> TenantScheduler<P> {
         dispatch
     }
 
-    /// Whether a client that would rather be refused is at its limit, what it has queued counted.
-    fn is_refused(&self, now: Nanos, client: u32) -> Option<Nanos> {
+    /// When a client would be taken again that would rather be refused, and is at its limit, what it has queued counted.
+    fn refused_until(&self, now: Nanos, client: u32) -> Option<Nanos> {
         let of = &self.clients[client as usize];
         if !of.refuses || !of.is_limited {
             return None;
@@ -461,45 +330,8 @@ impl<P: Order> TenantScheduler<P> {
         (eligible > now).then_some(eligible)
     }
 
-    /// One more waits in this client's queue, or one fewer.
-    pub(crate) fn count(&mut self, client: u32, is_more: bool) {
-        let Client { group, is_parked, .. } = self.clients[client as usize];
-        match (is_parked, group, is_more) {
-            (true, _, true) => self.throttled += 1,
-            (true, _, false) => self.throttled -= 1,
-            (false, NONE, _) => {}
-            (false, group, true) => self.count_group(group, 1),
-            (false, group, false) => self.discount_group(group, 1),
-        }
-    }
-
-    /// The head of a client's queue is another than it was.
-    pub(crate) fn changed(&mut self, now: Nanos, client: u32) {
-        let Client { group, is_parked, .. } = self.clients[client as usize];
-        let is_group_first = group != NONE && self.groups.first(group) == Some(client);
-        let is_seen = !is_parked && (group == NONE || is_group_first && !self.groups.group(group).is_parked);
-        if let (true, Some(head)) = (is_seen, self.head_of(client)) {
-            self.order.change(now, self.node(client), &head);
-        }
-    }
-
-    /// Takes a queued request out of its queue.
-    pub(crate) fn withdraw(&mut self, now: Nanos, slot: u32) {
-        let client = self.slab.entry(slot).client;
-        let fifo = &mut self.clients[client as usize].fifo;
-        let (was_head, length) = (fifo.head == slot, fifo.length);
-        self.slab.remove(slot, fifo);
-        if length == 1 {
-            self.deactivate(now, client, 1);
-        } else {
-            self.count(client, false);
-            if was_head {
-                self.changed(now, client);
-            }
-        }
-    }
-
     /// A client may have become idle.
+    #[inline]
     pub(crate) fn rest(&mut self, client: u32) {
         if self.is_idle(client) {
             self.idle_links.push_back(&mut self.idle, client);
@@ -518,17 +350,26 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         let client = self.place(now, request.stream);
-        if let Some(until) = self.is_refused(now, client) {
+        let cost = self.cost.cost(&request);
+        let of = &mut self.clients[client as usize];
+        let is_plain = of.is_plain;
+        if !is_plain && let Some(until) = self.refused_until(now, client) {
             return Err(Refused { request, cause: RefusedCause::AtLimit(until) });
         }
-        if self.is_idle(client) {
-            self.idle_links.remove(&mut self.idle, client);
-        }
+        let of = &mut self.clients[client as usize];
+        let is_first = of.fifo.length == 0;
+        let is_idle = is_first && of.in_flight == 0;
+        let tag = self.slab.add(now, &request, client, cost, &mut of.fifo);
         self.units[direction] += 1;
         self.queued += 1;
-        let cost = self.cost.cost(&request);
-        let tag = self.slab.add(now, &request, client, cost, &mut self.clients[client as usize].fifo);
-        self.joined(now, client);
+        if is_idle && !of.is_configured && client != OTHERS {
+            self.idle_links.remove(&mut self.idle, client);
+        }
+        if is_first {
+            self.activate(now, client);
+        } else if !is_plain {
+            self.count(client, true);
+        }
         Ok(tag)
     }
 
@@ -558,9 +399,12 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         self.order.completed(now, self.slab.node(slot), slot, dispatched);
         self.in_flight -= 1;
         self.units[direction as usize] -= 1;
-        self.clients[client as usize].in_flight -= 1;
+        let of = &mut self.clients[client as usize];
+        of.in_flight -= 1;
         self.slab.release(slot);
-        self.rest(client);
+        if of.fifo.length == 0 {
+            self.rest(client);
+        }
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {

@@ -95,6 +95,7 @@ impl Slab {
         Self { entries, free: 0, sequence: 0 }
     }
 
+    #[inline]
     pub(crate) fn entry(&self, slot: u32) -> &Entry {
         &self.entries[slot as usize]
     }
@@ -104,12 +105,14 @@ impl Slab {
     }
 
     /// The slot of a tag, where that tag is alive.
+    #[inline]
     pub(crate) fn slot(&self, tag: Tag) -> Option<u32> {
         let entry = self.entries.get(tag.slot as usize)?;
         (entry.generation == tag.generation && entry.state != State::Free).then_some(tag.slot)
     }
 
     /// Takes a free slot, of which there is one, and puts the request at the end of a queue.
+    #[inline(always)]
     pub(crate) fn add(&mut self, now: Nanos, request: &Request, client: u32, cost: u32, fifo: &mut Fifo) -> Tag {
         let slot = self.free;
         let entry = &mut self.entries[slot as usize];
@@ -137,6 +140,7 @@ impl Slab {
     }
 
     /// Makes `slot`, which points back to the tail, the new tail.
+    #[inline]
     fn hang(&mut self, slot: u32, cost: u32, fifo: &mut Fifo) {
         match fifo.tail {
             NONE => fifo.head = slot,
@@ -181,6 +185,7 @@ impl Slab {
     }
 
     /// Takes the head of a queue, which has one, for the device; it was ordered as `node`.
+    #[inline(always)]
     pub(crate) fn dispatch(&mut self, now: Nanos, node: u32, fifo: &mut Fifo) -> Dispatch {
         let slot = fifo.head;
         let entry = &mut self.entries[slot as usize];
@@ -211,6 +216,7 @@ impl Slab {
         self.entry(slot).next
     }
 
+    #[inline]
     pub(crate) fn release(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         entry.state = State::Free;

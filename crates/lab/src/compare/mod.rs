@@ -2,8 +2,8 @@
 
 mod run;
 
+pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed, sha256};
 pub(crate) use run::{file_meta, hexadecimal};
-pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed};
 
 use serde::{Deserialize, Serialize};
 

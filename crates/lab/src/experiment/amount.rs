@@ -38,7 +38,8 @@ impl FromStr for PerSecond {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("`{}` is no rate: give a whole number a second, such as 500/s, 20k/s or 1M/s", shown(text));
+        let wrong =
+            || format!("`{}` is no rate: give a whole number a second, such as 500/s, 20k/s or 1M/s", shown(text));
         let number = text.trim().strip_suffix("/s").ok_or_else(wrong)?.trim_end();
         let scaled = SCALES.iter().find_map(|(suffix, scale)| Some((number.strip_suffix(*suffix)?, *scale)));
         let (number, scale) = scaled.unwrap_or((number, 1));
@@ -67,11 +68,15 @@ mod tests {
 
     #[test]
     fn rates_are_read_with_their_unit_and_written_back() {
-        for (text, rate, shown) in [("500/s", 500, "500/s"), ("20k/s", 20_000, "20k/s"), ("1000000 /s", 1_000_000, "1M/s")] {
+        for (text, rate, shown) in
+            [("500/s", 500, "500/s"), ("20k/s", 20_000, "20k/s"), ("1000000 /s", 1_000_000, "1M/s")]
+        {
             let read: PerSecond = text.parse().expect(text);
             assert_eq!((read.0, read.to_string().as_str()), (rate, shown));
         }
-        for text in ["", "500", "/s", "-1/s", "1.5/s", "k/s", "1G/s", "99999999999999999999/s", "9999999999999999999k/s"] {
+        for text in
+            ["", "500", "/s", "-1/s", "1.5/s", "k/s", "1G/s", "99999999999999999999/s", "9999999999999999999k/s"]
+        {
             assert!(text.parse::<PerSecond>().is_err(), "{text}");
         }
     }

@@ -4,7 +4,7 @@ use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::amount::Time;
-use super::metric::{Metric, METRICS};
+use super::metric::{METRICS, Metric};
 use super::summary::Summary;
 
 /// Bounds on one figure of a class, of two classes' ratio, or of the run as a whole.

@@ -100,9 +100,7 @@ pub const METRICS: &[Metric] = &[
         name: "fast_share",
         help: "share of the requests that the fast tier served",
         is_time: false,
-        of_class: Some(|class, _| {
-            (class.dispatched > 0).then(|| class.fast_requests as f64 / class.dispatched as f64)
-        }),
+        of_class: Some(|class, _| (class.dispatched > 0).then(|| class.fast_requests as f64 / class.dispatched as f64)),
         of_run: None,
     },
     Metric {

@@ -3,6 +3,8 @@
 mod amount;
 mod cell;
 mod expect;
+mod explain;
+mod keys;
 mod metric;
 mod parse;
 mod run;
@@ -10,15 +12,14 @@ mod spec;
 mod summary;
 mod sweep;
 mod tally;
-#[cfg(test)]
-mod tests;
 mod traffic;
 
 pub use amount::{PerSecond, Time};
 pub use cell::{Cell, ClassResult, Measured, Step, TierResult};
 pub use expect::{Bound, Expectation, Verdict};
+pub use explain::{Which, explain};
+pub use keys::{KEYS, Key};
 pub use metric::{METRICS, Metric};
-pub use parse::SpecError;
 pub use run::{ExperimentError, ExperimentMeta, ExperimentReport, Store, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing};
 pub use summary::{Figure, Summary};

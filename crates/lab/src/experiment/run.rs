@@ -8,7 +8,6 @@ use sha2::{Digest, Sha256};
 
 use super::cell::Cell;
 use super::expect::{Verdict, judge};
-use super::parse::SpecError;
 use super::spec::{DeviceChoice, Experiment};
 use super::summary::Summary;
 use super::sweep::{self, Point};
@@ -16,19 +15,17 @@ use super::tally::Tally;
 use super::traffic::Traffic;
 use crate::choice::{ChoiceError, SchedulerChoice};
 use crate::compare::{Origin, Progress, TraceMeta, hexadecimal};
-use crate::device::{Device, DeviceError, DeviceSpec};
+use crate::device::{Device, DeviceSpec};
 use crate::sim::{self, Ended, Failure, Observer, Simulation, Unobserved};
+use crate::spec::SpecError;
 use crate::trace::TraceError;
 
 /// Why an experiment could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExperimentError {
-    /// The file does not describe one.
+    /// The file does not describe one, or its device cannot be built.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The device cannot be built.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
     /// A scheduler cannot be read.
     #[error(transparent)]
     Scheduler(#[from] ChoiceError),
@@ -106,7 +103,7 @@ impl Job<'_> {
         format!("{}{}, seed {}", self.scheduler, set.concat(), self.seed)
     }
 
-    fn device(&self) -> Result<Box<dyn Device>, DeviceError> {
+    fn device(&self) -> Result<Box<dyn Device>, SpecError> {
         match &self.point.experiment.device {
             DeviceChoice::Inline(spec) => spec.build(self.seed),
             DeviceChoice::Named(name) => DeviceSpec::load(name)?.build(self.seed),
@@ -131,7 +128,11 @@ impl Job<'_> {
     }
 
     /// Runs it, to its end where `drains`, or else to the end of its duration.
-    pub(super) fn run<O: Observer>(&self, drains: bool, observer: &mut O) -> Result<(Cell, Ended), ExperimentError> {
+    pub(super) fn run<O: Observer<Policy>>(
+        &self,
+        drains: bool,
+        observer: &mut O,
+    ) -> Result<(Cell, Ended), ExperimentError> {
         let experiment = &self.point.experiment;
         let mut device = self.device()?;
         let limits = limits(experiment);
@@ -162,8 +163,8 @@ fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     for (name, places) in [("clients", clients), ("groups", experiment.groups.len() as u64)] {
         let Some(parameter) = choice.row.parameters.iter().find(|parameter| parameter.name == name) else { continue };
         if choice.row.get(&settings, name) == Some(parameter.default) {
-            // What is out of range is left as it is: the scheduler says that it has no place.
-            let _ = choice.row.set(&mut settings, name, places.max(parameter.min));
+            // Where there are more, the scheduler says that it has no place. Within the bounds, every value is taken.
+            let _ = choice.row.set(&mut settings, name, places.clamp(parameter.min, parameter.max));
         }
     }
     settings
@@ -237,7 +238,7 @@ pub fn run(
 pub(super) fn points(experiment: &Experiment) -> Result<Vec<Point>, ExperimentError> {
     let checked = experiment.clone().checked();
     let points = checked.and_then(|experiment| sweep::points(&experiment));
-    points.map_err(|complaint| ExperimentError::Value(format!("{}: {}", complaint.key, complaint.problem)))
+    points.map_err(|complaint| ExperimentError::Value(complaint.problem()))
 }
 
 /// Every run, in the order of the report.
@@ -257,7 +258,10 @@ pub(super) fn jobs(points: &[Point]) -> Result<Vec<Job<'_>>, ExperimentError> {
 ///
 /// # Errors
 /// As [`run`]; and where the experiment is not exactly one run.
-pub fn run_observed<O: Observer>(experiment: &Experiment, observer: &mut O) -> Result<(Cell, Ended), ExperimentError> {
+pub fn run_observed<O: Observer<Policy>>(
+    experiment: &Experiment,
+    observer: &mut O,
+) -> Result<(Cell, Ended), ExperimentError> {
     let points = points(experiment)?;
     match &jobs(&points)?[..] {
         [job] => job.run(true, observer),

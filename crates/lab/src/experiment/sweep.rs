@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::parse::Complaint;
 use super::spec::Experiment;
+use crate::spec::Complaint;
 
 /// Points of a sweep.
 const POINTS_MAX: usize = 10_000;
@@ -22,15 +22,20 @@ pub(super) fn points(experiment: &Experiment) -> Result<Vec<Point>, Complaint> {
     let mut count = 1_usize;
     for (key, values) in &experiment.sweep {
         let values = values.as_array().filter(|values| !values.is_empty());
-        let values = values.ok_or_else(|| Complaint::new("sweep", format!("`{key}` has no list of values"), "a list"))?;
+        let values =
+            values.ok_or_else(|| Complaint::expecting("sweep", format!("`{key}` has no list of values"), "a list"))?;
         count = count.saturating_mul(values.len());
         axes.push((key, values));
     }
     if count > POINTS_MAX {
-        return Err(Complaint::new("sweep", format!("stands for {count} points"), format!("at most {POINTS_MAX}")));
+        return Err(Complaint::expecting(
+            "sweep",
+            format!("stands for {count} points"),
+            format!("at most {POINTS_MAX}"),
+        ));
     }
     let base = Experiment { sweep: Table::new(), ..experiment.clone() };
-    let table = Table::try_from(&base).map_err(|error| Complaint::new("sweep", error.to_string(), ""))?;
+    let table = Table::try_from(&base).map_err(|error| Complaint::expecting("sweep", error.to_string(), ""))?;
     (0..count).map(|number| point(number, &axes, &table)).collect()
 }
 
@@ -48,12 +53,9 @@ fn point(number: usize, axes: &[(&str, &[Value])], table: &Table) -> Result<Poin
         format!("{}: {problem}", setting.join(", "))
     };
     let experiment = Experiment::deserialize(table);
-    let experiment = experiment.map_err(|error| Complaint::new("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
-    let checked = experiment.checked().map_err(|complaint| Complaint {
-        problem: wrong(format!("{}: {}", complaint.key, complaint.problem)),
-        key: "sweep".into(),
-        ..complaint
-    });
+    let experiment =
+        experiment.map_err(|error| Complaint::expecting("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
+    let checked = experiment.checked().map_err(|complaint| complaint.told_of("sweep", wrong));
     Ok(Point { experiment: checked?, set })
 }
 
@@ -66,7 +68,7 @@ fn shown(value: &Value) -> String {
 fn assign(table: &mut Table, key: &str, value: &Value) -> Result<(), Complaint> {
     let missing = |part: &str| {
         let problem = format!("`{key}`: there is no `{part}`");
-        Complaint::new("sweep", problem, "a key such as depth, class.NAME.hit_ratio or class.NAME.phase.0.rate")
+        Complaint::expecting("sweep", problem, "a key such as depth, class.NAME.hit_ratio or class.NAME.phase.0.rate")
     };
     let parts: Vec<&str> = key.split('.').collect();
     let [folders @ .., last] = &parts[..] else { return Err(missing(key)) };

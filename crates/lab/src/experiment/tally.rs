@@ -84,7 +84,8 @@ impl ClassTally {
     }
 
     fn into_result(self) -> ClassResult {
-        let quantile = |quantile: f64| if self.latency.is_empty() { 0 } else { self.latency.value_at_quantile(quantile) };
+        let quantile =
+            |quantile: f64| if self.latency.is_empty() { 0 } else { self.latency.value_at_quantile(quantile) };
         ClassResult {
             clients: self.clients,
             requests: self.requests,

@@ -94,6 +94,11 @@ impl Carry {
         Self { shares }
     }
 
+    /// Whether a stored one can be used.
+    pub(super) fn is_whole(&self) -> bool {
+        self.shares.is_empty() || self.shares.len() == LEADS_SECONDS.len()
+    }
+
     /// What to add to the logarithm of a forecast `lead_bins` ahead, where the recent error is `level`.
     pub(super) fn correction(&self, level: f64, lead_bins: usize, bin_seconds: u32) -> f64 {
         let lead = lead_bins as f64 * f64::from(bin_seconds);

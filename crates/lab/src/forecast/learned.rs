@@ -3,7 +3,8 @@
 //! A method is a pure function from past days to the days ahead. Around it stands what makes a forecaster of it: on each
 //! of the last days it is asked what it would have said at midnight; those errors give the quantiles, the carry of an error
 //! from one hour to the next, drift, and, where there are several methods, the weight of each. Nothing else is learned, so
-//! that being told all at once or bin by bin comes to the same.
+//! that being told all at once or bin by bin comes to the same. Bins shorter than five minutes are forecast as their five
+//! minutes, with how much they differ within.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,12 @@ impl Method {
     /// The methods that are combined.
     fn experts(self) -> Vec<Self> {
         if self == Self::Hedge { vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek] } else { vec![self] }
+    }
+
+    /// Whether forecasts follow the day's level as it shows itself. The others are as published: what they are compared
+    /// with must not be this project's.
+    fn follows_the_day(self) -> bool {
+        matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge)
     }
 
     fn ahead(self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<f64> {
@@ -100,7 +107,11 @@ pub struct Learned {
     calendar: Calendar,
     /// Day of the first value, which is at midnight.
     first_day: i64,
+    /// One value a slot, which is a bin, or several where bins are short.
     values: Vec<Option<f64>>,
+    /// Bins of the slot that is not complete.
+    open: Vec<Option<f64>>,
+    within: Within,
     masked_values: u64,
     scored: Vec<ScoredDay>,
     scores: profile::Scores,
@@ -122,14 +133,17 @@ impl Learned {
         }
         let local = start_unix_seconds.saturating_add(i64::from(calendar.utc_offset_seconds));
         let first_day = local.div_euclid(i64::from(DAY_SECONDS));
-        let before = (local.rem_euclid(i64::from(DAY_SECONDS)) / i64::from(bin_seconds)) as usize;
+        let bins_before = (local.rem_euclid(i64::from(DAY_SECONDS)) / i64::from(bin_seconds)) as usize;
+        let slot_bins = slot_bins(bin_seconds);
         Ok(Self {
             version: VERSION,
             method,
             bin_seconds,
             calendar,
             first_day,
-            values: vec![None; before],
+            values: vec![None; bins_before / slot_bins],
+            open: vec![None; bins_before % slot_bins],
+            within: Within::default(),
             masked_values: 0,
             scored: Vec::new(),
             scores: profile::Scores::new(),
@@ -153,7 +167,22 @@ impl Learned {
         if state.bin_seconds == 0 || !DAY_SECONDS.is_multiple_of(state.bin_seconds) {
             return Err(wrong(format!("a day is no whole number of bins of {} s", state.bin_seconds)));
         }
-        Ok(state)
+        if state.is_whole() { Ok(state) } else { Err(wrong("its parts do not fit together".into())) }
+    }
+
+    /// Whether every part is as long as the others take it to be.
+    fn is_whole(&self) -> bool {
+        let slots = self.slots();
+        let days = (self.values.len() / slots) as i64;
+        let experts = self.method.experts().len();
+        let is_day = |scored: &ScoredDay| {
+            (self.first_day..self.first_day.saturating_add(days)).contains(&scored.day)
+                && scored.experts.len() == experts
+                && scored.experts.iter().all(|expert| expert.len() == slots)
+        };
+        let is_fit =
+            |fit: &Fit| fit.ahead.len() == AHEAD_DAYS * slots && fit.spread.is_whole(slots) && fit.carry.is_whole();
+        self.scored.iter().all(is_day) && profile::are_whole(&self.scores) && self.fit.as_ref().is_none_or(is_fit)
     }
 
     /// All that was learned, as JSON.
@@ -203,8 +232,42 @@ impl Learned {
         self.masked_values
     }
 
+    /// Slots of a day.
     fn slots(&self) -> usize {
-        (DAY_SECONDS / self.bin_seconds) as usize
+        (DAY_SECONDS / self.slot_seconds()) as usize
+    }
+
+    fn slot_seconds(&self) -> u32 {
+        self.bin_seconds * slot_bins(self.bin_seconds) as u32
+    }
+
+    /// Makes a value of the open slot: the mean of its bins, where at least half of them are known.
+    fn close_slot(&mut self) {
+        let (sum, count) =
+            self.open.iter().flatten().fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
+        let mean = (count > 0 && 2 * count >= self.open.len()).then(|| sum / count as f64);
+        if let Some(mean) = mean.filter(|_| self.open.len() > 1) {
+            self.within.count(&self.open, mean);
+        }
+        self.values.push(mean);
+        self.open.clear();
+        // Between refits as well, memory is bounded.
+        if self.values.len() > 2 * KEPT_DAYS * self.slots() {
+            self.trim();
+        }
+    }
+
+    /// What every expert says of the days behind `kept`. A combination leaves days that are off scale out of the history
+    /// of all its experts; the day profile does so by itself.
+    fn experts_ahead(&self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<Vec<f64>> {
+        let recent = kept.last(HISTORY_DAYS);
+        let values = (self.method == Method::Hedge).then(|| profile::without_off_scale(&recent));
+        let masked = values.as_ref().map_or(*kept, |values| Past { values, ..recent });
+        let of = |method: Method, scores: &mut profile::Scores| {
+            let past = if method == Method::DayProfile { kept } else { &masked };
+            method.ahead(past, days, scores)
+        };
+        self.method.experts().into_iter().map(|method| of(method, scores)).collect()
     }
 
     fn past(&self, days: usize) -> Past<'_> {
@@ -236,7 +299,7 @@ impl Learned {
                 continue;
             }
             let past = self.past(place);
-            let experts = self.method.experts().into_iter().map(|method| method.ahead(&past, 1, &mut scores)).collect();
+            let experts = self.experts_ahead(&past, 1, &mut scores);
             self.scored.push(ScoredDay { day, experts });
         }
         self.scores = scores;
@@ -257,21 +320,20 @@ impl Learned {
         };
         let floor = floor_of(past.values);
         let mut losses: Vec<Vec<f64>> = Vec::new();
-        let (mut errors, mut pairs) = (Vec::new(), Vec::new());
+        let (mut errors, mut pairs, mut sequence) = (Vec::new(), Vec::new(), Vec::new());
         for scored in &self.scored {
             let Ok(place) = usize::try_from(scored.day - self.first_day) else { continue };
             let actual = &self.values[place * slots..(place + 1) * slots];
             let weights = hedge(&losses, scored.experts.len());
             let forecast = combined(&scored.experts, &weights, floor);
+            sequence.extend(actual.iter().zip(&forecast).map(|(value, forecast)| busy_error(*value, *forecast, floor)));
             errors.push(log_errors(actual, &forecast, floor));
             pairs.push(forecast.iter().copied().zip(actual.iter().copied()).collect());
-            losses.push(scored.experts.iter().map(|expert| mean_size(&log_errors(actual, expert, floor))).collect());
+            losses.push(scored.experts.iter().map(|expert| loss(actual, expert)).collect());
         }
-        let experts: Vec<Vec<f64>> =
-            self.method.experts().into_iter().map(|method| method.ahead(&past, AHEAD_DAYS, scores)).collect();
+        let experts = self.experts_ahead(&past, AHEAD_DAYS, scores);
         let weights = hedge(&losses, experts.len());
-        let sequence: Vec<f64> = errors.concat();
-        let keep = drift::keep(self.bin_seconds);
+        let keep = drift::keep(self.slot_seconds());
         let level = sequence.iter().fold(0.0, |level, error| drift::next_level(level, *error, keep));
         Fit {
             day: past.target().max(self.first_day + (self.values.len() / slots) as i64),
@@ -279,9 +341,13 @@ impl Learned {
             weights,
             floor,
             spread: Spread::of(slots, &errors, &pairs),
-            carry: Carry::of(&sequence, self.bin_seconds),
+            carry: if self.method.follows_the_day() {
+                Carry::of(&sequence, self.slot_seconds())
+            } else {
+                Carry::default()
+            },
             level,
-            drift: drift::alarm(&sequence, self.bin_seconds),
+            drift: drift::alarm(&sequence, self.slot_seconds()),
             value_max: past.values.iter().flatten().copied().fold(0.0, f64::max),
         }
     }
@@ -292,10 +358,9 @@ impl Forecaster for Learned {
         for bin in bins {
             let taken = bin.filter(|value| (0.0..=VALUE_MAX).contains(value));
             self.masked_values += u64::from(bin.is_some() && taken.is_none());
-            self.values.push(taken);
-            // Between refits as well, memory is bounded.
-            if self.values.len() > 2 * KEPT_DAYS * self.slots() {
-                self.trim();
+            self.open.push(taken);
+            if self.open.len() >= slot_bins(self.bin_seconds) {
+                self.close_slot();
             }
         }
     }
@@ -336,17 +401,28 @@ impl Forecaster for Learned {
             let value = if value <= fit.floor * 1.001 { 0.0 } else { value };
             if value.is_finite() { value.clamp(0.0, limit) } else { limit }
         };
-        for lead in 0..horizon_bins {
+        let slot_bins = slot_bins(self.bin_seconds);
+        let inside: Vec<f64> = levels.iter().map(|level| self.within.log_at(*level)).collect();
+        let inside_median = self.within.log_at(0.5);
+        for bin in 0..horizon_bins {
+            let lead = (self.open.len() + bin) / slot_bins;
             let place = start.max(0) as usize + lead;
             let slot = place % slots;
-            let middle = ahead_at(&fit.ahead, slots, place).max(fit.floor)
-                * fit.carry.correction(level, lead + 1, self.bin_seconds).exp();
-            let median = bounded(middle);
+            let ahead = ahead_at(&fit.ahead, slots, place);
+            // An idle bin stays idle, whatever the level of the busy ones.
+            let (middle, mean) = if ahead > fit.floor {
+                let middle = ahead * fit.carry.correction(level, lead + 1, self.slot_seconds()).exp();
+                (middle, middle * fit.spread.ratio(slot))
+            } else {
+                (fit.floor, fit.spread.idle_mean)
+            };
+            let median = bounded(middle * inside_median.exp());
             out.median.push(median);
-            out.mean.push(bounded(middle * fit.spread.ratio(slot)));
+            out.mean.push(bounded(mean));
             let mut lowest = 0.0_f64;
-            for ((quantile, values), error) in out.quantiles.iter_mut().zip(&errors) {
-                let mut value = bounded(middle * (error * fit.spread.scale(slot)).exp());
+            for (((quantile, values), error), inside) in out.quantiles.iter_mut().zip(&errors).zip(&inside) {
+                let error = together(error * fit.spread.scale(slot), *inside);
+                let mut value = bounded(middle * error.exp());
                 value = if *quantile < 0.5 { value.min(median) } else { value.max(median) };
                 lowest = lowest.max(value);
                 values.push(lowest);
@@ -360,15 +436,12 @@ impl Learned {
     /// The recent error at the last bin: that of yesterday, moved on by the bins since.
     fn level_now(&self, fit: &Fit, start: i64) -> f64 {
         let slots = self.slots();
-        let keep = drift::keep(self.bin_seconds);
+        let keep = drift::keep(self.slot_seconds());
         let since = usize::try_from(start).unwrap_or(0).min(self.values.len());
         let first = self.values.len() - since;
         let mut level = fit.level;
         for (place, value) in self.values[first..].iter().enumerate() {
-            let error = value.map_or(f64::NAN, |value| {
-                value.max(fit.floor).ln() - ahead_at(&fit.ahead, slots, place).max(fit.floor).ln()
-            });
-            level = drift::next_level(level, error, keep);
+            level = drift::next_level(level, busy_error(*value, ahead_at(&fit.ahead, slots, place), fit.floor), keep);
         }
         level
     }
@@ -392,10 +465,66 @@ impl Learned {
         }
         if let Some(drift) = fit.drift {
             let way = if drift.upwards { "above" } else { "below" };
-            let hours = drift.bins_ago as f64 * f64::from(self.bin_seconds) / 3600.0;
+            let hours = drift.bins_ago as f64 * f64::from(self.slot_seconds()) / 3600.0;
             out.push(format!("the level has been {way} what was forecast for {hours:.0} hours"));
         }
         out
+    }
+}
+
+/// How many bins make a slot: as many as last five minutes at least and divide a day. What a second will be like is not
+/// known a day ahead, its five minutes may be.
+fn slot_bins(bin_seconds: u32) -> usize {
+    const SLOT_SECONDS_MIN: u32 = 300;
+    let bins = SLOT_SECONDS_MIN.div_ceil(bin_seconds.max(1)).max(1);
+    let fits = |bins: &u32| DAY_SECONDS.is_multiple_of(bins * bin_seconds.max(1));
+    (bins..=DAY_SECONDS).find(fits).unwrap_or(1) as usize
+}
+
+/// Two errors of the logarithm that do not know of one another: as squares where they go the same way.
+fn together(one: f64, other: f64) -> f64 {
+    if one * other > 0.0 { one.signum() * one.hypot(other) } else { one + other }
+}
+
+/// What short bins are of the mean of their slot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Within {
+    /// Bins by the logarithm of their share, in steps of an eighth from -8.
+    counts: Vec<u64>,
+}
+
+impl Within {
+    const STEPS: usize = 128;
+    const STEP: f64 = 0.125;
+    const LOWEST: f64 = -8.0;
+
+    fn count(&mut self, bins: &[Option<f64>], mean: f64) {
+        if mean <= 0.0 {
+            return;
+        }
+        self.counts.resize(Self::STEPS, 0);
+        for bin in bins.iter().flatten() {
+            // Of nothing the logarithm is lower than any: the first step.
+            let step = (((bin / mean).ln() - Self::LOWEST) / Self::STEP).clamp(0.0, (Self::STEPS - 1) as f64);
+            self.counts[step as usize] += 1;
+        }
+    }
+
+    /// The logarithm of the share that so many of the bins are below; nothing where a slot is a bin.
+    fn log_at(&self, level: f64) -> f64 {
+        let total: u64 = self.counts.iter().sum();
+        if total == 0 {
+            return 0.0;
+        }
+        let (wanted, mut sum) = (level * total as f64, 0.0);
+        for (step, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = *count as f64;
+            if sum + count >= wanted {
+                return Self::LOWEST + Self::STEP * (step as f64 + ((wanted - sum) / count).clamp(0.0, 1.0));
+            }
+            sum += count;
+        }
+        -Self::LOWEST
     }
 }
 
@@ -425,15 +554,19 @@ fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// The weighted geometric mean.
+/// The weighted geometric mean of those that say the same of a bin: that it is idle, or that it is not. The side with
+/// more weight is taken; between idle and busy there is no mean that would be near either.
 fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec<f64> {
     if let [only] = experts {
         return only.clone();
     }
     let at = |place: usize| {
-        let log: f64 = experts.iter().zip(weights).map(|(expert, weight)| weight * expert[place].max(floor).ln()).sum();
-        let value = log.exp();
-        if value <= floor * 1.001 { 0.0 } else { value }
+        let (mut busy, mut sum) = (0.0, 0.0);
+        for (expert, weight) in experts.iter().zip(weights).filter(|(expert, _)| expert[place] > floor) {
+            busy += weight;
+            sum += weight * expert[place].ln();
+        }
+        if busy > 0.5 { (sum / busy).exp() } else { 0.0 }
     };
     (0..experts.first().map_or(0, Vec::len)).map(at).collect()
 }
@@ -445,10 +578,22 @@ fn log_errors(actual: &[Option<f64>], forecast: &[f64], floor: f64) -> Vec<f64> 
     actual.iter().zip(forecast).map(error).collect()
 }
 
-fn mean_size(errors: &[f64]) -> f64 {
-    let (sum, count) = errors
-        .iter()
-        .filter(|error| error.is_finite())
-        .fold((0.0, 0.0), |(sum, count), error| (sum + error.abs().min(3.0), count + 1.0));
+/// The error of the logarithm where neither is idle; not a number elsewhere: between idle and busy there is no level.
+fn busy_error(value: Option<f64>, forecast: f64, floor: f64) -> f64 {
+    match value {
+        Some(value) if value > floor && forecast > floor => (value / forecast).ln(),
+        _ => f64::NAN,
+    }
+}
+
+/// The mean symmetric error of a day, 0 to 1: bounded, as the weights' rule wants it.
+fn loss(actual: &[Option<f64>], forecast: &[f64]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for (actual, forecast) in actual.iter().zip(forecast) {
+        let Some(actual) = actual else { continue };
+        let size = actual + forecast;
+        sum += if size > 0.0 { (actual - forecast).abs() / size } else { 0.0 };
+        count += 1.0;
+    }
     if count > 0.0 { sum / count } else { 0.0 }
 }

@@ -118,7 +118,9 @@ fn levels(values: &[Option<f64>], window_bins: usize) -> Vec<f64> {
 fn bounds(sorted: &[f64]) -> [f64; STATES - 1] {
     const ROUNDS: usize = 50;
     let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-    let mut centres = [at(0.1), at(0.5), at(0.9)];
+    // From the ends, so that a rare state has a centre from the start.
+    let (low, high) = (at(0.02), at(0.98));
+    let mut centres = [low, (low + high) / 2.0, high];
     let mut bounds = [0.0; STATES - 1];
     for _ in 0..ROUNDS {
         bounds = [(centres[0] + centres[1]) / 2.0, (centres[1] + centres[2]) / 2.0];

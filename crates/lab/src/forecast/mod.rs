@@ -16,6 +16,7 @@ mod past;
 mod profile;
 mod score;
 mod spread;
+pub mod survey;
 mod table;
 
 pub use backtest::{Backtest, Interval, Origin, Tested, backtest, geometric_mean, whole_days};

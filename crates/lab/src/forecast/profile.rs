@@ -37,6 +37,11 @@ pub(super) struct DayScore {
 /// Scores of past days; each follows from the days before it alone.
 pub(super) type Scores = BTreeMap<i64, DayScore>;
 
+/// Whether stored scores can be used.
+pub(super) fn are_whole(scores: &Scores) -> bool {
+    scores.values().all(|score| score.error.len() == GRID && score.median.len() == GRID)
+}
+
 /// Forecasts `days` days behind `past`, each by its own profile. Days in `scores` need not be scored again.
 pub(super) fn ahead(past: &Past<'_>, history_days: usize, days: usize, scores: &mut Scores) -> Vec<f64> {
     let recent: Vec<i64> = (0..TUNED_DAYS as i64).rev().map(|back| past.target() - 1 - back).collect();
@@ -57,13 +62,21 @@ pub(super) fn ahead(past: &Past<'_>, history_days: usize, days: usize, scores: &
         let weekday = past.calendar.weekday(past.target() + ahead as i64);
         let profiles = logs.profiles(weekday, Some(&chosen));
         for slot in 0..past.slots {
-            let mean = profiles.iter().map(|(_, profile)| profile[slot]).sum::<f64>() / profiles.len().max(1) as f64;
+            let busy: Vec<f64> =
+                profiles.iter().map(|(_, profile)| profile[slot]).filter(|value| *value > logs.floor.ln()).collect();
+            let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
             // Yesterday's level says less of each day further on.
             let value = (mean + level * 0.7_f64.powi(ahead as i32)).exp();
-            out.push(if value <= logs.floor * 1.001 { 0.0 } else { value });
+            out.push(if busy.len() * 2 <= profiles.len() || value <= logs.floor { 0.0 } else { value });
         }
     }
     out
+}
+
+/// The values of a past without the days that are off scale.
+pub(super) fn without_off_scale(past: &Past<'_>) -> Vec<Option<f64>> {
+    let masked = LogDays::of(past).masked;
+    past.values.iter().enumerate().map(|(place, value)| value.filter(|_| !masked[place / past.slots])).collect()
 }
 
 /// The best of the grid; without any score, the middle of it.
@@ -183,7 +196,7 @@ impl<'a> LogDays<'a> {
                 }
                 let profile = self.weighted(&self.weights(&distances, tau, rho));
                 for width in widths {
-                    out.push((place(age, likeness, width), smoothed(&profile, WIDTHS[width])));
+                    out.push((place(age, likeness, width), smoothed(&profile, WIDTHS[width], self.floor.ln())));
                 }
             }
         }
@@ -251,21 +264,35 @@ impl<'a> LogDays<'a> {
         profile
     }
 
+    /// The weighted mean of each slot. A slot that is idle on most days is idle; else its idle days say nothing of how
+    /// much there is on the others. Between idle and busy there is no mean that would be near either.
     fn mean(&self, weights: &[f64], clip: Option<(&[f64], f64)>) -> Vec<f64> {
-        let slots = self.past.slots;
-        let (mut sums, mut totals) = (vec![0.0; slots], vec![0.0; slots]);
+        let idle = self.floor.ln();
+        let mut sums = vec![(0.0, 0.0, 0.0); self.past.slots];
         let largest = weights.iter().copied().fold(0.0, f64::max);
         for (place, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > largest * 1e-6) {
             for (slot, value) in self.row(place).iter().enumerate().filter(|(_, value)| value.is_finite()) {
+                let (sum, total, idle_total) = &mut sums[slot];
+                if *value <= idle {
+                    *idle_total += weight;
+                    continue;
+                }
                 let value = match clip {
-                    Some((middle, limit)) => middle[slot] + (value - middle[slot]).clamp(-limit, limit),
-                    None => *value,
+                    Some((middle, limit)) if middle[slot] > idle => {
+                        middle[slot] + (value - middle[slot]).clamp(-limit, limit)
+                    }
+                    _ => *value,
                 };
-                sums[slot] += weight * value;
-                totals[slot] += weight;
+                *sum += weight * value;
+                *total += weight;
             }
         }
-        sums.iter().zip(&totals).map(|(sum, total)| if *total > 0.0 { sum / total } else { f64::NAN }).collect()
+        let slot = |(sum, total, idle_total): &(f64, f64, f64)| match (*total, *idle_total) {
+            (0.0, 0.0) => f64::NAN,
+            (busy, idle_total) if idle_total >= busy => idle,
+            (busy, _) => sum / busy,
+        };
+        sums.iter().map(slot).collect()
     }
 }
 
@@ -288,18 +315,28 @@ fn shape_distance(row: &[f64], other: &[f64]) -> f64 {
     differences.iter().map(|difference| (difference - mean).powi(2)).sum::<f64>() / count
 }
 
-/// A circular Gaussian over slots.
-fn smoothed(profile: &[f64], width: f64) -> Vec<f64> {
+/// A circular Gaussian over slots; idle ones stay idle and do not count for others.
+fn smoothed(profile: &[f64], width: f64, idle: f64) -> Vec<f64> {
     if width == 0.0 {
         return profile.to_vec();
     }
     let reach = (3.0 * width).ceil() as i64;
     let kernel: Vec<f64> = (-reach..=reach).map(|away| (-(away as f64 / width).powi(2) / 2.0).exp()).collect();
-    let total: f64 = kernel.iter().sum();
     let slots = profile.len() as i64;
     let at = |slot: i64| {
-        let near = (-reach..=reach).zip(&kernel);
-        near.map(|(away, weight)| weight * profile[(slot + away).rem_euclid(slots) as usize]).sum::<f64>() / total
+        let own = profile[slot as usize];
+        if own <= idle {
+            return own;
+        }
+        let (mut sum, mut total) = (0.0, 0.0);
+        for (away, weight) in (-reach..=reach).zip(&kernel) {
+            let value = profile[(slot + away).rem_euclid(slots) as usize];
+            if value > idle {
+                sum += weight * value;
+                total += weight;
+            }
+        }
+        sum / total
     };
     (0..slots).map(at).collect()
 }

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 const STEP: f64 = 1.0 / 32.0;
 const STEPS: usize = 1024;
 /// What a day counts for less than the day after.
-const FORGETTING: f64 = 0.97;
+const FORGETTING: f64 = 0.95;
+/// The same for sums: what is off in the mean is put right within days.
+const RATIO_FORGETTING: f64 = 0.9;
 /// How far a day's miss moves the level.
 const ADAPTION: f64 = 0.3;
 /// Slots to each side that say what is usual.
@@ -29,6 +31,8 @@ pub(super) struct Spread {
     scale: Vec<f64>,
     /// What the mean of a slot is of its forecast.
     ratio: Vec<f64>,
+    /// The mean of slots that were forecast to be idle.
+    pub(super) idle_mean: f64,
     /// For each day, how many errors there were of each size.
     days: Vec<Vec<(u16, u16)>>,
     /// How many errors there are.
@@ -40,6 +44,9 @@ impl Spread {
     pub(super) fn of(slots: usize, days: &[Vec<f64>], pairs: &[Vec<(f64, Option<f64>)>]) -> Self {
         let scale = scale(slots, days);
         let ratio = ratio(slots, pairs);
+        let idle = pairs.iter().flatten().filter(|(forecast, _)| *forecast <= 0.0).filter_map(|(_, value)| *value);
+        let (sum, count) = idle.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+        let idle_mean = if count > 0.0 { sum / count } else { 0.0 };
         let mut errors = 0;
         let counted = days.iter().map(|day| {
             let mut counts: std::collections::BTreeMap<u16, u16> = std::collections::BTreeMap::new();
@@ -50,7 +57,13 @@ impl Spread {
             counts.into_iter().collect()
         });
         let days = counted.collect();
-        Self { scale, ratio, days, errors }
+        Self { scale, ratio, idle_mean, days, errors }
+    }
+
+    /// Whether a stored one can be used.
+    pub(super) fn is_whole(&self, slots: usize) -> bool {
+        let steps = self.days.iter().flatten().all(|(step, _)| usize::from(*step) < STEPS);
+        steps && self.scale.len() == slots && self.ratio.len() == slots
     }
 
     /// What a forecast is multiplied by to give the mean.
@@ -88,7 +101,7 @@ impl Spread {
             }
             known += 1;
         }
-        if total == 0.0 { normal_quantile(level) } else { quantile(&pool, total, asked) }
+        if total == 0.0 { standard(level) * MEAN_SIZE } else { quantile(&pool, total, asked) * few_days(level, known) }
     }
 }
 
@@ -147,11 +160,12 @@ fn scale(slots: usize, days: &[Vec<f64>]) -> Vec<f64> {
 /// What came over what was forecast, of each slot's neighbourhood, drawn to that of all.
 fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); slots];
-    for day in pairs {
-        for (slot, (forecast, value)) in day.iter().enumerate() {
+    for (age, day) in pairs.iter().rev().enumerate() {
+        let weight = RATIO_FORGETTING.powi(age as i32);
+        for (slot, (forecast, value)) in day.iter().enumerate().filter(|(_, (forecast, _))| *forecast > 0.0) {
             if let Some(value) = value {
-                sums[slot].0 += value;
-                sums[slot].1 += forecast;
+                sums[slot].0 += weight * value;
+                sums[slot].1 += weight * forecast;
             }
         }
     }
@@ -171,10 +185,17 @@ fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
     (0..slots).map(near).collect()
 }
 
-/// The normal distribution's, in mean absolute deviations: where no error is known.
-fn normal_quantile(level: f64) -> f64 {
-    // Bisection of the logistic approximation is near enough for a guess.
+/// What mean absolute deviations are to standard ones.
+const MEAN_SIZE: f64 = 1.2533;
+
+/// The normal distribution's quantile, near enough for a guess.
+fn standard(level: f64) -> f64 {
     let level = level.clamp(1e-6, 1.0 - 1e-6);
-    let standard = (level / (1.0 - level)).ln() / 1.702;
-    standard * 1.2533
+    (level / (1.0 - level)).ln() / 1.702
+}
+
+/// The bins of a day err together, so that few days say less than their many bins seem to: by as much as Student's
+/// distribution is wider than the normal one.
+fn few_days(level: f64, days: usize) -> f64 {
+    1.0 + (standard(level).powi(2) + 1.0) / (4.0 * days.max(1) as f64)
 }

@@ -51,7 +51,7 @@ pub struct BinCourse {
     pub background_cores: u32,
     /// Of this bin's requests and earlier ones, how many wait at its end.
     pub queued_requests: u64,
-    /// Of this bin's requests, how many were not served in it.
+    /// Requests that came beyond what the cores left to the foreground serve in a bin: they had to be queued.
     pub delayed_requests: u64,
     /// Blocks of debt paid, by service.
     pub paid_blocks: [u64; SERVICES_COUNT],
@@ -83,6 +83,8 @@ struct Owing {
     tied_per_mille: u64,
     priority: u64,
     has_deadline: bool,
+    /// Blocks that come to be owed.
+    incurred: u64,
     /// Blocks that become payable in each bin.
     payable: Vec<u64>,
     /// Blocks due by the end of each bin, added up; empty where there is no deadline.
@@ -122,11 +124,13 @@ impl<'a> Horizon<'a> {
                 }
             };
             ledger.queues[service as usize].batches().for_each(&mut add);
+            let mut incurred = 0_u64;
             for (at, demand) in demand.iter().enumerate() {
                 let Some(batch) = system.incurred(terms, service.row().source, first + at, demand, stored) else {
                     continue;
                 };
                 add(&batch);
+                incurred = incurred.saturating_add(batch.blocks);
                 if service.row().takes_room {
                     taken[at] = taken[at].saturating_add(settings.tied(batch.blocks));
                 }
@@ -142,6 +146,7 @@ impl<'a> Horizon<'a> {
                 tied_per_mille: u64::from(settings.tied_per_mille),
                 priority: u64::from(settings.priority.max(1)),
                 has_deadline,
+                incurred,
                 payable,
                 due,
             });
@@ -165,6 +170,19 @@ impl<'a> Horizon<'a> {
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         self.ledger
+    }
+
+    /// Blocks that a service comes to owe.
+    #[must_use]
+    pub fn incurred_blocks(&self, service: Service) -> u64 {
+        self.owing.iter().find(|owing| owing.service == service).map_or(0, |owing| owing.incurred)
+    }
+
+    /// Blocks of a service that are due by the end of a bin, all told.
+    #[must_use]
+    pub fn due_blocks(&self, service: Service, bin: usize) -> u64 {
+        let owing = self.owing.iter().find(|owing| owing.service == service);
+        owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
     }
 
     /// Whether debts give back room at different prices, beside debts that have deadlines.
@@ -195,8 +213,7 @@ impl<'a> Horizon<'a> {
     /// The same, into a list that is used again.
     pub fn play_into(&self, schedule: &Schedule, bins: usize, course: &mut Vec<BinCourse>) {
         self.play_foreground(schedule, course);
-        let required = self.required_work(schedule, course);
-        self.play_background(schedule, &required, bins, course);
+        self.play_background(schedule, bins, course);
     }
 
     /// Who gets which cores: the foreground first, down to the reserve.
@@ -211,7 +228,7 @@ impl<'a> Horizon<'a> {
             let most = u64::from(cores.saturating_sub(*reserve));
             let foreground = wanted_cores.min(most);
             let served = wanted.min(foreground.saturating_mul(core_requests));
-            let delayed = demand.requests.min(wanted - served);
+            let delayed = demand.requests.saturating_sub(most.saturating_mul(core_requests));
             queued = wanted - served;
             BinCourse {
                 wanted_cores,
@@ -225,37 +242,7 @@ impl<'a> Horizon<'a> {
         }));
     }
 
-    /// How much work with deadlines must be done by the end of each bin, all told: put off as long as the cores that are
-    /// left allow, so that room can be had before. No schedule that meets every deadline has done less.
-    fn required_work(&self, schedule: &Schedule, course: &[BinCourse]) -> Vec<u64> {
-        let mut required = vec![0_u64; self.bins()];
-        let with_deadline = || self.owing.iter().filter(|owing| owing.is_heeded(schedule));
-        if with_deadline().next().is_none() {
-            return required;
-        }
-        let due_in = |bin: usize| {
-            let before = |owing: &Owing| if bin == 0 { 0 } else { owing.due[bin - 1] };
-            with_deadline()
-                .map(|owing| (owing.due[bin] - before(owing)).saturating_mul(owing.cost))
-                .fold(0, u64::saturating_add)
-        };
-        let mut carried = 0_u64;
-        for bin in (0..self.bins()).rev() {
-            carried = carried.saturating_add(due_in(bin));
-            let most = u64::from(course[bin].background_cores).saturating_mul(self.system.core_work);
-            required[bin] = carried.min(most);
-            carried -= required[bin];
-        }
-        // What does not fit is wanted from the start.
-        let mut sum = carried;
-        for required in &mut required {
-            sum = sum.saturating_add(*required);
-            *required = sum;
-        }
-        required
-    }
-
-    fn play_background(&self, schedule: &Schedule, required: &[u64], bins: usize, course: &mut [BinCourse]) {
+    fn play_background(&self, schedule: &Schedule, bins: usize, course: &mut [BinCourse]) {
         let mut state = State::new(self, schedule);
         let mut densest: Vec<usize> = (0..self.owing.len()).filter(|at| self.owing[*at].tied_per_mille > 0).collect();
         // Cross-multiplied, so that no fraction is needed; the order of the table breaks ties.
@@ -266,15 +253,18 @@ impl<'a> Horizon<'a> {
         for bin in 0..bins.min(self.bins()) {
             let most = u64::from(course[bin].background_cores).saturating_mul(self.system.core_work);
             state.begin(bin, most, self.taken[bin]);
-            let is_prompt = bin < schedule.prompt_until;
-            let wanted = if is_prompt { most } else { required[bin].saturating_sub(state.deadline_work) };
-            state.pay_by_deadline(wanted);
+            if !state.is_as_required {
+                state.require(bin, self.system.core_work, course);
+            }
+            let (required, before) = (state.required[bin], state.deadline_work);
+            state.pay_by_deadline(if bin < schedule.prompt_until { most } else { required });
             if schedule.pressing[bin] {
                 for at in &densest {
                     state.pay(*at, u64::MAX);
                 }
             }
             state.pay_by_turns();
+            state.is_as_required = state.deadline_work - before == required;
             let core_work = self.system.core_work.max(1);
             course[bin].background_cores = state.used_work.div_ceil(core_work) as u32;
             course[bin].paid_blocks = state.paid_now;
@@ -297,7 +287,11 @@ struct State<'a> {
     used_blocks: u64,
     work_left: u64,
     used_work: u64,
+    /// Work done for deadlines within the horizon.
     deadline_work: u64,
+    /// What of it must be done in each bin, if neither more nor less was done before.
+    required: Vec<u64>,
+    is_as_required: bool,
 }
 
 impl<'a> State<'a> {
@@ -313,6 +307,26 @@ impl<'a> State<'a> {
             work_left: 0,
             used_work: 0,
             deadline_work: 0,
+            required: vec![0; horizon.bins()],
+            is_as_required: !horizon.owing.iter().any(|owing| owing.is_heeded(schedule)),
+        }
+    }
+
+    /// How much work with deadlines must be done in each bin from `bin` on: what is left of it, put off as long as the cores
+    /// that are left allow, so that room can be had before. Doing less in any bin misses a deadline.
+    fn require(&mut self, bin: usize, core_work: u64, course: &[BinCourse]) {
+        let mut carried = 0_u64;
+        for at in (bin..self.required.len()).rev() {
+            for (owing, paid) in self.owing.iter().zip(self.paid) {
+                if owing.is_heeded(self.schedule) {
+                    let before = if at == bin { paid } else { owing.due[at - 1].max(paid) };
+                    let due = owing.due[at].max(paid) - before;
+                    carried = carried.saturating_add(due.saturating_mul(owing.cost));
+                }
+            }
+            let most = u64::from(course[at].background_cores).saturating_mul(core_work);
+            self.required[at] = carried.min(most);
+            carried -= self.required[at];
         }
     }
 
@@ -336,12 +350,16 @@ impl<'a> State<'a> {
         self.work_left -= work;
         self.used_work += work;
         self.payable[at] -= blocks;
-        self.paid[at] = self.paid[at].saturating_add(blocks);
+        let before = self.paid[at];
+        self.paid[at] = before.saturating_add(blocks);
         self.paid_now[owing.service as usize] += blocks;
         let tied = (u128::from(blocks) * u128::from(owing.tied_per_mille) / 1000) as u64;
         self.used_blocks = self.used_blocks.saturating_sub(tied);
         if owing.is_heeded(self.schedule) {
-            self.deadline_work = self.deadline_work.saturating_add(work);
+            // What is due beyond the horizon was not required either.
+            let due = owing.due.last().copied().unwrap_or(0);
+            let counted = self.paid[at].min(due) - before.min(due);
+            self.deadline_work = self.deadline_work.saturating_add(counted.saturating_mul(owing.cost));
         }
     }
 
@@ -363,7 +381,7 @@ impl<'a> State<'a> {
     fn first_due(&mut self) -> Option<(usize, u64)> {
         let mut first: Option<(usize, usize)> = None;
         for (at, owing) in self.owing.iter().enumerate() {
-            if !owing.is_heeded(self.schedule) || self.payable[at] == 0 {
+            if !owing.is_heeded(self.schedule) || self.payable[at] == 0 || owing.cost > self.work_left {
                 continue;
             }
             while owing.due.get(self.next_due[at]).is_some_and(|due| *due <= self.paid[at]) {
@@ -376,7 +394,8 @@ impl<'a> State<'a> {
         first.map(|(at, bin)| (at, self.owing[at].due[bin]))
     }
 
-    /// Shares what work is left among all that have debt, by priority, until there is no more of either.
+    /// Shares what work is left among all that have debt, by priority, until there is no more of either. The share of a service
+    /// with a deadline goes to whatever is due first: work done early never stands in for work that is due now.
     fn pay_by_turns(&mut self) {
         loop {
             let can = |state: &Self, at: usize| state.payable[at] > 0 && state.owing[at].cost <= state.work_left;
@@ -390,7 +409,11 @@ impl<'a> State<'a> {
                 if can(self, at) {
                     let share =
                         (u128::from(round) * u128::from(self.owing[at].priority)).div_ceil(u128::from(all)) as u64;
-                    self.pay(at, (share / self.owing[at].cost).max(1));
+                    if self.owing[at].is_heeded(self.schedule) && self.first_due().is_some() {
+                        self.pay_by_deadline(share.max(1));
+                    } else {
+                        self.pay(at, (share / self.owing[at].cost).max(1));
+                    }
                 }
             }
         }

@@ -1,12 +1,14 @@
 //! How many cores must background work be promised, and when, so that room and deadlines hold and the foreground loses least?
 //!
 //! The method is the paper's section VI B: play the forecast; where room would run out, spread enough background work
-//! evenly over the time before, and play again, until it fits. Kept in this order: the floor of the pool, then deadlines,
+//! evenly over a time before, and play again, until it fits. The paper leaves open how long a time; here it is the shortest
+//! that suffices, because a plan is made anew in each bin, and the later work is forced upon the foreground, the surer it is
+//! that it must be. Kept in this order: the floor of the pool, then deadlines,
 //! then the foreground.
 //!
 //! **Why it finds a plan wherever there is one.** All cores on the debt that gives back most room for its work gives back the
 //! most that can be by every moment: if that does not hold the floor, nothing does. Deadline work is put off as far as the
-//! cores that are left allow (`Horizon::required_work`), which leaves the most cores for room at every earlier moment. So
+//! cores that are left allow (`State::require`), which leaves the most cores for room at every earlier moment. So
 //! [`Schedule::all_out`] holds floor and deadlines if any schedule does, and the search below ends there at the latest. One
 //! case is not covered by this: debts of different density, of which the densest become payable late, beside a deadline that
 //! takes all the time there is. Then deadline work must stop being put off at the right moment, and a few are tried.
@@ -137,13 +139,18 @@ impl Search<'_> {
         self.horizon.system().cores - self.course[bin].foreground_cores
     }
 
-    /// Tries to mend a breach: first by order alone, then evenly over the busy time before it, then over all the time
-    /// before it, then over all time.
+    /// Tries to mend a breach. Room: by order alone, then over the shortest time before it that suffices, because what is
+    /// forecast may not come. Deadlines: over all the busy time before, because a rebuild had better be done. Then over all
+    /// the time before it, then over all time.
     fn mend(&mut self, breach: Breach) -> bool {
         let last = if breach.is_deadline { breach.first } else { breach.worst };
         let since = self.busy_since(last);
         let end = self.horizon.bins();
         let before = self.schedule.clone();
+        if !breach.is_deadline && self.raise_late(since, last) {
+            return true;
+        }
+        self.schedule.clone_from(&before);
         for (from, to) in [(since, last + 1), (0, last + 1), (0, end)] {
             if self.raise(from, to, last) {
                 return true;
@@ -162,26 +169,55 @@ impl Search<'_> {
         false
     }
 
+    /// Whether everything up to and with bin `last` is kept with at least `level` cores from `from` to `to`, over `before`.
+    fn holds_with(&mut self, level: u32, (from, to): (usize, usize), before: &[u32], last: usize) -> bool {
+        self.schedule.reserve_cores.copy_from_slice(before);
+        for reserve in &mut self.schedule.reserve_cores[from..to] {
+            *reserve = level.max(*reserve);
+        }
+        self.holds(last)
+    }
+
+    /// Spreads work evenly over the shortest time up to bin `last`, but not from before `since`, in which at most half of the
+    /// cores keep everything, or all of them where half are too few.
+    fn raise_late(&mut self, since: usize, last: usize) -> bool {
+        let before = self.schedule.reserve_cores.clone();
+        let cores = self.horizon.system().cores;
+        self.schedule.pressing[since..=last].fill(true);
+        if self.holds(last) {
+            return true;
+        }
+        for most in [cores.div_ceil(2), cores] {
+            if !self.holds_with(most, (since, last + 1), &before, last) {
+                continue;
+            }
+            // The latest start that suffices: an earlier one always does too.
+            let (mut low, mut high) = (since, last);
+            while low < high {
+                let middle = high - (high - low) / 2;
+                if self.holds_with(most, (middle, last + 1), &before, last) { low = middle } else { high = middle - 1 }
+            }
+            return self.least_level((low, last + 1), &before, last, most);
+        }
+        false
+    }
+
     /// The fewest cores, the same in all bins from `from` to `to`, that keep everything up to and with bin `last`.
     fn raise(&mut self, from: usize, to: usize, last: usize) -> bool {
         let before = self.schedule.reserve_cores.clone();
         self.schedule.pressing[from..to].fill(true);
-        let (mut low, mut high) = (0, self.horizon.system().cores);
-        let mut try_level = |level: u32| {
-            for (reserve, before) in self.schedule.reserve_cores[from..to].iter_mut().zip(&before[from..to]) {
-                *reserve = level.max(*before);
-            }
-            self.holds(last)
-        };
-        if !try_level(high) {
-            return false;
-        }
+        let cores = self.horizon.system().cores;
+        self.holds_with(cores, (from, to), &before, last) && self.least_level((from, to), &before, last, cores)
+    }
+
+    /// Lowers a level that suffices as far as it does.
+    fn least_level(&mut self, window: (usize, usize), before: &[u32], last: usize, most: u32) -> bool {
+        let (mut low, mut high) = (0, most);
         while low < high {
             let middle = low + (high - low) / 2;
-            if try_level(middle) { high = middle } else { low = middle + 1 }
+            if self.holds_with(middle, window, before, last) { high = middle } else { low = middle + 1 }
         }
-        try_level(high);
-        true
+        self.holds_with(high, window, before, last)
     }
 
     /// Puts all cores to background work in the first `bins` bins.
@@ -206,12 +242,12 @@ impl Search<'_> {
         self.schedule.heeds_deadline = [false; SERVICES_COUNT];
         let without = missing(self);
         self.schedule.heeds_deadline = heeded;
-        if is_deadline || with_deadlines != without {
-            if let Some(service) = self.horizon.most_due(&self.schedule, worst) {
-                self.schedule.heeds_deadline[service as usize] = false;
-                self.gave_up.push(service);
-                return;
-            }
+        let stands_in_the_way = is_deadline || with_deadlines != without;
+        let dearest = self.horizon.most_due(&self.schedule, worst).filter(|_| stands_in_the_way);
+        if let Some(service) = dearest {
+            self.schedule.heeds_deadline[service as usize] = false;
+            self.gave_up.push(service);
+            return;
         }
         self.all_out(worst + 1);
         self.below_floor.extend((first..=worst).zip(without).filter(|(_, missing)| *missing > 0).map(|(bin, _)| bin));

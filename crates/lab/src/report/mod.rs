@@ -14,7 +14,7 @@ mod html_parts;
 mod json;
 mod markdown;
 mod numbers;
-mod terminal;
+pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;
 mod validation;

@@ -1,7 +1,7 @@
 //! Which platforms, workloads and costs make no sense? Each is refused by the key that is wrong, with what would do.
 
 use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
-use crate::device::Span;
+use crate::device::{Bytes, Span};
 
 /// The key, what is wrong with it, and what the user can do.
 type Wrong = (String, String, String);
@@ -20,11 +20,23 @@ fn wrong<T>(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<
     Err((key.into(), problem.into(), hint.into()))
 }
 
-fn count(key: &str, value: u64, min: u64, max: u64) -> Result<(), Wrong> {
-    if (min..=max).contains(&value) {
+fn range<T: PartialOrd + std::fmt::Display>(key: &str, value: T, min: T, max: T) -> Result<(), Wrong> {
+    if value >= min && value <= max {
         return Ok(());
     }
     wrong(key, format!("{value} is out of range"), format!("from {min} to {max}"))
+}
+
+fn count(key: &str, value: u64, min: u64, max: u64) -> Result<(), Wrong> {
+    range(key, value, min, max)
+}
+
+fn size(key: &str, value: Bytes, min: u64, max: u64) -> Result<(), Wrong> {
+    range(key, value, Bytes(min), Bytes(max))
+}
+
+fn span(key: &str, value: Span, min_nanos: u64, max_nanos: u64) -> Result<(), Wrong> {
+    range(key, value, Span::from_nanos(min_nanos), Span::from_nanos(max_nanos))
 }
 
 fn percent(key: &str, value: f64) -> Result<(), Wrong> {
@@ -34,11 +46,8 @@ fn percent(key: &str, value: f64) -> Result<(), Wrong> {
     wrong(key, format!("{value} is no percentage"), "from 0 to 100")
 }
 
-fn step(key: &str, span: Span) -> Result<(), Wrong> {
-    if span.nanos() <= STEP_MAX_NANOS {
-        return Ok(());
-    }
-    wrong(key, format!("{span} is too long"), "at most 1s")
+fn step(key: &str, time: Span) -> Result<(), Wrong> {
+    span(key, time, 0, STEP_MAX_NANOS)
 }
 
 fn cost(key: &str, cost: WorkCost) -> Result<(), Wrong> {
@@ -65,20 +74,24 @@ impl PlatformSpec {
         let workers = self.workers();
         if workers > self.cores {
             let problem = format!("{workers} workers on {} cores", self.cores);
-            return wrong("workers", problem, "at most one worker a core; leave it out for one less than there are cores");
+            return wrong(
+                "workers",
+                problem,
+                "at most one worker a core; leave it out for one less than there are cores",
+            );
         }
         if workers == 0 {
             return wrong("workers", "no workers", "at least one; a machine of one core needs `workers = 1`");
         }
         count("workers", workers.into(), 1, WORKERS_MAX.into())?;
-        count("nvram", self.nvram.0, 1 << 20, 1 << 44)?;
-        count("read_buffers", self.read_buffers.0, REQUEST_BYTES_MAX, 1 << 44)?;
-        count("response_max", self.response_max.nanos(), 1_000, 60_000_000_000)?;
+        size("nvram", self.nvram, 1 << 20, 1 << 44)?;
+        size("read_buffers", self.read_buffers, REQUEST_BYTES_MAX, 1 << 44)?;
+        span("response_max", self.response_max, 1_000, 60_000_000_000)?;
         let DiskSpec { count: disks, access, access_random, per_kib, stripe } = &self.disks;
         count("disks.count", (*disks).into(), 1, DISKS_MAX.into())?;
         count("disks.stripe", (*stripe).into(), 1, (*disks).into())?;
-        for (key, span) in [("access", access), ("access_random", access_random), ("per_kib", per_kib)] {
-            step(&format!("disks.{key}"), *span)?;
+        for (key, time) in [("access", access), ("access_random", access_random), ("per_kib", per_kib)] {
+            step(&format!("disks.{key}"), *time)?;
         }
         let Some(flash) = &self.flash_cache else { return Ok(()) };
         percent("flash_cache.hits_percent", flash.hits_percent)?;
@@ -114,14 +127,14 @@ impl OperationSpec {
         }
         let Some(promise) = self.deadline else { return Ok(()) };
         percent(&format!("{key}.deadline.percent"), promise.percent)?;
-        count(&format!("{key}.deadline.within"), promise.within.nanos(), 1, 60_000_000_000)
+        span(&format!("{key}.deadline.within"), promise.within, 1, 60_000_000_000)
     }
 }
 
 impl CostSpec {
     pub(super) fn check(&self) -> Result<(), Wrong> {
-        for (key, span) in [("turn", self.turn), ("slow_path", self.slow_path), ("network", self.network)] {
-            step(key, span)?;
+        for (key, time) in [("turn", self.turn), ("slow_path", self.slow_path), ("network", self.network)] {
+            step(key, time)?;
         }
         let costs = [
             ("read", self.read),
@@ -133,11 +146,11 @@ impl CostSpec {
         ];
         costs.into_iter().try_for_each(|(key, work)| cost(key, work))?;
         percent("spread_percent", self.spread_percent)?;
-        count("prefetch.bytes", self.prefetch.bytes.0, 4096, REQUEST_BYTES_MAX)?;
-        count("flush.interval", self.flush.interval.nanos(), 1_000_000, 3_600_000_000_000)?;
+        size("prefetch.bytes", self.prefetch.bytes, 4096, REQUEST_BYTES_MAX)?;
+        span("flush.interval", self.flush.interval, 1_000_000, 3_600_000_000_000)?;
         count("flush.operations", self.flush.operations.into(), 1, FLUSH_OPERATIONS_MAX.into())?;
-        count("flush.log_record", self.flush.log_record.0, 1, 1 << 20)?;
-        count("swing.period", self.swing.period.nanos(), 1_000_000, 3_600_000_000_000)?;
+        size("flush.log_record", self.flush.log_record, 1, 1 << 20)?;
+        span("swing.period", self.swing.period, 1_000_000, 3_600_000_000_000)?;
         if (0.0..100.0).contains(&self.swing.amplitude_percent) {
             return Ok(());
         }

@@ -44,15 +44,7 @@ pub(super) struct End {
 
 impl Laws {
     pub(super) fn new(workers: u32) -> Self {
-        Self {
-            inside: 0,
-            inside_nanos: 0,
-            arrivals: 0,
-            responses: 0,
-            idle: workers,
-            idle_nanos: 0,
-            lazy: 0,
-        }
+        Self { inside: 0, inside_nanos: 0, arrivals: 0, responses: 0, idle: workers, idle_nanos: 0, lazy: 0 }
     }
 
     /// Time passes.
@@ -91,7 +83,8 @@ impl Laws {
         let violation = |law, detail| Err(Violation { law, detail });
         let left = u128::from(end.now) * u128::from(self.inside) - self.arrivals;
         if self.inside != end.clients || self.inside_nanos != self.responses + left {
-            let detail = format!("{} request-ns inside, {} request-ns of stays", self.inside_nanos, self.responses + left);
+            let detail =
+                format!("{} request-ns inside, {} request-ns of stays", self.inside_nanos, self.responses + left);
             return violation("Little's law", detail);
         }
         let time = u128::from(end.now) * u128::from(end.workers);

@@ -31,7 +31,11 @@ impl Locks {
         }
         self.next[slot as usize] = NONE;
         let (first, last) = &mut self.waiting[object as usize];
-        if *last == NONE { *first = slot } else { self.next[*last as usize] = slot }
+        if *last == NONE {
+            *first = slot
+        } else {
+            self.next[*last as usize] = slot
+        }
         *last = slot;
         false
     }

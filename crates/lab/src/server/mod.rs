@@ -29,14 +29,14 @@ mod sweep;
 mod tests;
 
 pub use engine::Discipline;
-pub use error::{ServerError, SpecError};
+pub use error::ServerError;
 pub use laws::Violation;
 pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};
 pub use presets::{COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
 pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad, ServerSpec};
-pub use sweep::{RunLength, peak, repeated};
 pub use spec::{
-    CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec, PlatformSpec, PrefetchSpec,
-    SwingSpec, WorkCost, WorkloadSpec,
+    CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec, PlatformSpec,
+    PrefetchSpec, SwingSpec, WorkCost, WorkloadSpec,
 };
+pub use sweep::{RunLength, peak, repeated};

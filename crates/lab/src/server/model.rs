@@ -146,7 +146,13 @@ impl Model {
         let gap = |step: usize| {
             // A triangle: up from the mean, down through it, and up to it again.
             let quarters = (step as f64 + 0.5) / SWING_STEPS as f64 * 4.0;
-            let height = if quarters < 1.0 { quarters } else if quarters < 3.0 { 2.0 - quarters } else { quarters - 4.0 };
+            let height = if quarters < 1.0 {
+                quarters
+            } else if quarters < 3.0 {
+                2.0 - quarters
+            } else {
+                quarters - 4.0
+            };
             (256e9 / (rate * (1.0 + amplitude * height))).round() as u64
         };
         Self {

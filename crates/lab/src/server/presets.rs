@@ -4,10 +4,10 @@ use std::io::Read as _;
 
 use serde::de::DeserializeOwned;
 
-use super::error::{ServerError, SpecError};
+use super::error::ServerError;
 use super::{CostSpec, PlatformSpec, WorkloadSpec};
 use crate::choice::{ChoiceError, unknown};
-use crate::device::{Complaint, line_and_column};
+use crate::spec::{Complaint, SpecError};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -29,7 +29,8 @@ const TABLE_1: &str = "cores, NVRAM, disks, flash cache: Table 1 of the paper on
 const DISKS_15K: &str = "disks: 450 GB at 15,000 rpm, 2.5 ms until the sector comes round and 3.5 ms of seek in the mean; as a fixed \
 part and an exponential one (assumed)";
 const FLASH_CACHE: &str = "flash cache: 150 us a read, and hits grow with its size (assumed: the paper does not say)";
-const MISSES: &str = "shares of misses: chosen so that the restart counts of Table 2 come out of a run, preemptions, locks and all";
+const MISSES: &str =
+    "shares of misses: chosen so that the restart counts of Table 2 come out of a run, preemptions, locks and all";
 const TABLE_5: &str = "operations and sizes: Table 5; what the table leaves open is filled up with attribute requests and, for sizes, with the nearest \
 that it names";
 
@@ -56,7 +57,10 @@ pub const PLATFORMS: &[ServerPreset] = &[
     ServerPreset {
         name: "all-flash",
         title: "20 cores, 16 GiB of NVRAM, 113 solid-state drives",
-        sources: &[TABLE_1, "drives: 100 us a read and 30 us more at random, 500 MB/s (assumed: SAS drives of the time)"],
+        sources: &[
+            TABLE_1,
+            "drives: 100 us a read and 30 us more at random, 500 MB/s (assumed: SAS drives of the time)",
+        ],
         parameters: include_str!("platforms/all-flash.toml"),
     },
 ];
@@ -122,10 +126,11 @@ pub trait Part: DeserializeOwned {
         }
         let Ok(file) = std::fs::File::open(name_or_path) else {
             let names: Vec<_> = Self::PRESETS.iter().map(|preset| preset.name).collect();
-            let error = unknown(Self::WHAT, name_or_path, &names, &format!("`ioweir doc {}` lists the presets", Self::WHAT));
+            let error =
+                unknown(Self::WHAT, name_or_path, &names, &format!("`ioweir doc {}` lists the presets", Self::WHAT));
             return Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into());
         };
-        let failed = |problem: String| SpecError { file: name_or_path.into(), position: None, problem, hint: String::new() };
+        let failed = |problem: String| SpecError::of_file(name_or_path, problem, "");
         let mut text = String::new();
         let read = file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text);
         let bytes = read.map_err(|error| failed(format!("cannot be read: {error}")))?;
@@ -141,14 +146,13 @@ pub trait Part: DeserializeOwned {
     /// As [`Part::load`].
     fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let part: Self = toml::from_str(text).map_err(|error| {
-            let position = error.span().map(|span| line_and_column(text, span.start));
             let preset = Self::PRESETS.first().map_or(Self::WHAT, |preset| preset.name);
             let hint = format!("`ioweir doc {} {preset}` shows one with every key", Self::WHAT);
-            SpecError { file: file.into(), position, problem: error.message().trim_end().into(), hint }
+            Complaint::of_toml(&error).hint(hint).in_file(file, Some(text))
         })?;
         match part.complaint() {
             None => Ok(part),
-            Some((key, problem, hint)) => Err(SpecError::new(&Complaint::new(key, problem, hint), file, Some(text))),
+            Some((key, problem, hint)) => Err(Complaint::new(key, problem, hint).in_file(file, Some(text))),
         }
     }
 }

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::model::Model;
-use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, SpecError, WorkloadSpec};
+use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
 use crate::choice::ScheduleChoice;
-use crate::device::{Complaint, Span};
+use crate::device::Span;
+use crate::spec::{Complaint, SpecError};
 
 /// The most requests that a server holds at once. A backlog of so many is a server that cannot keep up: at 90,000 requests
 /// a second it is half a second of arrivals.
@@ -114,15 +115,19 @@ impl Server {
     /// # Errors
     /// [`SpecError`] where a part makes no sense.
     pub fn new(platform: PlatformSpec, workload: WorkloadSpec, costs: CostSpec) -> Result<Self, SpecError> {
-        let complaints = [
-            ("platform", platform.complaint()),
-            ("workload", workload.complaint()),
-            ("costs", costs.complaint()),
-        ];
+        let complaints =
+            [("platform", platform.complaint()), ("workload", workload.complaint()), ("costs", costs.complaint())];
         for (part, complaint) in complaints {
             if let Some((key, problem, hint)) = complaint {
-                return Err(SpecError::new(&Complaint::new(key, problem, hint), part, None));
+                return Err(Complaint::new(key, problem, hint).in_file(part, None));
             }
+        }
+        let sizes = workload.operations.iter().flat_map(|operation| &operation.sizes);
+        let largest = sizes.map(|(size, _)| size.0).max().unwrap_or(0).saturating_add(costs.flush.log_record.0);
+        if largest > platform.nvram.0 / 2 {
+            let problem = format!("half of {} does not hold a request of {largest} bytes", platform.nvram);
+            let complaint = Complaint::new("nvram", problem, "a larger log, or smaller requests in the workload");
+            return Err(SpecError::new(&complaint, "platform", None));
         }
         Ok(Self { platform, workload, costs })
     }
@@ -171,9 +176,8 @@ impl Server {
 
     /// Refuses loads that cannot be run.
     fn check(&self, load: &ServerLoad) -> Result<(), SpecError> {
-        let wrong = |key: &str, problem: String, hint: &str| {
-            Err(SpecError::new(&Complaint::new(key, problem, hint), "load", None))
-        };
+        let wrong =
+            |key: &str, problem: String, hint: &str| Err(Complaint::new(key, problem, hint).in_file("load", None));
         let rate = load.requests_per_second;
         if !(1.0..=1e8).contains(&rate) {
             return wrong("requests_per_second", format!("{rate} is out of range"), "from 1 to 100 million");
@@ -183,7 +187,11 @@ impl Server {
         }
         let hour = Nanos::from_seconds(3600);
         if load.measured > hour || load.warm_up > hour {
-            return wrong("measured", "longer than an hour".into(), "an hour of simulated time at most, and as much before it");
+            return wrong(
+                "measured",
+                "longer than an hour".into(),
+                "an hour of simulated time at most, and as much before it",
+            );
         }
         Ok(())
     }

@@ -123,7 +123,7 @@ struct Engine<'a, S, G, O> {
 ///
 /// # Errors
 /// [`Failure`] where the trace cannot be read, holds several address spaces, or does not fit the device.
-pub fn simulate<S: Scheduler, O: Observer>(
+pub fn simulate<S: Scheduler, O: Observer<S>>(
     simulation: Simulation<'_, S>,
     source: &mut dyn TraceSource,
     load: Load,
@@ -145,7 +145,7 @@ pub fn simulate<S: Scheduler, O: Observer>(
 ///
 /// # Errors
 /// [`Failure`] where nothing more can arrive because of an error, or where a record does not fit the device.
-pub fn run<S: Scheduler, G: Gather, O: Observer>(
+pub fn run<S: Scheduler, G: Gather, O: Observer<S>>(
     simulation: Simulation<'_, S>,
     arrivals: &mut impl Arrivals<S>,
     gather: &mut G,
@@ -193,7 +193,7 @@ pub fn run<S: Scheduler, G: Gather, O: Observer>(
     Ok(Ended { completion: engine.end, skipped: engine.skipped, unfinished: unfinished as u64 })
 }
 
-impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
+impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
     fn run(&mut self, arrivals: &mut impl Arrivals<S>) -> Result<(), Failure> {
         loop {
             let arrival = arrivals.next_time(self.now, self.held_count())?.unwrap_or(Nanos::NEVER);
@@ -226,6 +226,9 @@ impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
             self.drain();
             if self.chooses && self.base_flights == 0 {
                 self.start_chosen();
+            }
+            if O::WATCHES {
+                self.observer.settled(self.now, &self.scheduler);
             }
         }
         assert!(self.held_count() == 0 && self.scheduler.queued() == 0, "a run ends when nothing waits");

@@ -7,8 +7,8 @@ use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, Tag};
 use crate::device::Service;
 use crate::trace::Record;
 
-/// What a run tells whoever watches it. Calls come in the order of simulated time.
-pub trait Observer {
+/// What a run under a scheduler `S` tells whoever watches it. Calls come in the order of simulated time.
+pub trait Observer<S> {
     /// Whether anything is done with the calls; what only serves them is left out otherwise.
     const WATCHES: bool = true;
 
@@ -27,12 +27,14 @@ pub trait Observer {
     fn refused(&mut self, _number: u64, _sectors: u32, _last: bool, _now: Nanos) {}
     /// The record is done.
     fn finished(&mut self, _number: u64, _now: Nanos) {}
+    /// All that happens at this moment has happened.
+    fn settled(&mut self, _now: Nanos, _scheduler: &S) {}
 }
 
 /// Watches nothing and costs nothing.
 pub struct Unobserved;
 
-impl Observer for Unobserved {
+impl<S> Observer<S> for Unobserved {
     const WATCHES: bool = false;
 }
 
@@ -120,7 +122,7 @@ impl Checker {
     }
 }
 
-impl Observer for Checker {
+impl<S> Observer<S> for Checker {
     fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
         assert_eq!(number, self.arrived, "records arrive in order");
         self.arrived += 1;

@@ -25,7 +25,7 @@ use alloc::vec;
 
 use super::{CLIENTS, COST, GROUPS, Parameter, Row, Settings, Unit};
 use crate::Nanos;
-use crate::tenant::{Fair, Head, LEAD_MAX, Order, Reservations, Rule, Share, ShareError, Size, Standing};
+use crate::tenant::{Fair, Head, LEAD_MAX, Order, Reservations, Rule, Share, ShareError, Size, Standing, earlier};
 use means::Means;
 use service::Service;
 
@@ -50,10 +50,11 @@ time of its last `window` requests over its weight, and all tags are moved so th
 so in proportion to weight / cost: what it would get alone, scaled alike for all. Example: HDD 10 ms, SSD 50 us, one request at a \
 time; A hits the SSD with two of three requests, B with none: A gets 148.5 a second, B 50, where an even split gives 74.8 each. Of \
 two clients that ask throughout, what they were charged over their weights differs by at most D + 1 charges each, D in the \
-device. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost c': nobody starves. \
+device; at equal costs it is as close to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost c': nobody starves. \
 Beyond the source: `estimator=service` charges the time that the device worked on a request instead of the time that it was \
 there, learnt from the order in which requests come back, so that a queue in the device does not level what clients cost; it \
-charges at dispatch, by the mean so far, so that a deep device is not filled by one client. Reservations and limits as `mclock`; a \
+charges at dispatch, by the mean so far, so that a deep device is not filled by one client; `estimator=response-ahead` does that \
+with response times. Reservations and limits as `mclock`; a \
 reservation is accepted where all of them fit into the device's time at the worst mean cost seen of each client, a newcomer \
 taken for as costly as any seen. `floor`: no client is charged more than the mean charge of all over it, which leaves \
 it at least floor x weight / sum of weights of all requests, however much dearer they become: that preference for \
@@ -73,11 +74,12 @@ others makes a client dearer still has an end. Differs from the source: a respon
         },
         Parameter {
             name: "estimator",
-            unit: Unit::Choice(&["response", "service"]),
+            unit: Unit::Choice(&["response", "service", "response-ahead"]),
             default: 0,
             min: 0,
-            max: 1,
-            help: "what a request costs: its time in the device, or the time that the device worked on it; fixed at the start",
+            max: 2,
+            help: "what a request costs: its time in the device, charged at completion, or the time that the device worked on it, \
+charged at dispatch by the mean so far; response-ahead: the former, charged as the latter; fixed at the start",
         },
         Parameter {
             name: "floor",
@@ -98,13 +100,15 @@ enum Charging {
     Response(Adjusted),
     /// At dispatch, by what the device's work took so far.
     Service(Service),
+    /// At dispatch, by the response times so far.
+    Ahead,
 }
 
-/// The tags of all who have requests, queued or in the device, and the last adjustment.
+/// The last adjustment of the tags, and who counts in it beside those that are in.
 #[derive(Clone, Debug)]
 struct Adjusted {
-    /// Clients with requests in the device or queued. The tags are those of `Reward::fair`.
-    active: Fair,
+    /// Clients that have requests in the device and none that could go, by the tags in `Reward::fair`.
+    served_only: Fair,
     /// At the time of the last completion the smallest tag was `tag`.
     at: Nanos,
     tag: u64,
@@ -151,10 +155,10 @@ pub(crate) struct Reward {
 impl Reward {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
         let [_, _, _, window, estimator, _] = settings.values();
-        let charging = if estimator == 0 {
-            Charging::Response(Adjusted { active: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 })
-        } else {
-            Charging::Service(Service::new(size.slots))
+        let charging = match estimator {
+            0 => Charging::Response(Adjusted { served_only: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 }),
+            1 => Charging::Service(Service::new(size.slots)),
+            _ => Charging::Ahead,
         };
         let node = Node { in_flight: 0, is_in: false, reservation_per_second: 0, worst_nanos: 0, is_known: false };
         let mut reward = Self {
@@ -180,8 +184,8 @@ impl Reward {
         if self.mean_charge == 0 {
             self.mean_charge = charge << MEAN_SHIFT;
         }
-        if self.floor > 0 {
-            charge = charge.min(((self.mean_charge * THOUSAND / self.floor) >> MEAN_SHIFT).max(1));
+        if let Some(most) = (self.mean_charge * THOUSAND).checked_div(self.floor) {
+            charge = charge.min((most >> MEAN_SHIFT).max(1));
         }
         self.mean_charge = self.mean_charge - (self.mean_charge >> MEAN_SHIFT) + charge;
         charge
@@ -207,6 +211,20 @@ impl Reward {
         let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
         self.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX });
     }
+
+    /// Charges a request as it is dispatched, by what the node's requests have cost so far.
+    #[inline(always)]
+    fn charge_ahead(&mut self, node: u32, has_next: bool) {
+        if !self.is_due {
+            self.fair.advance(self.fair.start(node));
+        }
+        let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
+        let charge = self.charge(cost);
+        self.pay(node, charge);
+        if has_next {
+            self.fair.place(node, 0);
+        }
+    }
 }
 
 impl Order for Reward {
@@ -221,7 +239,7 @@ impl Order for Reward {
         let held = of.map_or(0, |of| u128::from(of.reservation_per_second) * u128::from(of.worst_nanos));
         let others = self.needed_nanos - held;
         let width = match &self.charging {
-            Charging::Response(_) => self.depth,
+            Charging::Response(_) | Charging::Ahead => self.depth,
             Charging::Service(service) => service.width(),
         };
         let available = SECOND * u64::from(width);
@@ -260,12 +278,9 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.is_in = true;
         match &mut self.charging {
-            Charging::Service(_) => self.fair.wake(node),
-            Charging::Response(adjusted) if of.in_flight == 0 => {
-                self.fair.wake_at(node, adjusted.clock(now));
-                adjusted.active.place_at(node, self.fair.start(node));
-            }
-            Charging::Response(_) => {}
+            Charging::Service(_) | Charging::Ahead => self.fair.wake(node),
+            Charging::Response(adjusted) if of.in_flight == 0 => self.fair.wake_at(node, adjusted.clock(now)),
+            Charging::Response(adjusted) => adjusted.served_only.leave(node),
         }
         self.fair.place(node, 0);
         self.reservations.enter(now, node);
@@ -274,23 +289,26 @@ impl Order for Reward {
     fn leave(&mut self, node: u32) {
         let of = &mut self.nodes[node as usize];
         of.is_in = false;
-        if let (Charging::Response(adjusted), 0) = (&mut self.charging, of.in_flight) {
-            adjusted.active.leave(node);
+        if let (Charging::Response(adjusted), 1..) = (&mut self.charging, of.in_flight) {
+            adjusted.served_only.place_at(node, self.fair.start(node));
         }
         self.fair.leave(node);
         self.reservations.leave(node);
     }
 
+    #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
         let due = self.reservations.first(now);
         self.is_due = due.is_some();
         due.or_else(|| self.fair.first())
     }
 
+    #[inline]
     fn peek(&self, now: Nanos) -> Option<u32> {
         self.reservations.first(now).or_else(|| self.fair.first())
     }
 
+    #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let of = &mut self.nodes[node as usize];
         of.in_flight += 1;
@@ -300,17 +318,16 @@ impl Order for Reward {
         } else if next.is_none() {
             self.reservations.leave(node);
         }
-        if let Charging::Service(service) = &mut self.charging {
-            service.dispatched(now, taken.slot);
-            if !self.is_due {
-                self.fair.advance(self.fair.start(node));
+        match &mut self.charging {
+            Charging::Response(adjusted) if next.is_none() => {
+                adjusted.served_only.place_at(node, self.fair.start(node));
             }
-            let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
-            let charge = self.charge(cost);
-            self.pay(node, charge);
-            if next.is_some() {
-                self.fair.place(node, 0);
+            Charging::Response(_) => {}
+            Charging::Service(service) => {
+                service.dispatched(now, taken.slot);
+                self.charge_ahead(node, next.is_some());
             }
+            Charging::Ahead => self.charge_ahead(node, next.is_some()),
         }
         if next.is_none() {
             self.fair.leave(node);
@@ -318,6 +335,7 @@ impl Order for Reward {
         self.fair.tend();
     }
 
+    #[inline(always)]
     fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
         self.nodes[node as usize].in_flight -= 1;
         if let Charging::Service(service) = &mut self.charging {
@@ -325,25 +343,33 @@ impl Order for Reward {
             self.learn(node, worked.0);
             return;
         }
+        if matches!(self.charging, Charging::Ahead) {
+            self.learn(node, now.since(dispatched).0);
+            return;
+        }
         let mean = self.learn(node, now.since(dispatched).0);
         let charge = self.charge(mean);
         self.pay(node, charge);
         let Node { in_flight, is_in, .. } = self.nodes[node as usize];
+        let Charging::Response(adjusted) = &mut self.charging else { return };
         if is_in {
             self.fair.place(node, 0);
+        } else {
+            adjusted.served_only.place_at(node, self.fair.start(node));
         }
-        let Charging::Response(adjusted) = &mut self.charging else { return };
         // AdjustTags comes before who has no more requests is taken out.
-        adjusted.active.place_at(node, self.fair.start(node));
-        if let Some(first) = adjusted.active.first() {
-            (adjusted.at, adjusted.tag) = (now, self.fair.start(first));
+        let smallest = [self.fair.first(), adjusted.served_only.first()].into_iter().flatten();
+        let smallest = smallest.map(|node| self.fair.start(node)).reduce(earlier);
+        if let Some(tag) = smallest {
+            (adjusted.at, adjusted.tag) = (now, tag);
         }
-        adjusted.active.advance(adjusted.tag);
+        adjusted.served_only.advance(adjusted.tag);
         self.fair.advance(adjusted.tag);
         if in_flight == 0 && !is_in {
-            adjusted.active.leave(node);
+            adjusted.served_only.leave(node);
         }
-        adjusted.active.tend();
+        adjusted.served_only.tend();
+        self.fair.tend();
     }
 
     fn stand(&self, now: Nanos, node: u32, first: u32) -> Standing {

@@ -46,8 +46,7 @@ pub(super) fn json(report: &ExperimentReport) -> Result<String, ReportError> {
             let waits = cell.measured.waits.iter().map(|(reason, nanos)| (reason.clone(), json!(*nanos as f64 / 1e9)));
             Value::Object(waits.collect())
         };
-        let point: Map<String, Value> =
-            summary.point.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+        let point: Map<String, Value> = summary.point.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
         results.push(json!({
             "scheduler": summary.scheduler,
             "point": point,
@@ -94,7 +93,11 @@ pub(super) fn csv(report: &ExperimentReport) -> String {
 
 fn row(fields: &[String]) -> String {
     let quoted = |field: &String| {
-        if field.contains(['"', ',', '\n', '\r']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.clone() }
+        if field.contains(['"', ',', '\n', '\r']) {
+            format!("\"{}\"", field.replace('"', "\"\""))
+        } else {
+            field.clone()
+        }
     };
     fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }

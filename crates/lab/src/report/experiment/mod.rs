@@ -69,7 +69,10 @@ fn markdown(report: &ExperimentReport) -> String {
     let _ = writeln!(
         out,
         "\nioweir {} ({}), experiment {}\n\n    {}",
-        meta.version, meta.commit, meta.spec_sha256, shown(&meta.command)
+        meta.version,
+        meta.commit,
+        meta.spec_sha256,
+        shown(&meta.command)
     );
     out
 }
@@ -149,7 +152,8 @@ fn classes(report: &ExperimentReport) -> Table {
                 .map(|result| result.requests)
                 .sum();
             let figure = |name: &str| {
-                metric(name).map_or_else(String::new, |metric| show(summary.figure(metric, Some(class)), metric.is_time))
+                metric(name)
+                    .map_or_else(String::new, |metric| show(summary.figure(metric, Some(class)), metric.is_time))
             };
             let mut cells = vec![format_count(count)];
             cells.extend(columns.iter().map(|(_, name)| figure(name)));
@@ -238,7 +242,9 @@ fn waits(report: &ExperimentReport) -> Option<Table> {
     };
     (!reasons.is_empty()).then(|| Table {
         title: "Requests waiting, by reason".into(),
-        text: "How many waited before the device at a time, on average; `ioweir doc reason` says what the reasons mean.".into(),
+        text:
+            "How many waited before the device at a time, on average; `ioweir doc reason` says what the reasons mean."
+                .into(),
         columns: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
         rows: report.summaries.iter().map(row).collect(),
     })

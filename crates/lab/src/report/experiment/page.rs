@@ -22,7 +22,8 @@ struct View<'a> {
 }
 
 pub(super) fn page(report: &ExperimentReport) -> Result<String, ReportError> {
-    let figures: Vec<Figure> = report.summaries.iter().take(DRAWN_MAX).filter_map(|one| over_time(report, one)).collect();
+    let figures: Vec<Figure> =
+        report.summaries.iter().take(DRAWN_MAX).filter_map(|one| over_time(report, one)).collect();
     let missed = report.verdicts.iter().filter(|verdict| !verdict.met).count();
     let headline = match (report.verdicts.len(), missed) {
         (0, _) => title(report),

@@ -4,7 +4,8 @@ use rayon::prelude::*;
 
 use crate::compare::Progress;
 use crate::server::{
-    CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec, peak, repeated,
+    CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec, peak,
+    repeated,
 };
 
 /// A server under a workload, and the schedules it is run with. The first is what the others are compared with.
@@ -61,7 +62,7 @@ const fn cell(platform: &'static str, workload: &'static str, schedules: &'stati
 }
 
 /// Every server.
-pub(super) const CELLS: [Cell; 12] = [
+pub(super) static CELLS: [Cell; 12] = [
     cell("mid-range", "spc-1", MID_RANGE),
     cell("high-end", "spc-1", HIGH_END),
     cell("low-end", "spc-1", MAIN),
@@ -98,7 +99,7 @@ pub(super) const FULL: Scale = Scale {
 /// What the claims need at the least.
 pub(super) const QUICK: Scale = Scale {
     loads: &[0.864, 0.955, 1.0],
-    length: RunLength { warm_up: 3, measured: 6 },
+    length: RunLength { warm_up: 3, measured: 3 },
     search: RunLength { warm_up: 3, measured: 3 },
     runs_max: 1,
 };
@@ -199,17 +200,22 @@ fn interval(ratios: &[f64]) -> Option<Ratio> {
 }
 
 /// Runs everything.
-pub(super) fn run(scale: &Scale, costs: &CostSpec, progress: &dyn Progress) -> Result<Vec<Done>, ServerError> {
-    let servers: Vec<Server> = CELLS
+pub(super) fn run(
+    cells: &'static [Cell],
+    scale: &Scale,
+    costs: &CostSpec,
+    progress: &dyn Progress,
+) -> Result<Vec<Done>, ServerError> {
+    let servers: Vec<Server> = cells
         .iter()
         .map(|cell| {
             let platform = PlatformSpec::load(cell.platform)?;
             Ok(Server::new(platform, WorkloadSpec::load(cell.workload)?, costs.clone())?)
         })
         .collect::<Result<_, ServerError>>()?;
-    let schedules: usize = CELLS.iter().map(|cell| cell.schedules.len()).sum();
-    progress.started(2 * CELLS.len() + schedules * scale.loads.len());
-    let searches: Vec<(usize, &str)> = (0..CELLS.len()).flat_map(|cell| [(cell, BASELINE), (cell, "combo")]).collect();
+    let schedules: usize = cells.iter().map(|cell| cell.schedules.len()).sum();
+    progress.started(2 * cells.len() + schedules * scale.loads.len());
+    let searches: Vec<(usize, &str)> = (0..cells.len()).flat_map(|cell| [(cell, BASELINE), (cell, "combo")]).collect();
     let found: Vec<f64> = searches
         .par_iter()
         .map(|(cell, schedule)| {
@@ -219,16 +225,17 @@ pub(super) fn run(scale: &Scale, costs: &CostSpec, progress: &dyn Progress) -> R
         })
         .collect::<Result<_, ServerError>>()?;
     // The cells with the most schedules come first, so that the last to finish is a small one.
-    let tasks: Vec<(usize, usize, usize)> = (0..CELLS.len())
+    let tasks: Vec<(usize, usize, usize)> = (0..cells.len())
         .flat_map(|cell| {
-            let all = (0..CELLS[cell].schedules.len()).flat_map(|schedule| (0..scale.loads.len()).map(move |load| (schedule, load)));
+            let all = (0..cells[cell].schedules.len())
+                .flat_map(|schedule| (0..scale.loads.len()).map(move |load| (schedule, load)));
             all.map(move |(schedule, load)| (cell, schedule, load)).collect::<Vec<_>>()
         })
         .collect();
     let runs: Vec<Vec<Run>> = tasks
         .par_iter()
         .map(|&(cell, schedule, load)| {
-            let name = CELLS[cell].schedules[schedule];
+            let name = cells[cell].schedules[schedule];
             let scheduling: Scheduling = name.parse()?;
             let rate = found[2 * cell] * scale.loads[load];
             let outcomes = repeated(&servers[cell], &scheduling, scale.length, rate, scale.runs_max)?;
@@ -239,7 +246,7 @@ pub(super) fn run(scale: &Scale, costs: &CostSpec, progress: &dyn Progress) -> R
         .collect::<Result<_, ServerError>>()?;
     let mut runs = runs.into_iter();
     let mut done = Vec::new();
-    for (at, cell) in CELLS.iter().enumerate() {
+    for (at, cell) in cells.iter().enumerate() {
         let of_cell = cell.schedules.iter().map(|_| runs.by_ref().take(scale.loads.len()).collect()).collect();
         done.push(Done { cell, peaks: [found[2 * at], found[2 * at + 1]], loads: scale.loads, runs: of_cell });
     }

@@ -201,7 +201,9 @@ fn table_2(results: &Results<'_>) -> Rows {
                 ours,
                 unit: "% of requests",
                 holds: ours.is_some_and(|ours| (ours - paper).abs() <= tolerance),
-                note: format!("counted in the run at 86 % of the peak, preemptions, locks and all; holds within {tolerance:.2} points"),
+                note: format!(
+                    "counted in the run at 86 % of the peak, preemptions, locks and all; holds within {tolerance:.2} points"
+                ),
             };
             rows.push((claim, None));
         }
@@ -239,18 +241,43 @@ fn figure_5(results: &Results<'_>) -> Rows {
     let to_120 = mid("w-rs-to-hq:hq-weight=120", "w-rs-to-hq");
     let beyond = mid("w-rs-to-hq:hq-weight=120", "w-rs-to-hq:hq-weight=90");
     rows.push(numbered(change("5b", "fig5b.90", "w-rs-to-hq, 60 -> 90", &to_90, Number::Mean, -12.2, Rule::Lower)));
-    rows.push(numbered(change("5b", "fig5b.90.best", "w-rs-to-hq, 60 -> 90", &to_90, Number::Lowest, -17.6, Rule::NumberLower)));
+    rows.push(numbered(change(
+        "5b",
+        "fig5b.90.best",
+        "w-rs-to-hq, 60 -> 90",
+        &to_90,
+        Number::Lowest,
+        -17.6,
+        Rule::NumberLower,
+    )));
     let (claim, _) = change("5b", "fig5b.120", "w-rs-to-hq, 60 -> 120", &to_120, Number::Mean, 0.0, Rule::NumberLower);
     rows.push((Claim { paper: "better".into(), ..claim }, None));
-    let (claim, _) = change("5b", "fig5b.90-120", "w-rs-to-hq, 90 -> 120", &beyond, Number::Mean, 0.0, Rule::NumberHigher);
+    let (claim, _) =
+        change("5b", "fig5b.90-120", "w-rs-to-hq, 90 -> 120", &beyond, Number::Mean, 0.0, Rule::NumberHigher);
     rows.push((Claim { paper: "worse".into(), ..claim }, None));
     rows.extend(figure_5c(results));
     let mid = |schedule| results.heavy("mid-range", schedule, ALL_WEIGHTS);
     let (high, low) = (mid("all-to-hq:all-weights=yes"), mid("all-to-lq:all-weights=yes"));
     rows.push(numbered(change("5d", "fig5d.all-hq", "all-to-hq", &high, Number::Mean, 6.3, Rule::Higher)));
     rows.push(numbered(change("5d", "fig5d.all-lq", "all-to-lq", &low, Number::Mean, 48.6, Rule::Higher)));
-    rows.push(numbered(change("5d", "fig5d.all-lq.least", "all-to-lq", &low, Number::Lowest, 14.3, Rule::NumberHigher)));
-    rows.push(numbered(change("5d", "fig5d.all-lq.most", "all-to-lq", &low, Number::Highest, 83.0, Rule::NumberHigher)));
+    rows.push(numbered(change(
+        "5d",
+        "fig5d.all-lq.least",
+        "all-to-lq",
+        &low,
+        Number::Lowest,
+        14.3,
+        Rule::NumberHigher,
+    )));
+    rows.push(numbered(change(
+        "5d",
+        "fig5d.all-lq.most",
+        "all-to-lq",
+        &low,
+        Number::Highest,
+        83.0,
+        Rule::NumberHigher,
+    )));
     rows.push((below("5d", "fig5d.order", "all-to-hq below all-to-lq", &high, &low), None));
     rows
 }
@@ -317,7 +344,8 @@ fn figure_6(results: &Results<'_>) -> Rows {
         numbered(change("6a", "fig6a.qats", "qats", &qats, Number::Mean, -21.85, Rule::Lower)),
         numbered(change("6a", "fig6a.qats.best", "qats", &qats, Number::Lowest, -31.0, Rule::NumberLower)),
         {
-            let (claim, _) = change("6b", "fig6b.all-lq", "qats with all-to-lq", &low, Number::Mean, 0.0, Rule::NumberHigher);
+            let (claim, _) =
+                change("6b", "fig6b.all-lq", "qats with all-to-lq", &low, Number::Mean, 0.0, Rule::NumberHigher);
             (Claim { paper: "worse".into(), ..claim }, None)
         },
         numbered(change("6b", "fig6b.all-hq", "qats with all-to-hq", &high, Number::Mean, -19.9, Rule::Lower)),
@@ -375,7 +403,15 @@ fn figure_7(results: &Results<'_>) -> Rows {
         let id = format!("fig{figure}.combo");
         let what = format!("combo on {platform}");
         rows.push(numbered(change(figure, &id, &what, &combo, Number::Mean, paper_mean, Rule::Lower)));
-        rows.push(numbered(change(figure, &format!("{id}.best"), &what, &combo, Number::Lowest, paper_best, Rule::NumberLower)));
+        rows.push(numbered(change(
+            figure,
+            &format!("{id}.best"),
+            &what,
+            &combo,
+            Number::Lowest,
+            paper_best,
+            Rule::NumberLower,
+        )));
         let (figure, done) = (if platform == "all-flash" { "7f" } else { "7e" }, results.cell(platform, "spc-1"));
         rows.extend(peaks(figure, &format!("fig{figure}.{platform}.peak"), done, paper_peak, Rule::NumberHigher));
     }
@@ -384,7 +420,8 @@ fn figure_7(results: &Results<'_>) -> Rows {
         let (id, what) = (format!("fig7d.{schedule}"), format!("{schedule} on all-flash"));
         rows.push(numbered(change("7d", &id, &what, &changes, Number::Mean, paper, Rule::NumberLower)));
     }
-    let means = ["high-end", "mid-range", "low-end", "all-flash"].map(|platform| mean(&results.heavy(platform, "combo", BASELINE)));
+    let means = ["high-end", "mid-range", "low-end", "all-flash"]
+        .map(|platform| mean(&results.heavy(platform, "combo", BASELINE)));
     let [high, mid, low, flash] = means.map(|mean| mean.unwrap_or(f64::NAN));
     let least = high.min(low).min(flash);
     rows.push((
@@ -452,7 +489,8 @@ fn beyond(results: &Results<'_>) -> Vec<Claim> {
             let differences: Vec<f64> =
                 adaptive.iter().zip(&combo).map(|(adaptive, combo)| adaptive - combo.min(0.0)).collect();
             let ours = highest(&differences);
-            let gain = mean(&adaptive).map_or(String::new(), |gain| format!("; against baseline {gain:+.1} % in the mean"));
+            let gain =
+                mean(&adaptive).map_or(String::new(), |gain| format!("; against baseline {gain:+.1} % in the mean"));
             rows.push(Claim {
                 id: format!("beyond.{platform}.{workload}.{name}"),
                 figure: "beyond",

@@ -135,7 +135,10 @@ fn bars(figure: &str, claims: &[(Claim, Option<f64>)]) -> Chart {
     };
     Chart {
         title: format!("Figure {figure}"),
-        across: Axis::categories("claim", shown.iter().map(|(claim, _)| claim.id.trim_start_matches("fig").to_string())),
+        across: Axis::categories(
+            "claim",
+            shown.iter().map(|(claim, _)| claim.id.trim_start_matches("fig").to_string()),
+        ),
         upward: Axis::from_zero("%"),
         series: vec![
             Series::new("paper", Mark::Bars, points(&|row| row.1)),

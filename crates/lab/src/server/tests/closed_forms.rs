@@ -48,7 +48,8 @@ fn assert_within_one_percent(what: &str, seen: f64, expected: f64) {
 
 /// Erlang's C: the share of arrivals that wait.
 fn erlang_c(servers: u32, offered: f64) -> f64 {
-    let blocked = (1..=servers).fold(1.0, |blocked, server| offered * blocked / (f64::from(server) + offered * blocked));
+    let blocked =
+        (1..=servers).fold(1.0, |blocked, server| offered * blocked / (f64::from(server) + offered * blocked));
     let utilisation = offered / f64::from(servers);
     blocked / (1.0 - utilisation * (1.0 - blocked))
 }
@@ -60,7 +61,8 @@ fn a_pool_of_workers_with_one_queue_is_m_m_c() {
         let (service, rate) = (100e-6, utilisation * f64::from(workers) / 100e-6);
         let seconds = 2_500_000.0 / rate;
         let outcome = run(&server, "all-to-hq:window=1s", &load(rate, (seconds * 1e3) as u64));
-        let wait = erlang_c(workers, utilisation * f64::from(workers)) * service / (f64::from(workers) * (1.0 - utilisation));
+        let wait =
+            erlang_c(workers, utilisation * f64::from(workers)) * service / (f64::from(workers) * (1.0 - utilisation));
         let mean = outcome.mean_seconds().expect("requests were answered");
         assert_within_one_percent(&format!("M/M/{workers}"), mean, service + wait);
         assert!((outcome.utilisation / utilisation - 1.0).abs() < 0.01, "{}", outcome.utilisation);
@@ -119,7 +121,8 @@ fn writes_before_reads_on_one_worker_is_m_g_1_with_priorities() {
     let (read, write) = (100e-6, 50e-6);
     let (rate, read_share) = (9_000.0, 0.5);
     let model = Model::new(&platform(1), &workload(read_share), &bare_costs(), rate, 1 << 16);
-    let outcome = Engine::new(&model, WritesFirst::default(), 3).run(1_000_000_000, 300_000_000_000).expect("no law is broken");
+    let outcome =
+        Engine::new(&model, WritesFirst::default(), 3).run(1_000_000_000, 300_000_000_000).expect("no law is broken");
     let (reads, writes) = (rate * read_share, rate * (1.0 - read_share));
     // What is left of the request in service when another comes; the second moment of an exponential time is 2 m^2.
     let residual = reads * read * read + writes * write * write;

@@ -92,6 +92,17 @@ fn schedules_loads_and_names_that_make_no_sense_are_refused() {
 }
 
 #[test]
+fn a_log_that_does_not_hold_a_request_is_refused() {
+    let platform =
+        PlatformSpec { nvram: crate::device::Bytes(1 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
+    let text = "objects = 1\n[[operation]]\nname = \"a\"\nkind = \"write\"\nshare = 1.0\nsizes = [[\"512KiB\", 1.0]]\n";
+    let workload = WorkloadSpec::parse("large", text).expect("it makes sense by itself");
+    let error =
+        Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect_err("it is refused");
+    assert_eq!(error.problem, "nvram: half of 1MiB does not hold a request of 524544 bytes");
+}
+
+#[test]
 fn no_text_makes_a_part_panic() {
     for text in ["", "[[operation]]", "cores = 99999999999999999999", "objects = {}", "\u{0}", "turn = \"-1us\""] {
         assert!(PlatformSpec::parse("x", text).is_err());

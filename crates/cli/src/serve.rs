@@ -1,0 +1,60 @@
+//! How is a server started, and what does it say?
+
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use ioweir_lab::units::shown;
+use ioweir_serve::front::Listener;
+use ioweir_serve::server::{Entrance, ServeError, Server};
+use ioweir_serve::spec::{Listen, Spec};
+
+use crate::arguments::ServeArguments;
+use crate::failure::Failure;
+use crate::show::read_spec;
+
+/// Serves until a signal comes, or the one client has gone.
+pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
+    let mut spec = Spec::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
+    if !arguments.listen.is_empty() {
+        let listen: Result<Vec<Listen>, String> = arguments.listen.iter().map(|place| place.parse()).collect();
+        spec.server.listen = listen.map_err(Failure::Input)?;
+    }
+    let entrance = if arguments.stdin {
+        let descriptor = |taken: io::Result<OwnedFd>| {
+            taken.map_err(|error| Failure::Running(format!("the standard streams cannot be used: {error}")))
+        };
+        let input = descriptor(io::stdin().as_fd().try_clone_to_owned())?;
+        Entrance::Single(input, descriptor(io::stdout().as_fd().try_clone_to_owned())?)
+    } else {
+        Entrance::Listeners(Listener::handed_over().map_err(Failure::Input)?)
+    };
+    let server = Server::start(&spec, entrance, true)?;
+    if !arguments.quiet {
+        tell(&spec, &server);
+    }
+    Ok(server.wait()?)
+}
+
+/// What somebody who starts a server wants to know, on standard error.
+fn tell(spec: &Spec, server: &Server) {
+    let mut lines: Vec<String> = server.places().iter().map(|place| format!("listening at {place}")).collect();
+    for (device, description) in spec.device.iter().zip(server.devices()) {
+        lines.push(format!("device {}: {description}", device.name));
+        lines.push(format!("device {}: scheduler {}, depth {}", device.name, device.scheduler, device.depth));
+    }
+    for export in &spec.export {
+        let access = if export.read_only { ", read only" } else { "" };
+        lines.push(format!("export \"{}\": device {}{access}, weight {}", export.name, export.device, export.weight));
+    }
+    let mut out = anstream::stderr().lock();
+    for line in lines {
+        // Where standard error is closed there is nobody to tell.
+        let _ = writeln!(out, "ioweir: {}", shown(&line));
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        Self::Running(error.to_string())
+    }
+}

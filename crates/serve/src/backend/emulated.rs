@@ -1,0 +1,138 @@
+//! How is a slow disk had anywhere? Memory that answers when a modelled device would have.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+
+use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
+use ioweir_lab::device::{CommandOrder, CommandQueue, Device, DeviceSpec};
+use ioweir_lab::units::format_bytes;
+
+use super::memory::perform;
+use super::store::Store;
+use super::{Action, Backend, Done, Io};
+
+/// An operation that the model has begun, by the time at which it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Flight {
+    finish: Nanos,
+    sequence: u64,
+    slot: usize,
+}
+
+/// Real bytes, and the time that a model takes. The data moves when the model is done with it.
+pub struct Emulated {
+    store: Store,
+    model: Box<dyn Device>,
+    name: String,
+    flights: BinaryHeap<Reverse<Flight>>,
+    /// What the drive holds and has not begun, where it chooses among its commands.
+    commands: Option<CommandQueue<usize>>,
+    is_busy: bool,
+    held: Vec<Option<Io>>,
+    free: Vec<usize>,
+    sequence: u64,
+}
+
+impl Emulated {
+    /// A model by the name of a preset or the path of its file.
+    ///
+    /// # Errors
+    /// There is no such model, or it is shorter than `size_bytes`.
+    pub fn open(model: &str, size_bytes: Option<u64>, seed: u64) -> Result<Self, String> {
+        let spec = DeviceSpec::load(model).map_err(|error| error.to_string())?;
+        let device = spec.build(seed).map_err(|error| error.to_string())?;
+        let capacity = device.sectors().saturating_mul(SECTOR_BYTES);
+        let size = size_bytes.unwrap_or(capacity);
+        if size > capacity {
+            let (size, capacity) = (format_bytes(size), format_bytes(capacity));
+            return Err(format!("size {size} is more than the {capacity} of model {model}"));
+        }
+        let order = device.command_order();
+        Ok(Self {
+            store: Store::new(size),
+            model: device,
+            name: model.into(),
+            flights: BinaryHeap::new(),
+            commands: (order != CommandOrder::Fifo).then(|| CommandQueue::new(order)),
+            is_busy: false,
+            held: Vec::new(),
+            free: Vec::new(),
+            sequence: 0,
+        })
+    }
+
+    fn hold(&mut self, io: Io) -> usize {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.held.push(None);
+            self.held.len() - 1
+        });
+        self.held[slot] = Some(io);
+        slot
+    }
+
+    fn begin(&mut self, now: Nanos, dispatch: &Dispatch, slot: usize) {
+        let finish = self.model.serve(now, dispatch).finish;
+        self.fly(finish, slot);
+    }
+
+    fn fly(&mut self, finish: Nanos, slot: usize) {
+        self.sequence += 1;
+        self.flights.push(Reverse(Flight { finish, sequence: self.sequence, slot }));
+    }
+
+    /// A drive that chooses begins one command at a time.
+    fn begin_chosen(&mut self, now: Nanos) {
+        if self.is_busy {
+            return;
+        }
+        let chosen = self.commands.as_mut().and_then(|commands| commands.pop(now, self.model.as_ref()));
+        if let Some((dispatch, slot)) = chosen {
+            self.is_busy = true;
+            self.begin(now, &dispatch, slot);
+        }
+    }
+}
+
+impl Backend for Emulated {
+    fn start(&mut self, now: Nanos, io: Io) {
+        // What did not pass the scheduler is no work of the drive.
+        let dispatch = io.dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
+        let slot = self.hold(io);
+        match (dispatch, &mut self.commands) {
+            (None, _) => self.fly(now, slot),
+            (Some(dispatch), Some(commands)) => {
+                commands.push(dispatch, slot);
+                self.begin_chosen(now);
+            }
+            (Some(dispatch), None) => self.begin(now, &dispatch, slot),
+        }
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        while let Some(&Reverse(flight)) = self.flights.peek()
+            && flight.finish <= now
+        {
+            self.flights.pop();
+            self.free.push(flight.slot);
+            let Some(mut io) = self.held[flight.slot].take() else { continue };
+            let outcome = perform(&mut self.store, &mut io);
+            self.is_busy &= io.dispatch.is_none();
+            done.push(Done { id: io.id, buffers: io.buffers, result: Ok(outcome) });
+            self.begin_chosen(now);
+        }
+        Ok(())
+    }
+
+    fn due(&self) -> Nanos {
+        self.flights.peek().map_or(Nanos::NEVER, |flight| flight.0.finish)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.store.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        format!("emulated {}, {} in memory", self.name, format_bytes(self.store.size_bytes()))
+    }
+}

@@ -1,0 +1,221 @@
+//! What if the device fails? Memory with a volatile cache, whose errors, stalls and loss of power are drawn from a seed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ioweir_core::{Nanos, SECTOR_BYTES};
+use ioweir_lab::units::format_bytes;
+
+use super::memory::each;
+use super::{Action, Backend, Done, Io, Outcome};
+use crate::nbd::NbdError;
+use crate::nbd::protocol::STATE_ZERO;
+use crate::nbd::reply::Extent;
+use crate::spec::Faults;
+
+const SECTOR: usize = SECTOR_BYTES as usize;
+
+/// What is on the device, and what of it would survive. Shared with whoever looks at it after the power failed.
+#[derive(Clone, Debug)]
+pub struct Platter(Arc<Mutex<Surface>>);
+
+#[derive(Debug)]
+struct Surface {
+    /// What reads see.
+    volatile: Vec<u8>,
+    /// What is safe.
+    durable: Vec<u8>,
+    /// Sectors whose volatile content is not safe yet.
+    dirty: BTreeMap<u64, ()>,
+    has_power: bool,
+}
+
+impl Platter {
+    /// Zeroes.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        let size = usize::try_from(size_bytes).unwrap_or(0);
+        Self(Arc::new(Mutex::new(Surface {
+            volatile: vec![0; size],
+            durable: vec![0; size],
+            dirty: BTreeMap::new(),
+            has_power: true,
+        })))
+    }
+
+    fn surface(&self) -> MutexGuard<'_, Surface> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is read from it now: after a loss of power, what survived.
+    #[must_use]
+    pub fn contents(&self) -> Vec<u8> {
+        self.surface().volatile.clone()
+    }
+
+    /// Whether the power is on.
+    #[must_use]
+    pub fn has_power(&self) -> bool {
+        self.surface().has_power
+    }
+
+    /// Takes the power away. Of what was not made durable each sector survives or not, as `draw` says.
+    pub fn cut(&self, mut draw: impl FnMut() -> bool) {
+        let mut surface = self.surface();
+        let Surface { volatile, durable, dirty, has_power } = &mut *surface;
+        for (&sector, ()) in dirty.iter() {
+            let range = sector_range(sector, durable.len());
+            if draw() {
+                durable[range.clone()].copy_from_slice(&volatile[range]);
+            }
+        }
+        dirty.clear();
+        volatile.copy_from_slice(durable);
+        *has_power = false;
+    }
+}
+
+fn sector_range(sector: u64, size: usize) -> std::ops::Range<usize> {
+    let start = sector as usize * SECTOR;
+    start..(start + SECTOR).min(size)
+}
+
+impl Surface {
+    fn touch(&mut self, offset: u64, length: u64) {
+        for sector in offset / SECTOR_BYTES..(offset + length).div_ceil(SECTOR_BYTES) {
+            self.dirty.insert(sector, ());
+        }
+    }
+
+    /// Makes a range durable.
+    fn secure(&mut self, offset: u64, length: u64) {
+        let end = (offset + length).div_ceil(SECTOR_BYTES);
+        let secured: Vec<u64> = self.dirty.range(offset / SECTOR_BYTES..end).map(|(&sector, ())| sector).collect();
+        for sector in secured {
+            let range = sector_range(sector, self.durable.len());
+            self.durable[range.clone()].copy_from_slice(&self.volatile[range]);
+            self.dirty.remove(&sector);
+        }
+    }
+
+    fn perform(&mut self, io: &mut Io) -> Outcome {
+        let Io { action, offset, length, durable, .. } = *io;
+        match action {
+            Action::Read => each(&mut io.buffers, offset, |at, bytes| {
+                bytes.copy_from_slice(&self.volatile[at as usize..at as usize + bytes.len()]);
+            }),
+            Action::Write => each(&mut io.buffers, offset, |at, bytes| {
+                self.volatile[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+            }),
+            Action::Trim | Action::Zero { .. } => self.volatile[offset as usize..(offset + length) as usize].fill(0),
+            Action::Flush => self.secure(0, self.volatile.len() as u64),
+            Action::Extents => {
+                let all = &self.volatile[offset as usize..(offset + length) as usize];
+                let state = if all.iter().all(|&byte| byte == 0) { STATE_ZERO } else { 0 };
+                return Outcome::Extents(vec![Extent { length: length as u32, state }]);
+            }
+            Action::Cache => {}
+        }
+        if matches!(action, Action::Write | Action::Trim | Action::Zero { .. }) {
+            self.touch(offset, length);
+            if durable {
+                self.secure(offset, length);
+            }
+        }
+        Outcome::Plain
+    }
+}
+
+/// A device that fails as planned.
+#[derive(Debug)]
+pub struct Faulty {
+    platter: Platter,
+    faults: Faults,
+    random: u64,
+    operations: u64,
+    /// What has begun, with when it is done. Stalled ones let others pass.
+    held: Vec<(Nanos, Io)>,
+}
+
+impl Faulty {
+    /// A device over this platter.
+    #[must_use]
+    pub const fn new(platter: Platter, faults: Faults) -> Self {
+        Self { platter, random: faults.seed, faults, operations: 0, held: Vec::new() }
+    }
+
+    /// SplitMix64: small, and the same everywhere.
+    const fn draw(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    const fn draw_of_million(&mut self, count: u32) -> bool {
+        count > 0 && self.draw() % 1_000_000 < count as u64
+    }
+
+    /// A write during which the power fails gets a part of its sectors onto the device.
+    fn lose_power(&mut self, io: &mut Io) {
+        if io.action == Action::Write {
+            let mut surface = self.platter.surface();
+            surface.perform(&mut Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io });
+        }
+        let mut random = self.draw();
+        self.platter.clone().cut(|| {
+            random = random.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            random >> 63 == 1
+        });
+    }
+
+    fn finish(&mut self, mut io: Io) -> Done {
+        self.operations += 1;
+        if self.operations == self.faults.power_cut_at {
+            self.lose_power(&mut io);
+        }
+        let fails = self.draw_of_million(self.faults.errors_per_million);
+        let result = if fails || !self.platter.has_power() {
+            Err(NbdError::InputOutput)
+        } else {
+            Ok(self.platter.surface().perform(&mut io))
+        };
+        Done { id: io.id, buffers: io.buffers, result }
+    }
+}
+
+impl Backend for Faulty {
+    fn start(&mut self, now: Nanos, io: Io) {
+        let stalls = self.draw_of_million(self.faults.stalls_per_million);
+        let until = if stalls { now.after(self.faults.stall.0) } else { now };
+        self.held.push((until, io));
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        let mut at = 0;
+        while at < self.held.len() {
+            if self.held[at].0 <= now {
+                let (_, io) = self.held.remove(at);
+                let finished = self.finish(io);
+                done.push(finished);
+            } else {
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn due(&self) -> Nanos {
+        self.held.iter().map(|(until, _)| *until).min().unwrap_or(Nanos::NEVER)
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.platter.surface().volatile.len() as u64
+    }
+
+    fn describe(&self) -> String {
+        format!("faulty memory, {}, seed {}", format_bytes(self.size_bytes()), self.faults.seed)
+    }
+}

@@ -1,0 +1,231 @@
+//! How is a file opened and used so that what is said to be durable is?
+//!
+//! A file is open twice: past the page cache for what is aligned, and through it for the rest. The engine lets no two
+//! operations overlap, so that the kernel's own rules (direct reads see what the cache holds, direct writes drop it) keep
+//! the two views the same.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use ioweir_lab::units::format_bytes;
+use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
+use rustix::io::ReadWriteFlags;
+
+use super::store::EXTENTS_MAX;
+use super::{Action, Io, Outcome};
+use crate::buffer::{ALIGNMENT_BYTES, Buffer};
+use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
+use crate::nbd::reply::Extent;
+
+/// Slices that one call takes.
+const SLICES_MAX: usize = 1024;
+/// What is written where zeroes have to be.
+const ZEROES_BYTES: usize = 256 << 10;
+
+/// A file, open in both ways.
+#[derive(Debug)]
+pub(super) struct Files {
+    path: PathBuf,
+    /// Through the page cache.
+    pub(super) cached: File,
+    /// Past it, where the file system can do that.
+    pub(super) direct: Option<File>,
+    pub(super) size_bytes: u64,
+    /// Why there is no direct I/O though it was asked for.
+    remark: String,
+}
+
+fn failed(path: &Path, what: &str, error: &io::Error) -> String {
+    format!("{}: {what}: {error}", path.display())
+}
+
+impl Files {
+    /// Opens a file or a block device; one that is not there is made where a size is given.
+    pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result<Self, String> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let cached = match (options.open(path), size_bytes) {
+            (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound => {
+                let made = options.clone().create_new(true).open(path);
+                let made = made.map_err(|error| failed(path, "cannot be made", &error))?;
+                made.set_len(size).map_err(|error| failed(path, "cannot be made so long", &error))?;
+                made
+            }
+            (opened, _) => opened.map_err(|error| failed(path, "cannot be opened to read and write", &error))?,
+        };
+        let length = length_of(&cached).map_err(|error| failed(path, "has no length", &error))?;
+        if let Some(size) = size_bytes
+            && size != length
+        {
+            let (size, length) = (format_bytes(size), format_bytes(length));
+            return Err(format!("{}: is {length} long, and the spec says {size}", path.display()));
+        }
+        let past = options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
+        let (past, remark) = match past {
+            Ok(file) if direct => (Some(file), String::new()),
+            Err(error) if direct => (None, format!(" (direct I/O is refused: {error})")),
+            _ => (None, String::new()),
+        };
+        // What is read through the cache beside direct I/O is small and scattered: nothing is to be read ahead.
+        let advice = if past.is_some() { Advice::Random } else { Advice::Normal };
+        // Advice that is not taken does no harm.
+        let _ = rustix::fs::fadvise(&cached, 0, None, advice);
+        Ok(Self { path: path.into(), cached, direct: past, size_bytes: length, remark })
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let way = if self.direct.is_some() { "direct" } else { "through the page cache" };
+        format!("file {}, {}, {way}{}", self.path.display(), format_bytes(self.size_bytes), self.remark)
+    }
+
+    /// The file past the cache, where it can be used for this.
+    pub(super) fn direct_for(&self, io: &Io) -> Option<&File> {
+        let aligned = |number: u64| number.is_multiple_of(ALIGNMENT_BYTES as u64);
+        let fits = aligned(io.offset) && io.buffers.as_slice().iter().all(|buffer| aligned(buffer.len() as u64));
+        self.direct.as_ref().filter(|_| fits)
+    }
+
+    /// Does what is asked, and waits for it.
+    pub(super) fn perform(&self, io: &mut Io) -> io::Result<Outcome> {
+        let Io { action, offset, length, durable, .. } = *io;
+        match action {
+            Action::Read => self.read(io)?,
+            Action::Write => self.write(io)?,
+            Action::Flush => rustix::fs::fdatasync(&self.cached)?,
+            Action::Trim => {
+                // A device that cannot give space back has done all that a trim asks.
+                match self.allocate(FallocateFlags::PUNCH_HOLE, offset, length) {
+                    Err(error) if is_unsupported(&error) => {}
+                    result => result?,
+                }
+            }
+            Action::Zero { keep, fast } => self.zero(offset, length, keep, fast)?,
+            Action::Cache => {
+                let length = std::num::NonZeroU64::new(length);
+                if self.direct.is_none() {
+                    rustix::fs::fadvise(&self.cached, offset, length, Advice::WillNeed)?;
+                }
+            }
+            Action::Extents => return self.extents(offset, length).map(Outcome::Extents),
+        }
+        if durable && matches!(action, Action::Trim | Action::Zero { .. }) {
+            rustix::fs::fdatasync(&self.cached)?;
+        }
+        Ok(Outcome::Plain)
+    }
+
+    fn read(&self, io: &mut Io) -> io::Result<()> {
+        let file = self.direct_for(io).unwrap_or(&self.cached);
+        let mut done = 0;
+        while done < io.length {
+            let mut slices = slices_from(io.buffers.as_mut_slice(), done);
+            let read = retried(|| rustix::io::preadv2(file, &mut slices, io.offset + done, ReadWriteFlags::empty()))?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            done += read as u64;
+        }
+        Ok(())
+    }
+
+    fn write(&self, io: &Io) -> io::Result<()> {
+        let file = self.direct_for(io).unwrap_or(&self.cached);
+        let flags = if io.durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        let mut done = 0;
+        while done < io.length {
+            let mut skipped = done;
+            let slices: Vec<IoSlice<'_>> = io
+                .buffers
+                .as_slice()
+                .iter()
+                .filter_map(|buffer| {
+                    unskipped(buffer.len(), &mut skipped).map(|from| IoSlice::new(&buffer.bytes()[from..]))
+                })
+                .take(SLICES_MAX)
+                .collect();
+            done += retried(|| rustix::io::pwritev2(file, &slices, io.offset + done, flags))? as u64;
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, mode: FallocateFlags, offset: u64, length: u64) -> io::Result<()> {
+        retried(|| rustix::fs::fallocate(&self.cached, mode | FallocateFlags::KEEP_SIZE, offset, length))
+    }
+
+    fn zero(&self, offset: u64, length: u64, keep: bool, fast: bool) -> io::Result<()> {
+        let mode = if keep { FallocateFlags::ZERO_RANGE } else { FallocateFlags::PUNCH_HOLE };
+        match self.allocate(mode, offset, length) {
+            Err(error) if is_unsupported(&error) && !fast => {}
+            result => return result,
+        }
+        let zeroes = vec![0; ZEROES_BYTES];
+        let mut done = 0;
+        while done < length {
+            let piece = (length - done).min(ZEROES_BYTES as u64) as usize;
+            done += retried(|| rustix::io::pwrite(&self.cached, &zeroes[..piece], offset + done))? as u64;
+        }
+        Ok(())
+    }
+
+    /// Holes as the file system tells of them; one that cannot has none.
+    fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
+        let end = offset + length;
+        let mut extents = Vec::new();
+        let mut at = offset;
+        while at < end && extents.len() < EXTENTS_MAX {
+            let data = match rustix::fs::seek(&self.cached, SeekFrom::Data(at)) {
+                Ok(data) => data.min(end),
+                Err(rustix::io::Errno::NXIO) => end,
+                Err(_) => at,
+            };
+            if data > at {
+                extents.push(Extent { length: (data - at) as u32, state: STATE_HOLE | STATE_ZERO });
+            }
+            if data < end && extents.len() < EXTENTS_MAX {
+                let hole = rustix::fs::seek(&self.cached, SeekFrom::Hole(data)).map_or(end, |hole| hole.min(end));
+                extents.push(Extent { length: (hole - data) as u32, state: 0 });
+                at = hole;
+            } else {
+                at = data;
+            }
+        }
+        Ok(extents)
+    }
+}
+
+fn length_of(file: &File) -> io::Result<u64> {
+    let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() {
+        return Ok(rustix::fs::seek(file, SeekFrom::End(0))?);
+    }
+    Ok(metadata.len())
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(number) if number == rustix::io::Errno::OPNOTSUPP.raw_os_error())
+}
+
+fn retried<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    Ok(rustix::io::retry_on_intr(call)?)
+}
+
+/// Where what is left of a buffer begins after `skipped` bytes of all buffers, if anything is.
+fn unskipped(length: usize, skipped: &mut u64) -> Option<usize> {
+    let here = (*skipped).min(length as u64);
+    *skipped -= here;
+    (here < length as u64).then_some(here as usize)
+}
+
+fn slices_from(buffers: &mut [Buffer], done: u64) -> Vec<IoSliceMut<'_>> {
+    let mut skipped = done;
+    buffers
+        .iter_mut()
+        .filter_map(|buffer| {
+            let from = unskipped(buffer.len(), &mut skipped)?;
+            Some(IoSliceMut::new(&mut buffer.bytes_mut()[from..]))
+        })
+        .take(SLICES_MAX)
+        .collect()
+}

@@ -1,0 +1,96 @@
+//! What does serving cost if the device costs nothing? Memory, or nothing at all.
+
+use std::io;
+
+use ioweir_core::Nanos;
+use ioweir_lab::units::format_bytes;
+
+use super::store::Store;
+use super::{Action, Backend, Done, Io, Outcome};
+use crate::buffer::Buffers;
+use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
+use crate::nbd::reply::Extent;
+
+/// Memory; without a store it reads as zeroes and forgets what is written.
+#[derive(Debug)]
+pub struct Memory {
+    store: Option<Store>,
+    size_bytes: u64,
+    done: Vec<Done>,
+}
+
+impl Memory {
+    /// Memory of this size.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        Self { store: Some(Store::new(size_bytes)), size_bytes, done: Vec::new() }
+    }
+
+    /// Nothing of this size.
+    #[must_use]
+    pub const fn null(size_bytes: u64) -> Self {
+        Self { store: None, size_bytes, done: Vec::new() }
+    }
+}
+
+/// Does on a store what is asked.
+pub(super) fn perform(store: &mut Store, io: &mut Io) -> Outcome {
+    let Io { action, offset, length, .. } = *io;
+    match action {
+        Action::Read if store.is_hole(offset, length) => return Outcome::Hole,
+        Action::Read => each(&mut io.buffers, offset, |at, bytes| store.read(at, bytes)),
+        Action::Write => each(&mut io.buffers, offset, |at, bytes| store.write(at, bytes)),
+        Action::Trim => store.zero(offset, length, false),
+        Action::Zero { keep, .. } => store.zero(offset, length, keep),
+        Action::Extents => return Outcome::Extents(store.extents(offset, length)),
+        Action::Flush | Action::Cache => {}
+    }
+    Outcome::Plain
+}
+
+/// Each buffer with its place on the device.
+pub(super) fn each(buffers: &mut Buffers, offset: u64, mut act: impl FnMut(u64, &mut [u8])) {
+    let mut at = offset;
+    for buffer in buffers.as_mut_slice() {
+        act(at, buffer.bytes_mut());
+        at += buffer.len() as u64;
+    }
+}
+
+/// Does nothing, as asked.
+fn forget(io: &mut Io) -> Outcome {
+    match io.action {
+        // What was in the buffer before is nobody's business.
+        Action::Read => each(&mut io.buffers, 0, |_, bytes| bytes.fill(0)),
+        Action::Extents => {
+            let length = u32::try_from(io.length).unwrap_or(u32::MAX);
+            return Outcome::Extents(vec![Extent { length, state: STATE_HOLE | STATE_ZERO }]);
+        }
+        _ => {}
+    }
+    Outcome::Plain
+}
+
+impl Backend for Memory {
+    fn start(&mut self, _now: Nanos, mut io: Io) {
+        let outcome = match &mut self.store {
+            Some(store) => perform(store, &mut io),
+            None => forget(&mut io),
+        };
+        self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(outcome) });
+    }
+
+    fn collect(&mut self, _now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        done.append(&mut self.done);
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn describe(&self) -> String {
+        let kind = if self.store.is_some() { "memory" } else { "null" };
+        format!("{kind}, {}", format_bytes(self.size_bytes))
+    }
+}

@@ -1,0 +1,172 @@
+//! What carries requests out? Everything behind the scheduler, behind one trait.
+//!
+//! The engine starts operations, submits them as a batch, and collects what has finished. It never starts two at once
+//! that overlap, unless both only read: no backend has to care.
+
+mod emulated;
+mod faulty;
+mod file;
+mod memory;
+mod store;
+mod threads;
+#[allow(unsafe_code, reason = "the kernel is told where buffers are")]
+mod uring;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use ioweir_core::{Dispatch, Nanos};
+
+use crate::buffer::{Buffer, Buffers};
+use crate::nbd::NbdError;
+use crate::nbd::reply::Extent;
+use crate::spec;
+
+pub use emulated::Emulated;
+pub use faulty::{Faulty, Platter};
+pub use memory::Memory;
+pub use threads::Threads;
+pub use uring::Uring;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Data from the device into the buffers.
+    Read,
+    /// Data from the buffers to the device.
+    Write,
+    /// What was finished before is to be durable.
+    Flush,
+    /// The range is not needed any more.
+    Trim,
+    /// The range is to read as zeroes.
+    Zero {
+        /// Whether the space stays allocated.
+        keep: bool,
+        /// Whether to fail where writing would be as fast.
+        fast: bool,
+    },
+    /// The range will be read soon.
+    Cache,
+    /// What of the range is allocated?
+    Extents,
+}
+
+/// An operation.
+#[derive(Debug)]
+pub struct Io {
+    /// The engine's name for it.
+    pub id: u32,
+    /// What is done.
+    pub action: Action,
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u64,
+    /// Durable when it is done.
+    pub durable: bool,
+    /// The scheduler's view of it, for backends that model a device; none where it did not pass the scheduler.
+    pub dispatch: Option<Dispatch>,
+    /// The data; their lengths add up to `length` for reads and writes.
+    pub buffers: Buffers,
+}
+
+/// What came of an operation that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done.
+    Plain,
+    /// All that was read is zeroes, and the buffers were not written.
+    Hole,
+    /// What is allocated, from the offset on; at least one extent.
+    Extents(Vec<Extent>),
+}
+
+/// An operation that has finished.
+#[derive(Debug)]
+pub struct Done {
+    /// The engine's name for it.
+    pub id: u32,
+    /// The buffers, handed back.
+    pub buffers: Buffers,
+    /// What came of it.
+    pub result: Result<Outcome, NbdError>,
+}
+
+/// A device.
+pub trait Backend {
+    /// Takes an operation. It may begin at once, or when it is submitted.
+    fn start(&mut self, now: Nanos, io: Io);
+
+    /// Begins what was started.
+    ///
+    /// # Errors
+    /// Where the device cannot be talked to any more.
+    fn submit(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Moves what has finished by now behind `done`.
+    ///
+    /// # Errors
+    /// Where the device cannot be talked to any more.
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()>;
+
+    /// When to collect though no descriptor says so; [`Nanos::NEVER`] for those that have descriptors.
+    fn due(&self) -> Nanos {
+        Nanos::NEVER
+    }
+
+    /// What becomes readable when something has finished.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    /// How long it is.
+    fn size_bytes(&self) -> u64;
+
+    /// What it is and how it is used, for people.
+    fn describe(&self) -> String;
+}
+
+/// Opens what a spec describes. To be called in the thread that uses it. `registered` are buffers that will be used often.
+///
+/// # Errors
+/// What is wrong, in words for people.
+pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
+    let sizes = |size: &spec::Size| size.0;
+    Ok(match &device.backend {
+        spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
+        spec::Backend::Memory { size } => Box::new(Memory::new(sizes(size))),
+        spec::Backend::Emulated { model, size, seed } => {
+            Box::new(Emulated::open(model, size.as_ref().map(sizes), *seed)?)
+        }
+        spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Platter::new(sizes(size)), *faults)),
+        spec::Backend::File { path, size, direct, io, threads } => {
+            let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct)?);
+            open_file(files, *io, device.depth, *threads, registered)?
+        }
+    })
+}
+
+fn open_file(
+    files: Arc<file::Files>,
+    io: spec::FileIo,
+    depth: u32,
+    threads: u32,
+    registered: &mut [Buffer],
+) -> Result<Box<dyn Backend>, String> {
+    let mut reason = "as the spec says".to_string();
+    if io != spec::FileIo::Threads {
+        match Uring::new(Arc::clone(&files), depth, threads, registered) {
+            Ok(uring) => return Ok(Box::new(uring)),
+            Err(error) => reason = format!("io_uring cannot be used: {error}"),
+        }
+        if io == spec::FileIo::IoUring {
+            return Err(reason);
+        }
+    }
+    let pool = Threads::new(files, threads, &reason).map_err(|error| format!("threads cannot be used: {error}"))?;
+    Ok(Box::new(pool))
+}

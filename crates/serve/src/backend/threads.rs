@@ -1,0 +1,134 @@
+//! How is a file used where `io_uring` must not be? By threads that wait for it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use ioweir_core::Nanos;
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::file::Files;
+use super::{Backend, Done, Io};
+use crate::nbd::NbdError;
+
+#[derive(Debug)]
+struct Shared {
+    files: Arc<Files>,
+    queue: Mutex<Queue>,
+    ready: Condvar,
+    done: Mutex<Vec<Done>>,
+    wake: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: VecDeque<Io>,
+    stops: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn work(&self) {
+        loop {
+            let mut queue = lock(&self.queue);
+            while queue.waiting.is_empty() {
+                if queue.stops {
+                    return;
+                }
+                queue = self.ready.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            }
+            let next = queue.waiting.pop_front();
+            drop(queue);
+            if let Some(mut io) = next {
+                let result = self.files.perform(&mut io).map_err(|error| NbdError::from_io(&error));
+                lock(&self.done).push(Done { id: io.id, buffers: io.buffers, result });
+                // A full counter is a woken engine.
+                let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+            }
+        }
+    }
+}
+
+/// A pool of threads over a file.
+#[derive(Debug)]
+pub struct Threads {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    threads: u32,
+    reason: String,
+    /// Given to the threads and not collected.
+    pub(super) in_flight: u32,
+}
+
+impl Threads {
+    /// Threads that are started when they are first needed.
+    ///
+    /// # Errors
+    /// No descriptor is left to wake the engine with.
+    pub(super) fn new(files: Arc<Files>, threads: u32, reason: &str) -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let shared = Shared { files, queue: Mutex::default(), ready: Condvar::new(), done: Mutex::default(), wake };
+        Ok(Self { shared: Arc::new(shared), workers: Vec::new(), threads, reason: reason.into(), in_flight: 0 })
+    }
+
+    fn start_workers(&mut self) {
+        let wanted = self.in_flight.min(self.threads) as usize;
+        while self.workers.len() < wanted {
+            let shared = Arc::clone(&self.shared);
+            let worker = std::thread::Builder::new().name("ioweir-file".into()).spawn(move || shared.work());
+            match worker {
+                Ok(worker) => self.workers.push(worker),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).stops = true;
+        self.shared.ready.notify_all();
+        for worker in self.workers.drain(..) {
+            // One that panicked has nothing to say.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Backend for Threads {
+    fn start(&mut self, _now: Nanos, io: Io) {
+        self.in_flight += 1;
+        self.start_workers();
+        lock(&self.shared.queue).waiting.push_back(io);
+        self.shared.ready.notify_one();
+    }
+
+    fn collect(&mut self, _now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        if self.in_flight > 0 {
+            let mut count = [0; 8];
+            // Nothing to read is nothing to do.
+            let _ = rustix::io::read(&self.shared.wake, &mut count);
+            let before = done.len();
+            done.append(&mut lock(&self.shared.done));
+            self.in_flight -= u32::try_from(done.len() - before).unwrap_or(0);
+        }
+        Ok(())
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.shared.wake.as_fd()]
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.shared.files.size_bytes
+    }
+
+    fn describe(&self) -> String {
+        format!("{}, {} threads ({})", self.shared.files.describe(), self.threads, self.reason)
+    }
+}

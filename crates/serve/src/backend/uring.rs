@@ -1,0 +1,238 @@
+//! How does one thread keep a device busy? By `io_uring`: reads, writes and flushes in batches, everything else by threads.
+
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::sync::Arc;
+
+use io_uring::{IoUring, opcode, squeue, types};
+use ioweir_core::Nanos;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use super::file::Files;
+use super::threads::Threads;
+use super::{Action, Backend, Done, Io, Outcome};
+use crate::buffer::Buffer;
+use crate::nbd::NbdError;
+
+/// `IORING_ENTER_GETEVENTS`: let the kernel finish what has come back.
+const ENTER_GETEVENTS: u32 = 1;
+
+/// An operation that the kernel has.
+#[derive(Debug)]
+struct Flight {
+    io: Io,
+    /// Where its data is, for operations with several buffers. The kernel reads this while the operation is submitted.
+    slices: Vec<libc::iovec>,
+}
+
+/// A file through a ring.
+pub struct Uring {
+    ring: IoUring,
+    files: Arc<Files>,
+    /// What the kernel has, by the number that it is told. An entry is not touched until its completion has been seen.
+    flights: Vec<Option<Flight>>,
+    free: Vec<usize>,
+    in_flight: usize,
+    /// For what the ring does not do.
+    threads: Threads,
+    is_registered: bool,
+}
+
+impl Uring {
+    /// A ring over a file. To be called in the thread that uses it.
+    pub(super) fn new(files: Arc<Files>, depth: u32, threads: u32, registered: &mut [Buffer]) -> io::Result<Self> {
+        let entries = depth.next_power_of_two().clamp(64, 4096);
+        let ring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag()
+            // Not `defer_taskrun`: with it, what comes back does not make the ring's descriptor readable.
+            .build(entries)
+            // Kernels before 6.0 know a ring without these.
+            .or_else(|_| IoUring::new(entries))?;
+        let slices: Vec<libc::iovec> = registered
+            .iter_mut()
+            .map(|buffer| libc::iovec { iov_base: buffer.bytes_mut().as_mut_ptr().cast(), iov_len: buffer.capacity() })
+            .collect();
+        // SAFETY: the memory stays where it is as long as the kernel may use it: the buffers never move or shrink theirs,
+        // and one that is freed while registered is only written by operations that name it, of which there are none then.
+        let is_registered = unsafe { ring.submitter().register_buffers(&slices) }.is_ok();
+        Ok(Self {
+            ring,
+            threads: Threads::new(Arc::clone(&files), threads, "beside the ring")?,
+            files,
+            flights: Vec::new(),
+            free: Vec::new(),
+            in_flight: 0,
+            is_registered,
+        })
+    }
+
+    /// The ring does what is aligned, or all data where there is no direct I/O.
+    fn descriptor_for(&self, io: &Io) -> Option<RawFd> {
+        match io.action {
+            Action::Read | Action::Write => match (self.files.direct_for(io), &self.files.direct) {
+                (Some(direct), _) => Some(direct.as_raw_fd()),
+                (None, None) => Some(self.files.cached.as_raw_fd()),
+                (None, Some(_)) => None,
+            },
+            Action::Flush => Some(self.files.cached.as_raw_fd()),
+            _ => None,
+        }
+    }
+
+    fn entry(&self, flight: &mut Flight, file: RawFd) -> squeue::Entry {
+        let file = types::Fd(file);
+        let Flight { io, slices } = flight;
+        let flags = if io.durable { ReadWriteFlags::DSYNC.bits() } else { 0 }.cast_signed();
+        let offset = io.offset;
+        if io.action == Action::Flush {
+            return opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build();
+        }
+        if let [buffer] = io.buffers.as_mut_slice() {
+            let number = buffer.registered().filter(|_| self.is_registered);
+            let bytes = buffer.bytes_mut();
+            // Requests are at most a few MiB.
+            let (start, length) = (bytes.as_mut_ptr(), bytes.len() as u32);
+            return match (io.action, number) {
+                (Action::Read, Some(number)) => {
+                    opcode::ReadFixed::new(file, start, length, number).offset(offset).build()
+                }
+                (Action::Read, None) => opcode::Read::new(file, start, length).offset(offset).build(),
+                (_, Some(number)) => {
+                    opcode::WriteFixed::new(file, start, length, number).offset(offset).rw_flags(flags).build()
+                }
+                (_, None) => opcode::Write::new(file, start, length).offset(offset).rw_flags(flags).build(),
+            };
+        }
+        slices.extend(io.buffers.as_mut_slice().iter_mut().map(|buffer| {
+            let bytes = buffer.bytes_mut();
+            libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+        }));
+        let (start, count) = (slices.as_ptr(), slices.len() as u32);
+        match io.action {
+            Action::Read => opcode::Readv::new(file, start, count).offset(offset).build(),
+            _ => opcode::Writev::new(file, start, count).offset(offset).rw_flags(flags).build(),
+        }
+    }
+
+    /// Gives the kernel what was pushed, and lets it finish what has come back.
+    fn enter(&mut self) -> io::Result<()> {
+        let waiting = self.ring.submission().len() as u32;
+        // SAFETY: no argument is passed, and the entries that are submitted were built from flights that stay as they are
+        // until their completions have been seen.
+        let entered = unsafe { self.ring.submitter().enter::<()>(waiting, 0, ENTER_GETEVENTS, None) };
+        match entered {
+            // Interrupted, or the completions have to be taken first: the next turn tries again.
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INTR | Errno::BUSY | Errno::AGAIN)) => {
+                Ok(())
+            }
+            entered => entered.map(drop),
+        }
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        // SAFETY: what the entry points to belongs to a flight, which is kept untouched until its completion was seen.
+        while unsafe { self.ring.submission().push(entry) }.is_err() {
+            self.enter()?;
+        }
+        Ok(())
+    }
+
+    /// What came back: done, failed, or to be done again by a thread (short, or not to be had in this way).
+    fn finish(&mut self, now: Nanos, number: usize, result: i32, done: &mut Vec<Done>) {
+        let Some(Flight { io, .. }) = self.flights.get_mut(number).and_then(Option::take) else { return };
+        self.free.push(number);
+        self.in_flight -= 1;
+        let moved = matches!(io.action, Action::Read | Action::Write);
+        let result = match result {
+            result if result >= 0 && (!moved || i64::from(result) == io.length.cast_signed()) => Ok(Outcome::Plain),
+            result if result >= 0 => return self.threads.start(now, io),
+            result => {
+                let error = io::Error::from_raw_os_error(-result);
+                let again = matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::INVAL | Errno::AGAIN | Errno::INTR | Errno::OPNOTSUPP)
+                );
+                if again {
+                    return self.threads.start(now, io);
+                }
+                Err(NbdError::from_io(&error))
+            }
+        };
+        done.push(Done { id: io.id, buffers: io.buffers, result });
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // The kernel may write to the buffers until it has said that it is done with them.
+        let mut done = Vec::new();
+        while self.in_flight > 0 {
+            let waited = self.ring.submit_and_wait(1);
+            if waited.is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
+                // It cannot be asked any more: memory that it may still write to is better lost than used again.
+                std::mem::forget(std::mem::take(&mut self.flights));
+                return;
+            }
+            let finished: Vec<_> = self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
+            for (number, result) in finished {
+                self.finish(Nanos::ZERO, number as usize, result, &mut done);
+            }
+        }
+    }
+}
+
+impl Backend for Uring {
+    fn start(&mut self, now: Nanos, io: Io) {
+        let Some(file) = self.descriptor_for(&io) else { return self.threads.start(now, io) };
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            self.flights.len() - 1
+        });
+        let mut flight = Flight { io, slices: Vec::new() };
+        let entry = self.entry(&mut flight, file).user_data(number as u64);
+        self.flights[number] = Some(flight);
+        self.in_flight += 1;
+        if self.push(&entry).is_err()
+            && let Some(flight) = self.flights[number].take()
+        {
+            self.in_flight -= 1;
+            self.free.push(number);
+            self.threads.start(now, flight.io);
+        }
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        if self.ring.submission().is_empty() { Ok(()) } else { self.enter() }
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        if self.in_flight > 0 {
+            if self.ring.submission().taskrun() {
+                self.enter()?;
+            }
+            while let Some(entry) = { self.ring.completion().next() } {
+                self.finish(now, entry.user_data() as usize, entry.result(), done);
+            }
+        }
+        self.threads.collect(now, done)
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        // SAFETY: the ring lives as long as `self`, and the descriptor as long as the ring.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        let mut descriptors = vec![ring];
+        descriptors.extend(self.threads.descriptors());
+        descriptors
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.files.size_bytes
+    }
+
+    fn describe(&self) -> String {
+        let registered = if self.is_registered { "" } else { ", buffers not registered" };
+        format!("{}, io_uring{registered}", self.files.describe())
+    }
+}

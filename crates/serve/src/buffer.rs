@@ -1,0 +1,167 @@
+//! Where is data kept between socket and device? In buffers that are aligned for direct I/O and used again.
+//!
+//! A buffer is owned by whoever holds it: the engine, a backend, the answer that is being sent. It is handed on, never
+//! shared, so that nothing but the device writes to it while the device does.
+
+/// What direct I/O needs of an address, an offset and a length.
+pub const ALIGNMENT_BYTES: usize = 4096;
+
+/// Capacities below the largest.
+const CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+/// Buffers of the smallest class that are made in advance, so that a backend can register them.
+pub const REGISTERED: u16 = 64;
+
+/// Aligned bytes.
+#[derive(Debug, Default)]
+pub struct Buffer {
+    /// Longer than what is used by the alignment.
+    memory: Vec<u8>,
+    start: usize,
+    capacity: usize,
+    length: usize,
+    /// Its number among those made in advance.
+    registered: Option<u16>,
+}
+
+impl Buffer {
+    /// A buffer of its own, of no pool.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Self {
+        let memory = vec![0; capacity + ALIGNMENT_BYTES];
+        let start = memory.as_ptr().align_offset(ALIGNMENT_BYTES);
+        Self { memory, start, capacity, length: capacity, registered: None }
+    }
+
+    /// What is in use.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.memory[self.start..self.start + self.length]
+    }
+
+    /// What is in use, to be written.
+    #[must_use]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.memory[self.start..self.start + self.length]
+    }
+
+    /// How much is in use.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether nothing is in use.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// What it can hold.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    /// Its number, where a backend may have registered it.
+    #[must_use]
+    pub const fn registered(&self) -> Option<u16> {
+        self.registered
+    }
+}
+
+/// The buffers of one operation, in the order of their addresses on the device.
+#[derive(Debug, Default)]
+pub enum Buffers {
+    /// No data.
+    #[default]
+    None,
+    /// The usual case.
+    One(Buffer),
+    /// Those of requests that were merged.
+    Many(Vec<Buffer>),
+}
+
+impl Buffers {
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[Buffer] {
+        match self {
+            Self::None => &[],
+            Self::One(buffer) => std::slice::from_ref(buffer),
+            Self::Many(buffers) => buffers,
+        }
+    }
+
+    /// All of them, to be written.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> &mut [Buffer] {
+        match self {
+            Self::None => &mut [],
+            Self::One(buffer) => std::slice::from_mut(buffer),
+            Self::Many(buffers) => buffers,
+        }
+    }
+}
+
+/// Buffers by capacity, to be used again. The last one given back is the first one taken: its memory is warm.
+#[derive(Debug)]
+pub struct Pool {
+    classes: [usize; CLASSES.len() + 1],
+    free: [Vec<Buffer>; CLASSES.len() + 1],
+}
+
+/// Buffers of each class that are kept for later; more are freed.
+const KEPT: [usize; CLASSES.len() + 1] = [4096, 1024, 256, 128];
+
+impl Pool {
+    /// A pool for data of up to `largest` bytes.
+    #[must_use]
+    pub fn new(largest: usize) -> Self {
+        let [small, middle, large] = CLASSES;
+        let mut pool = Self { classes: [small, middle, large, largest.max(large)], free: Default::default() };
+        pool.free[0] =
+            (0..REGISTERED).map(|number| Buffer { registered: Some(number), ..Buffer::with_capacity(small) }).collect();
+        pool
+    }
+
+    /// The buffers that were made in advance. To be asked before any is taken.
+    pub fn registered(&mut self) -> &mut [Buffer] {
+        &mut self.free[0]
+    }
+
+    /// Memory that a buffer for `length` bytes takes.
+    #[must_use]
+    pub fn charge(&self, length: usize) -> u64 {
+        self.classes[self.class(length)] as u64
+    }
+
+    fn class(&self, length: usize) -> usize {
+        self.classes.iter().position(|&capacity| length <= capacity).unwrap_or(self.classes.len() - 1)
+    }
+
+    /// A buffer with `length` bytes in use, whatever was in them before.
+    #[must_use]
+    pub fn take(&mut self, length: usize) -> Buffer {
+        let class = self.class(length);
+        let buffer = self.free[class].pop().unwrap_or_else(|| Buffer::with_capacity(self.classes[class].max(length)));
+        Buffer { length, ..buffer }
+    }
+
+    /// Takes a buffer back.
+    pub fn give(&mut self, buffer: Buffer) {
+        let class = self.class(buffer.capacity);
+        if self.free[class].len() < KEPT[class] || buffer.registered.is_some() {
+            self.free[class].push(buffer);
+        }
+    }
+
+    /// Takes all of them back.
+    pub fn give_all(&mut self, buffers: Buffers) {
+        match buffers {
+            Buffers::None => {}
+            Buffers::One(buffer) => self.give(buffer),
+            Buffers::Many(buffers) => buffers.into_iter().for_each(|buffer| self.give(buffer)),
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! How does a request of a client become requests of the scheduler?
+
+use ioweir_core::{
+    Flags, Operation, Refused, RefusedCause, Request as CoreRequest, SECTOR_BYTES, Scheduler as _, StreamId,
+};
+
+use super::connection::{GUARANTEED_BYTES, Incoming};
+use super::{Engine, Live, Part, Run};
+use crate::backend::{Action, Io};
+use crate::buffer::{Buffer, Buffers};
+use crate::nbd::protocol::{COMMAND_DF, COMMAND_FUA};
+use crate::nbd::{Command, NbdError, Request, reply};
+
+impl Engine {
+    /// Takes a request in, or answers it at once; false where there is no room for it yet.
+    pub(super) fn admit(&mut self, slot: u32, request: Request) -> bool {
+        let Some(connection) = self.connections.get(slot) else { return true };
+        let agreed = connection.agreed;
+        let export = &self.settings.exports[agreed.export];
+        let mut checked = request.check(export, agreed.allocation);
+        if request.has(COMMAND_DF) && request.command == Command::Read {
+            checked = checked.and(if agreed.structured { Ok(()) } else { Err(NbdError::Invalid) });
+        }
+        match (request.command, checked) {
+            (Command::Disconnect, _) => self.let_go(slot),
+            (Command::Write, Err(error)) => {
+                self.refuse(slot, &request, error);
+                self.expect_data(slot, None, &request);
+            }
+            (_, Err(error)) => self.refuse(slot, &request, error),
+            (Command::Read, Ok(())) if request.length > 0 => return self.admit_read(slot, &request),
+            (Command::Write, Ok(())) if request.length > 0 => {
+                let live = self.enlist(slot, &request);
+                self.expect_data(slot, Some(live), &request);
+            }
+            (Command::BlockStatus | Command::Cache, Ok(())) if request.length > 0 => self.pass_by(slot, &request),
+            (Command::Flush, Ok(())) => {
+                let live = self.enlist(slot, &request);
+                self.add_part(live, 0, 0, None);
+                self.end_part(live);
+            }
+            (Command::Trim | Command::WriteZeroes, Ok(())) if request.length > 0 => {
+                let live = self.enlist(slot, &request);
+                self.add_part(live, request.offset, request.length, None);
+                self.end_part(live);
+            }
+            // Nothing is to be done to nothing.
+            _ => {
+                let live = self.enlist(slot, &request);
+                self.end_part(live);
+            }
+        }
+        true
+    }
+
+    fn admit_read(&mut self, slot: u32, request: &Request) -> bool {
+        let Request { offset, length, .. } = *request;
+        let charge = self.parts_of(offset, length).map(|(_, length)| self.pool.charge(length as usize)).sum();
+        if !self.take_room(slot, charge) {
+            return false;
+        }
+        let live = self.enlist(slot, request);
+        let parts: Vec<_> = self.parts_of(offset, length).collect();
+        let is_split = parts.len() > 1;
+        if let Some(live) = self.lives.get_mut(live) {
+            live.is_split = is_split;
+        }
+        for (offset, length) in parts {
+            self.add_part(live, offset, length, None);
+        }
+        self.end_part(live);
+        true
+    }
+
+    /// Cut at multiples of the largest request, so that the parts of what is aligned are aligned.
+    fn parts_of(&self, offset: u64, length: u32) -> impl Iterator<Item = (u64, u32)> + use<> {
+        let bytes_max = self.settings.device.request_bytes_max.0;
+        let end = offset + u64::from(length);
+        let mut at = offset;
+        std::iter::from_fn(move || {
+            let taken = (bytes_max - at % bytes_max).min(end - at);
+            let part = (at, taken as u32);
+            at += taken;
+            (taken > 0).then_some(part)
+        })
+    }
+
+    /// A request that is on its way from now on. It ends with its last part; until [`Engine::end_part`] is called once more
+    /// than parts were added, it goes on.
+    fn enlist(&mut self, slot: u32, request: &Request) -> u32 {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.in_flight += 1;
+        }
+        let Request { command, flags, cookie, offset, length } = *request;
+        self.lives.insert(Live {
+            connection: slot,
+            command,
+            flags,
+            cookie,
+            offset,
+            length,
+            parts_left: 1,
+            is_split: false,
+            error: None,
+            gathered: Vec::new(),
+        })
+    }
+
+    fn expect_data(&mut self, slot: u32, live: Option<u32>, request: &Request) {
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.incoming = Some(Incoming { live, offset: request.offset, left: request.length, part: None });
+        }
+    }
+
+    /// A part of a write whose data is there.
+    pub(super) fn add_written(&mut self, live: u32, offset: u64, buffer: Buffer) {
+        self.add_part(live, offset, buffer.len() as u32, Some(buffer));
+    }
+
+    fn add_part(&mut self, live: u32, offset: u64, length: u32, buffer: Option<Buffer>) {
+        if let Some(live) = self.lives.get_mut(live) {
+            live.parts_left += 1;
+        }
+        let part = Part { live, offset, length, buffer, tag: None };
+        let Some(request) = self.core_request(&part) else { return };
+        let direction = request.operation.direction() as usize;
+        if !self.held[direction].is_empty() {
+            return self.held[direction].push_back(part);
+        }
+        if let Err(part) = self.submit(part, request) {
+            self.held[direction].push_back(part);
+        }
+    }
+
+    /// What the scheduler is told: whole sectors. FUA is kept from it; see the head of this module's parent.
+    fn core_request(&self, part: &Part) -> Option<CoreRequest> {
+        let live = self.lives.get(part.live)?;
+        let operation = match live.command {
+            Command::Read => Operation::Read,
+            Command::Write => Operation::Write,
+            Command::Flush => Operation::Flush,
+            _ => Operation::Discard,
+        };
+        let flags = if live.flags & COMMAND_FUA != 0 { Flags::SYNC } else { Flags::NONE };
+        let export = self.connections.get(live.connection)?.agreed.export;
+        let sector = part.offset / SECTOR_BYTES;
+        let end = (part.offset + u64::from(part.length)).div_ceil(SECTOR_BYTES);
+        // Exports are numbered from zero, and a request is shorter than 4 GiB.
+        let (stream, sectors) = (StreamId(export as u32), (end - sector) as u32);
+        Some(CoreRequest { operation, flags, stream, sector, sectors })
+    }
+
+    fn submit(&mut self, mut part: Part, request: CoreRequest) -> Result<(), Part> {
+        match self.scheduler.submit(self.now, request) {
+            Ok(tag) => {
+                part.tag = Some(tag);
+                self.parts[tag.index()] = Some(part);
+                Ok(())
+            }
+            Err(Refused { cause: RefusedCause::Full, .. }) => Err(part),
+            // No export of a server refuses at its limit: requests wait. What is too large or on two devices cannot be.
+            Err(Refused {
+                cause: RefusedCause::TooLarge | RefusedCause::Split(_) | RefusedCause::AtLimit(_), ..
+            }) => {
+                self.finish_part(part, None, Err(NbdError::Invalid));
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets those in that found no room before.
+    pub(super) fn submit_held(&mut self) {
+        for direction in 0..self.held.len() {
+            while let Some(part) = self.held[direction].pop_front() {
+                let Some(request) = self.core_request(&part) else { continue };
+                if let Err(part) = self.submit(part, request) {
+                    self.held[direction].push_front(part);
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Begins what asks nothing of the device but to know something, or to prepare.
+    fn pass_by(&mut self, slot: u32, request: &Request) {
+        let live = self.enlist(slot, request);
+        let action = if request.command == Command::Cache { Action::Cache } else { Action::Extents };
+        let io = Io {
+            id: self.runs.insert(Run::Beside(live)),
+            action,
+            offset: request.offset,
+            length: u64::from(request.length),
+            durable: false,
+            dispatch: None,
+            buffers: Buffers::None,
+        };
+        self.start(io);
+    }
+
+    fn refuse(&mut self, slot: u32, request: &Request, error: NbdError) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let has_chunks = matches!(request.command, Command::Read | Command::BlockStatus);
+        if connection.agreed.structured && has_chunks {
+            connection.outbox.put(|out| reply::put_error(out, request.cookie, error));
+        } else {
+            connection.outbox.put(|out| reply::put_simple(out, request.cookie, Some(error)));
+        }
+        self.mark_dirty(slot);
+    }
+
+    /// Lets a client hold so much more data: a little always, more as far as all together stay within bounds.
+    pub(super) fn take_room(&mut self, slot: u32, bytes: u64) -> bool {
+        let Some(connection) = self.connections.get_mut(slot) else { return false };
+        let most = self.settings.device.buffer_bytes_max.0;
+        let held = connection.held_bytes + bytes;
+        let is_shared = held <= most / 2 && self.buffer_bytes + bytes <= most;
+        if held > GUARANTEED_BYTES && !is_shared {
+            self.starved.push(slot);
+            return false;
+        }
+        connection.held_bytes = held;
+        self.buffer_bytes += bytes;
+        true
+    }
+
+    /// Data has left: those who wait for room may go on.
+    pub(super) fn release(&mut self, slot: u32, bytes: u64) {
+        if bytes > 0
+            && let Some(connection) = self.connections.get_mut(slot)
+        {
+            connection.held_bytes -= bytes;
+            self.buffer_bytes -= bytes;
+            self.resumable.append(&mut self.starved);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What is still to be sent to a client? Heads of replies and data, gathered into one call for each wake-up.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::AsFd;
+
+use crate::buffer::Buffer;
+
+/// Slices that one call takes.
+const SLICES: usize = 128;
+/// A client that leaves this much of the heads of replies unread is not asked for more requests.
+const HEADS_MAX: usize = 256 << 10;
+
+#[derive(Debug)]
+enum Item {
+    /// So many bytes of `heads`.
+    Head(usize),
+    Data(Buffer),
+}
+
+/// Replies on their way.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Heads, one behind the other; replies without data lie together and are sent as one piece.
+    heads: Vec<u8>,
+    heads_sent: usize,
+    items: VecDeque<Item>,
+    /// Bytes of the first item that were sent.
+    sent: usize,
+}
+
+impl Outbox {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(super) fn is_overfull(&self) -> bool {
+        self.heads.len() - self.heads_sent > HEADS_MAX
+    }
+
+    /// Writes the head of a reply.
+    pub(super) fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.heads.len();
+        write(&mut self.heads);
+        let length = self.heads.len() - before;
+        match self.items.back_mut() {
+            Some(Item::Head(last)) => *last += length,
+            _ => self.items.push_back(Item::Head(length)),
+        }
+    }
+
+    /// Lets data follow.
+    pub(super) fn put_data(&mut self, buffer: Buffer) {
+        if !buffer.is_empty() {
+            self.items.push_back(Item::Data(buffer));
+        }
+    }
+
+    /// Sends as much as the client takes, and hands back the buffers that were sent.
+    pub(super) fn send(&mut self, to: impl AsFd, mut give: impl FnMut(Buffer)) -> rustix::io::Result<()> {
+        while !self.items.is_empty() {
+            let (offered, sent) = self.send_slices(&to)?;
+            self.advance(sent, &mut give);
+            if sent < offered {
+                return Err(rustix::io::Errno::AGAIN);
+            }
+        }
+        self.heads.clear();
+        self.heads_sent = 0;
+        Ok(())
+    }
+
+    fn send_slices(&self, to: &impl AsFd) -> rustix::io::Result<(usize, usize)> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let (mut head, mut skip, mut offered) = (self.heads_sent, self.sent, 0);
+        let mut used = 0;
+        for (slice, item) in slices.iter_mut().zip(&self.items) {
+            let bytes = match item {
+                Item::Head(length) => {
+                    // What was sent of the first item is no longer counted in `heads_sent`.
+                    let bytes = &self.heads[head..head + length];
+                    head += length;
+                    bytes
+                }
+                Item::Data(buffer) => buffer.bytes(),
+            };
+            *slice = IoSlice::new(&bytes[skip..]);
+            offered += bytes.len() - skip;
+            skip = 0;
+            used += 1;
+        }
+        let sent = rustix::io::retry_on_intr(|| rustix::io::writev(to, &slices[..used]))?;
+        Ok((offered, sent))
+    }
+
+    fn advance(&mut self, mut sent: usize, give: &mut impl FnMut(Buffer)) {
+        while let Some(item) = self.items.front() {
+            let length = match item {
+                Item::Head(length) => *length,
+                Item::Data(buffer) => buffer.len(),
+            };
+            if sent < length - self.sent {
+                self.sent += sent;
+                return;
+            }
+            sent -= length - self.sent;
+            self.sent = 0;
+            match self.items.pop_front() {
+                Some(Item::Head(length)) => self.heads_sent += length,
+                Some(Item::Data(buffer)) => give(buffer),
+                None => {}
+            }
+        }
+    }
+
+    /// Gives up on what was not sent.
+    pub(super) fn clear(&mut self, mut give: impl FnMut(Buffer)) {
+        for item in self.items.drain(..) {
+            if let Item::Data(buffer) = item {
+                give(buffer);
+            }
+        }
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,113 @@
+//! Where do clients come in? Sockets that are made here, or were made by somebody else.
+
+use std::fs;
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::spec::Listen;
+
+/// The first descriptor that systemd hands over.
+const FIRST_HANDED_OVER: i32 = 3;
+/// More than anybody hands over.
+const HANDED_OVER_MAX: i32 = 64;
+
+/// A socket that clients connect to.
+#[derive(Debug)]
+pub struct Listener {
+    pub(super) socket: OwnedFd,
+    /// Where it is, for people.
+    name: String,
+    /// A name in the file system that is ours to remove.
+    path: Option<PathBuf>,
+}
+
+impl Listener {
+    /// Makes a socket. A unix socket that nobody listens at any more is replaced; one that somebody listens at is not.
+    ///
+    /// # Errors
+    /// What is wrong, in words for people.
+    pub fn bind(listen: &Listen) -> Result<Self, String> {
+        let failed = |error: &io::Error| format!("{listen}: cannot be listened at: {error}");
+        match listen {
+            Listen::Unix(path) => {
+                let socket = bind_unix(path).map_err(|error| failed(&error))?;
+                Ok(Self { socket: socket.into(), name: listen.to_string(), path: Some(path.clone()) })
+            }
+            Listen::Tcp(address) => {
+                let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
+                // Port 0 is any that is free: the name says which one it became.
+                let name = socket.local_addr().map_or_else(|_| listen.to_string(), |address| format!("tcp:{address}"));
+                Ok(Self { socket: socket.into(), name, path: None })
+            }
+        }
+    }
+
+    /// The sockets that systemd hands over, if it does (`LISTEN_FDS`, meant for this process by `LISTEN_PID`). To be called
+    /// once, at the start of the program.
+    ///
+    /// # Errors
+    /// The variables make no sense.
+    #[allow(unsafe_code, reason = "descriptors are handed over as numbers")]
+    pub fn handed_over() -> Result<Vec<Self>, String> {
+        use std::os::fd::FromRawFd as _;
+        let number =
+            |name: &str| std::env::var(name).ok().map(|text| text.parse::<i32>().map_err(|_| name.to_string()));
+        let (Some(count), Some(process)) = (number("LISTEN_FDS"), number("LISTEN_PID")) else { return Ok(Vec::new()) };
+        let wrong = |name: String| format!("{name} is not a number");
+        let (count, process) = (count.map_err(wrong)?, process.map_err(wrong)?);
+        if u32::try_from(process) != Ok(std::process::id()) || count <= 0 {
+            return Ok(Vec::new());
+        }
+        if count > HANDED_OVER_MAX {
+            return Err(format!(
+                "LISTEN_FDS says {count} sockets are handed over; at most {HANDED_OVER_MAX} are taken"
+            ));
+        }
+        let numbers = FIRST_HANDED_OVER..FIRST_HANDED_OVER + count;
+        numbers
+            .map(|number| {
+                // SAFETY: whoever started this process says by LISTEN_FDS that these descriptors are open and meant for
+                // it; nothing else in it uses them, and this is called once.
+                let socket = unsafe { OwnedFd::from_raw_fd(number) };
+                let usable = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
+                usable.map_err(|error| format!("descriptor {number} of LISTEN_FDS cannot be used: {error}"))?;
+                Ok(Self { socket, name: format!("descriptor {number}, handed over"), path: None })
+            })
+            .collect()
+    }
+
+    /// Where it is, for people.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(path) = &self.path {
+            // Whoever removed it first has done our work.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
+            fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        bound => bound,
+    }
+}
+
+/// Whether a socket is left of a server that is gone: only that is removed, nothing else that stands in the way.
+fn is_dead(path: &Path) -> bool {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
+    is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}

@@ -1,0 +1,340 @@
+//! Who comes in, and what do they want? One thread that accepts and negotiates, so that no handshake holds up a request.
+//!
+//! A client is given to the engine of its device once it has agreed on an export. Until then it has the spec's
+//! `handshake_timeout`, and no more than an answer's worth of memory: the next option is read when the last answer has gone.
+
+mod listen;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ioweir_core::Nanos;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with};
+
+use crate::clock::Clock;
+use crate::engine::{Client, Handle, Order, Seat};
+use crate::nbd::{Agreed, Export, Negotiation, Progress};
+use crate::slots::Slots;
+
+pub use listen::Listener;
+
+/// What is read of a negotiation at once.
+const READ_BYTES: usize = 16 << 10;
+const TOKEN_WAKE: u64 = u64::MAX;
+const TOKEN_SIGNAL: u64 = u64::MAX - 1;
+/// Set for listeners.
+const TOKEN_LISTENER: u64 = 1 << 33;
+const TOKEN_OUTPUT: u64 = 1 << 32;
+
+/// A client that negotiates.
+#[derive(Debug)]
+struct Caller {
+    input: OwnedFd,
+    output: Option<OwnedFd>,
+    negotiation: Negotiation,
+    unread: Vec<u8>,
+    unsent: Vec<u8>,
+    until: Nanos,
+    ending: Ending,
+    seat: Seat,
+}
+
+/// What happens once the answer is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    None,
+    Agreed(Agreed),
+    Closed,
+}
+
+/// The thread's state.
+pub(crate) struct Front {
+    listeners: Vec<Listener>,
+    callers: Slots<Caller>,
+    exports: Arc<[Export]>,
+    /// By export: whom to give the client to.
+    engines: Vec<Handle>,
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    /// Readable once a signal has come.
+    _signals: Option<UnixStream>,
+    seats: Arc<AtomicU32>,
+    connections_max: u32,
+    handshake_timeout: Nanos,
+    clock: Clock,
+    /// It serves the one client it was started for, and ends with it.
+    is_single: bool,
+    /// Set from outside to end it.
+    stops: Arc<AtomicU32>,
+}
+
+/// What a front is made of.
+pub(crate) struct Plan {
+    pub(crate) listeners: Vec<Listener>,
+    pub(crate) exports: Arc<[Export]>,
+    pub(crate) engines: Vec<Handle>,
+    pub(crate) signals: Option<UnixStream>,
+    pub(crate) connections_max: u32,
+    pub(crate) handshake_timeout: Nanos,
+    pub(crate) clock: Clock,
+    /// The descriptors of the one client, where there is only one.
+    pub(crate) single: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// Ends a front from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    stops: Arc<AtomicU32>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Stopper {
+    /// Lets the server finish what has begun, and end.
+    pub fn stop(&self) {
+        self.stops.store(1, Ordering::Relaxed);
+        // A full counter is a woken front.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+impl Front {
+    pub(crate) fn new(plan: Plan) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        epoll::add(&epoll, &wake, EventData::new_u64(TOKEN_WAKE), EventFlags::IN)?;
+        if let Some(signals) = &plan.signals {
+            epoll::add(&epoll, signals, EventData::new_u64(TOKEN_SIGNAL), EventFlags::IN)?;
+        }
+        for (number, listener) in (0..).zip(&plan.listeners) {
+            rustix::io::ioctl_fionbio(&listener.socket, true)?;
+            epoll::add(&epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), EventFlags::IN)?;
+        }
+        let mut front = Self {
+            listeners: plan.listeners,
+            callers: Slots::default(),
+            exports: plan.exports,
+            engines: plan.engines,
+            epoll,
+            wake,
+            _signals: plan.signals,
+            seats: Arc::default(),
+            connections_max: plan.connections_max,
+            handshake_timeout: plan.handshake_timeout,
+            clock: plan.clock,
+            is_single: plan.single.is_some(),
+            stops: Arc::default(),
+        };
+        if let Some((input, output)) = plan.single {
+            rustix::io::ioctl_fionbio(&input, true)?;
+            rustix::io::ioctl_fionbio(&output, true)?;
+            front.welcome(input, Some(output));
+        }
+        Ok(front)
+    }
+
+    pub(crate) fn stopper(&self) -> Stopper {
+        Stopper { stops: Arc::clone(&self.stops), wake: Arc::clone(&self.wake) }
+    }
+
+    /// Serves until it is told to stop; then the engines are, too.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let result = self.serve();
+        drop(self.listeners);
+        for engine in &self.engines {
+            engine.give(Order::Stop);
+        }
+        result
+    }
+
+    fn serve(&mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(64);
+        loop {
+            events.clear();
+            self.wait(&mut events)?;
+            for event in &events {
+                match event.data.u64() {
+                    TOKEN_SIGNAL => self.stops.store(1, Ordering::Relaxed),
+                    TOKEN_WAKE => {
+                        // Nothing to read is nothing to do.
+                        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                    }
+                    token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
+                    token => self.talk((token & (TOKEN_OUTPUT - 1)) as u32),
+                }
+            }
+            self.cut_off_slow();
+            let is_over = self.is_single && self.seats.load(Ordering::Relaxed) == 0;
+            if self.stops.load(Ordering::Relaxed) != 0 || is_over {
+                return Ok(());
+            }
+        }
+    }
+
+    fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        let until = self.callers.iter().map(|(_, caller)| caller.until).min();
+        let span = until.map(|until| until.since(self.clock.now()).0);
+        let timeout = span.map(|nanos| Timespec {
+            tv_sec: (nanos / 1_000_000_000).cast_signed(),
+            tv_nsec: (nanos % 1_000_000_000).cast_signed(),
+        });
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn accept(&mut self, number: usize) {
+        loop {
+            let Some(listener) = self.listeners.get(number) else { return };
+            match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                Ok(socket) => {
+                    // A unix socket has no such thing, and does without.
+                    let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+                    self.welcome(socket, None);
+                }
+                // Nobody waits any more, or whoever did is gone; where descriptors are short it is tried again when the
+                // next event comes.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Greets a client, where there is a place for it.
+    fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
+        let Some(seat) = Seat::take(&self.seats, self.connections_max, &self.wake) else { return };
+        let negotiation = Negotiation::new(Arc::clone(&self.exports));
+        let unsent = negotiation.greeting().to_vec();
+        let until = self.clock.now().after(self.handshake_timeout);
+        let caller =
+            Caller { input, output, negotiation, unread: Vec::new(), unsent, until, ending: Ending::None, seat };
+        let slot = self.callers.insert(caller);
+        let Some(caller) = self.callers.get(slot) else { return };
+        let data = u64::from(slot);
+        let mut watched = epoll::add(&self.epoll, &caller.input, EventData::new_u64(data), EventFlags::IN);
+        if let Some(output) = &caller.output {
+            let data = EventData::new_u64(data | TOKEN_OUTPUT);
+            watched = watched.and(epoll::add(&self.epoll, output, data, EventFlags::empty()));
+        }
+        if watched.is_err() {
+            self.callers.remove(slot);
+        } else {
+            self.talk(slot);
+        }
+    }
+
+    /// Goes on with a negotiation as far as it goes without waiting.
+    fn talk(&mut self, slot: u32) {
+        let Some(caller) = self.callers.get_mut(slot) else { return };
+        match caller.talk() {
+            Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
+            Ok(Pace::Ended) => self.hand_over(slot),
+            Err(_) => drop(self.callers.remove(slot)),
+        }
+    }
+
+    fn watch(&mut self, slot: u32, for_output: bool) {
+        let Some(caller) = self.callers.get(slot) else { return };
+        let (reads, writes) =
+            if for_output { (EventFlags::empty(), EventFlags::OUT) } else { (EventFlags::IN, EventFlags::empty()) };
+        let data = u64::from(slot);
+        let told = match &caller.output {
+            None => epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads | writes),
+            Some(output) => {
+                let input = epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads);
+                input.and(epoll::modify(&self.epoll, output, EventData::new_u64(data | TOKEN_OUTPUT), writes))
+            }
+        };
+        if told.is_err() {
+            self.callers.remove(slot);
+        }
+    }
+
+    /// The negotiation is over: the client goes to an engine, or away.
+    fn hand_over(&mut self, slot: u32) {
+        let Some(caller) = self.callers.remove(slot) else { return };
+        // What is closed leaves epoll by itself; what goes on must be taken out.
+        let _ = epoll::delete(&self.epoll, &caller.input);
+        if let Some(output) = &caller.output {
+            let _ = epoll::delete(&self.epoll, output);
+        }
+        let Caller { input, output, unread, unsent, ending, seat, .. } = caller;
+        if let Ending::Agreed(agreed) = ending
+            && let Some(engine) = self.engines.get(agreed.export)
+        {
+            let client = Client { input, output, agreed, leftover: unread, unsent, seat: Some(seat) };
+            engine.give(Order::Serve(Box::new(client)));
+        }
+    }
+
+    fn cut_off_slow(&mut self) {
+        let now = self.clock.now();
+        let slow: Vec<u32> =
+            self.callers.iter().filter(|(_, caller)| caller.until <= now).map(|(slot, _)| slot).collect();
+        for slot in slow {
+            self.callers.remove(slot);
+        }
+    }
+}
+
+/// How a negotiation goes on.
+enum Pace {
+    Wait { for_output: bool },
+    Ended,
+}
+
+impl Caller {
+    fn talk(&mut self) -> Result<Pace, Errno> {
+        loop {
+            if !self.send()? {
+                return Ok(Pace::Wait { for_output: true });
+            }
+            if self.ending != Ending::None {
+                return Ok(Pace::Ended);
+            }
+            if self.unread.is_empty() && !self.receive()? {
+                return Ok(Pace::Wait { for_output: false });
+            }
+            let mut input = self.unread.as_slice();
+            let progress = self.negotiation.feed(&mut input, &mut self.unsent);
+            let left = input.len();
+            self.unread.drain(..self.unread.len() - left);
+            match progress {
+                Progress::More | Progress::Answered => {}
+                Progress::Agreed(agreed) => self.ending = Ending::Agreed(agreed),
+                Progress::Closed => self.ending = Ending::Closed,
+            }
+        }
+    }
+
+    /// Whether everything is sent.
+    fn send(&mut self) -> Result<bool, Errno> {
+        while !self.unsent.is_empty() {
+            let output = self.output.as_ref().unwrap_or(&self.input);
+            match rustix::io::retry_on_intr(|| rustix::io::write(output.as_fd(), &self.unsent)) {
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether something came in.
+    fn receive(&mut self) -> Result<bool, Errno> {
+        self.unread.resize(READ_BYTES, 0);
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.input, self.unread.as_mut_slice()));
+        self.unread.truncate(*read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => Err(Errno::PIPE),
+            Ok(_) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What can be told a client of a request that failed?
+
+/// An error number of the protocol, which are those of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u32)]
+pub enum NbdError {
+    /// The export may not be written.
+    NotPermitted = 1,
+    /// The device failed.
+    InputOutput = 5,
+    /// The server has no memory for it.
+    OutOfMemory = 12,
+    /// The request makes no sense.
+    Invalid = 22,
+    /// The device is full, or a write lies past its end.
+    NoSpace = 28,
+    /// It cannot be answered in one chunk.
+    Overflow = 75,
+    /// It cannot be done, or not fast.
+    NotSupported = 95,
+    /// The server is about to stop.
+    ShuttingDown = 108,
+}
+
+impl NbdError {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// The error of the protocol that is nearest to one of the system.
+    #[must_use]
+    pub fn from_io(error: &std::io::Error) -> Self {
+        match error.raw_os_error() {
+            Some(1 | 13 | 30) => Self::NotPermitted,
+            Some(12) => Self::OutOfMemory,
+            Some(22) => Self::Invalid,
+            Some(27 | 28 | 122) => Self::NoSpace,
+            Some(95) => Self::NotSupported,
+            _ => Self::InputOutput,
+        }
+    }
+}

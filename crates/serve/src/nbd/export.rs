@@ -1,0 +1,36 @@
+//! What does the protocol say of an export?
+
+use super::protocol::{
+    EXPORT_CAN_MULTI_CONN, EXPORT_HAS_FLAGS, EXPORT_READ_ONLY, EXPORT_SEND_CACHE, EXPORT_SEND_DF,
+    EXPORT_SEND_FAST_ZERO, EXPORT_SEND_FLUSH, EXPORT_SEND_FUA, EXPORT_SEND_TRIM, EXPORT_SEND_WRITE_ZEROES,
+};
+
+/// Something that a client can use by its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// The name; a client that gives none gets the first export.
+    pub name: String,
+    /// What people are told of it; may be empty.
+    pub description: String,
+    /// How long it is.
+    pub size_bytes: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// The block size that suits the device; any other is taken too.
+    pub block_bytes_preferred: u32,
+}
+
+impl Export {
+    /// The transmission flags for a connection with or without structured replies.
+    #[must_use]
+    pub const fn flags(&self, structured: bool) -> u16 {
+        let mut flags = EXPORT_HAS_FLAGS | EXPORT_SEND_FLUSH | EXPORT_SEND_FUA | EXPORT_CAN_MULTI_CONN;
+        flags |= EXPORT_SEND_CACHE;
+        flags |= if self.read_only {
+            EXPORT_READ_ONLY
+        } else {
+            EXPORT_SEND_TRIM | EXPORT_SEND_WRITE_ZEROES | EXPORT_SEND_FAST_ZERO
+        };
+        if structured { flags | EXPORT_SEND_DF } else { flags }
+    }
+}

@@ -1,0 +1,290 @@
+//! Which export does a client want, and how does it want to be answered?
+//!
+//! The driver sends [`Negotiation::greeting`], then feeds what the client sends, in pieces of any size. After each option
+//! the negotiation stops, so that its answer can be sent before the next is read: a client that asks and never listens
+//! makes nothing grow.
+
+use std::sync::Arc;
+
+use super::export::Export;
+use super::fields::Fields;
+use super::option::{ContextQuery, InfoQuery, put_context, put_listed, put_reply};
+use super::protocol::{
+    FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_INIT, MAGIC_OPTION, OPTION_ABORT, OPTION_BYTES_MAX, OPTION_EXPORT_NAME,
+    OPTION_GO, OPTION_INFO, OPTION_LIST, OPTION_LIST_META_CONTEXT, OPTION_SET_META_CONTEXT, OPTION_STRUCTURED_REPLY,
+    OPTIONS_MAX, REPLY_ACK, REPLY_ERROR_INVALID, REPLY_ERROR_TOO_BIG, REPLY_ERROR_UNKNOWN, REPLY_ERROR_UNSUPPORTED,
+};
+
+/// What a server sends first.
+pub const GREETING_BYTES: usize = 18;
+
+/// Behind the answer to `EXPORT_NAME`, unless both sides agreed to leave them out.
+const ZEROES: [u8; 124] = [0; 124];
+
+/// What was agreed upon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// Place of the export in the list.
+    pub export: usize,
+    /// Whether replies are structured.
+    pub structured: bool,
+    /// Whether block status can be asked for (`base:allocation`).
+    pub allocation: bool,
+}
+
+/// How far a negotiation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All input was taken; more is needed.
+    More,
+    /// An option has been answered: send the answer, then go on with the rest of the input.
+    Answered,
+    /// Send the answer; what comes behind it are requests.
+    Agreed(Agreed),
+    /// Send the answer, if there is one, and close.
+    Closed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    ClientFlags,
+    OptionHeader,
+    OptionData {
+        option: u32,
+        length: u32,
+    },
+    /// Data that is too long to be kept.
+    Skipping {
+        option: u32,
+        left: u32,
+    },
+    Ended,
+}
+
+/// A negotiation, from the server's side.
+#[derive(Clone, Debug)]
+pub struct Negotiation {
+    exports: Arc<[Export]>,
+    state: State,
+    /// The beginning of what is being read: never more than the current state needs.
+    held: Vec<u8>,
+    options_left: u32,
+    fixed: bool,
+    zeroes: bool,
+    structured: bool,
+    /// The export for which block status was selected.
+    allocation: Option<usize>,
+}
+
+impl Negotiation {
+    /// Begins with a list of exports.
+    #[must_use]
+    pub fn new(exports: Arc<[Export]>) -> Self {
+        Self {
+            exports,
+            state: State::ClientFlags,
+            held: Vec::new(),
+            options_left: OPTIONS_MAX,
+            fixed: false,
+            zeroes: true,
+            structured: false,
+            allocation: None,
+        }
+    }
+
+    /// What to send first.
+    #[must_use]
+    pub fn greeting(&self) -> [u8; GREETING_BYTES] {
+        let mut greeting = [0; GREETING_BYTES];
+        greeting[..8].copy_from_slice(&MAGIC_INIT.to_be_bytes());
+        greeting[8..16].copy_from_slice(&MAGIC_OPTION.to_be_bytes());
+        greeting[16..].copy_from_slice(&(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES).to_be_bytes());
+        greeting
+    }
+
+    /// Takes from the front of `input` what belongs to the negotiation, and writes answers behind `out`.
+    pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Progress {
+        loop {
+            if let State::Skipping { option, left } = self.state {
+                let skipped = input.len().min(left as usize);
+                *input = &input[skipped..];
+                let left = left - u32::try_from(skipped).unwrap_or(left);
+                self.state = State::Skipping { option, left };
+                if left > 0 {
+                    return Progress::More;
+                }
+                self.state = State::OptionHeader;
+                put_reply(out, option, REPLY_ERROR_TOO_BIG, b"more data than any option needs");
+                return Progress::Answered;
+            }
+            let wanted = self.wanted();
+            let taken = input.len().min(wanted - self.held.len());
+            self.held.extend_from_slice(&input[..taken]);
+            *input = &input[taken..];
+            if self.held.len() < wanted {
+                return Progress::More;
+            }
+            let held = std::mem::take(&mut self.held);
+            let progress = self.act(&held, out);
+            self.held = held;
+            self.held.clear();
+            match progress {
+                Progress::More => {}
+                Progress::Agreed(_) | Progress::Closed => {
+                    self.state = State::Ended;
+                    return progress;
+                }
+                Progress::Answered => return progress,
+            }
+        }
+    }
+
+    /// Whether input is no longer expected.
+    #[must_use]
+    pub const fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    /// Bytes that the current state is made of.
+    const fn wanted(&self) -> usize {
+        match self.state {
+            State::ClientFlags => 4,
+            State::OptionHeader => 16,
+            State::OptionData { length, .. } => length as usize,
+            State::Skipping { .. } | State::Ended => 0,
+        }
+    }
+
+    /// All that the state needs is there.
+    fn act(&mut self, held: &[u8], out: &mut Vec<u8>) -> Progress {
+        match self.state {
+            State::ClientFlags => self.take_flags(held),
+            State::OptionHeader => self.begin_option(held),
+            State::OptionData { option, .. } => {
+                self.state = State::OptionHeader;
+                self.answer(option, held, out)
+            }
+            State::Skipping { .. } | State::Ended => Progress::Closed,
+        }
+    }
+
+    fn take_flags(&mut self, held: &[u8]) -> Progress {
+        let known = u32::from(FLAG_FIXED_NEWSTYLE | FLAG_NO_ZEROES);
+        match Fields(held).u32() {
+            Some(flags) if flags & !known == 0 => {
+                self.fixed = flags & u32::from(FLAG_FIXED_NEWSTYLE) != 0;
+                self.zeroes = flags & u32::from(FLAG_NO_ZEROES) == 0;
+                self.state = State::OptionHeader;
+                Progress::More
+            }
+            _ => Progress::Closed,
+        }
+    }
+
+    fn begin_option(&mut self, held: &[u8]) -> Progress {
+        let mut fields = Fields(held);
+        let header = (fields.u64(), fields.u32(), fields.u32());
+        let (Some(MAGIC_OPTION), Some(option), Some(length)) = header else { return Progress::Closed };
+        // A client of the first newstyle knows no answers to options: it cannot be told of an error.
+        let is_tellable = self.fixed && option != OPTION_EXPORT_NAME;
+        if self.options_left == 0 || (!self.fixed && option != OPTION_EXPORT_NAME) {
+            return Progress::Closed;
+        }
+        self.options_left -= 1;
+        if length <= OPTION_BYTES_MAX {
+            self.state = State::OptionData { option, length };
+        } else if is_tellable {
+            self.state = State::Skipping { option, left: length };
+        } else {
+            return Progress::Closed;
+        }
+        Progress::More
+    }
+
+    fn answer(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Progress {
+        let is_plain = matches!(option, OPTION_LIST | OPTION_STRUCTURED_REPLY);
+        if is_plain && !data.is_empty() {
+            put_reply(out, option, REPLY_ERROR_INVALID, b"this option takes no data");
+            return Progress::Answered;
+        }
+        match option {
+            OPTION_EXPORT_NAME => return self.use_export(data, out),
+            OPTION_ABORT => {
+                put_reply(out, option, REPLY_ACK, &[]);
+                return Progress::Closed;
+            }
+            OPTION_LIST => {
+                for export in self.exports.iter() {
+                    put_listed(out, option, export);
+                }
+                put_reply(out, option, REPLY_ACK, &[]);
+            }
+            OPTION_INFO | OPTION_GO => return self.describe(option, data, out),
+            OPTION_STRUCTURED_REPLY => {
+                self.structured = true;
+                put_reply(out, option, REPLY_ACK, &[]);
+            }
+            OPTION_LIST_META_CONTEXT | OPTION_SET_META_CONTEXT => self.answer_contexts(option, data, out),
+            _ => put_reply(out, option, REPLY_ERROR_UNSUPPORTED, &[]),
+        }
+        Progress::Answered
+    }
+
+    /// The export of a name. No name is that of the first export, unless one has none.
+    fn find(&self, name: &[u8]) -> Option<usize> {
+        let found = self.exports.iter().position(|export| export.name.as_bytes() == name);
+        found.or_else(|| (name.is_empty() && !self.exports.is_empty()).then_some(0))
+    }
+
+    fn agree(&self, export: usize) -> Agreed {
+        Agreed { export, structured: self.structured, allocation: self.allocation == Some(export) }
+    }
+
+    /// There is no way to say no to this option but to close.
+    fn use_export(&self, name: &[u8], out: &mut Vec<u8>) -> Progress {
+        let Some(place) = self.find(name) else { return Progress::Closed };
+        let export = &self.exports[place];
+        out.extend(export.size_bytes.to_be_bytes());
+        out.extend(export.flags(self.structured).to_be_bytes());
+        if self.zeroes {
+            out.extend(ZEROES);
+        }
+        Progress::Agreed(self.agree(place))
+    }
+
+    fn describe(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Progress {
+        let Some(query) = InfoQuery::parse(data) else {
+            put_reply(out, option, REPLY_ERROR_INVALID, b"the data is not what it says");
+            return Progress::Answered;
+        };
+        let Some(place) = self.find(query.name) else {
+            put_reply(out, option, REPLY_ERROR_UNKNOWN, b"no export of this name");
+            return Progress::Answered;
+        };
+        query.answer(out, option, &self.exports[place], self.structured);
+        put_reply(out, option, REPLY_ACK, &[]);
+        if option == OPTION_GO { Progress::Agreed(self.agree(place)) } else { Progress::Answered }
+    }
+
+    fn answer_contexts(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) {
+        let selects = option == OPTION_SET_META_CONTEXT;
+        if selects {
+            self.allocation = None;
+        }
+        let Some(query) = ContextQuery::parse(data).filter(|_| self.structured) else {
+            put_reply(out, option, REPLY_ERROR_INVALID, b"needs structured replies, and data that is what it says");
+            return;
+        };
+        let Some(place) = self.find(query.name) else {
+            put_reply(out, option, REPLY_ERROR_UNKNOWN, b"no export of this name");
+            return;
+        };
+        if selects && query.exact {
+            self.allocation = Some(place);
+        }
+        if if selects { query.exact } else { query.lists() } {
+            put_context(out, option, selects);
+        }
+        put_reply(out, option, REPLY_ACK, &[]);
+    }
+}

@@ -1,0 +1,119 @@
+//! What is in the data of an option, and how is one answered?
+
+use super::export::Export;
+use super::fields::Fields;
+use super::protocol::{
+    CONTEXT_ALLOCATION, CONTEXT_ALLOCATION_ID, INFO_BLOCK_SIZE, INFO_DESCRIPTION, INFO_EXPORT, INFO_NAME,
+    MAGIC_OPTION_REPLY, REPLY_INFO, REPLY_META_CONTEXT, REPLY_SERVER, REQUEST_BYTES_MAX, STRING_BYTES_MAX,
+};
+
+/// What `INFO` and `GO` ask: about which export, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct InfoQuery<'a> {
+    pub(super) name: &'a [u8],
+    /// Numbers of 16 bits.
+    items: &'a [u8],
+}
+
+impl<'a> InfoQuery<'a> {
+    /// None where the data is not what it says.
+    pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
+        let mut fields = Fields(data);
+        let name = fields.counted()?;
+        let items = usize::from(fields.u16()?) * 2;
+        let query = Self { name, items: fields.bytes(items)? };
+        (fields.0.is_empty() && name.len() <= STRING_BYTES_MAX).then_some(query)
+    }
+
+    fn asks_for(&self, item: u16) -> bool {
+        self.items.chunks_exact(2).any(|number| number == item.to_be_bytes())
+    }
+
+    /// Writes what is told of `export`: always its size, the rest where it was asked for.
+    pub(super) fn answer(&self, out: &mut Vec<u8>, option: u32, export: &Export, structured: bool) {
+        let mut information = INFO_EXPORT.to_be_bytes().to_vec();
+        information.extend(export.size_bytes.to_be_bytes());
+        information.extend(export.flags(structured).to_be_bytes());
+        put_reply(out, option, REPLY_INFO, &information);
+        for (item, text) in [(INFO_NAME, &export.name), (INFO_DESCRIPTION, &export.description)] {
+            if self.asks_for(item) && !text.is_empty() {
+                let mut information = item.to_be_bytes().to_vec();
+                information.extend(text.as_bytes());
+                put_reply(out, option, REPLY_INFO, &information);
+            }
+        }
+        if self.asks_for(INFO_BLOCK_SIZE) {
+            let mut information = INFO_BLOCK_SIZE.to_be_bytes().to_vec();
+            for bytes in [1, export.block_bytes_preferred, REQUEST_BYTES_MAX] {
+                information.extend(bytes.to_be_bytes());
+            }
+            put_reply(out, option, REPLY_INFO, &information);
+        }
+    }
+}
+
+/// What `LIST_META_CONTEXT` and `SET_META_CONTEXT` ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContextQuery<'a> {
+    pub(super) name: &'a [u8],
+    /// How many queries there are.
+    queries: u32,
+    /// Whether one of them is the name of `base:allocation`.
+    pub(super) exact: bool,
+    /// Whether one of them is its namespace, which lists but does not select.
+    namespace: bool,
+}
+
+impl<'a> ContextQuery<'a> {
+    /// None where the data is not what it says.
+    pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
+        let mut fields = Fields(data);
+        let name = fields.counted()?;
+        let queries = fields.u32()?;
+        let mut query = Self { name, queries, exact: false, namespace: false };
+        for _ in 0..queries {
+            let text = fields.counted()?;
+            if text.len() > STRING_BYTES_MAX {
+                return None;
+            }
+            query.exact |= text == CONTEXT_ALLOCATION.as_bytes();
+            query.namespace |= text == b"base:";
+        }
+        (fields.0.is_empty() && name.len() <= STRING_BYTES_MAX).then_some(query)
+    }
+
+    /// Whether a list of what there is has `base:allocation` in it.
+    pub(super) const fn lists(&self) -> bool {
+        self.queries == 0 || self.exact || self.namespace
+    }
+}
+
+/// Writes `base:allocation`; a number of zero says that it is only listed.
+pub(super) fn put_context(out: &mut Vec<u8>, option: u32, selected: bool) {
+    let number = if selected { CONTEXT_ALLOCATION_ID } else { 0 };
+    let mut data = number.to_be_bytes().to_vec();
+    data.extend(CONTEXT_ALLOCATION.as_bytes());
+    put_reply(out, option, REPLY_META_CONTEXT, &data);
+}
+
+/// Writes one export of a list.
+pub(super) fn put_listed(out: &mut Vec<u8>, option: u32, export: &Export) {
+    let mut data = length_of(export.name.as_bytes()).to_be_bytes().to_vec();
+    data.extend(export.name.as_bytes());
+    data.extend(export.description.as_bytes());
+    put_reply(out, option, REPLY_SERVER, &data);
+}
+
+/// Writes one reply to an option.
+pub(super) fn put_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
+    out.extend(MAGIC_OPTION_REPLY.to_be_bytes());
+    out.extend(option.to_be_bytes());
+    out.extend(kind.to_be_bytes());
+    out.extend(length_of(data).to_be_bytes());
+    out.extend(data);
+}
+
+/// Names and descriptions are a few KiB at most; what is longer is cut by nobody and never built.
+fn length_of(data: &[u8]) -> u32 {
+    u32::try_from(data.len()).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,229 @@
+//! Which requests are in a stream of bytes, and which of them make sense?
+
+use super::error::NbdError;
+use super::export::Export;
+use super::fields::Fields;
+use super::protocol::{
+    COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_REQUEST_ONE, MAGIC_REQUEST, REQUEST_BYTES_MAX,
+};
+
+/// Length of a request without its data.
+pub const REQUEST_HEADER_BYTES: usize = 28;
+
+/// What a client asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Data from the export.
+    Read,
+    /// Data to the export; it follows the request.
+    Write,
+    /// The client leaves; there is no answer.
+    Disconnect,
+    /// What was acknowledged is to be durable.
+    Flush,
+    /// The range is not needed any more.
+    Trim,
+    /// The range will be read soon.
+    Cache,
+    /// The range is to read as zeroes.
+    WriteZeroes,
+    /// What of the range is allocated?
+    BlockStatus,
+    /// Something that this server does not know.
+    Unknown(u16),
+}
+
+impl Command {
+    const fn from_number(number: u16) -> Self {
+        match number {
+            0 => Self::Read,
+            1 => Self::Write,
+            2 => Self::Disconnect,
+            3 => Self::Flush,
+            4 => Self::Trim,
+            5 => Self::Cache,
+            6 => Self::WriteZeroes,
+            7 => Self::BlockStatus,
+            _ => Self::Unknown(number),
+        }
+    }
+
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::Read => 0,
+            Self::Write => 1,
+            Self::Disconnect => 2,
+            Self::Flush => 3,
+            Self::Trim => 4,
+            Self::Cache => 5,
+            Self::WriteZeroes => 6,
+            Self::BlockStatus => 7,
+            Self::Unknown(number) => number,
+        }
+    }
+
+    /// Flags that mean something with it. FUA may stand on anything.
+    const fn flags(self) -> u16 {
+        match self {
+            Self::Read => COMMAND_FUA | COMMAND_DF,
+            Self::WriteZeroes => COMMAND_FUA | COMMAND_NO_HOLE | COMMAND_FAST_ZERO,
+            Self::BlockStatus => COMMAND_FUA | COMMAND_REQUEST_ONE,
+            _ => COMMAND_FUA,
+        }
+    }
+
+    /// Whether it changes the export.
+    #[must_use]
+    pub const fn changes(self) -> bool {
+        matches!(self, Self::Write | Self::Trim | Self::WriteZeroes)
+    }
+}
+
+/// One request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is asked for.
+    pub command: Command,
+    /// Command flags.
+    pub flags: u16,
+    /// The client's name for it, to be sent back.
+    pub cookie: u64,
+    /// First byte.
+    pub offset: u64,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+impl Request {
+    fn parse(header: &[u8; REQUEST_HEADER_BYTES]) -> Option<Self> {
+        let mut fields = Fields(header);
+        let (magic, flags, number) = (fields.u32()?, fields.u16()?, fields.u16()?);
+        let (cookie, offset, length) = (fields.u64()?, fields.u64()?, fields.u32()?);
+        let command = Command::from_number(number);
+        (magic == MAGIC_REQUEST).then_some(Self { command, flags, cookie, offset, length })
+    }
+
+    /// Whether a flag is set.
+    #[must_use]
+    pub const fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Bytes of data behind the request.
+    #[must_use]
+    pub const fn payload_bytes(&self) -> u32 {
+        if matches!(self.command, Command::Write) { self.length } else { 0 }
+    }
+
+    /// Whether this can be asked of `export`.
+    ///
+    /// # Errors
+    /// What to answer instead of doing it.
+    pub fn check(&self, export: &Export, allocation: bool) -> Result<(), NbdError> {
+        if self.flags & !self.command.flags() != 0 || matches!(self.command, Command::Unknown(_)) {
+            return Err(NbdError::Invalid);
+        }
+        if self.command.changes() && export.read_only {
+            return Err(NbdError::NotPermitted);
+        }
+        if self.command == Command::Flush {
+            return if self.offset == 0 && self.length == 0 { Ok(()) } else { Err(NbdError::Invalid) };
+        }
+        if self.command == Command::BlockStatus && (!allocation || self.length == 0) {
+            return Err(NbdError::Invalid);
+        }
+        let end = self.offset.checked_add(u64::from(self.length));
+        if end.is_none_or(|end| end > export.size_bytes) {
+            return Err(if self.command.changes() { NbdError::NoSpace } else { NbdError::Invalid });
+        }
+        let has_data = matches!(self.command, Command::Read | Command::Write);
+        if has_data && self.length > REQUEST_BYTES_MAX {
+            return Err(NbdError::Invalid);
+        }
+        Ok(())
+    }
+}
+
+/// Something in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// A request. Where it is a write, so many bytes of data follow.
+    Request(Request),
+    /// Data of the write that came before; may come in several pieces.
+    Payload(&'a [u8]),
+}
+
+/// What does not begin as a request does: the stream cannot be understood from here on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("what should be a request does not begin as one")]
+pub struct BadRequest;
+
+/// Finds the requests in a stream that comes in pieces. Data passes through without being kept.
+#[derive(Clone, Debug)]
+pub struct Decoder {
+    header: [u8; REQUEST_HEADER_BYTES],
+    held: usize,
+    payload_left: u32,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { header: [0; REQUEST_HEADER_BYTES], held: 0, payload_left: 0 }
+    }
+}
+
+impl Decoder {
+    /// The next event in `input`, which is shortened by it; none where more input is needed.
+    ///
+    /// # Errors
+    /// [`BadRequest`], at which the connection has to be closed.
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, BadRequest> {
+        if self.payload_left > 0 {
+            if input.is_empty() {
+                return Ok(None);
+            }
+            let (payload, rest) = input.split_at(input.len().min(self.payload_left as usize));
+            *input = rest;
+            self.skip_payload(payload.len());
+            return Ok(Some(Event::Payload(payload)));
+        }
+        let request = if self.held == 0
+            && let Some((header, rest)) = input.split_first_chunk()
+        {
+            *input = rest;
+            Request::parse(header)
+        } else {
+            let (taken, rest) = input.split_at(input.len().min(REQUEST_HEADER_BYTES - self.held));
+            self.header[self.held..self.held + taken.len()].copy_from_slice(taken);
+            self.held += taken.len();
+            *input = rest;
+            if self.held < REQUEST_HEADER_BYTES {
+                return Ok(None);
+            }
+            self.held = 0;
+            Request::parse(&self.header)
+        };
+        let request = request.ok_or(BadRequest)?;
+        self.payload_left = request.payload_bytes();
+        Ok(Some(Event::Request(request)))
+    }
+
+    /// Data that is still to come.
+    #[must_use]
+    pub const fn payload_left(&self) -> u32 {
+        self.payload_left
+    }
+
+    /// So much of the data has been read past the decoder, straight to where it belongs.
+    pub fn skip_payload(&mut self, bytes: usize) {
+        self.payload_left = self.payload_left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
+    }
+
+    /// Whether the stream may end here without something being cut in two.
+    #[must_use]
+    pub const fn is_between_requests(&self) -> bool {
+        self.held == 0 && self.payload_left == 0
+    }
+}

@@ -1,0 +1,243 @@
+//! How is a server put together, and how does it end? A thread for each device, and one that takes clients in.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::backend;
+use crate::buffer::{ALIGNMENT_BYTES, Pool};
+use crate::clock::Clock;
+use crate::engine::{Engine, Handle, Settings, Turn};
+use crate::front::{Front, Listener, Plan, Stopper};
+use crate::nbd;
+use crate::spec::{Device, Export, Spec};
+
+/// Why a server did not start, or came to an early end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ServeError(pub String);
+
+fn failed(what: &str, error: &io::Error) -> ServeError {
+    ServeError(format!("{what}: {error}"))
+}
+
+/// Where clients come from.
+#[derive(Debug)]
+pub enum Entrance {
+    /// Sockets; none: those of the spec.
+    Listeners(Vec<Listener>),
+    /// One client, on these descriptors; the server ends with it.
+    Single(OwnedFd, OwnedFd),
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    stopper: Stopper,
+    front: JoinHandle<io::Result<()>>,
+    engines: Vec<JoinHandle<Result<(), ServeError>>>,
+    places: Vec<String>,
+    devices: Vec<String>,
+}
+
+/// What an engine's thread says once it has opened its device.
+struct Opened {
+    handle: Handle,
+    size_bytes: u64,
+    description: String,
+}
+
+impl Server {
+    /// Opens the devices, listens, and serves. With `signals`, SIGTERM and SIGINT end it as [`Stopper::stop`] does.
+    ///
+    /// # Errors
+    /// A device that cannot be opened, or a place that cannot be listened at.
+    pub fn start(spec: &Spec, entrance: Entrance, signals: bool) -> Result<Self, ServeError> {
+        let clock = Clock::new();
+        let (listeners, single) = match entrance {
+            Entrance::Single(input, output) => (Vec::new(), Some((input, output))),
+            Entrance::Listeners(listeners) if !listeners.is_empty() => (listeners, None),
+            Entrance::Listeners(_) => {
+                let bound: Result<Vec<_>, _> = spec.server.listen.iter().map(Listener::bind).collect();
+                (bound.map_err(ServeError)?, None)
+            }
+        };
+        if listeners.is_empty() && single.is_none() {
+            return Err(ServeError("the spec names no place to listen at".into()));
+        }
+        let places = listeners.iter().map(|listener| listener.name().to_string()).collect();
+        let mut starting = Vec::new();
+        for device in &spec.device {
+            starting.push(Starting::new(spec, device, clock)?);
+        }
+        let mut opened = Vec::new();
+        for starting in &starting {
+            opened.push(starting.wait_until_open()?);
+        }
+        let exports: Arc<[nbd::Export]> = spec.export.iter().map(|export| describe(export, spec, &opened)).collect();
+        for starting in &starting {
+            // A thread that has ended in the meantime says why when it is joined.
+            let _ = starting.exports.send(Arc::clone(&exports));
+        }
+        let engines = spec.export.iter().filter_map(|export| opened.get(place(export, spec)));
+        let front = Front::new(Plan {
+            listeners,
+            exports,
+            engines: engines.map(|opened| opened.handle.clone()).collect(),
+            signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
+            connections_max: spec.server.connections_max,
+            handshake_timeout: spec.server.handshake_timeout.0,
+            clock,
+            single,
+        });
+        let front = front.map_err(|error| failed("sockets cannot be waited for", &error))?;
+        let stopper = front.stopper();
+        for starting in &starting {
+            // As above.
+            let _ = starting.stopper.send(stopper.clone());
+        }
+        let front = Builder::new().name("ioweir-front".into()).spawn(move || front.run());
+        Ok(Self {
+            stopper,
+            front: front.map_err(|error| failed("no thread can be started", &error))?,
+            engines: starting.into_iter().map(|starting| starting.thread).collect(),
+            places,
+            devices: opened.into_iter().map(|opened| opened.description).collect(),
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn places(&self) -> &[String] {
+        &self.places
+    }
+
+    /// What each device is, in the order of the spec.
+    #[must_use]
+    pub fn devices(&self) -> &[String] {
+        &self.devices
+    }
+
+    /// The way to end it from elsewhere.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// A device that could not be talked to any more.
+    pub fn wait(self) -> Result<(), ServeError> {
+        let panicked = |_| ServeError("a thread has panicked".into());
+        let front =
+            self.front.join().map_err(panicked)?.map_err(|error| failed("sockets cannot be waited for", &error));
+        for engine in self.engines {
+            engine.join().map_err(panicked)??;
+        }
+        front
+    }
+}
+
+/// The device of an export. Specs are checked to have it.
+fn place(export: &Export, spec: &Spec) -> usize {
+    spec.device.iter().position(|device| device.name == export.device).unwrap_or(0)
+}
+
+fn describe(export: &Export, spec: &Spec, opened: &[Opened]) -> nbd::Export {
+    nbd::Export {
+        name: export.name.clone(),
+        description: export.description.clone(),
+        size_bytes: opened.get(place(export, spec)).map_or(0, |opened| opened.size_bytes),
+        read_only: export.read_only,
+        block_bytes_preferred: ALIGNMENT_BYTES as u32,
+    }
+}
+
+fn catch_signals() -> io::Result<UnixStream> {
+    let (read, write) = UnixStream::pair()?;
+    read.set_nonblocking(true)?;
+    signal_hook::low_level::pipe::register(SIGTERM, write.try_clone()?)?;
+    signal_hook::low_level::pipe::register(SIGINT, write)?;
+    Ok(read)
+}
+
+/// An engine's thread that has not got all it needs.
+struct Starting {
+    thread: JoinHandle<Result<(), ServeError>>,
+    opened: Receiver<Result<Opened, ServeError>>,
+    exports: Sender<Arc<[nbd::Export]>>,
+    stopper: Sender<Stopper>,
+}
+
+impl Starting {
+    fn new(spec: &Spec, device: &Device, clock: Clock) -> Result<Self, ServeError> {
+        let (say, opened) = channel();
+        let (exports, hear_exports) = channel();
+        let (stopper, hear_stopper) = channel();
+        let settings = Settings {
+            exports: Arc::new([]),
+            device: device.clone(),
+            stall_timeout: spec.server.stall_timeout.0,
+            shutdown_timeout: spec.server.shutdown_timeout.0,
+        };
+        let work = move || {
+            let mut engine = match open(settings, &say) {
+                Ok(engine) => engine,
+                Err(error) => {
+                    // Whoever started the thread hears it here or when joining it.
+                    let _ = say.send(Err(error.clone()));
+                    return Err(error);
+                }
+            };
+            let (Ok(exports), Ok(stopper)) = (hear_exports.recv(), hear_stopper.recv()) else { return Ok(()) };
+            engine.show(exports);
+            let result = run(&mut engine, clock);
+            // The server has no use without its device.
+            Stopper::stop(&stopper);
+            result
+        };
+        let thread = Builder::new().name(format!("ioweir-{}", device.name)).spawn(work);
+        Ok(Self {
+            thread: thread.map_err(|error| failed("no thread can be started", &error))?,
+            opened,
+            exports,
+            stopper,
+        })
+    }
+
+    fn wait_until_open(&self) -> Result<Opened, ServeError> {
+        self.opened.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended before it began".into())))
+    }
+}
+
+fn open(settings: Settings, say: &Sender<Result<Opened, ServeError>>) -> Result<Engine, ServeError> {
+    let name = settings.device.name.clone();
+    let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
+    let backend = backend::open(&settings.device, pool.registered());
+    let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
+    let (size_bytes, description) = (backend.size_bytes(), backend.describe());
+    let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
+    // As in the caller.
+    let _ = say.send(Ok(Opened { handle: engine.handle(), size_bytes, description }));
+    Ok(engine)
+}
+
+fn run(engine: &mut Engine, clock: Clock) -> Result<(), ServeError> {
+    let broken = |error: io::Error| failed("a device cannot be talked to any more", &error);
+    loop {
+        let now = clock.now();
+        match engine.turn(now).map_err(broken)? {
+            Turn::Stopped => return Ok(()),
+            Turn::WaitUntil(until) => {
+                let span = if until == ioweir_core::Nanos::NEVER { until } else { until.since(clock.now()) };
+                engine.wait(span).map_err(broken)?;
+            }
+        }
+    }
+}

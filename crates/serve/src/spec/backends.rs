@@ -1,0 +1,158 @@
+//! What can a device be made of, and which keys say so?
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::amount::{Size, Span};
+
+/// How a file is read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FileIo {
+    /// `io_uring` where the system lets it be used, threads where not; the start message says which.
+    #[default]
+    Auto,
+    /// `io_uring`, or not at all.
+    IoUring,
+    /// Threads that read and write.
+    Threads,
+}
+
+/// What a faulty device does, and when: drawn from a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Faults {
+    /// Seed of everything drawn.
+    pub seed: u64,
+    /// Of a million operations, so many fail.
+    pub errors_per_million: u32,
+    /// Of a million operations, so many take `stall` longer.
+    pub stalls_per_million: u32,
+    /// How much longer.
+    pub stall: Span,
+    /// The power fails at this operation, counted from one; zero: never. What was not flushed by then is lost, kept, or
+    /// torn, sector by sector.
+    pub power_cut_at: u64,
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            errors_per_million: 0,
+            stalls_per_million: 0,
+            stall: Span(ioweir_core::Nanos::from_millis(100)),
+            power_cut_at: 0,
+        }
+    }
+}
+
+/// What a device is made of. The key `backend` says which.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "backend", rename_all = "snake_case")]
+pub enum Backend {
+    /// Nothing: reads as zeroes, forgets writes.
+    Null {
+        /// How long it is.
+        size: Size,
+    },
+    /// Memory that is gone when the server ends.
+    Memory {
+        /// How long it is.
+        size: Size,
+    },
+    /// A file or a block device.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// How long it is; a file that is not there is made of this length.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<Size>,
+        /// Past the page cache, where the file system can do that.
+        direct: bool,
+        /// How it is read and written.
+        io: FileIo,
+        /// Threads for what `io_uring` does not do, or for everything.
+        threads: u32,
+    },
+    /// Memory that takes as long as a modelled device.
+    Emulated {
+        /// A preset's name or a TOML file, as `ioweir compare --device` takes it.
+        model: String,
+        /// How long it is; as long as the model where absent.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        size: Option<Size>,
+        /// Seed of everything random in the model.
+        seed: u64,
+    },
+    /// Memory that fails as planned.
+    Faulty {
+        /// How long it is.
+        size: Size,
+        /// The plan.
+        faults: Faults,
+    },
+}
+
+/// A row of the table of backends.
+#[derive(Clone, Copy, Debug)]
+pub struct BackendRow {
+    /// The value of the key `backend`.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub summary: &'static str,
+    /// The keys that it takes beside those of every device.
+    pub keys: &'static [&'static str],
+    /// Those of them that it needs.
+    pub required: &'static [&'static str],
+    /// Units that it holds at once, unless said otherwise.
+    pub depth: u32,
+}
+
+/// Every backend.
+pub const BACKENDS: &[BackendRow] = &[
+    BackendRow {
+        name: "null",
+        summary: "nothing: reads as zeroes, forgets writes",
+        keys: &["size"],
+        required: &["size"],
+        depth: 32,
+    },
+    BackendRow {
+        name: "memory",
+        summary: "memory that is gone when the server ends",
+        keys: &["size"],
+        required: &["size"],
+        depth: 32,
+    },
+    BackendRow {
+        name: "file",
+        summary: "a file or a block device, by io_uring or threads, past the page cache",
+        keys: &["path", "size", "direct", "io", "threads"],
+        required: &["path"],
+        depth: 32,
+    },
+    BackendRow {
+        name: "emulated",
+        summary: "memory that takes as long as a modelled disk or solid-state drive",
+        keys: &["model", "size", "seed"],
+        required: &["model"],
+        depth: 1,
+    },
+    BackendRow {
+        name: "faulty",
+        summary: "memory that fails, stalls and loses its power as planned",
+        keys: &["size", "faults"],
+        required: &["size"],
+        depth: 8,
+    },
+];
+
+impl BackendRow {
+    /// The row of a name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        BACKENDS.iter().find(|row| row.name == name)
+    }
+}

@@ -1,0 +1,241 @@
+//! An engine without its thread: clients on socket pairs, and time as the test says.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use ioweir_core::Nanos;
+use ioweir_serve::backend::{self, Backend};
+use ioweir_serve::buffer::Pool;
+use ioweir_serve::engine::{Client, Engine, Order, Settings, Turn};
+use ioweir_serve::nbd::{Agreed, Export};
+use ioweir_serve::spec::{Device, Spec};
+
+/// The device of a spec that is given by the keys that matter.
+pub(crate) fn device(keys: &str) -> Device {
+    let text = format!("[[device]]\nname = \"d\"\n{keys}\n[[export]]\nname = \"a\"\ndevice = \"d\"\n");
+    let mut spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
+    spec.device.remove(0)
+}
+
+/// An engine, and the clock that it sees.
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
+    pub(crate) now: Nanos,
+    pub(crate) stopped: bool,
+}
+
+impl Bench {
+    pub(crate) fn new(keys: &str) -> Self {
+        let device = device(keys);
+        let mut pool = Pool::new(device.request_bytes_max.0 as usize);
+        let backend = backend::open(&device, pool.registered()).unwrap_or_else(|error| panic!("{error}"));
+        Self::over(device, backend, pool)
+    }
+
+    pub(crate) fn over(device: Device, backend: Box<dyn Backend>, pool: Pool) -> Self {
+        let size_bytes = backend.size_bytes();
+        let export = |name: &str, read_only| Export {
+            name: name.into(),
+            description: String::new(),
+            size_bytes,
+            read_only,
+            block_bytes_preferred: 4096,
+        };
+        let settings = Settings {
+            exports: Arc::new([export("a", false), export("b", false), export("c", true)]),
+            device,
+            stall_timeout: Nanos::from_seconds(30),
+            shutdown_timeout: Nanos::from_seconds(10),
+        };
+        Self { engine: Engine::new(settings, backend, pool).expect("descriptors"), now: Nanos::ZERO, stopped: false }
+    }
+
+    pub(crate) fn connect(&mut self, export: usize, structured: bool) -> Peer {
+        let (ours, theirs) = UnixStream::pair().expect("descriptors");
+        ours.set_nonblocking(true).expect("a socket");
+        theirs.set_nonblocking(true).expect("a socket");
+        let agreed = Agreed { export, structured, allocation: structured };
+        let client =
+            Client { input: theirs.into(), output: None, agreed, leftover: vec![], unsent: vec![], seat: None };
+        self.engine.handle().give(Order::Serve(Box::new(client)));
+        self.turn();
+        Peer { socket: ours, structured, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
+    }
+
+    /// One turn with what is there, and time going on by as little as there is.
+    pub(crate) fn turn(&mut self) -> Nanos {
+        self.now = self.now.after(Nanos(1));
+        self.engine.wait(Nanos::ZERO).expect("can be waited for");
+        match self.engine.turn(self.now).expect("the backend works") {
+            Turn::WaitUntil(until) => until,
+            Turn::Stopped => {
+                self.stopped = true;
+                Nanos::NEVER
+            }
+        }
+    }
+
+    /// Turns until nothing is on its way; time jumps to what is due next.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let due = self.turn();
+            if self.engine.requests() == 0 {
+                return;
+            }
+            if due == Nanos::NEVER || due > self.now.after(Nanos::from_seconds(20)) {
+                // Threads and the kernel take their time.
+                self.engine.wait(Nanos::from_millis(1)).expect("can be waited for");
+            } else {
+                self.now = self.now.max(due);
+            }
+        }
+        panic!("requests are left over: {}", self.engine.requests());
+    }
+}
+
+/// The answer to one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) cookie: u64,
+    pub(crate) error: u32,
+    /// Pieces of data by offset; for simple replies from offset zero on.
+    pub(crate) data: Vec<(u64, Vec<u8>)>,
+    pub(crate) extents: Vec<(u32, u32)>,
+}
+
+impl Answer {
+    /// The data put together.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        let mut pieces = self.data.clone();
+        pieces.sort();
+        pieces.into_iter().flat_map(|(_, bytes)| bytes).collect()
+    }
+}
+
+/// A client's end.
+pub(crate) struct Peer {
+    pub(crate) socket: UnixStream,
+    structured: bool,
+    heard: Vec<u8>,
+    /// Lengths of reads that a simple reply is expected for, by cookie; and chunks that came in.
+    reads: VecDeque<Expected>,
+    pub(crate) is_closed: bool,
+}
+
+struct Expected {
+    cookie: u64,
+    length: usize,
+    answer: Answer,
+}
+
+impl Peer {
+    /// Sends bytes, all of which fit the socket.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).expect("the socket takes it");
+    }
+
+    /// Sends bytes that do not fit the socket; `turn` makes room.
+    pub(crate) fn send_long(&mut self, mut bytes: &[u8], mut turn: impl FnMut()) {
+        while !bytes.is_empty() {
+            match self.socket.write(bytes) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => turn(),
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// Says how long the data of a read will be; a simple reply does not.
+    pub(crate) fn expect(&mut self, cookie: u64, length: usize) {
+        let answer = Answer { cookie, error: 0, data: Vec::new(), extents: Vec::new() };
+        self.reads.push_back(Expected { cookie, length, answer });
+    }
+
+    /// The answers that have come in.
+    pub(crate) fn answers(&mut self) -> Vec<Answer> {
+        let mut piece = [0; 65536];
+        loop {
+            match self.socket.read(&mut piece) {
+                Ok(0) => {
+                    self.is_closed = true;
+                    break;
+                }
+                Ok(read) => self.heard.extend_from_slice(&piece[..read]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.is_closed = true;
+                    break;
+                }
+            }
+        }
+        let mut answers = Vec::new();
+        while let Some(answer) = self.next_answer() {
+            answers.extend(answer);
+        }
+        answers
+    }
+
+    fn number(&self, at: usize, bytes: usize) -> u64 {
+        self.heard[at..at + bytes].iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+    }
+
+    /// None: not there yet. Some(None): a chunk that is not the last.
+    fn next_answer(&mut self) -> Option<Option<Answer>> {
+        if self.heard.len() < 16 {
+            return None;
+        }
+        match self.number(0, 4) {
+            0x6744_6698 => {
+                let (error, cookie) = (self.number(4, 4) as u32, self.number(8, 8));
+                let place = self.reads.iter().position(|read| read.cookie == cookie);
+                let length = place.map_or(0, |place| if error == 0 { self.reads[place].length } else { 0 });
+                if self.heard.len() < 16 + length {
+                    return None;
+                }
+                place.map(|place| self.reads.remove(place));
+                let data = if length > 0 { vec![(0, self.heard[16..16 + length].to_vec())] } else { vec![] };
+                self.heard.drain(..16 + length);
+                Some(Some(Answer { cookie, error, data, extents: vec![] }))
+            }
+            0x668e_33ef => self.next_chunk(),
+            other => panic!("no reply begins with {other:x}"),
+        }
+    }
+
+    fn next_chunk(&mut self) -> Option<Option<Answer>> {
+        assert!(self.structured, "chunks are only for those who asked for them");
+        let length = if self.heard.len() < 20 { return None } else { self.number(16, 4) as usize };
+        if self.heard.len() < 20 + length {
+            return None;
+        }
+        let (is_last, kind, cookie) = (self.number(4, 2) == 1, self.number(6, 2), self.number(8, 8));
+        let place = self.reads.iter().position(|read| read.cookie == cookie).unwrap_or_else(|| {
+            self.expect(cookie, 0);
+            self.reads.len() - 1
+        });
+        let body = self.heard[20..20 + length].to_vec();
+        self.heard.drain(..20 + length);
+        let long = |at: usize| u64::from_be_bytes(body[at..at + 8].try_into().expect("eight bytes"));
+        let short = |at: usize| u32::from_be_bytes(body[at..at + 4].try_into().expect("four bytes"));
+        let answer = &mut self.reads[place].answer;
+        match kind {
+            0 => assert!(is_last && body.is_empty()),
+            1 => answer.data.push((long(0), body[8..].to_vec())),
+            2 => answer.data.push((long(0), vec![0; short(8) as usize])),
+            5 => {
+                answer.extents =
+                    body[4..].chunks(8).enumerate().map(|(at, _)| (short(4 + 8 * at), short(8 + 8 * at))).collect()
+            }
+            0x8001 => answer.error = short(0),
+            other => panic!("no chunk is a {other:x}"),
+        }
+        if !is_last {
+            return Some(None);
+        }
+        self.reads.remove(place).map(|read| Some(read.answer))
+    }
+}

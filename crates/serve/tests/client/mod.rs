@@ -1,0 +1,102 @@
+//! What a client sends, byte by byte: a second writing of the protocol, for tests only.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+/// `NBDMAGIC`, `IHAVEOPT`, and the flags of a client that knows fixed newstyle and wants no zeroes.
+pub(crate) const CLIENT_FLAGS: [u8; 4] = [0, 0, 0, 3];
+
+pub(crate) const OPTION_EXPORT_NAME: u32 = 1;
+pub(crate) const OPTION_ABORT: u32 = 2;
+pub(crate) const OPTION_LIST: u32 = 3;
+pub(crate) const OPTION_STARTTLS: u32 = 5;
+pub(crate) const OPTION_INFO: u32 = 6;
+pub(crate) const OPTION_GO: u32 = 7;
+pub(crate) const OPTION_STRUCTURED_REPLY: u32 = 8;
+pub(crate) const OPTION_LIST_META_CONTEXT: u32 = 9;
+pub(crate) const OPTION_SET_META_CONTEXT: u32 = 10;
+
+pub(crate) const READ: u16 = 0;
+pub(crate) const WRITE: u16 = 1;
+pub(crate) const DISCONNECT: u16 = 2;
+pub(crate) const FLUSH: u16 = 3;
+pub(crate) const TRIM: u16 = 4;
+pub(crate) const CACHE: u16 = 5;
+pub(crate) const WRITE_ZEROES: u16 = 6;
+pub(crate) const BLOCK_STATUS: u16 = 7;
+
+pub(crate) const FUA: u16 = 1;
+pub(crate) const NO_HOLE: u16 = 2;
+pub(crate) const DF: u16 = 4;
+pub(crate) const REQUEST_ONE: u16 = 8;
+pub(crate) const FAST_ZERO: u16 = 16;
+
+/// An option with its data.
+pub(crate) fn option(number: u32, data: &[u8]) -> Vec<u8> {
+    let mut bytes = b"IHAVEOPT".to_vec();
+    bytes.extend(number.to_be_bytes());
+    bytes.extend(u32::try_from(data.len()).expect("short").to_be_bytes());
+    bytes.extend(data);
+    bytes
+}
+
+/// `INFO` or `GO` for an export.
+pub(crate) fn info(number: u32, name: &str, items: &[u16]) -> Vec<u8> {
+    let mut data = counted(name.as_bytes());
+    data.extend(u16::try_from(items.len()).expect("few").to_be_bytes());
+    data.extend(items.iter().flat_map(|item| item.to_be_bytes()));
+    option(number, &data)
+}
+
+/// `SET_META_CONTEXT` or `LIST_META_CONTEXT` for an export.
+pub(crate) fn contexts(number: u32, name: &str, queries: &[&str]) -> Vec<u8> {
+    let mut data = counted(name.as_bytes());
+    data.extend(u32::try_from(queries.len()).expect("few").to_be_bytes());
+    data.extend(queries.iter().flat_map(|query| counted(query.as_bytes())));
+    option(number, &data)
+}
+
+fn counted(text: &[u8]) -> Vec<u8> {
+    let mut bytes = u32::try_from(text.len()).expect("short").to_be_bytes().to_vec();
+    bytes.extend(text);
+    bytes
+}
+
+/// A request without its data.
+pub(crate) fn request(command: u16, flags: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend(command.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(offset.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes
+}
+
+/// All that a client sends that negotiates everything and then does a bit of each.
+pub(crate) fn whole_talk() -> Vec<u8> {
+    whole_talk_of("a")
+}
+
+/// The same about an export of this name.
+pub(crate) fn whole_talk_of(name: &str) -> Vec<u8> {
+    [
+        CLIENT_FLAGS.to_vec(),
+        option(OPTION_STARTTLS, &[]),
+        option(OPTION_STRUCTURED_REPLY, &[]),
+        option(OPTION_LIST, &[]),
+        contexts(OPTION_LIST_META_CONTEXT, name, &[]),
+        contexts(OPTION_SET_META_CONTEXT, name, &["base:allocation", "qemu:dirty-bitmap:x"]),
+        info(OPTION_INFO, "nobody", &[]),
+        info(OPTION_GO, name, &[1, 2, 3]),
+        request(WRITE, FUA, 1, 512, 5),
+        b"hello".to_vec(),
+        request(READ, DF, 2, 512, 4096),
+        request(BLOCK_STATUS, REQUEST_ONE, 3, 0, 1 << 20),
+        request(WRITE_ZEROES, FAST_ZERO | NO_HOLE, 4, 0, 65536),
+        request(TRIM, 0, 5, 4096, 4096),
+        request(CACHE, 0, 6, 0, 4096),
+        request(FLUSH, 0, 7, 0, 0),
+        request(DISCONNECT, 0, 8, 0, 0),
+    ]
+    .concat()
+}

@@ -1,0 +1,84 @@
+//! What one fuzzing input means to the NBD codec, for the target and for the test that replays the corpus on stable.
+
+use std::sync::Arc;
+
+use ioweir_serve::nbd::{Agreed, Decoder, Event, Export, Negotiation, Progress, Request};
+
+/// What came out of a stream of bytes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) answers: Vec<u8>,
+    pub(crate) agreed: Option<Agreed>,
+    pub(crate) closed: bool,
+    pub(crate) requests: Vec<Request>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) is_broken: bool,
+}
+
+/// The exports that the tests talk about.
+pub(crate) fn exports() -> Arc<[Export]> {
+    let export = |name: &str, description: &str, read_only| Export {
+        name: name.into(),
+        description: description.into(),
+        size_bytes: 1 << 20,
+        read_only,
+        block_bytes_preferred: 4096,
+    };
+    [export("a", "the first", false), export("b", "", true)].into()
+}
+
+/// Feeds `bytes` in pieces of the lengths that `pieces` gives, the last of which repeats.
+pub(crate) fn hear(bytes: &[u8], pieces: impl IntoIterator<Item = usize>) -> Heard {
+    let mut negotiation = Negotiation::new(exports());
+    let mut decoder = Decoder::default();
+    let mut heard = Heard::default();
+    let mut pieces = pieces.into_iter();
+    let (mut rest, mut length) = (bytes, usize::MAX);
+    while !rest.is_empty() && !heard.closed && !heard.is_broken {
+        length = pieces.next().unwrap_or(length).max(1);
+        let (mut piece, behind) = rest.split_at(length.min(rest.len()));
+        rest = behind;
+        while heard.agreed.is_none() && !heard.closed && !piece.is_empty() {
+            match negotiation.feed(&mut piece, &mut heard.answers) {
+                Progress::More => assert!(piece.is_empty(), "more is wanted only when all was taken"),
+                Progress::Answered => {}
+                Progress::Agreed(agreed) => heard.agreed = Some(agreed),
+                Progress::Closed => heard.closed = true,
+            }
+        }
+        if heard.agreed.is_some() {
+            read_requests(&mut decoder, &mut piece, &mut heard);
+        }
+    }
+    heard
+}
+
+fn read_requests(decoder: &mut Decoder, piece: &mut &[u8], heard: &mut Heard) {
+    loop {
+        match decoder.next(piece) {
+            Ok(Some(Event::Request(request))) => heard.requests.push(request),
+            Ok(Some(Event::Payload(payload))) => heard.payload.extend_from_slice(payload),
+            Ok(None) => return assert!(piece.is_empty(), "more is wanted only when all was taken"),
+            Err(_) => {
+                heard.is_broken = true;
+                return;
+            }
+        }
+    }
+}
+
+/// First byte: the length of the pieces. The rest is what a client sends. However it is cut, the same comes out.
+pub(crate) fn drive(data: &[u8]) {
+    let Some((&length, bytes)) = data.split_first() else { return };
+    let whole = hear(bytes, [usize::MAX]);
+    assert_eq!(whole, hear(bytes, [usize::from(length)]), "the same in pieces as at once");
+    assert!(whole.answers.len() <= bytes.len().saturating_mul(64) + 4096, "answers are bounded by what was asked");
+    for request in &whole.requests {
+        for export in exports().iter() {
+            if request.check(export, true).is_ok() {
+                let end = request.offset.checked_add(u64::from(request.length));
+                assert!(end.is_some_and(|end| end <= export.size_bytes), "what is taken lies on the export");
+            }
+        }
+    }
+}
