@@ -188,9 +188,11 @@ fn a_priority_factor_of_2_is_worth_twice_the_depth() {
 
 #[test]
 fn mq_grows_as_the_log_becomes_urgent() {
-    // 75 % is filled, and 35 % of the flush is done: 40 % behind, and half of the way from half full to full: 20 %.
-    let behind = Log { filled_per_mille: 750, unflushed_per_mille: 650 };
+    // Full, and 80 % of the flush is done: 20 % behind, all of which counts.
+    let behind = Log { filled_per_mille: 1000, unflushed_per_mille: 200 };
     assert_eq!(behind.urgency_per_mille(), 200);
+    // 75 % is filled, and 35 % of the flush is done: 40 % behind, of which the cube of a half counts.
+    assert_eq!(Log { filled_per_mille: 750, unflushed_per_mille: 650 }.urgency_per_mille(), 50);
     let calm = |filled_per_mille, unflushed_per_mille| {
         assert_eq!(Log { filled_per_mille, unflushed_per_mille }.urgency_per_mille(), 0);
     };

@@ -158,7 +158,7 @@ static WEIGHTED: [Parameter; 13] = parameters(&BASELINE);
 static DEPTH_AWARE: [Parameter; 13] = parameters(&Defaults { qats: 1, ..BASELINE });
 static COMBINED: [Parameter; 13] = parameters(&Defaults { high_weight: 90, qats: 1, ..BASELINE });
 static ADAPTIVE: [Parameter; 13] =
-    parameters(&Defaults { high_weight: 400, qats: 1, maintenance_boost: 100, ..BASELINE });
+    parameters(&Defaults { high_weight: 400, qats: 1, maintenance_boost: 80, ..BASELINE });
 
 const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
     const fn weight(name: &'static str, default: u64, help: &'static str) -> Parameter {
@@ -309,7 +309,7 @@ it came in, and at its deadline at the latest. What needs more than four times t
 to LQ; everything else to HQ, which is served by due time: short ones first, but a request is overtaken only by those that come less \
 than 64 times its need after it. Until a kind has been seen it counts as short. Slices by depth, as qats, and few turns for LQ. \
 MQ keeps its weight and 200 us while the log has room: long turns there would put a burst of maintenance before everybody. Once half of what \
-takes writes is full, and the more the flush is behind, MQ's weight and slice grow, the weight up to a hundred times, the slice up to \
+takes writes is full, and the more the flush is behind, MQ's weight and slice grow, the weight up to eighty times, the slice up to \
 5.3 ms. Nothing is set for a workload.",
         parameters: &ADAPTIVE,
         dispatch: Dispatch::Learned,
