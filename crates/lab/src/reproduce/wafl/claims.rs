@@ -114,9 +114,7 @@ fn change(
     id: &str,
     what: &str,
     changes: &[f64],
-    number: Number,
-    paper: f64,
-    rule: Rule,
+    (number, paper, rule): (Number, f64, Rule),
 ) -> (Claim, f64) {
     let ours = number.of(changes);
     let range = match (lowest(changes), highest(changes)) {
@@ -217,13 +215,13 @@ fn figure_4(results: &Results<'_>) -> Rows {
     let (restarted, all, not_preempted) = (mid("rs-to-hq"), mid("all-to-hq"), mid("np-to-hq"));
     let (writes, both) = (high("w-to-hq"), high("w-rs-to-hq"));
     vec![
-        numbered(change("4a", "fig4a.rs", "rs-to-hq", &restarted, Number::Highest, 14.5, Rule::Higher)),
-        numbered(change("4a", "fig4a.all", "all-to-hq", &all, Number::Highest, 11.6, Rule::Higher)),
-        numbered(change("4b", "fig4b.np", "np-to-hq", &not_preempted, Number::Lowest, -6.8, Rule::NumberLower)),
+        numbered(change("4a", "fig4a.rs", "rs-to-hq", &restarted, (Number::Highest, 14.5, Rule::Higher))),
+        numbered(change("4a", "fig4a.all", "all-to-hq", &all, (Number::Highest, 11.6, Rule::Higher))),
+        numbered(change("4b", "fig4b.np", "np-to-hq", &not_preempted, (Number::Lowest, -6.8, Rule::NumberLower))),
         (below("4b", "fig4b.order", "np-to-hq below all-to-hq", &not_preempted, &all), None),
-        numbered(change("4c", "fig4c.w", "w-to-hq", &writes, Number::Lowest, -9.0, Rule::NumberLower)),
-        numbered(change("4c", "fig4c.w-rs", "w-rs-to-hq", &both, Number::Mean, -8.7, Rule::Lower)),
-        numbered(change("4c", "fig4c.w-rs.best", "w-rs-to-hq", &both, Number::Lowest, -15.3, Rule::NumberLower)),
+        numbered(change("4c", "fig4c.w", "w-to-hq", &writes, (Number::Lowest, -9.0, Rule::NumberLower))),
+        numbered(change("4c", "fig4c.w-rs", "w-rs-to-hq", &both, (Number::Mean, -8.7, Rule::Lower))),
+        numbered(change("4c", "fig4c.w-rs.best", "w-rs-to-hq", &both, (Number::Lowest, -15.3, Rule::NumberLower))),
         (below("4c", "fig4c.order", "w-rs-to-hq below w-to-hq", &both, &writes), None),
     ]
 }
@@ -233,50 +231,45 @@ fn figure_5(results: &Results<'_>) -> Rows {
     for weight in ["90", "120"] {
         let changes = results.heavy("high-end", &format!("baseline:hq-weight={weight}"), BASELINE);
         let what = format!("baseline, weight of HQ 60 -> {weight}");
-        let (claim, _) = change("5a", &format!("fig5a.{weight}"), &what, &changes, Number::Mean, 0.0, Rule::NoGain);
+        let (claim, _) = change("5a", &format!("fig5a.{weight}"), &what, &changes, (Number::Mean, 0.0, Rule::NoGain));
         rows.push((Claim { paper: "no gain, mostly worse".into(), ..claim }, None));
     }
     let mid = |schedule: &str, against| results.heavy("mid-range", schedule, against);
     let to_90 = mid("w-rs-to-hq:hq-weight=90", "w-rs-to-hq");
     let to_120 = mid("w-rs-to-hq:hq-weight=120", "w-rs-to-hq");
     let beyond = mid("w-rs-to-hq:hq-weight=120", "w-rs-to-hq:hq-weight=90");
-    rows.push(numbered(change("5b", "fig5b.90", "w-rs-to-hq, 60 -> 90", &to_90, Number::Mean, -12.2, Rule::Lower)));
+    rows.push(numbered(change("5b", "fig5b.90", "w-rs-to-hq, 60 -> 90", &to_90, (Number::Mean, -12.2, Rule::Lower))));
     rows.push(numbered(change(
         "5b",
         "fig5b.90.best",
         "w-rs-to-hq, 60 -> 90",
         &to_90,
-        Number::Lowest,
-        -17.6,
-        Rule::NumberLower,
+        (Number::Lowest, -17.6, Rule::NumberLower),
     )));
-    let (claim, _) = change("5b", "fig5b.120", "w-rs-to-hq, 60 -> 120", &to_120, Number::Mean, 0.0, Rule::NumberLower);
+    let (claim, _) =
+        change("5b", "fig5b.120", "w-rs-to-hq, 60 -> 120", &to_120, (Number::Mean, 0.0, Rule::NumberLower));
     rows.push((Claim { paper: "better".into(), ..claim }, None));
     let (claim, _) =
-        change("5b", "fig5b.90-120", "w-rs-to-hq, 90 -> 120", &beyond, Number::Mean, 0.0, Rule::NumberHigher);
+        change("5b", "fig5b.90-120", "w-rs-to-hq, 90 -> 120", &beyond, (Number::Mean, 0.0, Rule::NumberHigher));
     rows.push((Claim { paper: "worse".into(), ..claim }, None));
     rows.extend(figure_5c(results));
     let mid = |schedule| results.heavy("mid-range", schedule, ALL_WEIGHTS);
     let (high, low) = (mid("all-to-hq:all-weights=yes"), mid("all-to-lq:all-weights=yes"));
-    rows.push(numbered(change("5d", "fig5d.all-hq", "all-to-hq", &high, Number::Mean, 6.3, Rule::Higher)));
-    rows.push(numbered(change("5d", "fig5d.all-lq", "all-to-lq", &low, Number::Mean, 48.6, Rule::Higher)));
+    rows.push(numbered(change("5d", "fig5d.all-hq", "all-to-hq", &high, (Number::Mean, 6.3, Rule::Higher))));
+    rows.push(numbered(change("5d", "fig5d.all-lq", "all-to-lq", &low, (Number::Mean, 48.6, Rule::Higher))));
     rows.push(numbered(change(
         "5d",
         "fig5d.all-lq.least",
         "all-to-lq",
         &low,
-        Number::Lowest,
-        14.3,
-        Rule::NumberHigher,
+        (Number::Lowest, 14.3, Rule::NumberHigher),
     )));
     rows.push(numbered(change(
         "5d",
         "fig5d.all-lq.most",
         "all-to-lq",
         &low,
-        Number::Highest,
-        83.0,
-        Rule::NumberHigher,
+        (Number::Highest, 83.0, Rule::NumberHigher),
     )));
     rows.push((below("5d", "fig5d.order", "all-to-hq below all-to-lq", &high, &low), None));
     rows
@@ -341,22 +334,22 @@ fn figure_6(results: &Results<'_>) -> Rows {
     let means = |first: &[f64], second: &[f64]| mean(first).zip(mean(second)).map(|(first, second)| first - second);
     let order = means(&qats, &sord);
     vec![
-        numbered(change("6a", "fig6a.qats", "qats", &qats, Number::Mean, -21.85, Rule::Lower)),
-        numbered(change("6a", "fig6a.qats.best", "qats", &qats, Number::Lowest, -31.0, Rule::NumberLower)),
+        numbered(change("6a", "fig6a.qats", "qats", &qats, (Number::Mean, -21.85, Rule::Lower))),
+        numbered(change("6a", "fig6a.qats.best", "qats", &qats, (Number::Lowest, -31.0, Rule::NumberLower))),
         {
             let (claim, _) =
-                change("6b", "fig6b.all-lq", "qats with all-to-lq", &low, Number::Mean, 0.0, Rule::NumberHigher);
+                change("6b", "fig6b.all-lq", "qats with all-to-lq", &low, (Number::Mean, 0.0, Rule::NumberHigher));
             (Claim { paper: "worse".into(), ..claim }, None)
         },
-        numbered(change("6b", "fig6b.all-hq", "qats with all-to-hq", &high, Number::Mean, -19.9, Rule::Lower)),
+        numbered(change("6b", "fig6b.all-hq", "qats with all-to-hq", &high, (Number::Mean, -19.9, Rule::Lower))),
         (below("6b", "fig6b.order", "qats with all-to-hq below qats with all-to-lq", &high, &low), None),
-        numbered(change("6c", "fig6c.sord", "sord", &sord, Number::Mean, -13.0, Rule::Lower)),
-        numbered(change("6c", "fig6c.sord.best", "sord", &sord, Number::Lowest, -23.24, Rule::NumberLower)),
-        numbered(change("6c", "fig6c.qats", "qats", &qats, Number::Mean, -25.69, Rule::Lower)),
-        numbered(change("6c", "fig6c.qats.best", "qats", &qats, Number::Lowest, -35.0, Rule::NumberLower)),
-        numbered(change("6c", "fig6c.combo", "combo", &combo, Number::Mean, -35.68, Rule::Lower)),
-        numbered(change("6c", "fig6c.combo.least", "combo", &combo, Number::Highest, -11.8, Rule::NumberLower)),
-        numbered(change("6c", "fig6c.combo.best", "combo", &combo, Number::Lowest, -51.42, Rule::NumberLower)),
+        numbered(change("6c", "fig6c.sord", "sord", &sord, (Number::Mean, -13.0, Rule::Lower))),
+        numbered(change("6c", "fig6c.sord.best", "sord", &sord, (Number::Lowest, -23.24, Rule::NumberLower))),
+        numbered(change("6c", "fig6c.qats", "qats", &qats, (Number::Mean, -25.69, Rule::Lower))),
+        numbered(change("6c", "fig6c.qats.best", "qats", &qats, (Number::Lowest, -35.0, Rule::NumberLower))),
+        numbered(change("6c", "fig6c.combo", "combo", &combo, (Number::Mean, -35.68, Rule::Lower))),
+        numbered(change("6c", "fig6c.combo.least", "combo", &combo, (Number::Highest, -11.8, Rule::NumberLower))),
+        numbered(change("6c", "fig6c.combo.best", "combo", &combo, (Number::Lowest, -51.42, Rule::NumberLower))),
         (
             Claim {
                 id: "fig6c.order".into(),
@@ -402,15 +395,13 @@ fn figure_7(results: &Results<'_>) -> Rows {
         let combo = results.heavy(platform, "combo", BASELINE);
         let id = format!("fig{figure}.combo");
         let what = format!("combo on {platform}");
-        rows.push(numbered(change(figure, &id, &what, &combo, Number::Mean, paper_mean, Rule::Lower)));
+        rows.push(numbered(change(figure, &id, &what, &combo, (Number::Mean, paper_mean, Rule::Lower))));
         rows.push(numbered(change(
             figure,
             &format!("{id}.best"),
             &what,
             &combo,
-            Number::Lowest,
-            paper_best,
-            Rule::NumberLower,
+            (Number::Lowest, paper_best, Rule::NumberLower),
         )));
         let (figure, done) = (if platform == "all-flash" { "7f" } else { "7e" }, results.cell(platform, "spc-1"));
         rows.extend(peaks(figure, &format!("fig{figure}.{platform}.peak"), done, paper_peak, Rule::NumberHigher));
@@ -418,7 +409,7 @@ fn figure_7(results: &Results<'_>) -> Rows {
     for (schedule, paper) in [("sord", -1.0), ("qats", -8.0)] {
         let changes = results.heavy("all-flash", schedule, BASELINE);
         let (id, what) = (format!("fig7d.{schedule}"), format!("{schedule} on all-flash"));
-        rows.push(numbered(change("7d", &id, &what, &changes, Number::Mean, paper, Rule::NumberLower)));
+        rows.push(numbered(change("7d", &id, &what, &changes, (Number::Mean, paper, Rule::NumberLower))));
     }
     let means = ["high-end", "mid-range", "low-end", "all-flash"]
         .map(|platform| mean(&results.heavy(platform, "combo", BASELINE)));
@@ -459,10 +450,10 @@ fn figure_8(results: &Results<'_>) -> Rows {
         let changes = done.map_or(Vec::new(), |done| done.changes("combo", BASELINE, MEAN, 0.0));
         let (id, what) = (format!("fig{figure}.combo"), format!("combo, {workload} on {platform}"));
         let rule = if paper < 0.0 { Rule::NumberLower } else { Rule::NumberHigher };
-        rows.push(numbered(change(figure, &id, &what, &changes, Number::Mean, paper, rule)));
+        rows.push(numbered(change(figure, &id, &what, &changes, (Number::Mean, paper, rule))));
         if let Some(best) = best {
             let id = format!("{id}.best");
-            rows.push(numbered(change(figure, &id, &what, &changes, Number::Lowest, best, Rule::NumberLower)));
+            rows.push(numbered(change(figure, &id, &what, &changes, (Number::Lowest, best, Rule::NumberLower))));
         }
     }
     let swbuild = [("mid-range", 26.1), ("all-flash", 21.5)];

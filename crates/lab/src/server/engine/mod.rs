@@ -137,7 +137,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             arrivals: Stream::nth(seed, 1),
             next_arrival: 0,
             numbers: 0,
-            seed: seed ^ 0x5eed_0f_5e12_7e57,
+            seed: seed ^ 0x005e_ed0f_5e12_7e57,
             disks: Disks::new(model.disks, model.disk_access, model.disk_random, model.disk_kib),
             disk_events: BinaryHeap::with_capacity(model.requests as usize + model.flush_operations as usize),
             locks: Locks::new(model.objects, model.requests),
