@@ -8,14 +8,16 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::combine::{combined, hedge, loss};
 use super::drift::{self, Carry, Drift};
 use super::holt_winters::HoltWinters;
 use super::paper::Paper;
 use super::past::{Past, floor_of};
 use super::spread::Spread;
+use super::within::{Within, slot_bins, together};
 use super::{Calendar, Forecast, ForecastError, Forecaster, holt_winters, mmpp, mstl, naive, paper, profile};
 
-const DAY_SECONDS: u32 = 86_400;
+pub(super) const DAY_SECONDS: u32 = 86_400;
 /// Days that a method looks back.
 const HISTORY_DAYS: usize = 56;
 /// Days whose errors are known.
@@ -472,103 +474,12 @@ impl Learned {
     }
 }
 
-/// How many bins make a slot: as many as last five minutes at least and divide a day. What a second will be like is not
-/// known a day ahead, its five minutes may be.
-fn slot_bins(bin_seconds: u32) -> usize {
-    const SLOT_SECONDS_MIN: u32 = 300;
-    let bins = SLOT_SECONDS_MIN.div_ceil(bin_seconds.max(1)).max(1);
-    let fits = |bins: &u32| DAY_SECONDS.is_multiple_of(bins * bin_seconds.max(1));
-    (bins..=DAY_SECONDS).find(fits).unwrap_or(1) as usize
-}
-
-/// Two errors of the logarithm that do not know of one another: as squares where they go the same way.
-fn together(one: f64, other: f64) -> f64 {
-    if one * other > 0.0 { one.signum() * one.hypot(other) } else { one + other }
-}
-
-/// What short bins are of the mean of their slot.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Within {
-    /// Bins by the logarithm of their share, in steps of an eighth from -8.
-    counts: Vec<u64>,
-}
-
-impl Within {
-    const STEPS: usize = 128;
-    const STEP: f64 = 0.125;
-    const LOWEST: f64 = -8.0;
-
-    fn count(&mut self, bins: &[Option<f64>], mean: f64) {
-        if mean <= 0.0 {
-            return;
-        }
-        self.counts.resize(Self::STEPS, 0);
-        for bin in bins.iter().flatten() {
-            // Of nothing the logarithm is lower than any: the first step.
-            let step = (((bin / mean).ln() - Self::LOWEST) / Self::STEP).clamp(0.0, (Self::STEPS - 1) as f64);
-            self.counts[step as usize] += 1;
-        }
-    }
-
-    /// The logarithm of the share that so many of the bins are below; nothing where a slot is a bin.
-    fn log_at(&self, level: f64) -> f64 {
-        let total: u64 = self.counts.iter().sum();
-        if total == 0 {
-            return 0.0;
-        }
-        let (wanted, mut sum) = (level * total as f64, 0.0);
-        for (step, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            let count = *count as f64;
-            if sum + count >= wanted {
-                return Self::LOWEST + Self::STEP * (step as f64 + ((wanted - sum) / count).clamp(0.0, 1.0));
-            }
-            sum += count;
-        }
-        -Self::LOWEST
-    }
-}
-
 /// The forecast of a bin counted from the first day ahead; beyond the last day, the last week repeats.
 fn ahead_at(ahead: &[f64], slots: usize, place: usize) -> f64 {
     let days = ahead.len() / slots;
     let (day, slot) = (place / slots, place % slots);
     let day = if day < days { day } else { days - 1 - (7 - 1 - (day - days) % 7).min(days - 1) };
     ahead[day * slots + slot]
-}
-
-/// The weights of experts from their losses on the days so far: the Hedge rule of Freund and Schapire, old days fading.
-/// A loss is relative to what all experts lost that day, so that hard days do not count for more.
-fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
-    const RATE: f64 = 1.0;
-    const FORGETTING: f64 = 0.9;
-    let mut total = vec![0.0; experts];
-    for day in losses {
-        let mean = day.iter().sum::<f64>() / day.len().max(1) as f64;
-        for (total, loss) in total.iter_mut().zip(day) {
-            *total = *total * FORGETTING + if mean > 0.0 { loss / mean } else { 0.0 };
-        }
-    }
-    let least = total.iter().copied().fold(f64::INFINITY, f64::min);
-    let weights: Vec<f64> = total.iter().map(|total| (-RATE * (total - least)).exp()).collect();
-    let sum: f64 = weights.iter().sum();
-    weights.iter().map(|weight| weight / sum).collect()
-}
-
-/// The weighted geometric mean of those that say the same of a bin: that it is idle, or that it is not. The side with
-/// more weight is taken; between idle and busy there is no mean that would be near either.
-fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec<f64> {
-    if let [only] = experts {
-        return only.clone();
-    }
-    let at = |place: usize| {
-        let (mut busy, mut sum) = (0.0, 0.0);
-        for (expert, weight) in experts.iter().zip(weights).filter(|(expert, _)| expert[place] > floor) {
-            busy += weight;
-            sum += weight * expert[place].ln();
-        }
-        if busy > 0.5 { (sum / busy).exp() } else { 0.0 }
-    };
-    (0..experts.first().map_or(0, Vec::len)).map(at).collect()
 }
 
 fn log_errors(actual: &[Option<f64>], forecast: &[f64], floor: f64) -> Vec<f64> {
@@ -584,16 +495,4 @@ fn busy_error(value: Option<f64>, forecast: f64, floor: f64) -> f64 {
         Some(value) if value > floor && forecast > floor => (value / forecast).ln(),
         _ => f64::NAN,
     }
-}
-
-/// The mean symmetric error of a day, 0 to 1: bounded, as the weights' rule wants it.
-fn loss(actual: &[Option<f64>], forecast: &[f64]) -> f64 {
-    let (mut sum, mut count) = (0.0, 0.0);
-    for (actual, forecast) in actual.iter().zip(forecast) {
-        let Some(actual) = actual else { continue };
-        let size = actual + forecast;
-        sum += if size > 0.0 { (actual - forecast).abs() / size } else { 0.0 };
-        count += 1.0;
-    }
-    if count > 0.0 { sum / count } else { 0.0 }
 }

@@ -5,6 +5,7 @@
 //! ([`Forecaster::predict`]). Being told all at once or bin by bin comes to the same.
 
 mod backtest;
+mod combine;
 mod drift;
 mod holt_winters;
 mod learned;
@@ -18,6 +19,7 @@ mod score;
 mod spread;
 pub mod survey;
 mod table;
+mod within;
 
 pub use backtest::{Backtest, Interval, Origin, Tested, backtest, geometric_mean, whole_days};
 pub use drift::Drift;

@@ -222,13 +222,13 @@ impl<'a> Table<'a> {
             })?);
         }
         let mut chunks = input.open()?;
-        let mut line_number = 0;
-        let mut header = layout.has_header;
+        let mut at = Reached { line: 0, header: layout.has_header };
+        let position = |line: u64, column: u64| Position::Text { line, column };
         loop {
-            let ended = self.lines(&mut chunks, layout, &places, file, &mut line_number, &mut header, false)?;
-            debug_assert!(!ended);
+            self.lines(&mut chunks, false, &mut at, |table, line| table.row(line, layout, &places))
+                .map_err(|(line, fault)| fault.placed(file, line))?;
             if chunks.available().len() > LINE_BYTES_MAX {
-                let position = Position::Text { line: line_number + 1, column: LINE_BYTES_MAX as u64 + 1 };
+                let position = position(at.line + 1, LINE_BYTES_MAX as u64 + 1);
                 return Err(SeriesError::new(
                     file,
                     position,
@@ -238,27 +238,21 @@ impl<'a> Table<'a> {
             match chunks.more() {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(error) => {
-                    return Err(unreadable(file, Position::Text { line: line_number + 1, column: 1 }, &error));
-                }
+                Err(error) => return Err(unreadable(file, position(at.line + 1, 1), &error)),
             }
         }
-        self.lines(&mut chunks, layout, &places, file, &mut line_number, &mut header, true)?;
-        Ok(())
+        self.lines(&mut chunks, true, &mut at, |table, line| table.row(line, layout, &places))
+            .map_err(|(line, fault)| fault.placed(file, line))
     }
 
     /// Reads the lines that are available: whole ones, and at the end of the file the last.
-    #[allow(clippy::too_many_arguments, reason = "the state of one loop, cut in two by the end of the file")]
     fn lines(
         &mut self,
         chunks: &mut Chunks,
-        layout: &Layout,
-        places: &[usize],
-        file: &str,
-        line_number: &mut u64,
-        header: &mut bool,
         at_end: bool,
-    ) -> Result<bool, SeriesError> {
+        at: &mut Reached,
+        row: impl Fn(&mut Self, &[u8]) -> Result<(), Fault>,
+    ) -> Result<(), (u64, Fault)> {
         let mut used = 0;
         let available = chunks.available();
         while used < available.len() {
@@ -268,22 +262,13 @@ impl<'a> Table<'a> {
                 None => break,
             };
             used = next;
-            *line_number += 1;
-            if is_blank(trimmed(line)) {
-                continue;
+            at.line += 1;
+            if !is_blank(trimmed(line)) && !std::mem::take(&mut at.header) {
+                row(self, line).map_err(|fault| (at.line, fault))?;
             }
-            if std::mem::take(header) {
-                continue;
-            }
-            self.row(line, layout, places).map_err(|fault| {
-                let column = fault.at as u64 + 1;
-                SeriesError::new(file, Position::Text { line: *line_number, column }, fault.problem)
-                    .expected(fault.expected)
-                    .hint(fault.hint)
-            })?;
         }
         chunks.consume(used);
-        Ok(false)
+        Ok(())
     }
 
     fn row(&mut self, line: &[u8], layout: &Layout, places: &[usize]) -> Result<(), Fault> {
@@ -382,11 +367,26 @@ impl<'a> Table<'a> {
     }
 }
 
+/// How far a file has been read.
+struct Reached {
+    line: u64,
+    /// Whether the header is still to come.
+    header: bool,
+}
+
+/// What is wrong with a line.
 struct Fault {
     at: usize,
     problem: String,
     expected: String,
     hint: String,
+}
+
+impl Fault {
+    fn placed(self, file: &str, line: u64) -> SeriesError {
+        let position = Position::Text { line, column: self.at as u64 + 1 };
+        SeriesError::new(file, position, self.problem).expected(self.expected).hint(self.hint)
+    }
 }
 
 /// The divisor of a day that is nearest to `step_seconds`.

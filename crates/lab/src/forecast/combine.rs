@@ -1,0 +1,48 @@
+//! Several forecasts of one bin: what is each of them worth, and what do they say together?
+
+/// The weights of experts from their losses on the days so far: the Hedge rule of Freund and Schapire, old days fading.
+/// A loss is relative to what all experts lost that day, so that hard days do not count for more.
+pub(super) fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
+    const RATE: f64 = 1.0;
+    const FORGETTING: f64 = 0.9;
+    let mut total = vec![0.0; experts];
+    for day in losses {
+        let mean = day.iter().sum::<f64>() / day.len().max(1) as f64;
+        for (total, loss) in total.iter_mut().zip(day) {
+            *total = *total * FORGETTING + if mean > 0.0 { loss / mean } else { 0.0 };
+        }
+    }
+    let least = total.iter().copied().fold(f64::INFINITY, f64::min);
+    let weights: Vec<f64> = total.iter().map(|total| (-RATE * (total - least)).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / sum).collect()
+}
+
+/// The weighted geometric mean of those that say the same of a bin: that it is idle, or that it is not. The side with
+/// more weight is taken; between idle and busy there is no mean that would be near either.
+pub(super) fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec<f64> {
+    if let [only] = experts {
+        return only.clone();
+    }
+    let at = |place: usize| {
+        let (mut busy, mut sum) = (0.0, 0.0);
+        for (expert, weight) in experts.iter().zip(weights).filter(|(expert, _)| expert[place] > floor) {
+            busy += weight;
+            sum += weight * expert[place].ln();
+        }
+        if busy > 0.5 { (sum / busy).exp() } else { 0.0 }
+    };
+    (0..experts.first().map_or(0, Vec::len)).map(at).collect()
+}
+
+/// The mean symmetric error of a day, 0 to 1: bounded, as the weights' rule wants it.
+pub(super) fn loss(actual: &[Option<f64>], forecast: &[f64]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for (actual, forecast) in actual.iter().zip(forecast) {
+        let Some(actual) = actual else { continue };
+        let size = actual + forecast;
+        sum += if size > 0.0 { (actual - forecast).abs() / size } else { 0.0 };
+        count += 1.0;
+    }
+    if count > 0.0 { sum / count } else { 0.0 }
+}
