@@ -213,7 +213,7 @@ fn command(comparison: &Comparison) -> String {
 }
 
 /// A word as a shell takes it back.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte);
     if !word.is_empty() && word.bytes().all(is_plain) {
         return word.to_string();

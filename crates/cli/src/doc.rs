@@ -3,11 +3,15 @@
 use std::fmt::Write as _;
 
 use ioweir_core::Reason;
+use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
-use ioweir_lab::choice::{format_value, unknown};
+use ioweir_lab::choice::{format_range, format_value, unknown};
 use ioweir_lab::device::{PRESETS, Preset};
+use ioweir_lab::experiment::{KEYS, Key, METRICS};
+use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::report::FORMS;
+use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::trace;
 use ioweir_lab::workload::{JobMix, MIXES};
 
@@ -30,7 +34,7 @@ struct Topic {
     entry: Option<fn(&str) -> Option<String>>,
 }
 
-const TOPICS: [Topic; 11] = [
+const TOPICS: &[Topic] = &[
     Topic {
         name: "policy",
         summary: "schedulers and their parameters",
@@ -47,11 +51,33 @@ parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         entry: Some(|name| SCHEDULES.iter().find(|row| row.name == name).map(schedule)),
     },
     Topic {
+        name: "service",
+        summary: "background services that a plan can run: what their debt costs and gives back",
+        entries: || SERVICES.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Background services. [service.NAME] in the policy of `ioweir plan` runs one, and may set its terms: every, retention, \
+deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority.",
+        entry: Some(|name| Service::find(name).map(service)),
+    },
+    Topic {
         name: "device",
         summary: "device presets, and how far their numbers can be trusted",
         entries: || PRESETS.iter().map(|preset| (preset.name, preset.title)).collect(),
         about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from.",
         entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
+    },
+    Topic {
+        name: "platform",
+        summary: "storage servers whose request scheduling can be simulated",
+        entries: || PLATFORMS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Platforms: the hardware of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
+    },
+    Topic {
+        name: "workload",
+        summary: "what such servers are asked",
+        entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
+        about: "Workloads of storage servers. An entry shows its parameters, to start a file from.",
+        entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
         name: "format",
@@ -67,6 +93,29 @@ formats look the same, the name must be given with --format.",
         entries: || MIXES.iter().map(|mix| (mix.name, mix.title)).collect(),
         about: "Mixes of `ioweir trace generate MIX OUT`: the six Hadoop jobs of the BID paper's Table 2.",
         entry: Some(|name| ioweir_lab::workload::mix(name).map(mix)),
+    },
+    Topic {
+        name: "forecaster",
+        summary: "how the coming days are guessed from the past ones",
+        entries: || FORECASTERS.iter().map(|row| (row.name, row.summary)).collect(),
+        about: "Forecasters of `ioweir forecast --method`. A setting is set behind the name: paper:trend=0.8.",
+        entry: Some(|name| forecast::find(name).map(forecaster)),
+    },
+    Topic {
+        name: "simulate",
+        summary: "keys of an experiment file, which `ioweir simulate` runs",
+        entries: || KEYS.iter().map(|key| (key_path(key), key.help)).collect(),
+        about: "An experiment file is TOML: the keys below, a [[class]] for every class of clients, with a [[class.phase]] for every \
+change in time, a [[group]] for clients that have a share together, an [[expect]] for everything that is to come out, and a [sweep]. \
+Examples are in examples/. `ioweir show FILE` prints a file with every default.",
+        entry: Some(|name| KEYS.iter().find(|key| key_path(key) == name).map(experiment_key)),
+    },
+    Topic {
+        name: "metric",
+        summary: "figures of an experiment, for expectations and reports",
+        entries: || METRICS.iter().map(|metric| (metric.name, metric.help)).collect(),
+        about: "Figures of an experiment. Times are in seconds in JSON and CSV, and carry a unit in expectations.",
+        entry: None,
     },
     Topic {
         name: "load",
@@ -220,11 +269,31 @@ fn policy(row: &PolicyRow) -> String {
     out
 }
 
+/// A platform or a workload.
+fn server_part(preset: &ServerPreset) -> String {
+    let mut out = format!("{}: {}\n\nWhere the numbers come from:\n", preset.name, preset.title);
+    for source in preset.sources {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  - {}", wrap(source, 4));
+    }
+    out + "\nParameters:\n\n" + preset.parameters
+}
+
 fn schedule(row: &ScheduleRow) -> String {
     let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
     // Writing to a string does not fail.
     let _ = writeln!(out, "Source: {}", wrap(&format!("{}, {}", row.source, row.section), 8));
     out + &parameters(row.parameters)
+}
+
+fn service(service: Service) -> String {
+    let row = service.row();
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    for (name, value) in reference::service_terms(row) {
+        // Writing to a string does not fail.
+        let _ = writeln!(out, "  {name:18}  {value}");
+    }
+    out
 }
 
 /// What can be set, a line each.
@@ -235,18 +304,45 @@ fn parameters(parameters: &[Parameter]) -> String {
     let mut out = "\nParameters:\n".to_owned();
     let width = parameters.iter().map(|parameter| parameter.name.len()).max().unwrap_or(0);
     for parameter in parameters {
-        let value = |value| format_value(parameter.unit, value);
         let range = format!(
-            "{} [default: {}; {} to {}]",
+            "{} [default: {}; {}]",
             parameter.help,
-            value(parameter.default),
-            value(parameter.min),
-            value(parameter.max)
+            format_value(parameter.unit, parameter.default),
+            format_range(parameter)
         );
         // Writing to a string does not fail.
         let _ = writeln!(out, "  {:width$}  {}", parameter.name, wrap(&range, width + 4));
     }
     out
+}
+
+fn forecaster(row: &ForecasterRow) -> String {
+    let mut out = format!("{}: {}\n\n{}\n\n", row.name, row.summary, wrap(row.doc, 0));
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "Source: {}", wrap(row.source, 8));
+    let width = row.settings.iter().map(|setting| setting.name.len()).max().unwrap_or(0);
+    out += if row.settings.is_empty() { "\nIt has no settings.\n" } else { "\nSettings:\n" };
+    for setting in row.settings {
+        let range = format!("{} [default: {}; {} to {}]", setting.help, setting.default, setting.min, setting.max);
+        let _ = writeln!(out, "  {:width$}  {}", setting.name, wrap(&range, width + 4));
+    }
+    out
+}
+
+/// Table and name of a key. Names are few and last as long as the program.
+fn key_path(key: &Key) -> &'static str {
+    static PATHS: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| KEYS.iter().map(Key::path).collect());
+    let at = KEYS.iter().position(|other| (other.table, other.name) == (key.table, key.name));
+    at.and_then(|at| PATHS.get(at)).map_or(key.name, String::as_str)
+}
+
+fn experiment_key(key: &Key) -> String {
+    let default = match key.default {
+        "" => "absent".to_owned(),
+        "required" => "none: it must be given".to_owned(),
+        default => default.to_owned(),
+    };
+    format!("{}: {}\n\nDefault: {default}\n", key.path(), key.help)
 }
 
 fn device(preset: &Preset) -> String {

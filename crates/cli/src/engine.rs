@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_lab::choice::{ChoiceError, unknown};
-use ioweir_lab::compare::{self, CompareError, Comparison, MIX_PREFIX, Origin, Progress, Report, Silent};
+use ioweir_lab::compare::{self, Comparison, MIX_PREFIX, Origin, Progress, Report, Silent};
 use ioweir_lab::device::PRESETS;
 use ioweir_lab::trace::{self, Event, FORMATS, Format, ReadOptions, TraceGroup};
 use ioweir_lab::units::format_count;
@@ -26,17 +26,17 @@ pub(crate) fn origin(command: &str) -> Origin {
 }
 
 /// Does something long, with a progress bar where somebody watches.
-pub(crate) fn watched<T>(
+pub(crate) fn watched<T, E: Into<Failure>>(
     quiet: bool,
-    act: impl FnOnce(&dyn Progress) -> Result<T, CompareError>,
+    act: impl FnOnce(&dyn Progress) -> Result<T, E>,
 ) -> Result<T, Failure> {
     if quiet || !io::stderr().is_terminal() {
-        return Ok(act(&Silent)?);
+        return act(&Silent).map_err(E::into);
     }
     let watch = Watch { bar: ProgressBar::new(0).with_style(style()), records: AtomicU64::new(0) };
     let done = act(&watch);
     watch.bar.finish_and_clear();
-    Ok(done?)
+    done.map_err(E::into)
 }
 
 /// A bar on standard error that counts runs, and records beside it.

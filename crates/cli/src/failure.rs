@@ -5,8 +5,11 @@ use std::io;
 
 use ioweir_lab::choice::ChoiceError;
 use ioweir_lab::compare::CompareError;
-use ioweir_lab::device::DeviceError;
+use ioweir_lab::experiment::ExperimentError;
+use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
+use ioweir_lab::server::ServerError;
+use ioweir_lab::spec::SpecError;
 use ioweir_lab::trace::TraceError;
 use ioweir_lab::units::UnitError;
 
@@ -106,14 +109,38 @@ impl From<CompareError> for Failure {
     }
 }
 
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        match error {
+            ExperimentError::Store(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        match error {
+            ServerError::Violation(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
 impl From<ChoiceError> for Failure {
     fn from(error: ChoiceError) -> Self {
         Self::Input(error.to_string())
     }
 }
 
-impl From<DeviceError> for Failure {
-    fn from(error: DeviceError) -> Self {
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ForecastError> for Failure {
+    fn from(error: ForecastError) -> Self {
         Self::Input(error.to_string())
     }
 }

@@ -9,11 +9,14 @@ mod compare;
 mod doc;
 mod engine;
 mod failure;
+mod forecast;
 mod output;
+mod plan;
 mod reference;
 mod reproduce;
 mod serve;
 mod show;
+mod simulate;
 mod trace;
 
 use std::ffi::OsString;
@@ -50,8 +53,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn act(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Compare(arguments) => compare::act(&arguments),
+        Verb::Simulate(arguments) => simulate::simulate(&arguments),
+        Verb::Explain(arguments) => simulate::explain(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
+        Verb::Forecast(arguments) => forecast::act(&arguments),
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Serve(arguments) => serve::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),

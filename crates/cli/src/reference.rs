@@ -3,11 +3,17 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ioweir_core::Nanos;
+use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
-use ioweir_lab::choice::format_value;
+use ioweir_lab::choice::{format_range, format_value};
 use ioweir_lab::device::PRESETS;
+use ioweir_lab::experiment::{KEYS, METRICS};
+use ioweir_lab::forecast::FORECASTERS;
+use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::trace::{Clock, FORMATS, Format};
+use ioweir_lab::units::exact_duration;
 use ioweir_lab::workload::MIXES;
 
 use crate::failure::Failure;
@@ -19,12 +25,16 @@ const NOTE: &str =
 /// A page: its file and how it is made.
 type Page = (&'static str, fn() -> String);
 
-const PAGES: [Page; 5] = [
+const PAGES: &[Page] = &[
     ("formats.md", formats),
     ("policies.md", policies),
     ("cores.md", cores),
     ("devices.md", devices),
     ("mixes.md", mixes),
+    ("experiments.md", experiments),
+    ("services.md", services),
+    ("forecasters.md", forecasters),
+    ("servers.md", servers),
 ];
 
 /// Writes every page into `folder`.
@@ -137,14 +147,12 @@ fn parameters(parameters: &[Parameter]) -> String {
     }
     let mut out = "\n| parameter | default | range | meaning |\n|---|---|---|---|\n".to_owned();
     for parameter in parameters {
-        let value = |value| format_value(parameter.unit, value);
         let _ = writeln!(
             out,
-            "| `{}` | {} | {} to {} | {} |",
+            "| `{}` | {} | {} | {} |",
             parameter.name,
-            value(parameter.default),
-            value(parameter.min),
-            value(parameter.max),
+            format_value(parameter.unit, parameter.default),
+            format_range(parameter),
             cell(parameter.help)
         );
     }
@@ -174,6 +182,37 @@ fn devices() -> String {
     out
 }
 
+fn experiments() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Experiments\n\nWhat `ioweir simulate FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints a \
+         file with every default; `examples/` has some to start from.\n"
+    );
+    let mut table = None;
+    for key in KEYS {
+        if table != Some(key.table) {
+            let title =
+                if key.table.is_empty() { "The file itself".to_owned() } else { format!("`[[{}]]`", key.table) };
+            let _ = write!(out, "\n## {title}\n\n| key | default | what it says |\n|---|---|---|\n");
+            table = Some(key.table);
+        }
+        let default = match key.default {
+            "" | "required" => key.default.to_owned(),
+            default => format!("`{default}`"),
+        };
+        let _ = writeln!(out, "| `{}` | {default} | {} |", key.name, cell(key.help));
+    }
+    out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";
+    for metric in METRICS {
+        let of = match (metric.of_class.is_some(), metric.of_run.is_some()) {
+            (true, true) => "a class, the run",
+            (true, false) => "a class",
+            _ => "the run",
+        };
+        let _ = writeln!(out, "| `{}` | {of} | {} |", metric.name, cell(metric.help));
+    }
+    out
+}
+
 fn mixes() -> String {
     let mut out = format!(
         "{NOTE}\n# Mixes\n\nJobs whose traffic `ioweir trace generate MIX OUT` makes up: the six Hadoop jobs of the BID paper's \
@@ -184,6 +223,88 @@ fn mixes() -> String {
     }
     if let Some(first) = MIXES.first() {
         let _ = write!(out, "\n{}\n", first.doc);
+    }
+    out
+}
+
+fn forecasters() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Forecasters\n\nWhat `ioweir forecast --method` takes. A setting is set behind the name: `paper:trend=0.8`. Every \
+         forecaster has quantiles from its own past errors, leaves gaps gaps, and follows declared holidays.\n\n| forecaster | \
+         what it does |\n|---|---|\n"
+    );
+    for row in FORECASTERS {
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
+    }
+    for row in FORECASTERS {
+        let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, row.doc.trim(), row.source);
+        if !row.settings.is_empty() {
+            out += "\n| setting | default | range | meaning |\n|---|---|---|---|\n";
+        }
+        for setting in row.settings {
+            let (range, help) = (format!("{} to {}", setting.min, setting.max), cell(setting.help));
+            let _ = writeln!(out, "| `{}` | {} | {range} | {help} |", setting.name, setting.default);
+        }
+    }
+    out
+}
+
+fn servers() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Servers\n\nThe model of a storage server that schedules of its cores run on: platforms, workloads, and what the \
+         work costs. `ioweir reproduce wafl` runs all of them.\n"
+    );
+    for (title, presets) in [("Platforms", PLATFORMS), ("Workloads", WORKLOADS)] {
+        let _ = write!(out, "\n## {title}\n\n| name | what it is |\n|---|---|\n");
+        for preset in presets {
+            let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", preset.name, cell(preset.title));
+        }
+        for preset in presets {
+            let _ = write!(out, "\n### {}\n\n{}. Where the numbers come from:\n\n", preset.name, preset.title);
+            for source in preset.sources {
+                let _ = writeln!(out, "- {source}");
+            }
+            let _ = write!(out, "\n```toml\n{}```\n", preset.parameters);
+        }
+    }
+    let _ = write!(out, "\n## Costs\n\n```toml\n{COSTS}```\n");
+    out
+}
+
+/// What a service's debt is, costs and gives back, in words.
+pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
+    let deadline = match row.deadline_seconds {
+        0 => "none".into(),
+        seconds => exact_duration(Nanos::from_seconds(u64::from(seconds))),
+    };
+    let room = match (row.tied_per_mille, row.takes_room) {
+        (0, _) => "none".into(),
+        (tied, true) => format!("{tied} of 1000 blocks, taken when the debt is incurred"),
+        (tied, false) => format!("{tied} of 1000 blocks, taken before"),
+    };
+    vec![
+        ("debt", row.source.name().into()),
+        ("cost", format!("{} operations for 1000 blocks", row.cost_per_mille)),
+        ("room given back", room),
+        ("item", format!("{} blocks", row.item_blocks)),
+        ("priority", row.priority.to_string()),
+        ("deadline", deadline),
+    ]
+}
+
+fn services() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Background services\n\nWhat `[service.NAME]` in the policy of `ioweir plan` runs. The numbers are those that hold where \
+         the policy says nothing else.\n\n| service | what it does |\n|---|---|\n"
+    );
+    for row in &SERVICES {
+        let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
+    }
+    for row in &SERVICES {
+        let _ = write!(out, "\n## {}\n\n{}\n\n| | |\n|---|---|\n", row.name, row.doc.trim());
+        for (name, value) in service_terms(row) {
+            let _ = writeln!(out, "| {name} | {} |", cell(&value));
+        }
     }
     out
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ioweir_lab::device::drives::validate_drives;
 use ioweir_lab::report::{render_validation, render_validation_json};
-use ioweir_lab::reproduce::{Reproduction, bid, to_json};
+use ioweir_lab::reproduce::{Reproduction, background, bid, reward, to_json, wafl};
 
 use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
 use crate::failure::Failure;
@@ -50,6 +50,21 @@ fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Reproduction, Fai
             let origin = engine::origin(&format!("{command} --traces {}", arguments.traces));
             let options = bid::Options { traces: arguments.traces.clone(), quick };
             engine::watched(quiet, |progress| bid::reproduce(&options, &origin, progress))
+        }
+        Paper::Wafl => {
+            let options = wafl::Options { quick };
+            engine::watched(quiet, |progress| wafl::reproduce(&options, &engine::origin(&command), progress))
+        }
+        Paper::Reward => {
+            let (origin, options) = (engine::origin(&command), reward::Options { quick });
+            engine::watched(quiet, |progress| reward::reproduce(&options, &origin, progress))
+        }
+        Paper::Background => {
+            for path in &arguments.trace {
+                command += &format!(" --trace {}", path.display());
+            }
+            let options = background::Options { traces: arguments.trace.clone(), quick };
+            engine::watched(quiet, |progress| background::reproduce(&options, &engine::origin(&command), progress))
         }
         Paper::All => unreachable!("`reproduce` runs each paper by itself"),
     }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use ioweir_lab::units::shown;
 use ioweir_serve::front::Listener;
 use ioweir_serve::server::{Entrance, ServeError, Server};
-use ioweir_serve::spec::{Listen, Spec, SpecError};
+use ioweir_serve::spec::{Listen, Spec};
 
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
@@ -50,12 +50,6 @@ fn tell(spec: &Spec, server: &Server) {
     for line in lines {
         // Where standard error is closed there is nobody to tell.
         let _ = writeln!(out, "ioweir: {}", shown(&line));
-    }
-}
-
-impl From<SpecError> for Failure {
-    fn from(error: SpecError) -> Self {
-        Self::Input(error.to_string())
     }
 }
 

@@ -1,4 +1,5 @@
-//! What did the program understand? Prints a comparison, a server's spec or a device back, with every default.
+//! What did the program understand? Prints a comparison, an experiment, a server's spec or a device back, with every
+//! default.
 
 use std::fs;
 
@@ -8,7 +9,7 @@ use ioweir_serve::spec::Spec;
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{engine, output};
+use crate::{engine, output, simulate};
 
 /// The largest file that is taken for a spec.
 const SPEC_BYTES_MAX: u64 = 4 << 20;
@@ -24,10 +25,18 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     if Spec::is_meant_by(&text) {
         return output::print(Spec::parse(name, &text)?.to_toml().as_bytes());
     }
+    if !is_preset && is_experiment(&text) {
+        return output::print(simulate::read(name)?.to_toml().as_bytes());
+    }
     if is_preset || is_device(&text) {
         return output::print(DeviceSpec::load(name)?.to_toml().as_bytes());
     }
     output::print(read_comparison(name)?.to_toml().as_bytes())
+}
+
+/// Experiments last for a time and have classes; neither comparisons nor devices have.
+fn is_experiment(text: &str) -> bool {
+    text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("class") || table.contains_key("duration"))
 }
 
 /// Devices are tables under the kind of device; comparisons have no tables.

@@ -155,7 +155,7 @@ fn documentation_comes_from_the_tables() {
         folder.path(),
         &[&["doc"], &["doc", "policy", "noop"], &["doc", "load"], &["doc", "reason"], &["doc", "exit-codes"]],
     ));
-    for topic in ["policy", "device", "format", "mix", "export", "units", "columns"] {
+    for topic in ["policy", "device", "simulate", "metric", "format", "mix", "export", "units", "columns"] {
         assert!(run(folder.path(), &["doc", topic]).status.success(), "{topic}");
     }
 }
@@ -377,4 +377,153 @@ fn completions_name_the_verbs() {
         let output = run(folder.path(), &["completions", shell]);
         assert!(String::from_utf8(output.stdout).unwrap().contains("compare"), "{shell}");
     }
+}
+
+#[test]
+fn a_plan_is_made_and_what_stands_in_its_way_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    // Three days by the hour, busy from eight to five; an hour is missing.
+    let mut series = String::from("time,reads,writes\n");
+    for hour in (0..72).filter(|hour| *hour != 30) {
+        let busy = if (8..17).contains(&(hour % 24)) { 9 } else { 1 };
+        series += &format!("2026-11-{:02} {:02}:00:00,{},{}\n", 16 + hour / 24, hour % 24, busy * 100, busy * 40);
+    }
+    write("load.csv", &series);
+    let policy = "[pool]\nsize = \"40GiB\"\nused = \"30GiB\"\n\n[cores]\ncount = 16\nforeground_iops = 100\nbackground_operations = 50\n\n\
+[load]\nread = \"reads\"\nwrite = \"writes\"\n\n[forecast]\nmethod = \"naive-day\"\nbin = \"1h\"\nhorizon = \"1d\"\n\n\
+[service.snapshot-delete]\nevery = \"2h\"\nretention = \"4h\"\n\n[service.rebuild]\nowed = \"1GiB\"\ndeadline = \"6h\"\n";
+    write("policy.toml", policy);
+    write("column.toml", &policy.replace("\"reads\"", "\"read\""));
+    write("service.toml", &policy.replace("service.rebuild", "service.rebuilt"));
+    write("full.toml", &policy.replace("30GiB", "40GiB"));
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["plan", "load.csv", "--policy", "policy.toml"],
+            &["plan", "load.csv", "--policy", "column.toml"],
+            &["plan", "load.csv", "--policy", "service.toml"],
+            &["plan", "load.csv", "--policy", "absent.toml"],
+            &["plan", "load.csv", "--policy", "full.toml"],
+            &["plan", "load.csv", "--policy", "policy.toml", "--export", "plan.pdf"],
+            &["plan", "load.csv", "--policy", "policy.toml", "--replay", "load.csv"],
+            &["doc", "service"],
+            &["doc", "service", "snapshot-delete"],
+        ],
+    ));
+    let output = run(folder.path(), &["plan", "load.csv", "--policy", "policy.toml", "--json", "-"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["plan"]["bins"].as_array().unwrap().len(), 24);
+}
+
+/// Two tenants on a tiered array, and expectations of them, one of which is not met.
+const EXPERIMENT: &str = "\
+title = \"two tenants\"
+duration = \"20s\"
+warm_up = \"2s\"
+schedulers = [\"fifo\", \"reward\"]
+depth = 4
+device = \"tiered\"
+
+[[class]]
+name = \"quick\"
+backlog = 20
+hit_ratio = 0.9
+
+[[class]]
+name = \"slow\"
+backlog = 20
+hit_ratio = 0.1
+
+[[expect]]
+class = \"quick\"
+metric = \"iops\"
+ratio_to = \"slow\"
+at_least = 4
+
+[[expect]]
+class = \"slow\"
+metric = \"latency_p99\"
+at_most = \"10s\"
+";
+
+/// A folder with `two.toml` in it.
+fn experiment() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("two.toml"), EXPERIMENT).unwrap();
+    folder
+}
+
+#[test]
+fn an_experiment_reads_as_drawn_and_misses_what_it_misses() {
+    let folder = experiment();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["simulate", "two.toml"],
+            &["simulate", "two.toml", "--scheduler", "reward", "--seed", "1,2,3"],
+            &["show", "two.toml"],
+        ],
+    ));
+}
+
+#[test]
+fn a_request_is_explained_in_words() {
+    let folder = experiment();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["explain", "two.toml", "--slowest", "quick"],
+            &["explain", "two.toml", "--slowest", "quick", "--scheduler", "reward"],
+            &["explain", "two.toml", "--request", "3", "--scheduler", "cfq"],
+            &["explain", "two.toml", "--request", "100000000"],
+            &["explain", "two.toml", "--slowest", "quik"],
+        ],
+    ));
+}
+
+#[test]
+fn a_damaged_experiment_is_named_with_the_place() {
+    let folder = experiment();
+    for (name, from, to) in [
+        ("key.toml", "depth = 4", "depht = 4"),
+        ("unit.toml", "\"20s\"", "20"),
+        ("value.toml", "hit_ratio = 0.9", "hit_ratio = 1.9"),
+        ("scheduler.toml", "\"fifo\"", "\"fifi\""),
+        ("class.toml", "ratio_to = \"slow\"", "ratio_to = \"slaw\""),
+    ] {
+        fs::write(folder.path().join(name), EXPERIMENT.replacen(from, to, 1)).unwrap();
+    }
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["simulate", "key.toml"],
+            &["simulate", "unit.toml"],
+            &["simulate", "value.toml"],
+            &["simulate", "scheduler.toml"],
+            &["simulate", "class.toml"],
+            &["simulate", "missing.toml"],
+            &["simulate", "two.toml", "--scheduler", "wfk"],
+            &["simulate", "two.toml", "--export", "two.pdf"],
+        ],
+    ));
+}
+
+#[test]
+fn experiments_are_kept_and_exported_in_every_form() {
+    let folder = experiment();
+    let arguments =
+        ["simulate", "two.toml", "--scheduler", "reward", "--out", "runs", "--json", "a.json", "--export", "a.html"];
+    let forms = ["--export", "a.csv", "--export", "a.md"];
+    let write = || {
+        assert!(run(folder.path(), &[&arguments[..], &forms].concat()).status.success());
+        ["a.json", "a.html", "a.csv", "a.md"].map(|name| fs::read(folder.path().join(name)).unwrap())
+    };
+    let first = write();
+    assert_eq!(fs::read_dir(folder.path().join("runs")).unwrap().count(), 1);
+    assert!(write() == first, "a run that was kept gives the same bytes");
+    let value: serde_json::Value = serde_json::from_slice(&first[0]).unwrap();
+    assert_eq!(value["results"][0]["scheduler"], "reward");
+    assert!(value["results"][0]["classes"]["quick"]["iops"].as_f64().unwrap() > 100.0);
+    assert!(value["expectations"][0]["met"].as_bool().unwrap());
 }

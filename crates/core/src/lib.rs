@@ -56,6 +56,7 @@ mod queue;
 mod request;
 mod scheduler;
 mod structure;
+pub mod tenant;
 mod time;
 
 pub use queue::QueueLimits;

@@ -157,6 +157,12 @@ pub struct Tag {
 }
 
 impl Tag {
+    /// A handle of a scheduler outside this crate, which sees to it that no two requests that are in share one.
+    #[must_use]
+    pub const fn new(slot: u32, generation: u32) -> Self {
+        Self { slot, generation }
+    }
+
     /// The slot number: dense, below the capacity given at construction. A driver keeps what it knows of a request in an
     /// array indexed by this.
     #[must_use]

@@ -174,6 +174,8 @@ pub enum RefusedCause {
     TooLarge,
     /// It lies on two devices: the driver splits it after so many sectors, and submits the parts in order.
     Split(u32),
+    /// Its client is at its limit, and its share says that it is refused then: it would be taken at this time.
+    AtLimit(Nanos),
 }
 
 /// Why a request could not be cancelled.
@@ -198,6 +200,20 @@ pub trait Scheduler {
     /// What to do now. To be called after every other call until it answers with something other than a dispatch.
     #[must_use]
     fn poll(&mut self, now: Nanos) -> Step;
+
+    /// Polls until the answer is not a dispatch, or `dispatches` is full: answers with how many there were, and what came
+    /// after them. Without that, poll again. A driver that reads its clock once for all of them saves more than a decision
+    /// costs.
+    #[must_use]
+    fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
+        for (count, place) in dispatches.iter_mut().enumerate() {
+            match self.poll(now) {
+                Step::Dispatch(dispatch) => *place = dispatch,
+                step => return (count, Some(step)),
+            }
+        }
+        (dispatches.len(), None)
+    }
 
     /// Whether [`Scheduler::poll_weighed`] is worth a driver's while.
     fn weighs(&self) -> bool {

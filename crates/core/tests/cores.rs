@@ -187,13 +187,18 @@ fn a_priority_factor_of_2_is_worth_twice_the_depth() {
 }
 
 #[test]
-fn mq_grows_with_the_logs_lag() {
-    // Half of the log's part is filled, and 30 % of the flush is done: 20 % behind. Boost 6 is 5 more, of which a fifth: 2.
-    let behind = Log { filled_per_mille: 500, unflushed_per_mille: 700 };
-    assert_eq!(behind.lag_per_mille(), 200);
-    assert_eq!(Log { filled_per_mille: 999, unflushed_per_mille: 0 }.lag_per_mille(), 0, "nothing to flush");
-    assert_eq!(Log { filled_per_mille: 300, unflushed_per_mille: 600 }.lag_per_mille(), 0, "flushing is ahead");
-    assert_eq!(Log { filled_per_mille: u16::MAX, unflushed_per_mille: u16::MAX }.lag_per_mille(), 1000);
+fn mq_grows_as_the_log_becomes_urgent() {
+    // 75 % is filled, and 35 % of the flush is done: 40 % behind, and half of the way from half full to full: 20 %.
+    let behind = Log { filled_per_mille: 750, unflushed_per_mille: 650 };
+    assert_eq!(behind.urgency_per_mille(), 200);
+    let calm = |filled_per_mille, unflushed_per_mille| {
+        assert_eq!(Log { filled_per_mille, unflushed_per_mille }.urgency_per_mille(), 0);
+    };
+    calm(999, 0); // Nothing to flush.
+    calm(500, 1000); // There is time.
+    calm(800, 200); // Flushing is ahead.
+    assert_eq!(Log { filled_per_mille: u16::MAX, unflushed_per_mille: u16::MAX }.urgency_per_mille(), 1000);
+    // Boost 6 is 5 more, of which a fifth: 2.
     let share = |log, boost| {
         let mut cores = cores("baseline", &[("mq-boost", boost)]);
         cores.submit(Nanos::ZERO, READ).unwrap();
@@ -207,6 +212,8 @@ fn mq_grows_with_the_logs_lag() {
     assert_eq!(share(behind, 1), (10, micros(200)), "the paper's weight stays");
     assert_eq!(share(behind, 6), (17, micros(400)), "20 of 80");
     assert_eq!(share(CALM, 6).1, micros(200));
+    // A turn of MQ is no longer than the rule's longest.
+    assert_eq!(share(behind, 1_000).1, micros(2_000));
 }
 
 #[test]
@@ -334,8 +341,8 @@ fn a_request_in_lq_or_mq_leaves_within_the_turns_stated_however_full_hq_is() {
             if cores.depths()[queue as usize] == 0 {
                 continue; // This schedule leaves the queue empty.
             }
-            let sum = if row.name == "combo" { 130 } else { 100 };
-            let bound = (16 * sum as u64).div_ceil(weight) + 3;
+            let sum: u64 = schedule(row.name, &[]).weights.into_iter().map(u64::from).sum();
+            let bound = (16 * sum).div_ceil(weight) + 3;
             let mut turns = 0;
             'served: loop {
                 while cores.depths().iter().sum::<u32>() < 200 {
@@ -484,6 +491,18 @@ impl Bench {
         tag
     }
 
+    fn fill(&mut self, works: &[(Work, u64)]) {
+        for &(work, cost) in works {
+            self.submit(work, cost);
+        }
+    }
+
+    fn drain(&mut self) {
+        while self.cores.depths() != [0; Queue::COUNT] {
+            self.serve();
+        }
+    }
+
     /// Serves one request.
     fn serve(&mut self) -> Tag {
         loop {
@@ -504,10 +523,10 @@ fn adaptive_serves_short_ones_first_and_overtakes_no_one_for_longer_than_stated(
     let (short, long, queued) = (200, 300, 100);
     let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
     for _ in 0..20 {
-        (0..10).for_each(|_| drop((bench.submit(LOOKUP, short), bench.submit(READ, long))));
-        (0..20).for_each(|_| drop(bench.serve()));
+        (0..10).for_each(|_| bench.fill(&[(LOOKUP, short), (READ, long)]));
+        bench.drain();
     }
-    (0..queued).for_each(|_| drop(bench.submit(LOOKUP, short)));
+    (0..queued).for_each(|_| bench.fill(&[(LOOKUP, short)]));
     let begin = bench.now;
     let victim = bench.submit(READ, long);
     let mut newer = 0;
@@ -528,15 +547,33 @@ fn adaptive_serves_short_ones_first_and_overtakes_no_one_for_longer_than_stated(
 }
 
 #[test]
+fn adaptive_serves_what_has_a_deadline_by_then_at_the_latest() {
+    let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
+    for _ in 0..20 {
+        bench.fill(&[(LOOKUP, 100); 10]);
+        bench.fill(&[(READ, 300); 10]);
+        bench.drain();
+    }
+    // A read is due after 19.2 ms, a lookup after 6.4 ms.
+    let mut submit = |work: Work, cost, deadline: Option<u64>| {
+        let deadline = deadline.map(|millis| bench.now.after(Nanos::from_millis(millis)));
+        bench.submit(Work { deadline, ..work }, cost)
+    };
+    let [soon, late, none] = [Some(5), Some(30), None].map(|deadline| submit(READ, 300, deadline));
+    let lookup = submit(LOOKUP, 100, Some(30));
+    assert_eq!([(); 4].map(|()| bench.serve()), [soon, lookup, late, none]);
+}
+
+#[test]
 fn adaptive_sends_what_is_long_to_lq_and_back_when_it_no_longer_is() {
     let mut bench = Bench { cores: cores("adaptive", &[]), costs: [Nanos::ZERO; 256], now: Nanos::ZERO };
     let scan = Work { bytes: 1 << 20, sequential: true, ..READ };
     let mut depths = Vec::new();
     for cost in [5_000, 100] {
         for _ in 0..400 {
-            (0..9).for_each(|_| drop(bench.submit(LOOKUP, 100)));
-            bench.submit(scan, cost);
-            (0..10).for_each(|_| drop(bench.serve()));
+            bench.fill(&[(LOOKUP, 100); 9]);
+            bench.fill(&[(scan, cost)]);
+            bench.drain();
         }
         bench.submit(scan, cost);
         depths.push(bench.cores.depths());

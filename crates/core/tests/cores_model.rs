@@ -17,10 +17,11 @@ const CAPACITY: u32 = 12;
 #[derive(Clone, Copy, Debug)]
 struct Item {
     work: Work,
+    arrival: Nanos,
     returns: u32,
     preempted: bool,
-    /// What it stands by in HQ: deadlines before expectations before nothing.
-    rank: (u8, Nanos),
+    /// What it stands by in HQ.
+    due: Option<Nanos>,
     place: Place,
 }
 
@@ -90,12 +91,12 @@ impl Model {
         if goes_high { Queue::High } else { Queue::Low }
     }
 
-    fn enqueue(&mut self, now: Nanos, slot: usize, mut item: Item) {
-        let expected = match self.schedule.dispatch {
-            Dispatch::Learned => (1, Nanos(now.0 + 64 * self.needs(&item))),
-            _ => (2, Nanos::ZERO),
+    fn enqueue(&mut self, slot: usize, mut item: Item) {
+        let fair = Nanos(item.arrival.0 + 64 * self.needs(&item));
+        item.due = match self.schedule.dispatch {
+            Dispatch::Learned => Some(item.work.deadline.map_or(fair, |deadline| deadline.min(fair))),
+            _ => item.work.deadline,
         };
-        item.rank = item.work.deadline.map_or(expected, |deadline| (0, deadline));
         item.place = Place::Queued(self.queue(&item), self.sequence);
         self.sequence += 1;
         self.items.insert(slot, item);
@@ -109,7 +110,8 @@ impl Model {
     fn head(&self, queue: Queue) -> Option<usize> {
         let key = |item: &Item| match item.place {
             Place::Queued(at, sequence) if at == queue => {
-                Some((Some(item.rank).filter(|_| queue == Queue::High), sequence))
+                let due = item.due.filter(|_| queue == Queue::High);
+                Some((due.is_none(), due, sequence))
             }
             _ => None,
         };
@@ -121,7 +123,7 @@ impl Model {
         let depth = Queue::ALL.map(|queue| u64::from(self.depth(queue)));
         let weight = self.schedule.weights.map(u64::from);
         let at = queue as usize;
-        let boost = 1000 + u64::from(self.schedule.maintenance.boost - 1) * u64::from(log.lag_per_mille());
+        let boost = 1000 + u64::from(self.schedule.maintenance.boost - 1) * u64::from(log.urgency_per_mille());
         let by_rule = match self.schedule.slices {
             SliceRule::Weighted { window, all_weights } => {
                 let sum: u64 = (0..3).filter(|&other| all_weights || depth[other] > 0).map(|other| weight[other]).sum();
@@ -135,7 +137,12 @@ impl Model {
         if queue != Queue::Maintenance {
             return Nanos(by_rule);
         }
-        Nanos(self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0) * boost / 1000)
+        let slice = self.schedule.maintenance.slice.map_or(by_rule, |slice| slice.0);
+        let longest = match self.schedule.slices {
+            SliceRule::Weighted { window, .. } => window.0,
+            SliceRule::DepthAware { base, cap, .. } => base.0 + cap.0,
+        };
+        Nanos((slice * boost / 1000).min(longest.max(slice)))
     }
 
     fn waiting(&self) -> [u32; Wait::COUNT] {
@@ -199,7 +206,7 @@ fn schedule() -> impl Strategy<Value = Schedule> {
         Just("adaptive"),
         Just("adaptive"),
     ];
-    (names, any::<bool>(), any::<bool>(), 1u64..5, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
+    (names, any::<bool>(), any::<bool>(), 1u64..50, any::<bool>()).prop_map(|(name, qats, all, boost, is_fixed)| {
         let row = cores::find(name).unwrap();
         let mut settings = row.defaults();
         let mq_slice = if is_fixed { 200_000 } else { 0 };
@@ -234,8 +241,7 @@ proptest! {
                         prop_assert!(!model.items.contains_key(&tag.index()));
                         prop_assert_ne!(tags[tag.index()], Some(tag));
                         tags[tag.index()] = Some(tag);
-                        let rank = (0, Nanos::ZERO);
-                        model.enqueue(now, tag.index(), Item { work, returns: 0, preempted: false, rank, place: Place::Suspended });
+                                                model.enqueue(tag.index(), Item { work, arrival: now, returns: 0, preempted: false, due: None, place: Place::Suspended });
                     }
                     Err(back) => {
                         prop_assert_eq!(back, work);
@@ -291,7 +297,7 @@ proptest! {
                             cores.preempted(now, worker, tag, used);
                             (item.returns, item.preempted) = (item.returns + 1, true);
                             model.learn(&before, used, Some(&item));
-                            model.enqueue(now, slot, item);
+                            model.enqueue(slot, item);
                         }
                     }
                 }
@@ -299,7 +305,7 @@ proptest! {
                     let suspended = model.items.iter().find(|(_, item)| item.place == Place::Suspended);
                     let Some((slot, item)) = suspended.map(|(&slot, &item)| (slot, item)) else { continue };
                     cores.restarted(now, tags[slot].unwrap());
-                    model.enqueue(now, slot, item);
+                    model.enqueue(slot, item);
                 }
             }
             prop_assert_eq!(cores.depths(), Queue::ALL.map(|queue| model.depth(queue)));

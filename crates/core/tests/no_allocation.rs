@@ -8,8 +8,9 @@ use std::cell::Cell;
 
 use ioweir_core::background::{self, Bucket, Directive, Executor, Pool, SERVICES, Service, Watermark};
 use ioweir_core::cores::{CoreScheduler, Cores, CoresLimits, Kind, Log, SCHEDULES, Source, Turn, Work};
-use ioweir_core::policy::POLICIES;
-use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
+use ioweir_core::policy::{POLICIES, Policy};
+use ioweir_core::tenant::{GroupId, Place, Share};
+use ioweir_core::{Dispatch, Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
 
 thread_local! {
     /// Of this thread only: the test harness allocates in its own.
@@ -80,6 +81,68 @@ fn load(scheduler: &mut impl Scheduler, steps: u64) -> u64 {
         }
     }
     served
+}
+
+/// Shares that come, change and go, requests that are moved and explained, batches; answers with how many were served.
+fn live_load(scheduler: &mut Policy, steps: u64) -> u64 {
+    let mut random = Random(2);
+    let mut now = Nanos::ZERO;
+    let blank = Request { operation: Operation::Read, flags: Flags::NONE, stream: StreamId(0), sector: 0, sectors: 8 };
+    let mut batch = [Dispatch::alone(&blank); 4];
+    let mut newest = None;
+    let mut served = 0;
+    for _ in 0..steps {
+        now = now.after(Nanos(random.below(2_000_000)));
+        let client = StreamId(random.below(100) as u32);
+        newest = scheduler.submit(now, Request { stream: client, ..blank }).ok().or(newest);
+        let Some(control) = scheduler.tenants_mut() else { return 0 };
+        let group = GroupId(random.below(3) as u32);
+        let share = Share {
+            weight: random.below(100) as u32 + 1,
+            limit_per_second: random.below(2) * 100,
+            burst: 2,
+            group: Some(group).filter(|_| random.below(4) == 0),
+            ..Share::DEFAULT
+        };
+        let _ = match random.below(8) {
+            0 => control.configure(now, client, share).is_ok(),
+            1 => control.configure_group(now, group, Share { group: None, ..share }).is_ok(),
+            2 => control.remove(now, client).is_ok(),
+            3 => control.remove_group(now, group).is_ok(),
+            _ => true,
+        };
+        if let Some(tag) = newest {
+            let place = [Place::Front, Place::Back, Place::Client(client)][random.below(3) as usize];
+            let _ = control.reprioritise(now, tag, place);
+            let _ = std::hint::black_box(control.explain(now, tag));
+        }
+        let (count, _) = scheduler.poll_batch(now, &mut batch);
+        for dispatch in &batch[..count] {
+            scheduler.complete(now, dispatch.tag);
+            served += 1;
+        }
+        if scheduler.waiting().0.iter().sum::<u32>() != scheduler.queued() {
+            return 0;
+        }
+    }
+    served
+}
+
+#[test]
+fn no_tenant_policy_allocates_while_shares_come_and_go() {
+    for row in POLICIES {
+        let mut settings = row.defaults();
+        if row.set(&mut settings, "groups", 3).is_err() {
+            continue;
+        }
+        row.set(&mut settings, "clients", 40).expect("it has groups, so it has clients");
+        let mut scheduler = row.build(QueueLimits { depth: 8, ..QueueLimits::DEFAULT }, &settings);
+        let before = ALLOCATIONS.get();
+        let served = live_load(&mut scheduler, 30_000);
+        let after = ALLOCATIONS.get();
+        assert!(served > 10_000, "{}: served {served}, or lost count of who waits", row.name);
+        assert_eq!(after - before, 0, "{} allocates", row.name);
+    }
 }
 
 #[test]

@@ -2,18 +2,78 @@
 
 use std::fmt;
 
-use ioweir_core::policy::{self, POLICIES, Parameter, PolicyRow, SettingError, Settings, Unit};
+use ioweir_core::cores::{SCHEDULES, ScheduleRow};
+use ioweir_core::policy::{POLICIES, Parameter, PolicyRow, SettingError, Settings, Unit};
 
 use crate::units::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
 
-/// A policy with its settings.
+/// A row of a table, with its settings.
 #[derive(Clone, Copy, Debug)]
-pub struct SchedulerChoice {
-    /// The row of the policy table.
-    pub row: &'static PolicyRow,
+pub struct Choice<R: 'static> {
+    /// The row of the table.
+    pub row: &'static R,
     /// What is set.
     pub settings: Settings,
 }
+
+/// A scheduler of the block layer, with its settings.
+pub type SchedulerChoice = Choice<PolicyRow>;
+
+/// A schedule of a server's cores, with its settings.
+pub type ScheduleChoice = Choice<ScheduleRow>;
+
+/// A row that can be chosen by name and has parameters.
+pub trait Choosable: Sized + 'static {
+    /// The table.
+    const ROWS: &'static [Self];
+    /// What a row is.
+    const WHAT: &'static str;
+    /// The topic of `ioweir doc` that lists the rows.
+    const TOPIC: &'static str;
+
+    /// Its name.
+    fn name(&self) -> &'static str;
+    /// What can be set.
+    fn parameters(&self) -> &'static [Parameter];
+    /// Every parameter at its default.
+    fn defaults(&self) -> Settings;
+    /// Sets one parameter.
+    ///
+    /// # Errors
+    /// [`SettingError`] where there is no such parameter or it does not take the value.
+    fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError>;
+    /// The value of one parameter.
+    fn get(&self, settings: &Settings, name: &str) -> Option<u64>;
+}
+
+macro_rules! choosable {
+    ($row:ty, $rows:ident, $what:literal, $topic:literal) => {
+        impl Choosable for $row {
+            const ROWS: &'static [Self] = $rows;
+            const WHAT: &'static str = $what;
+            const TOPIC: &'static str = $topic;
+
+            fn name(&self) -> &'static str {
+                self.name
+            }
+            fn parameters(&self) -> &'static [Parameter] {
+                self.parameters
+            }
+            fn defaults(&self) -> Settings {
+                self.defaults()
+            }
+            fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError> {
+                self.set(settings, name, value)
+            }
+            fn get(&self, settings: &Settings, name: &str) -> Option<u64> {
+                self.get(settings, name)
+            }
+        }
+    };
+}
+
+choosable!(PolicyRow, POLICIES, "scheduler", "policy");
+choosable!(ScheduleRow, SCHEDULES, "schedule", "cores");
 
 /// A choice that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,27 +93,27 @@ impl fmt::Display for ChoiceError {
     }
 }
 
-impl std::str::FromStr for SchedulerChoice {
+impl<R: Choosable> std::str::FromStr for Choice<R> {
     type Err = ChoiceError;
 
     /// Reads `name[:parameter=value...]`.
     fn from_str(text: &str) -> Result<Self, ChoiceError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
-        let row = policy::find(name).ok_or_else(|| unknown_scheduler(name))?;
+        let row = R::ROWS.iter().find(|row| row.name() == name).ok_or_else(|| unknown_row::<R>(name))?;
         let mut settings = row.defaults();
         let mut seen: Vec<&str> = Vec::new();
         for part in parts {
             let (name, value) = part.split_once('=').ok_or_else(|| ChoiceError {
-                problem: format!("`{}` in scheduler `{}` sets nothing", shown(part), shown(text)),
+                problem: format!("`{}` in {} `{}` sets nothing", shown(part), R::WHAT, shown(text)),
                 expected: "NAME:PARAMETER=VALUE, with more parameters behind further colons".into(),
-                hint: format!("`ioweir doc policy {}` lists its parameters", row.name),
+                hint: format!("`ioweir doc {} {}` lists its parameters", R::TOPIC, row.name()),
             })?;
-            let parameter = row.parameters.iter().find(|parameter| parameter.name == name);
+            let parameter = row.parameters().iter().find(|parameter| parameter.name == name);
             let parameter = parameter.ok_or_else(|| unknown_parameter(row, name))?;
             if seen.contains(&name) {
                 return Err(ChoiceError {
-                    problem: format!("scheduler `{}` sets {name} twice", shown(text)),
+                    problem: format!("{} `{}` sets {name} twice", R::WHAT, shown(text)),
                     expected: "each parameter once".into(),
                     hint: String::new(),
                 });
@@ -66,11 +126,11 @@ impl std::str::FromStr for SchedulerChoice {
     }
 }
 
-impl fmt::Display for SchedulerChoice {
-    /// The form that [`SchedulerChoice::from_str`](std::str::FromStr::from_str) reads, without what is at its default.
+impl<R: Choosable> fmt::Display for Choice<R> {
+    /// The form that [`Choice::from_str`](std::str::FromStr::from_str) reads, without what is at its default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}", self.row.name)?;
-        for parameter in self.row.parameters {
+        write!(out, "{}", self.row.name())?;
+        for parameter in self.row.parameters() {
             let value = self.row.get(&self.settings, parameter.name).unwrap_or(parameter.default);
             if value != parameter.default {
                 write!(out, ":{}={}", parameter.name, format_value(parameter.unit, value))?;
@@ -88,12 +148,25 @@ pub fn format_value(unit: Unit, value: u64) -> String {
         Unit::Duration => exact_duration(ioweir_core::Nanos(value)),
         Unit::Bytes => exact_bytes(value),
         Unit::Switch => if value == 0 { "no" } else { "yes" }.into(),
+        Unit::Choice(names) => usize::try_from(value)
+            .ok()
+            .and_then(|at| names.get(at))
+            .map_or_else(|| value.to_string(), |name| (*name).into()),
     }
 }
 
-fn parse_value(row: &PolicyRow, parameter: &Parameter, text: &str) -> Result<u64, ChoiceError> {
+/// The values that a parameter takes.
+#[must_use]
+pub fn format_range(parameter: &Parameter) -> String {
+    match parameter.unit {
+        Unit::Choice(names) => names.join(", "),
+        unit => format!("{} to {}", format_value(unit, parameter.min), format_value(unit, parameter.max)),
+    }
+}
+
+fn parse_value<R: Choosable>(row: &R, parameter: &Parameter, text: &str) -> Result<u64, ChoiceError> {
     let error = |problem: String, expected: &str| ChoiceError {
-        problem: format!("{}: {}: {problem}", row.name, parameter.name),
+        problem: format!("{}: {}: {problem}", row.name(), parameter.name),
         expected: expected.into(),
         hint: String::new(),
     };
@@ -108,40 +181,45 @@ fn parse_value(row: &PolicyRow, parameter: &Parameter, text: &str) -> Result<u64
             "no" | "off" | "false" | "0" => Ok(0),
             _ => Err(error(format!("`{}` is neither yes nor no", shown(text)), "yes or no")),
         },
+        Unit::Choice(names) => match names.iter().position(|name| *name == text) {
+            Some(at) => Ok(at as u64),
+            None => Err(error(format!("`{}` is not a choice", shown(text)), &names.join(", "))),
+        },
     }
 }
 
-fn refused(row: &PolicyRow, parameter: &Parameter, value: u64, error: SettingError) -> ChoiceError {
+fn refused<R: Choosable>(row: &R, parameter: &Parameter, value: u64, error: SettingError) -> ChoiceError {
     match error {
         SettingError::UnknownParameter => unknown_parameter(row, parameter.name),
-        SettingError::OutOfRange { min, max } => ChoiceError {
+        SettingError::OutOfRange { .. } => ChoiceError {
             problem: format!(
                 "{}: {}: {} is out of range",
-                row.name,
+                row.name(),
                 parameter.name,
                 format_value(parameter.unit, value)
             ),
-            expected: format!("{} to {}", format_value(parameter.unit, min), format_value(parameter.unit, max)),
+            expected: format_range(parameter),
             hint: String::new(),
         },
     }
 }
 
-fn unknown_scheduler(name: &str) -> ChoiceError {
-    let names: Vec<_> = POLICIES.iter().map(|row| row.name).collect();
-    unknown("scheduler", name, &names, "`ioweir doc policy` says what each of them does")
+fn unknown_row<R: Choosable>(name: &str) -> ChoiceError {
+    let names: Vec<_> = R::ROWS.iter().map(R::name).collect();
+    unknown(R::WHAT, name, &names, &format!("`ioweir doc {}` says what each of them does", R::TOPIC))
 }
 
-fn unknown_parameter(row: &PolicyRow, name: &str) -> ChoiceError {
-    let names: Vec<_> = row.parameters.iter().map(|parameter| parameter.name).collect();
+fn unknown_parameter<R: Choosable>(row: &R, name: &str) -> ChoiceError {
+    let names: Vec<_> = row.parameters().iter().map(|parameter| parameter.name).collect();
     if names.is_empty() {
         return ChoiceError {
-            problem: format!("scheduler {} has no parameter `{}`", row.name, shown(name)),
+            problem: format!("{} {} has no parameter `{}`", R::WHAT, row.name(), shown(name)),
             expected: "no parameters".into(),
             hint: String::new(),
         };
     }
-    unknown(&format!("{} parameter", row.name), name, &names, &format!("`ioweir doc policy {}` lists them", row.name))
+    let hint = format!("`ioweir doc {} {}` lists them", R::TOPIC, row.name());
+    unknown(&format!("{} parameter", row.name()), name, &names, &hint)
 }
 
 /// An error for a name that is not in a table, with the nearest name that is.
@@ -173,7 +251,16 @@ mod tests {
 
     #[test]
     fn a_choice_reads_back_what_it_prints() {
-        for text in ["noop", "sptf", "bid-hdd", "bid-hdd:wait=4ms:history=3", "deadline:read-expire=250ms"] {
+        for text in [
+            "wfq",
+            "reward:estimator=service",
+            "mclock:clients=9:cost=sectors",
+            "noop",
+            "sptf",
+            "bid-hdd",
+            "bid-hdd:wait=4ms:history=3",
+            "deadline:read-expire=250ms",
+        ] {
             assert_eq!(text.parse::<SchedulerChoice>().unwrap().to_string(), text);
         }
         let default = "bid-hdd:wait=6ms".parse::<SchedulerChoice>().unwrap();
@@ -200,6 +287,7 @@ mod tests {
         assert_eq!(error("bid-hdd:waits=6ms").hint, "did you mean `wait`?");
         assert_eq!(error("noop:wait=6ms").problem, "scheduler noop has no parameter `wait`");
         assert_eq!(error("bid-hdd:wait=6").problem, "bid-hdd: wait: duration `6` has no unit");
+        assert_eq!(error("wfq:cost=bytes").expected, "requests, sectors");
         assert_eq!(error("bid-hdd:wait").problem, "`wait` in scheduler `bid-hdd:wait` sets nothing");
         assert_eq!(error("bid-hdd:wait=1ms:wait=2ms").expected, "each parameter once");
         assert_eq!(error("bid-hdd:wait=9h").problem, "bid-hdd: wait: 9h is out of range");

@@ -57,7 +57,7 @@ impl Random {
 }
 
 /// The logarithm of a positive normal number, to about 1e-15.
-fn natural_logarithm(value: f64) -> f64 {
+pub(crate) fn natural_logarithm(value: f64) -> f64 {
     let bits = value.to_bits();
     let mut exponent = i64::try_from(bits >> 52 & 0x7ff).unwrap_or(0) - 1023;
     let mut mantissa = f64::from_bits((bits & ((1 << 52) - 1)) | (1023 << 52));

@@ -110,11 +110,15 @@ impl DebtQueue {
         (self.length > 0).then(|| &self.ring[self.head])
     }
 
+    /// All batches, oldest first.
+    pub fn batches(&self) -> impl Iterator<Item = &Batch> {
+        (0..self.length).map(|at| &self.ring[(self.head + at) % self.ring.len()])
+    }
+
     /// Blocks that may be paid now.
     #[must_use]
     pub fn payable(&self, now: Nanos) -> u64 {
-        let batches = (0..self.length).map(|at| &self.ring[(self.head + at) % self.ring.len()]);
-        batches.take_while(|batch| batch.payable_at <= now).map(|batch| batch.blocks).sum()
+        self.batches().take_while(|batch| batch.payable_at <= now).map(|batch| batch.blocks).sum()
     }
 
     /// Takes up to `blocks` of what may be paid now, of the oldest batch only, and says when that was due.

@@ -208,12 +208,15 @@ impl Executor {
         self.pool.take(blocks);
     }
 
-    /// A service owes more blocks; they become payable when its retention ends.
+    /// A service owes more blocks; they become payable when its retention ends. Those that stand beside what took their
+    /// place take room from now on.
     pub fn incur(&mut self, now: Nanos, service: Service, blocks: u64) {
         self.advance(now);
         let settings = &self.settings.services[service as usize];
         let payable_at = now.after(settings.retention);
-        self.pool.take(settings.tied(blocks));
+        if service.row().takes_room {
+            self.pool.take(settings.tied(blocks));
+        }
         let batch = Batch { payable_at, due_at: payable_at.after(settings.deadline), blocks };
         self.queues[service as usize].incur(batch);
     }

@@ -26,7 +26,8 @@ impl PoolState {
     }
 }
 
-/// A pool of blocks: U(t+1) = U(t) + u x writes + debt, less what is paid.
+/// A pool of blocks: U(t+1) = U(t) + u x writes + debt, less what is paid. Of the debt, only that counts which
+/// [takes room](super::ServiceRow::takes_room); the paper adds all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// All blocks.

@@ -26,8 +26,8 @@ pub enum Dispatch {
     NotPreemptedHigh,
     /// Writes and restarted ones to HQ unless they were preempted; all else to LQ.
     SizeOriented,
-    /// What is expected to need much CPU time to LQ, all else to HQ, shortest first; what a request needs is learnt from others of its
-    /// kind.
+    /// What is expected to need much CPU time to LQ unless it has a deadline, all else to HQ; what a request needs is learnt from
+    /// others of its kind.
     Learned,
 }
 

@@ -5,16 +5,15 @@
 //! a moving average. A request that is suspended or preempted teaches its class what it has used, and what is expected of the class
 //! it goes on in; so nothing has to be remembered of a request but its class.
 //!
-//! From this comes the place of a request. What needs more than [`LONG`] times the mean goes to LQ; the others stand in HQ in the
-//! order of when they came in plus [`PATIENCE`] times what they still need: short ones first, but nobody is overtaken for ever. A
-//! request is passed in HQ only by those with a deadline, and by those that came less than [`PATIENCE`] times its need after it.
-//! Where all classes need the same, this is first come, first served in one queue.
+//! From this comes the place of a request. It is due [`PATIENCE`] times what it still needs after it came in, and at its
+//! deadline at the latest; HQ is served by due time. So short ones go first, but nobody is overtaken for ever: only by
+//! those that come less than [`PATIENCE`] times its need after it; and one that comes back does not start at the end again. What needs more than [`LONG`] times the mean and has no
+//! deadline goes to LQ. Where all kinds need the same, this is first come, first served in one queue.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use super::dispatch::Returns;
-use super::queues::Rank;
 use super::work::{Kind, Source, Work};
 use crate::Nanos;
 use crate::cores::Queue;
@@ -86,11 +85,15 @@ impl Learning {
         self.classes[class.0 as usize].nanos
     }
 
-    /// Where a request that comes in, or comes back, has its place.
-    pub(super) fn place(&self, now: Nanos, work: &Work, returns: Returns) -> (Queue, Rank) {
+    /// Where a request that comes in, or comes back, has its place, and when it is due.
+    pub(super) fn place(&self, arrival: Nanos, work: &Work, returns: Returns) -> (Queue, Nanos) {
         let needed = self.expected_nanos(Class::of(work, returns));
-        let queue = if needed > LONG * self.mean.nanos { Queue::Low } else { Queue::High };
-        (queue, Rank::Expected(now.after(Nanos(PATIENCE * needed))))
+        let fair = arrival.after(Nanos(PATIENCE * needed));
+        match work.deadline {
+            Some(deadline) => (Queue::High, deadline.min(fair)),
+            None if needed > LONG * self.mean.nanos => (Queue::Low, fair),
+            None => (Queue::High, fair),
+        }
     }
 
     /// A request that had come back so often has used `used_nanos`, and goes on after having come back `then`, if it goes on.
@@ -110,10 +113,8 @@ mod tests {
     const READ: Work = Work { kind: Kind::Read, source: Source::Client, bytes: 4096, ..Work::NOTHING };
     const NEW: Returns = Returns { restarts: 0, preemptions: 0 };
 
-    fn rank_nanos(learning: &Learning, work: &Work, returns: Returns) -> u64 {
-        match learning.place(Nanos::ZERO, work, returns).1 {
-            Rank::Expected(at) | Rank::Deadline(at) => at.0,
-        }
+    fn due_nanos(learning: &Learning, work: &Work, returns: Returns) -> u64 {
+        learning.place(Nanos::ZERO, work, returns).1.0
     }
 
     #[test]
@@ -150,12 +151,12 @@ mod tests {
     #[test]
     fn a_need_includes_what_is_expected_after_coming_back() {
         let mut learning = Learning::new();
-        assert_eq!(rank_nanos(&learning, &READ, NEW), 0, "an unknown kind counts as short");
+        assert_eq!(due_nanos(&learning, &READ, NEW), 0, "an unknown kind counts as short");
         learning.learn(&READ, NEW.restarted(), 300, None);
         learning.learn(&READ, NEW, 100, Some(NEW.restarted()));
-        assert_eq!(rank_nanos(&learning, &READ, NEW), 64 * 400);
+        assert_eq!(due_nanos(&learning, &READ, NEW), 64 * 400);
         learning.learn(&READ, NEW, 100, None);
-        assert_eq!(rank_nanos(&learning, &READ, NEW), 64 * 250, "half of them come back");
+        assert_eq!(due_nanos(&learning, &READ, NEW), 64 * 250, "half of them come back");
     }
 
     #[test]

@@ -29,6 +29,11 @@
 //!
 //! **Waiting.** A request that is in and not with a worker waits for one [`Wait`] at any moment.
 //!
+//! **Nothing starves.** A queue of weight w that is not empty, among non-empty queues of weight W in all, is passed over for at
+//! most 16 W / w turns in a row, and one more for each other queue that is as late. LQ and MQ are first come, first served: with k
+//! older ones a request leaves within k + 1 such rounds. In HQ those with a deadline go before those without; a server promises
+//! deadlines only to so many as it can keep them for.
+//!
 //! **Chance.** The selector draws from a generator that is held here and seeded at construction: same calls, same answers.
 
 mod dispatch;

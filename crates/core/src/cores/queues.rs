@@ -1,7 +1,7 @@
 //! In which order do the requests of a queue leave it?
 //!
-//! Those with a deadline first, by deadline; then the others as they came. Ties go to the older. Only HQ is kept so: LQ and MQ
-//! are first come, first served.
+//! Those that are due at some time first, by that time; then the others as they came. Ties go to the older. Only HQ is kept so: LQ
+//! and MQ are first come, first served.
 
 use crate::Nanos;
 use crate::structure::{Heap, Links, List, NONE};
@@ -63,45 +63,25 @@ pub struct Counts {
     pub depth_max: u32,
 }
 
-/// What stands before what in HQ. A request without a rank stands behind all that have one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// It has to be done by then.
-    Deadline(Nanos),
-    /// It would be fair to have done it by then.
-    Expected(Nanos),
-}
-
-impl Default for Rank {
-    fn default() -> Self {
-        Self::Deadline(Nanos::ZERO)
-    }
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     lists: [List; Queue::COUNT],
     links: Links,
-    /// HQ's requests that have a rank.
-    ranked: Heap<Rank>,
-    ranked_count: u32,
+    /// HQ's requests that are due at some time.
+    due: Heap,
+    due_count: u32,
 }
 
 impl Queues {
     pub(super) fn new(capacity: u32) -> Self {
-        Self {
-            lists: [List::EMPTY; Queue::COUNT],
-            links: Links::new(capacity),
-            ranked: Heap::new(capacity),
-            ranked_count: 0,
-        }
+        Self { lists: [List::EMPTY; Queue::COUNT], links: Links::new(capacity), due: Heap::new(capacity), due_count: 0 }
     }
 
-    pub(super) fn push(&mut self, queue: Queue, slot: u32, rank: Option<Rank>, sequence: u64) {
-        match rank {
-            Some(rank) if queue == Queue::High => {
-                self.ranked.set(slot, rank, sequence);
-                self.ranked_count += 1;
+    pub(super) fn push(&mut self, queue: Queue, slot: u32, due: Option<Nanos>, sequence: u64) {
+        match due {
+            Some(due) if queue == Queue::High => {
+                self.due.set(slot, due, sequence);
+                self.due_count += 1;
             }
             _ => self.links.push_back(&mut self.lists[queue as usize], slot),
         }
@@ -109,10 +89,10 @@ impl Queues {
 
     pub(super) fn pop(&mut self, queue: Queue) -> Option<u32> {
         if queue == Queue::High
-            && let Some((_, slot)) = self.ranked.first()
+            && let Some((_, slot)) = self.due.first()
         {
-            self.ranked.remove(slot);
-            self.ranked_count -= 1;
+            self.due.remove(slot);
+            self.due_count -= 1;
             return Some(slot);
         }
         let slot = self.links.pop_front(&mut self.lists[queue as usize])?;
@@ -122,7 +102,7 @@ impl Queues {
 
     pub(super) fn depths(&self) -> [u32; Queue::COUNT] {
         let mut depths = self.lists.map(|list| list.length());
-        depths[Queue::High as usize] += self.ranked_count;
+        depths[Queue::High as usize] += self.due_count;
         depths
     }
 }

@@ -44,7 +44,10 @@ impl Schedule {
             _ => self.slices.slice(queue, self.weights.map(u64::from), depths),
         };
         match queue {
-            Queue::Maintenance => Nanos(slice.0.saturating_mul(self.boost_per_mille(log)) / 1000),
+            Queue::Maintenance => {
+                let boosted = Nanos(slice.0.saturating_mul(self.boost_per_mille(log)) / 1000);
+                boosted.min(self.slices.longest().max(slice))
+            }
             // A window shared by very different weights may round to nothing, and a turn without time would serve no one.
             _ => slice.max(Nanos(1)),
         }
@@ -52,7 +55,7 @@ impl Schedule {
 
     /// By how much MQ's weight and slice are raised: 1000 is not at all.
     fn boost_per_mille(&self, log: Log) -> u64 {
-        1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.lag_per_mille())
+        1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.urgency_per_mille())
     }
 }
 
@@ -155,7 +158,7 @@ static WEIGHTED: [Parameter; 13] = parameters(&BASELINE);
 static DEPTH_AWARE: [Parameter; 13] = parameters(&Defaults { qats: 1, ..BASELINE });
 static COMBINED: [Parameter; 13] = parameters(&Defaults { high_weight: 90, qats: 1, ..BASELINE });
 static ADAPTIVE: [Parameter; 13] =
-    parameters(&Defaults { high_weight: 90, qats: 1, maintenance_boost: 10, ..BASELINE });
+    parameters(&Defaults { high_weight: 400, qats: 1, maintenance_boost: 100, ..BASELINE });
 
 const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
     const fn weight(name: &'static str, default: u64, help: &'static str) -> Parameter {
@@ -186,7 +189,7 @@ const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
             default: defaults.maintenance_boost,
             min: 1,
             max: 1_000,
-            help: "how many times its weight and slice MQ gets when the log fills faster than it is emptied; 1: never more",
+            help: "how many times its weight and slice MQ gets when the log is about to be full; 1: never more",
         },
     ]
 }
@@ -301,12 +304,13 @@ of the paper's experiments. The depths are those at the moment of asking. All el
         source: "Ours; the paper names it as future work",
         section: "section 7",
         doc: "A kind of request is what it does, its size by powers of four, whether it is sequential, whose it is, and how often it \
-has come back; for each kind a moving average of the CPU time still needed is kept. What needs more than four times the mean of all \
-goes to LQ; everything else to HQ, in the order of arrival plus 64 times what it still needs: short ones first, but a request is \
-overtaken only by those with a deadline, and by those that come less than 64 times its need after it. Until a kind has been \
-seen it counts as short. Slices by depth, as qats. MQ keeps 200 us as long as the log is emptied fast enough: long turns there would put \
-a burst of maintenance before everybody. As far as the log fills faster, MQ's weight and slice grow, up to ten times. Nothing is set \
-for a workload.",
+has come back; for each kind a moving average of the CPU time still needed is kept. A request is due 64 times what it still needs after \
+it came in, and at its deadline at the latest. What needs more than four times the mean of all, and has no deadline, goes \
+to LQ; everything else to HQ, which is served by due time: short ones first, but a request is overtaken only by those that come less \
+than 64 times its need after it. Until a kind has been seen it counts as short. Slices by depth, as qats, and few turns for LQ. \
+MQ keeps its weight and 200 us while the log has room: long turns there would put a burst of maintenance before everybody. Once half of what \
+takes writes is full, and the more the flush is behind, MQ's weight and slice grow, the weight up to a hundred times, the slice up to \
+5.3 ms. Nothing is set for a workload.",
         parameters: &ADAPTIVE,
         dispatch: Dispatch::Learned,
     },

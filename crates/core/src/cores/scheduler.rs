@@ -6,7 +6,7 @@ use core::fmt;
 
 use super::dispatch::Returns;
 use super::learning::Learning;
-use super::queues::{Queues, Rank};
+use super::queues::Queues;
 use super::selector::Selector;
 use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Source, Turn, Wait, Work};
 use crate::structure::{Links, List};
@@ -73,6 +73,9 @@ struct Slot {
     generation: u32,
     state: State,
     returns: Returns,
+    /// When it came in.
+    arrival: Nanos,
+    /// When it queued last.
     since: Nanos,
     /// The queue it is in, or was taken from.
     queue: Queue,
@@ -138,6 +141,7 @@ impl Cores {
             generation: 0,
             state: State::Free,
             returns: Returns::default(),
+            arrival: Nanos::ZERO,
             since: Nanos::ZERO,
             queue: Queue::High,
         };
@@ -162,6 +166,18 @@ impl Cores {
         })
     }
 
+    /// How many workers it was made for.
+    #[must_use]
+    pub fn workers(&self) -> u32 {
+        self.workers.len() as u32
+    }
+
+    /// How many requests it has room for.
+    #[must_use]
+    pub fn requests(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     fn advance(&mut self, now: Nanos) {
         assert!(now >= self.now, "time goes back: {now} after {}", self.now);
         self.now = now;
@@ -177,9 +193,9 @@ impl Cores {
     fn enqueue(&mut self, at: u32) {
         let now = self.now;
         let slot = &mut self.slots[at as usize];
-        let (queue, rank) = place(&self.schedule, &self.learning, now, slot);
+        let (queue, due) = place(&self.schedule, &self.learning, slot);
         (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
-        self.queues.push(queue, at, rank, self.sequence);
+        self.queues.push(queue, at, due, self.sequence);
         self.sequence += 1;
         let counts = &mut self.counts[queue as usize];
         counts.queued += 1;
@@ -212,17 +228,15 @@ impl Cores {
 }
 
 /// Where a request queues that comes in, or comes back.
-fn place(schedule: &Schedule, learning: &Learning, now: Nanos, slot: &Slot) -> (Queue, Option<Rank>) {
+fn place(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Option<Nanos>) {
     if slot.work.source == Source::Critical {
         return (Queue::Maintenance, None);
     }
-    let deadline = slot.work.deadline.map(Rank::Deadline);
     match schedule.dispatch.queue(&slot.work, slot.returns) {
-        Some(queue) => (queue, deadline),
-        None if deadline.is_some() => (Queue::High, deadline),
+        Some(queue) => (queue, slot.work.deadline),
         None => {
-            let (queue, rank) = learning.place(now, &slot.work, slot.returns);
-            (queue, Some(rank))
+            let (queue, due) = learning.place(slot.arrival, &slot.work, slot.returns);
+            (queue, Some(due))
         }
     }
 }
@@ -232,7 +246,7 @@ impl CoreScheduler for Cores {
         self.advance(now);
         let at = self.free_links.pop_front(&mut self.free).ok_or(work)?;
         let slot = &mut self.slots[at as usize];
-        (slot.work, slot.returns) = (work, Returns::default());
+        (slot.work, slot.returns, slot.arrival) = (work, Returns::default(), now);
         let tag = Tag { slot: at, generation: slot.generation };
         self.enqueue(at);
         Ok(tag)

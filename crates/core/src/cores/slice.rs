@@ -29,11 +29,20 @@ pub enum SliceRule {
 pub struct Maintenance {
     /// Its slice, where it does not follow the rule.
     pub slice: Option<Nanos>,
-    /// How many times its weight and its slice it gets when the log's lag is greatest; in proportion in between. 1: never more.
+    /// How many times its weight it gets when the log is most urgent, in proportion in between; and its slice, up to the longest that
+    /// the rule gives. 1: never more.
     pub boost: u32,
 }
 
 impl SliceRule {
+    /// The longest slice that a queue can get.
+    pub(super) const fn longest(&self) -> Nanos {
+        match *self {
+            Self::Weighted { window, .. } => window,
+            Self::DepthAware { base, cap, .. } => base.after(cap),
+        }
+    }
+
     /// The slice of `queue`, which is not empty.
     pub(super) fn slice(&self, queue: Queue, weights: [u64; Queue::COUNT], depths: [u32; Queue::COUNT]) -> Nanos {
         match *self {

@@ -83,6 +83,15 @@ impl Log {
         let lag = self.filled_per_mille.saturating_add(self.unflushed_per_mille).saturating_sub(1000);
         if lag > 1000 { 1000 } else { lag }
     }
+
+    /// How urgently a consistency point needs workers, in thousandths: the lag, times how far the part that takes writes is beyond half
+    /// full. Before that there is time, and clients have the workers.
+    #[must_use]
+    pub const fn urgency_per_mille(self) -> u16 {
+        let beyond = self.filled_per_mille.saturating_mul(2).saturating_sub(1000);
+        let beyond = if beyond > 1000 { 1000 } else { beyond as u32 };
+        (self.lag_per_mille() as u32 * beyond / 1000) as u16
+    }
 }
 
 /// The answer to a worker that is free.

@@ -12,14 +12,22 @@ mod cfq;
 mod cfq_paper;
 mod clook;
 mod deadline;
+mod drr;
+mod fifo;
 mod kyber;
+mod mclock;
 #[allow(dead_code, reason = "bid-hybrid will use it, once a dispatch can name one of two devices")]
 mod mq_deadline;
 mod noop;
+mod parda;
+mod pclock;
+mod reward;
 mod sptf;
+mod wfq;
 
 use crate::elevator::{BlockScheduler, Elevator};
-use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
+use crate::tenant::{CLIENTS_MAX, Capacity, CostModel, GROUPS_MAX, TenantControl, TenantScheduler};
+use crate::{CancelError, Dispatch, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
 
 /// The most parameters that a policy or a schedule has.
 pub const PARAMETERS_MAX: usize = 13;
@@ -35,6 +43,8 @@ pub enum Unit {
     Bytes,
     /// Yes (1) or no (0).
     Switch,
+    /// One of these names; the value is its place among them.
+    Choice(&'static [&'static str]),
 }
 
 /// Something that can be set.
@@ -165,7 +175,10 @@ pub fn find(name: &str) -> Option<&'static PolicyRow> {
 
 /// Writes [`Policy`], its table and its dispatch from one list.
 macro_rules! policies {
-    ($($variant:ident, $module:ident :: $elevator:ident, $row:ident;)*) => {
+    (
+        block { $($variant:ident, $module:ident :: $elevator:ident, $row:ident;)* }
+        tenant { $($tenant:ident, $tenant_module:ident :: $order:ident, $tenant_row:ident;)* }
+    ) => {
         /// Any of the built-in policies.
         #[derive(Clone, Debug)]
         pub struct Policy(Inner);
@@ -173,6 +186,7 @@ macro_rules! policies {
         #[derive(Clone, Debug)]
         enum Inner {
             $($variant(BlockScheduler<$module::$elevator>),)*
+            $($tenant(TenantScheduler<$tenant_module::$order>),)*
         }
 
         /// Every policy, in the order in which help lists them.
@@ -188,46 +202,145 @@ macro_rules! policies {
                 let elevator = $module::$elevator::new(&limits, $module::$row.form, settings);
                 Policy(Inner::$variant(BlockScheduler::new(limits, elevator)))
             },
-        }),*];
+        },)* $(PolicyRow {
+            name: $tenant_module::$tenant_row.name,
+            summary: $tenant_module::$tenant_row.summary,
+            source: $tenant_module::$tenant_row.source,
+            doc: $tenant_module::$tenant_row.doc,
+            linux: $tenant_module::$tenant_row.linux,
+            parameters: $tenant_module::$tenant_row.parameters,
+            places: false,
+            build: |limits, settings| {
+                let order = |size: &_| $tenant_module::$order::new(size, $tenant_module::$tenant_row.form, settings);
+                let scheduler = TenantScheduler::new(limits, Capacity::from_settings(settings), order);
+                Policy(Inner::$tenant(scheduler))
+            },
+        },)*];
 
         impl Policy {
             /// Changes the settings of a running scheduler. What is queued stays queued; timers that run keep running.
             pub fn reconfigure(&mut self, settings: &Settings) {
-                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.elevator.configure(settings),)* }
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.elevator.configure(settings),)*
+                    $(Inner::$tenant(scheduler) => scheduler.configure_policy(settings),)*
+                }
+            }
+
+            /// Live control of clients' shares; `None` where the policy knows no shares.
+            pub fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
+                match &mut self.0 {
+                    $(Inner::$tenant(scheduler) => Some(scheduler),)*
+                    _ => None,
+                }
+            }
+
+            /// As [`Policy::tenants_mut`], for asking only.
+            #[must_use]
+            pub fn tenants(&self) -> Option<&dyn TenantControl> {
+                match &self.0 {
+                    $(Inner::$tenant(scheduler) => Some(scheduler),)*
+                    _ => None,
+                }
             }
         }
 
         impl Scheduler for Policy {
+            #[inline(always)]
             fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
-                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.submit(now, request),)* }
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.submit(now, request),)*
+                    $(Inner::$tenant(scheduler) => scheduler.submit(now, request),)*
+                }
             }
+            #[inline(always)]
             fn poll(&mut self, now: Nanos) -> Step {
-                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.poll(now),)* }
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.poll(now),)*
+                    $(Inner::$tenant(scheduler) => scheduler.poll(now),)*
+                }
+            }
+            fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.poll_batch(now, dispatches),)*
+                    $(Inner::$tenant(scheduler) => scheduler.poll_batch(now, dispatches),)*
+                }
             }
             fn weighs(&self) -> bool {
-                match &self.0 { $(Inner::$variant(scheduler) => scheduler.weighs(),)* }
+                match &self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.weighs(),)*
+                    $(Inner::$tenant(scheduler) => scheduler.weighs(),)*
+                }
             }
             fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
-                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.poll_weighed(now, weigh),)* }
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.poll_weighed(now, weigh),)*
+                    $(Inner::$tenant(scheduler) => scheduler.poll_weighed(now, weigh),)*
+                }
             }
+            #[inline(always)]
             fn complete(&mut self, now: Nanos, tag: Tag) {
-                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)* }
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)*
+                    $(Inner::$tenant(scheduler) => scheduler.complete(now, tag),)*
+                }
             }
             fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
-                match &mut self.0 { $(Inner::$variant(scheduler) => scheduler.cancel(now, tag),)* }
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.cancel(now, tag),)*
+                    $(Inner::$tenant(scheduler) => scheduler.cancel(now, tag),)*
+                }
             }
             fn next_member(&self, tag: Tag) -> Option<Tag> {
-                match &self.0 { $(Inner::$variant(scheduler) => scheduler.next_member(tag),)* }
+                match &self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.next_member(tag),)*
+                    $(Inner::$tenant(scheduler) => scheduler.next_member(tag),)*
+                }
             }
             fn queued(&self) -> u32 {
-                match &self.0 { $(Inner::$variant(scheduler) => scheduler.queued(),)* }
+                match &self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.queued(),)*
+                    $(Inner::$tenant(scheduler) => scheduler.queued(),)*
+                }
             }
             fn waiting(&self) -> Waiting {
-                match &self.0 { $(Inner::$variant(scheduler) => scheduler.waiting(),)* }
+                match &self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.waiting(),)*
+                    $(Inner::$tenant(scheduler) => scheduler.waiting(),)*
+                }
             }
         }
     };
 }
+
+/// Places for clients, the first parameter of every tenant policy.
+pub(crate) const CLIENTS: Parameter = Parameter {
+    name: "clients",
+    unit: Unit::Count,
+    default: 1024,
+    min: 1,
+    max: CLIENTS_MAX as u64,
+    help: "clients told apart at a time, fixed at the start; streams beyond them share one client",
+};
+
+/// Places for groups, the second.
+pub(crate) const GROUPS: Parameter = Parameter {
+    name: "groups",
+    unit: Unit::Count,
+    default: 0,
+    min: 0,
+    max: GROUPS_MAX as u64,
+    help: "groups of clients that can be configured, fixed at the start",
+};
+
+/// The cost model, the third.
+pub(crate) const COST: Parameter = Parameter {
+    name: "cost",
+    unit: Unit::Choice(CostModel::NAMES),
+    default: 0,
+    min: 0,
+    max: CostModel::NAMES.len() as u64 - 1,
+    help: "what a request counts as, in rates, bursts and turns: one, or its 512-byte sectors; fixed at the start",
+};
 
 /// What a policy's file says of itself. One elevator may have several rows: `form` tells them apart.
 pub(crate) struct Row<F> {
@@ -241,18 +354,31 @@ pub(crate) struct Row<F> {
 }
 
 policies! {
-    Noop, noop::Noop, ROW;
-    Clook, clook::Clook, ROW;
-    Deadline, deadline::Deadline, LINUX;
-    DeadlinePaper, deadline::Deadline, PAPER;
-    Anticipatory, anticipatory::Anticipatory, ROW;
-    MqDeadline, mq_deadline::MqDeadline, ROW;
-    Kyber, kyber::Kyber, ROW;
-    Bfq, bfq::Bfq, ROW;
-    Cfq, cfq::Cfq, ROW;
-    CfqPaper, cfq_paper::CfqPaper, ROW;
-    Sptf, sptf::Sptf, ROW;
-    BidHdd, bid_hdd::BidHdd, ROW;
-    BidHybrid, bid_hybrid::BidHybrid, ROW;
-    BidAdaptive, bid_adaptive::BidAdaptive, ROW;
+    block {
+        Noop, noop::Noop, ROW;
+        Clook, clook::Clook, ROW;
+        Deadline, deadline::Deadline, LINUX;
+        DeadlinePaper, deadline::Deadline, PAPER;
+        Anticipatory, anticipatory::Anticipatory, ROW;
+        MqDeadline, mq_deadline::MqDeadline, ROW;
+        Kyber, kyber::Kyber, ROW;
+        Bfq, bfq::Bfq, ROW;
+        Cfq, cfq::Cfq, ROW;
+        CfqPaper, cfq_paper::CfqPaper, ROW;
+        Sptf, sptf::Sptf, ROW;
+        BidHdd, bid_hdd::BidHdd, ROW;
+        BidHybrid, bid_hybrid::BidHybrid, ROW;
+        BidAdaptive, bid_adaptive::BidAdaptive, ROW;
+    }
+    tenant {
+        Fifo, fifo::Fifo, FIFO;
+        TokenBucket, fifo::Fifo, TOKEN_BUCKET;
+        Sfq, wfq::Wfq, SFQ;
+        Wfq, wfq::Wfq, WFQ;
+        Drr, drr::Drr, ROW;
+        Mclock, mclock::Mclock, ROW;
+        Pclock, pclock::Pclock, ROW;
+        Parda, parda::Parda, ROW;
+        Reward, reward::Reward, ROW;
+    }
 }

@@ -22,6 +22,13 @@ pub(crate) struct Root(u32);
 /// Ties between equal sectors go to the older request.
 type Key = (u64, u64);
 
+/// Sectors are compared by the sign of their difference: they are below 2^63, and virtual times, which others sort by, wrap.
+#[allow(clippy::cast_possible_wrap, reason = "the sign of the difference is what is asked for")]
+const fn is_after(key: Key, other: Key) -> bool {
+    let ahead = key.0.wrapping_sub(other.0) as i64;
+    ahead > 0 || ahead == 0 && key.1 > other.1
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Node {
     sector: u64,
@@ -80,7 +87,7 @@ impl Tree {
         let mut place = Place::Root;
         let mut at = root.0;
         while at != NONE && self.node(at).priority >= priority {
-            let side = usize::from(key > self.key(at));
+            let side = usize::from(is_after(key, self.key(at)));
             place = Place::Child(at, side);
             at = self.node(at).children[side];
         }
@@ -89,7 +96,7 @@ impl Tree {
         // What stood here is divided into what is smaller and what is larger than the new key.
         let mut ends = [Place::Child(slot, 0), Place::Child(slot, 1)];
         while at != NONE {
-            let side = usize::from(key > self.key(at));
+            let side = usize::from(is_after(key, self.key(at)));
             // A node left of the key (side 1: the search goes right) belongs to the smaller half, end 0.
             let half = 1 - side;
             let below = self.node(at).children[side];
@@ -111,7 +118,7 @@ impl Tree {
             if at == NONE {
                 return;
             }
-            let side = usize::from(key > self.key(at));
+            let side = usize::from(is_after(key, self.key(at)));
             place = Place::Child(at, side);
             at = self.node(at).children[side];
         }
@@ -164,7 +171,7 @@ impl Tree {
         let mut found = NONE;
         let mut at = root.0;
         while at != NONE {
-            let after = self.key(at) >= key;
+            let after = !is_after(key, self.key(at));
             if after == (side == 1) {
                 found = at;
             }

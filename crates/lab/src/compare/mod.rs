@@ -2,8 +2,8 @@
 
 mod run;
 
-pub(crate) use run::hexadecimal;
-pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed};
+pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed, sha256};
+pub(crate) use run::{file_meta, hexadecimal};
 
 use serde::{Deserialize, Serialize};
 

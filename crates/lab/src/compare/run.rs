@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ioweir_core::policy::Policy;
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::{Comparison, Meta, Report, TraceMeta};
 use crate::choice::{ChoiceError, SchedulerChoice, unknown};
-use crate::device::{DeviceError, DeviceSpec};
+use crate::device::DeviceSpec;
 use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
+use crate::spec::SpecError;
 use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 use crate::units::{UnitError, parse_bytes};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
@@ -56,7 +58,7 @@ pub enum CompareError {
     Size(#[from] UnitError),
     /// The device cannot be built.
     #[error(transparent)]
-    Device(#[from] DeviceError),
+    Device(#[from] SpecError),
     /// A trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
@@ -114,7 +116,7 @@ impl Plan {
     }
 
     /// One run, on a scheduler and a device that nobody has used.
-    fn run<O: Observer>(
+    fn run<O: Observer<Policy>>(
         &self,
         run: &Run<'_>,
         progress: &dyn Progress,
@@ -313,7 +315,7 @@ pub fn run(comparison: &Comparison, origin: &Origin, progress: &dyn Progress) ->
 ///
 /// # Errors
 /// As [`run`]; and where the comparison is not exactly one run.
-pub fn run_observed<O: Observer>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, CompareError> {
+pub fn run_observed<O: Observer<Policy>>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, CompareError> {
     let plan = Plan::new(comparison)?;
     match &plan.runs()[..] {
         [run] => plan.run(run, &Silent, observer),
@@ -339,23 +341,30 @@ fn meta(comparison: &Comparison, origin: &Origin, plan: &Plan) -> Result<Meta, C
 
 fn trace_meta(group: &TraceGroup, options: &ReadOptions) -> Result<TraceMeta, CompareError> {
     let format = trace::recognise(&group.files, options)?;
-    let files: Result<Vec<_>, TraceError> = group
-        .files
-        .iter()
-        .map(|path| {
-            let name = path.display().to_string();
-            let unreadable = |error: std::io::Error| {
-                TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}"))
-            };
-            let hash = sha256(path).map_err(unreadable)?;
-            Ok((name, hash))
-        })
-        .collect();
+    let files: Result<Vec<_>, TraceError> = group.files.iter().map(|path| hashed(path)).collect();
     Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
 }
 
+/// The meta data of a trace in one file, whose format its content tells.
+pub(crate) fn file_meta(name: &str) -> Result<TraceMeta, TraceError> {
+    let path = PathBuf::from(name);
+    let format = trace::recognise(std::slice::from_ref(&path), &ReadOptions::default())?;
+    Ok(TraceMeta { name: name.into(), format: format.name.into(), files: vec![hashed(&path)?] })
+}
+
+/// The name of a file and its hash.
+fn hashed(path: &std::path::Path) -> Result<(String, String), TraceError> {
+    let name = path.display().to_string();
+    let hash = sha256(path)
+        .map_err(|error| TraceError::new(&name, trace::Position::File, format!("cannot be read: {error}")))?;
+    Ok((name, hash))
+}
+
 /// The hash of a file, read piece by piece.
-fn sha256(path: &std::path::Path) -> std::io::Result<String> {
+///
+/// # Errors
+/// What the system says where it cannot be read.
+pub fn sha256(path: &std::path::Path) -> std::io::Result<String> {
     let mut file = std::io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
     let mut hash = Sha256::new();
     loop {

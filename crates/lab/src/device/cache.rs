@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::error::Complaint;
 use super::quantity::{Bytes, Span};
 use super::seek::SEEK_MAX_NANOS;
 use super::spec::Overhead;
+use crate::spec::Complaint;
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const SEGMENTS_MAX: u32 = 4096;

@@ -16,12 +16,12 @@ use ahead::Ahead;
 use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation};
 
 use super::cache::{CacheSpec, WriteCache};
-use super::error::Complaint;
 use super::mechanics::{Extent, Interface, Mechanics, overhead_nanos};
 use super::queue::CommandOrder;
 use super::segments::Segments;
 use super::spec::HddSpec;
 use super::{Device, Service};
+use crate::spec::Complaint;
 
 /// A disk drive with a segmented buffer.
 #[derive(Clone, Debug)]

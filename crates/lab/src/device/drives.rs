@@ -12,8 +12,8 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use super::DeviceSpec;
-use super::error::DeviceError;
 use super::validate::{Distribution, Measured, read_measured, validate};
+use crate::spec::SpecError;
 
 /// A preset passes with at most this many times DiskSim's demerit.
 pub const DEMERIT_GATE_RATIO: f64 = 1.1;
@@ -89,7 +89,7 @@ impl DriveReport {
 ///
 /// # Errors
 /// A file that is there and cannot be read, or does not fit the preset.
-pub fn validate_drives(folder: &Path) -> Result<DriveReport, DeviceError> {
+pub fn validate_drives(folder: &Path) -> Result<DriveReport, SpecError> {
     let mut report = DriveReport::default();
     for drive in &DRIVES {
         match read_drive(folder, drive)? {
@@ -101,7 +101,7 @@ pub fn validate_drives(folder: &Path) -> Result<DriveReport, DeviceError> {
 }
 
 /// The measured requests of `drive`; `None` where there is no such file.
-fn read_drive(folder: &Path, drive: &Drive) -> Result<Option<Vec<Measured>>, DeviceError> {
+fn read_drive(folder: &Path, drive: &Drive) -> Result<Option<Vec<Measured>>, SpecError> {
     for name in [format!("{}.gz", drive.file), drive.file.to_owned()] {
         let path = folder.join(&name);
         let shown = path.display().to_string();
@@ -114,15 +114,15 @@ fn read_drive(folder: &Path, drive: &Drive) -> Result<Option<Vec<Measured>>, Dev
     Ok(None)
 }
 
-fn failure(file: &str, problem: String, hint: &str) -> DeviceError {
-    DeviceError { file: file.to_owned(), position: None, problem, hint: hint.to_owned() }
+fn failure(file: &str, problem: String, hint: &str) -> SpecError {
+    SpecError::of_file(file, problem, hint)
 }
 
 /// One preset against the requests of its drive.
 ///
 /// # Errors
 /// A request that lies past the end of the preset's disk, or none at all.
-pub fn compare(drive: &Drive, requests: &[Measured]) -> Result<DriveRow, DeviceError> {
+pub fn compare(drive: &Drive, requests: &[Measured]) -> Result<DriveRow, SpecError> {
     if requests.is_empty() {
         return Err(failure(drive.file, "holds no requests".into(), ""));
     }

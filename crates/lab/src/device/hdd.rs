@@ -20,11 +20,11 @@
 
 use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation, SECTOR_BYTES};
 
-use super::error::Complaint;
 use super::mechanics::{Extent, Interface, Mechanics, overhead_nanos};
 use super::queue::CommandOrder;
 use super::spec::HddSpec;
 use super::{Device, Service};
+use crate::spec::Complaint;
 
 /// A disk drive without a cache of its own, or with one that serves a sequential stream and nothing else.
 #[derive(Clone, Debug)]

@@ -6,10 +6,10 @@ use rand_pcg::Pcg64Mcg;
 
 use super::Service;
 use super::divider::Divider;
-use super::error::Complaint;
 use super::geometry::{Geometry, Place};
 use super::seek::SeekTable;
 use super::spec::{HddSpec, Overhead};
+use crate::spec::Complaint;
 
 /// Bits of the fraction in the time that the interface needs for a sector.
 const FRACTION_BITS: u32 = 20;

@@ -8,7 +8,7 @@ mod cache;
 mod cached;
 mod divider;
 pub mod drives;
-mod error;
+pub(crate) mod error;
 mod geometry;
 mod hdd;
 mod mechanics;
@@ -29,14 +29,15 @@ use std::io::Read;
 
 use ioweir_core::{Dispatch, Nanos, StreamId, Tier};
 
+use crate::spec::{Complaint, SpecError};
 use crate::units::Ratio;
 
 pub use cache::{CacheSpec, ReadAhead, WriteCache};
 pub use cached::CachedHdd;
-pub use error::DeviceError;
 pub use hdd::Hdd;
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};
+pub(crate) use quantity::as_text;
 pub use quantity::{Bytes, Rate, ServiceTime, Skew, Span};
 pub use queue::{CommandOrder, CommandQueue};
 pub use spec::{DeviceSpec, HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
@@ -118,16 +119,12 @@ impl DeviceSpec {
     ///
     /// # Errors
     /// There is neither, or the file does not describe a device: with the place in it and what to do.
-    pub fn load(name_or_path: &str) -> Result<Self, DeviceError> {
+    pub fn load(name_or_path: &str) -> Result<Self, SpecError> {
         if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name_or_path) {
             return Self::parse(preset.name, preset.parameters);
         }
-        let failed = |problem: String| DeviceError {
-            file: name_or_path.into(),
-            position: None,
-            problem,
-            hint: format!("give a preset ({}) or a TOML file", PRESETS.map_names()),
-        };
+        let hint = || format!("give a preset ({}) or a TOML file", PRESETS.map_names());
+        let failed = |problem: String| SpecError::of_file(name_or_path, problem, hint());
         let file =
             std::fs::File::open(name_or_path).map_err(|error| failed(format!("no preset, and as a file: {error}")))?;
         let mut text = String::new();
@@ -143,16 +140,27 @@ impl DeviceSpec {
     ///
     /// # Errors
     /// As [`DeviceSpec::load`].
-    pub fn parse(file: &str, text: &str) -> Result<Self, DeviceError> {
-        let spec: Self = toml::from_str(text).map_err(|error| error::from_toml(file, text, &error))?;
-        match &spec {
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let spec: Self = toml::from_str(text).map_err(|error| error::from_toml(&error).in_file(file, Some(text)))?;
+        spec.complaint().map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(spec)
+    }
+
+    /// Whether it is a device at all; a device that was read from a file is.
+    ///
+    /// # Errors
+    /// A parameter that makes no sense, by its key.
+    pub fn check(&self) -> Result<(), SpecError> {
+        self.complaint().map_err(|complaint| complaint.in_file("device", None))
+    }
+
+    fn complaint(&self) -> Result<(), Complaint> {
+        match self {
             Self::Hdd(hdd) => hdd.lay_out().map(drop),
             Self::Null(null) => null.check(),
             Self::Ssd(ssd) => ssd.lay_out().map(drop),
             Self::Tiered(tiered) => tiered.check(),
         }
-        .map_err(|complaint| complaint.in_file(file, Some(text)))?;
-        Ok(spec)
     }
 
     /// Every parameter as TOML, the defaults and what follows from others too; [`DeviceSpec::parse`] reads it back.
@@ -166,7 +174,7 @@ impl DeviceSpec {
     ///
     /// # Errors
     /// A parameter that makes no sense, by its key.
-    pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, DeviceError> {
+    pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, SpecError> {
         let built = match self {
             Self::Hdd(spec) if spec.cache.is_some() => {
                 CachedHdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>)

@@ -2,9 +2,9 @@
 
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
-use super::error::Complaint;
 use super::spec::NullSpec;
 use super::{Device, Service};
+use crate::spec::Complaint;
 
 /// A device that takes the same time for everything and has no head.
 #[derive(Clone, Debug)]

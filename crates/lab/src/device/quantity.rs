@@ -265,6 +265,8 @@ macro_rules! as_text {
     )+};
 }
 
+pub(crate) use as_text;
+
 as_text!(Span => "\"8.5ms\"", Bytes => "\"250GB\"", Rate => "\"300MB/s\"", Skew => "\"97sectors\"",
     ServiceTime => "\"exponential 10ms\"");
 

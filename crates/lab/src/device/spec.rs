@@ -3,13 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::cache::CacheSpec;
-use super::error::Complaint;
 use super::geometry::{Geometry, Motion, Skews, Zone};
 use super::quantity::{Bytes, Rate, Skew, Span};
 use super::queue::CommandOrder;
 use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
 use super::ssd::SsdSpec;
 use super::tiered::TieredSpec;
+use crate::spec::Complaint;
 
 /// Most zones of a disk: real ones have up to some dozens.
 const ZONES_MAX: usize = 512;

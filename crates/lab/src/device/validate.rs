@@ -19,8 +19,8 @@ use flate2::bufread::GzDecoder;
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
 use serde::Serialize;
 
-use super::error::DeviceError;
 use super::{Device, Service};
+use crate::spec::SpecError;
 
 /// The most requests that are read.
 const REQUESTS_MAX: usize = 10_000_000;
@@ -191,9 +191,9 @@ pub fn validate(device: &mut dyn Device, requests: &[Measured]) -> Result<Valida
 ///
 /// # Errors
 /// The first line that is not a request, with line and column.
-pub fn read_measured(file: &str, input: impl Read) -> Result<Vec<Measured>, DeviceError> {
+pub fn read_measured(file: &str, input: impl Read) -> Result<Vec<Measured>, SpecError> {
     let mut input = BufReader::new(input);
-    let failed = |line: usize, column: usize, problem: String| DeviceError {
+    let failed = |line: usize, column: usize, problem: String| SpecError {
         file: file.into(),
         position: (line > 0).then_some((line, column)),
         problem,

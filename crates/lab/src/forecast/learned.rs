@@ -1,24 +1,121 @@
-//! What do all forecasters share? History by days.
+//! What do all forecasters share? History by days, errors on days that are over, quantiles, and the correction within a day.
+//!
+//! A method is a pure function from past days to the days ahead. Around it stands what makes a forecaster of it: on each
+//! of the last days it is asked what it would have said at midnight; those errors give the quantiles, the carry of an error
+//! from one hour to the next, drift, and, where there are several methods, the weight of each. Nothing else is learned, so
+//! that being told all at once or bin by bin comes to the same. Bins shorter than five minutes are forecast as their five
+//! minutes, with how much they differ within.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Calendar, Forecast, ForecastError, Forecaster};
+use super::drift::{self, Carry, Drift};
+use super::holt_winters::HoltWinters;
+use super::paper::Paper;
+use super::past::{Past, floor_of};
+use super::spread::Spread;
+use super::{Calendar, Forecast, ForecastError, Forecaster, holt_winters, mmpp, mstl, naive, paper, profile};
+
+const DAY_SECONDS: u32 = 86_400;
+/// Days that a method looks back.
+const HISTORY_DAYS: usize = 56;
+/// Days whose errors are known.
+const SCORED_DAYS: usize = 28;
+/// Days that are kept: what it takes to score the first of the scored days.
+const KEPT_DAYS: usize = HISTORY_DAYS + SCORED_DAYS + profile::TUNED_DAYS;
+/// Days that are forecast at a refit; beyond them the last week of them repeats.
+const AHEAD_DAYS: usize = 8;
+/// Values above this are damage: taken as gaps, as are negative ones.
+const VALUE_MAX: f64 = 1e18;
+/// No forecast is more than this many times the most that ever was.
+const GROWTH_MAX: f64 = 10.0;
+/// The form of the stored state.
+const VERSION: u32 = 1;
 
 /// How the days to come are guessed from the days that were.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Method {
     NaiveDay,
     NaiveWeek,
+    Paper(Paper),
+    HoltWinters(HoltWinters),
+    Mmpp,
+    DayProfile,
+    Mstl,
+    /// Day profile, MSTL and last week, each by how it did.
+    Hedge,
+}
+
+impl Method {
+    /// The methods that are combined.
+    fn experts(self) -> Vec<Self> {
+        if self == Self::Hedge { vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek] } else { vec![self] }
+    }
+
+    /// Whether forecasts follow the day's level as it shows itself. The others are as published: what they are compared
+    /// with must not be this project's.
+    fn follows_the_day(self) -> bool {
+        matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge)
+    }
+
+    fn ahead(self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<f64> {
+        let past = kept.last(HISTORY_DAYS);
+        match self {
+            Self::NaiveDay => naive::day(&past, days),
+            Self::NaiveWeek => naive::week(&past, days),
+            Self::Paper(paper) => paper::ahead(&paper, &past, days),
+            Self::HoltWinters(settings) => holt_winters::ahead(&settings, &past, days),
+            Self::Mmpp => mmpp::ahead(&past, days),
+            Self::DayProfile => profile::ahead(kept, HISTORY_DAYS, days, scores),
+            Self::Mstl => mstl::ahead(&past, days),
+            Self::Hedge => Vec::new(),
+        }
+    }
+}
+
+/// What each expert would have said of a day at its midnight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct ScoredDay {
+    day: i64,
+    experts: Vec<Vec<f64>>,
+}
+
+/// What a refit found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Fit {
+    /// The first day that is forecast.
+    day: i64,
+    /// Every bin of the days ahead.
+    ahead: Vec<f64>,
+    /// Weights of the experts.
+    weights: Vec<f64>,
+    /// Where logarithms begin.
+    floor: f64,
+    spread: Spread,
+    carry: Carry,
+    /// The recent error at the end of the last scored day.
+    level: f64,
+    drift: Option<Drift>,
+    value_max: f64,
 }
 
 /// A forecaster of the table, with all that it has learned; it can be stored and goes on where it was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
+    version: u32,
     method: Method,
-    start_unix_seconds: i64,
     bin_seconds: u32,
     calendar: Calendar,
+    /// Day of the first value, which is at midnight.
+    first_day: i64,
+    /// One value a slot, which is a bin, or several where bins are short.
     values: Vec<Option<f64>>,
+    /// Bins of the slot that is not complete.
+    open: Vec<Option<f64>>,
+    within: Within,
+    masked_values: u64,
+    scored: Vec<ScoredDay>,
+    scores: profile::Scores,
+    fit: Option<Fit>,
 }
 
 impl Learned {
@@ -28,33 +125,475 @@ impl Learned {
         bin_seconds: u32,
         calendar: Calendar,
     ) -> Result<Self, ForecastError> {
-        if bin_seconds == 0 || 86_400 % bin_seconds != 0 {
+        if bin_seconds == 0 || !DAY_SECONDS.is_multiple_of(bin_seconds) {
             return Err(ForecastError {
                 problem: format!("a day is no whole number of bins of {bin_seconds} s"),
                 expected: "a bin that divides a day, such as 5m, 10m or 1h".into(),
             });
         }
-        Ok(Self { method, start_unix_seconds, bin_seconds, calendar, values: Vec::new() })
+        let local = start_unix_seconds.saturating_add(i64::from(calendar.utc_offset_seconds));
+        let first_day = local.div_euclid(i64::from(DAY_SECONDS));
+        let bins_before = (local.rem_euclid(i64::from(DAY_SECONDS)) / i64::from(bin_seconds)) as usize;
+        let slot_bins = slot_bins(bin_seconds);
+        Ok(Self {
+            version: VERSION,
+            method,
+            bin_seconds,
+            calendar,
+            first_day,
+            values: vec![None; bins_before / slot_bins],
+            open: vec![None; bins_before % slot_bins],
+            within: Within::default(),
+            masked_values: 0,
+            scored: Vec::new(),
+            scores: profile::Scores::new(),
+            fit: None,
+        })
+    }
+
+    /// Goes on from what [`Self::save`] stored.
+    ///
+    /// # Errors
+    /// [`ForecastError`] where the text is no state of this version.
+    pub fn restore(text: &str) -> Result<Self, ForecastError> {
+        let wrong = |problem: String| ForecastError {
+            problem: format!("the stored forecaster cannot be used: {problem}"),
+            expected: format!("a state of version {VERSION}, as this program stores it"),
+        };
+        let state: Self = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        if state.version != VERSION {
+            return Err(wrong(format!("it is of version {}", state.version)));
+        }
+        if state.bin_seconds == 0 || !DAY_SECONDS.is_multiple_of(state.bin_seconds) {
+            return Err(wrong(format!("a day is no whole number of bins of {} s", state.bin_seconds)));
+        }
+        if state.is_whole() { Ok(state) } else { Err(wrong("its parts do not fit together".into())) }
+    }
+
+    /// Whether every part is as long as the others take it to be.
+    fn is_whole(&self) -> bool {
+        let slots = self.slots();
+        let days = (self.values.len() / slots) as i64;
+        let experts = self.method.experts().len();
+        let is_day = |scored: &ScoredDay| {
+            (self.first_day..self.first_day.saturating_add(days)).contains(&scored.day)
+                && scored.experts.len() == experts
+                && scored.experts.iter().all(|expert| expert.len() == slots)
+        };
+        let is_fit =
+            |fit: &Fit| fit.ahead.len() == AHEAD_DAYS * slots && fit.spread.is_whole(slots) && fit.carry.is_whole();
+        self.scored.iter().all(is_day) && profile::are_whole(&self.scores) && self.fit.as_ref().is_none_or(is_fit)
+    }
+
+    /// All that was learned, as JSON.
+    ///
+    /// # Errors
+    /// [`ForecastError`] where it cannot be written, which does not happen with finite numbers.
+    pub fn save(&self) -> Result<String, ForecastError> {
+        serde_json::to_string(self)
+            .map_err(|error| ForecastError { problem: error.to_string(), expected: "finite numbers".into() })
+    }
+
+    /// Declares that a day, counted from 1970-01-01 of the local clock, behaves like another day of the week, 0 being
+    /// Monday. Counts from the next refit on.
+    pub fn declare(&mut self, day: i64, acts_like: u8) {
+        self.calendar.acts_like.insert(day, acts_like % 7);
+        // What was said of days without knowing this is not what would be said now.
+        self.scored.clear();
+        self.scores.clear();
+    }
+
+    /// A lasting change of level that the last refit found.
+    #[must_use]
+    pub fn drift(&self) -> Option<Drift> {
+        self.fit.as_ref().and_then(|fit| fit.drift)
+    }
+
+    /// What each method of a combination counts for since the last refit, by name.
+    #[must_use]
+    pub fn weights(&self) -> Vec<(&'static str, f64)> {
+        let name = |method: Method| match method {
+            Method::NaiveDay => "naive-day",
+            Method::NaiveWeek => "naive-week",
+            Method::Paper(_) => "paper",
+            Method::HoltWinters(_) => "holt-winters",
+            Method::Mmpp => "mmpp",
+            Method::DayProfile => "day-profile",
+            Method::Mstl => "mstl",
+            Method::Hedge => "hedge",
+        };
+        let weights = self.fit.iter().flat_map(|fit| fit.weights.iter().copied());
+        self.method.experts().into_iter().map(name).zip(weights).collect()
+    }
+
+    /// Values that were not taken because they were negative, not finite or absurdly large.
+    #[must_use]
+    pub fn masked_values(&self) -> u64 {
+        self.masked_values
+    }
+
+    /// Slots of a day.
+    fn slots(&self) -> usize {
+        (DAY_SECONDS / self.slot_seconds()) as usize
+    }
+
+    fn slot_seconds(&self) -> u32 {
+        self.bin_seconds * slot_bins(self.bin_seconds) as u32
+    }
+
+    /// Makes a value of the open slot: the mean of its bins, where at least half of them are known.
+    fn close_slot(&mut self) {
+        let (sum, count) =
+            self.open.iter().flatten().fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
+        let mean = (count > 0 && 2 * count >= self.open.len()).then(|| sum / count as f64);
+        if let Some(mean) = mean.filter(|_| self.open.len() > 1) {
+            self.within.count(&self.open, mean);
+        }
+        self.values.push(mean);
+        self.open.clear();
+        // Between refits as well, memory is bounded.
+        if self.values.len() > 2 * KEPT_DAYS * self.slots() {
+            self.trim();
+        }
+    }
+
+    /// What every expert says of the days behind `kept`. A combination leaves days that are off scale out of the history
+    /// of all its experts; the day profile does so by itself.
+    fn experts_ahead(&self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<Vec<f64>> {
+        let recent = kept.last(HISTORY_DAYS);
+        let values = (self.method == Method::Hedge).then(|| profile::without_off_scale(&recent));
+        let masked = values.as_ref().map_or(*kept, |values| Past { values, ..recent });
+        let of = |method: Method, scores: &mut profile::Scores| {
+            let past = if method == Method::DayProfile { kept } else { &masked };
+            method.ahead(past, days, scores)
+        };
+        self.method.experts().into_iter().map(|method| of(method, scores)).collect()
+    }
+
+    fn past(&self, days: usize) -> Past<'_> {
+        let slots = self.slots();
+        Past { slots, first_day: self.first_day, values: &self.values[..days * slots], calendar: &self.calendar }
+    }
+
+    /// Drops days that nothing looks at any more.
+    fn trim(&mut self) {
+        let slots = self.slots();
+        let spare = (self.values.len() / slots).saturating_sub(KEPT_DAYS);
+        self.values.drain(..spare * slots);
+        self.first_day += spare as i64;
+        let first = self.first_day + (self.values.len() / slots).saturating_sub(SCORED_DAYS) as i64;
+        self.scored.retain(|scored| scored.day >= first);
+        self.scores.retain(|day, _| *day >= first - profile::TUNED_DAYS as i64);
+    }
+
+    /// Asks every expert about the days of which it was not asked yet.
+    fn score(&mut self, days: usize) {
+        let slots = self.slots();
+        let mut scores = std::mem::take(&mut self.scores);
+        for place in days.saturating_sub(SCORED_DAYS).max(1)..days {
+            let day = self.first_day + place as i64;
+            let is_known = |values: &[Option<f64>]| values.iter().any(Option::is_some);
+            let has_past = is_known(&self.values[..place * slots]);
+            let is_scored = self.scored.iter().any(|scored| scored.day == day);
+            if is_scored || !has_past || !is_known(&self.values[place * slots..(place + 1) * slots]) {
+                continue;
+            }
+            let past = self.past(place);
+            let experts = self.experts_ahead(&past, 1, &mut scores);
+            self.scored.push(ScoredDay { day, experts });
+        }
+        self.scores = scores;
+        self.scored.sort_by_key(|scored| scored.day);
+    }
+
+    fn fitted(&self, scores: &mut profile::Scores) -> Fit {
+        let slots = self.slots();
+        // Without one whole day, what there is of the first must do.
+        let days = (self.values.len() / slots).max(usize::from(self.values.len() < slots));
+        let mut short = Vec::new();
+        let past = if self.values.len() < slots {
+            short.extend_from_slice(&self.values);
+            short.resize(slots, None);
+            Past { slots, first_day: self.first_day - 1, values: &short, calendar: &self.calendar }
+        } else {
+            self.past(days)
+        };
+        let floor = floor_of(past.values);
+        let mut losses: Vec<Vec<f64>> = Vec::new();
+        let (mut errors, mut pairs, mut sequence) = (Vec::new(), Vec::new(), Vec::new());
+        for scored in &self.scored {
+            let Ok(place) = usize::try_from(scored.day - self.first_day) else { continue };
+            let actual = &self.values[place * slots..(place + 1) * slots];
+            let weights = hedge(&losses, scored.experts.len());
+            let forecast = combined(&scored.experts, &weights, floor);
+            sequence.extend(actual.iter().zip(&forecast).map(|(value, forecast)| busy_error(*value, *forecast, floor)));
+            errors.push(log_errors(actual, &forecast, floor));
+            pairs.push(forecast.iter().copied().zip(actual.iter().copied()).collect());
+            losses.push(scored.experts.iter().map(|expert| loss(actual, expert)).collect());
+        }
+        let experts = self.experts_ahead(&past, AHEAD_DAYS, scores);
+        let weights = hedge(&losses, experts.len());
+        let keep = drift::keep(self.slot_seconds());
+        let level = sequence.iter().fold(0.0, |level, error| drift::next_level(level, *error, keep));
+        Fit {
+            day: past.target().max(self.first_day + (self.values.len() / slots) as i64),
+            ahead: combined(&experts, &weights, floor),
+            weights,
+            floor,
+            spread: Spread::of(slots, &errors, &pairs),
+            carry: if self.method.follows_the_day() {
+                Carry::of(&sequence, self.slot_seconds())
+            } else {
+                Carry::default()
+            },
+            level,
+            drift: drift::alarm(&sequence, self.slot_seconds()),
+            value_max: past.values.iter().flatten().copied().fold(0.0, f64::max),
+        }
     }
 }
 
 impl Forecaster for Learned {
     fn update(&mut self, bins: &[Option<f64>]) {
-        self.values.extend_from_slice(bins);
+        for bin in bins {
+            let taken = bin.filter(|value| (0.0..=VALUE_MAX).contains(value));
+            self.masked_values += u64::from(bin.is_some() && taken.is_none());
+            self.open.push(taken);
+            if self.open.len() >= slot_bins(self.bin_seconds) {
+                self.close_slot();
+            }
+        }
     }
 
-    fn refit(&mut self) {}
+    fn refit(&mut self) {
+        self.trim();
+        self.score(self.values.len() / self.slots());
+        let mut scores = std::mem::take(&mut self.scores);
+        self.fit = Some(self.fitted(&mut scores));
+        self.scores = scores;
+    }
 
     fn predict(&self, horizon_bins: usize, quantiles: &[f64]) -> Forecast {
-        let day = (86_400 / self.bin_seconds) as usize;
-        let season = if self.method == Method::NaiveWeek && self.values.len() >= 7 * day { 7 * day } else { day };
-        let season = season.min(self.values.len()).max(1);
-        let known = &self.values[self.values.len() - season.min(self.values.len())..];
-        let value = |bin: usize| known.get(bin % season).copied().flatten().unwrap_or(0.0).max(0.0);
-        let median: Vec<f64> = (0..horizon_bins).map(value).collect();
-        let mut sorted = quantiles.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let quantiles = sorted.into_iter().map(|quantile| (quantile, median.clone())).collect();
-        Forecast { mean: median.clone(), median, quantiles, ..Forecast::default() }
+        let fresh;
+        let fit = match &self.fit {
+            Some(fit) => fit,
+            None => {
+                fresh = self.fitted(&mut profile::Scores::new());
+                &fresh
+            }
+        };
+        let slots = self.slots();
+        let start = self.first_day * slots as i64 + self.values.len() as i64 - fit.day * slots as i64;
+        let level = self.level_now(fit, start);
+        let mut levels: Vec<f64> = quantiles.iter().copied().filter(|level| (0.0..=1.0).contains(level)).collect();
+        levels.sort_by(f64::total_cmp);
+        levels.dedup();
+        let errors: Vec<f64> = levels.iter().map(|level| fit.spread.error_at(*level)).collect();
+        let mut out = Forecast {
+            quantiles: levels.iter().map(|level| (*level, Vec::with_capacity(horizon_bins))).collect(),
+            errors_known: fit.spread.errors,
+            history_days: self.values.len() / slots,
+            degraded: self.degraded(fit),
+            ..Forecast::default()
+        };
+        let limit = fit.value_max * GROWTH_MAX;
+        let bounded = |value: f64| {
+            let value = if value <= fit.floor * 1.001 { 0.0 } else { value };
+            if value.is_finite() { value.clamp(0.0, limit) } else { limit }
+        };
+        let slot_bins = slot_bins(self.bin_seconds);
+        let inside: Vec<f64> = levels.iter().map(|level| self.within.log_at(*level)).collect();
+        let inside_median = self.within.log_at(0.5);
+        for bin in 0..horizon_bins {
+            let lead = (self.open.len() + bin) / slot_bins;
+            let place = start.max(0) as usize + lead;
+            let slot = place % slots;
+            let ahead = ahead_at(&fit.ahead, slots, place);
+            // An idle bin stays idle, whatever the level of the busy ones.
+            let (middle, mean) = if ahead > fit.floor {
+                let middle = ahead * fit.carry.correction(level, lead + 1, self.slot_seconds()).exp();
+                (middle, middle * fit.spread.ratio(slot))
+            } else {
+                (fit.floor, fit.spread.idle_mean)
+            };
+            let median = bounded(middle * inside_median.exp());
+            out.median.push(median);
+            out.mean.push(bounded(mean));
+            let mut lowest = 0.0_f64;
+            for (((quantile, values), error), inside) in out.quantiles.iter_mut().zip(&errors).zip(&inside) {
+                let error = together(error * fit.spread.scale(slot), *inside);
+                let mut value = bounded(middle * error.exp());
+                value = if *quantile < 0.5 { value.min(median) } else { value.max(median) };
+                lowest = lowest.max(value);
+                values.push(lowest);
+            }
+        }
+        out
     }
+}
+
+impl Learned {
+    /// The recent error at the last bin: that of yesterday, moved on by the bins since.
+    fn level_now(&self, fit: &Fit, start: i64) -> f64 {
+        let slots = self.slots();
+        let keep = drift::keep(self.slot_seconds());
+        let since = usize::try_from(start).unwrap_or(0).min(self.values.len());
+        let first = self.values.len() - since;
+        let mut level = fit.level;
+        for (place, value) in self.values[first..].iter().enumerate() {
+            level = drift::next_level(level, busy_error(*value, ahead_at(&fit.ahead, slots, place), fit.floor), keep);
+        }
+        level
+    }
+
+    fn degraded(&self, fit: &Fit) -> Vec<String> {
+        const DAYS_MIN: usize = 7;
+        const GAPS_MAX: f64 = 0.3;
+        let mut out = Vec::new();
+        let days = self.values.len() / self.slots();
+        if days < DAYS_MIN {
+            out.push(format!(
+                "only {days} days of history: days of the week that were not seen are guessed from others"
+            ));
+        }
+        let gaps = self.values.iter().filter(|value| value.is_none()).count() as f64 / self.values.len().max(1) as f64;
+        if gaps > GAPS_MAX {
+            out.push(format!("{:.0} % of the history are gaps", gaps * 100.0));
+        }
+        if fit.spread.errors == 0 {
+            out.push("no errors are known yet: the quantiles are a guess".into());
+        }
+        if let Some(drift) = fit.drift {
+            let way = if drift.upwards { "above" } else { "below" };
+            let hours = drift.bins_ago as f64 * f64::from(self.slot_seconds()) / 3600.0;
+            out.push(format!("the level has been {way} what was forecast for {hours:.0} hours"));
+        }
+        out
+    }
+}
+
+/// How many bins make a slot: as many as last five minutes at least and divide a day. What a second will be like is not
+/// known a day ahead, its five minutes may be.
+fn slot_bins(bin_seconds: u32) -> usize {
+    const SLOT_SECONDS_MIN: u32 = 300;
+    let bins = SLOT_SECONDS_MIN.div_ceil(bin_seconds.max(1)).max(1);
+    let fits = |bins: &u32| DAY_SECONDS.is_multiple_of(bins * bin_seconds.max(1));
+    (bins..=DAY_SECONDS).find(fits).unwrap_or(1) as usize
+}
+
+/// Two errors of the logarithm that do not know of one another: as squares where they go the same way.
+fn together(one: f64, other: f64) -> f64 {
+    if one * other > 0.0 { one.signum() * one.hypot(other) } else { one + other }
+}
+
+/// What short bins are of the mean of their slot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Within {
+    /// Bins by the logarithm of their share, in steps of an eighth from -8.
+    counts: Vec<u64>,
+}
+
+impl Within {
+    const STEPS: usize = 128;
+    const STEP: f64 = 0.125;
+    const LOWEST: f64 = -8.0;
+
+    fn count(&mut self, bins: &[Option<f64>], mean: f64) {
+        if mean <= 0.0 {
+            return;
+        }
+        self.counts.resize(Self::STEPS, 0);
+        for bin in bins.iter().flatten() {
+            // Of nothing the logarithm is lower than any: the first step.
+            let step = (((bin / mean).ln() - Self::LOWEST) / Self::STEP).clamp(0.0, (Self::STEPS - 1) as f64);
+            self.counts[step as usize] += 1;
+        }
+    }
+
+    /// The logarithm of the share that so many of the bins are below; nothing where a slot is a bin.
+    fn log_at(&self, level: f64) -> f64 {
+        let total: u64 = self.counts.iter().sum();
+        if total == 0 {
+            return 0.0;
+        }
+        let (wanted, mut sum) = (level * total as f64, 0.0);
+        for (step, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let count = *count as f64;
+            if sum + count >= wanted {
+                return Self::LOWEST + Self::STEP * (step as f64 + ((wanted - sum) / count).clamp(0.0, 1.0));
+            }
+            sum += count;
+        }
+        -Self::LOWEST
+    }
+}
+
+/// The forecast of a bin counted from the first day ahead; beyond the last day, the last week repeats.
+fn ahead_at(ahead: &[f64], slots: usize, place: usize) -> f64 {
+    let days = ahead.len() / slots;
+    let (day, slot) = (place / slots, place % slots);
+    let day = if day < days { day } else { days - 1 - (7 - 1 - (day - days) % 7).min(days - 1) };
+    ahead[day * slots + slot]
+}
+
+/// The weights of experts from their losses on the days so far: the Hedge rule of Freund and Schapire, old days fading.
+/// A loss is relative to what all experts lost that day, so that hard days do not count for more.
+fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
+    const RATE: f64 = 1.0;
+    const FORGETTING: f64 = 0.9;
+    let mut total = vec![0.0; experts];
+    for day in losses {
+        let mean = day.iter().sum::<f64>() / day.len().max(1) as f64;
+        for (total, loss) in total.iter_mut().zip(day) {
+            *total = *total * FORGETTING + if mean > 0.0 { loss / mean } else { 0.0 };
+        }
+    }
+    let least = total.iter().copied().fold(f64::INFINITY, f64::min);
+    let weights: Vec<f64> = total.iter().map(|total| (-RATE * (total - least)).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.iter().map(|weight| weight / sum).collect()
+}
+
+/// The weighted geometric mean of those that say the same of a bin: that it is idle, or that it is not. The side with
+/// more weight is taken; between idle and busy there is no mean that would be near either.
+fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec<f64> {
+    if let [only] = experts {
+        return only.clone();
+    }
+    let at = |place: usize| {
+        let (mut busy, mut sum) = (0.0, 0.0);
+        for (expert, weight) in experts.iter().zip(weights).filter(|(expert, _)| expert[place] > floor) {
+            busy += weight;
+            sum += weight * expert[place].ln();
+        }
+        if busy > 0.5 { (sum / busy).exp() } else { 0.0 }
+    };
+    (0..experts.first().map_or(0, Vec::len)).map(at).collect()
+}
+
+fn log_errors(actual: &[Option<f64>], forecast: &[f64], floor: f64) -> Vec<f64> {
+    let error = |(value, forecast): (&Option<f64>, &f64)| {
+        value.map_or(f64::NAN, |value| value.max(floor).ln() - forecast.max(floor).ln())
+    };
+    actual.iter().zip(forecast).map(error).collect()
+}
+
+/// The error of the logarithm where neither is idle; not a number elsewhere: between idle and busy there is no level.
+fn busy_error(value: Option<f64>, forecast: f64, floor: f64) -> f64 {
+    match value {
+        Some(value) if value > floor && forecast > floor => (value / forecast).ln(),
+        _ => f64::NAN,
+    }
+}
+
+/// The mean symmetric error of a day, 0 to 1: bounded, as the weights' rule wants it.
+fn loss(actual: &[Option<f64>], forecast: &[f64]) -> f64 {
+    let (mut sum, mut count) = (0.0, 0.0);
+    for (actual, forecast) in actual.iter().zip(forecast) {
+        let Some(actual) = actual else { continue };
+        let size = actual + forecast;
+        sum += if size > 0.0 { (actual - forecast).abs() / size } else { 0.0 };
+        count += 1.0;
+    }
+    if count > 0.0 { sum / count } else { 0.0 }
 }

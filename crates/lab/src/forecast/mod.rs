@@ -4,10 +4,26 @@
 //! midnight say), and answers for any horizon from the bin behind the last that it was told
 //! ([`Forecaster::predict`]). Being told all at once or bin by bin comes to the same.
 
+mod backtest;
+mod drift;
+mod holt_winters;
 mod learned;
+mod mmpp;
+mod mstl;
+mod naive;
+mod paper;
+mod past;
+mod profile;
+mod score;
+mod spread;
+pub mod survey;
 mod table;
 
+pub use backtest::{Backtest, Interval, Origin, Tested, backtest, geometric_mean, whole_days};
+pub use drift::Drift;
 pub use learned::Learned;
+pub use mmpp::Bursts;
+pub use score::{LEVELS, Point, Scores, naive_error};
 pub use table::{FORECASTERS, ForecasterChoice, ForecasterRow, Setting, find};
 
 use serde::Serialize;

@@ -93,7 +93,7 @@ fn push_row(out: &mut String, cells: &[String]) {
 }
 
 /// Text from outside as text: what Markdown or HTML would take for markup is escaped.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in shown(text).chars() {
         match character {

@@ -6,6 +6,7 @@
 pub(crate) mod chart;
 mod columns;
 mod csv;
+mod experiment;
 pub(crate) mod figure;
 mod headline;
 mod html;
@@ -13,12 +14,13 @@ mod html_parts;
 mod json;
 mod markdown;
 mod numbers;
-mod terminal;
+pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;
 mod validation;
 
 pub use csv::render_csv;
+pub use experiment::{render_experiment, render_experiment_terminal};
 pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::{HTML_BYTES_MAX, render_html};
 pub use json::{SCHEMA_VERSION, render_json};

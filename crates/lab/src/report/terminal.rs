@@ -139,7 +139,7 @@ fn marked(cell: &Cell, colour: bool) -> TableCell {
 }
 
 /// A table of columns two blanks apart, with a rule under the header, as wide as it needs.
-pub(super) fn new_table(colour: bool) -> Table {
+pub(crate) fn new_table(colour: bool) -> Table {
     let mut table = Table::new();
     table.load_preset("     --            ");
     table.set_content_arrangement(ContentArrangement::Disabled);
@@ -150,7 +150,7 @@ pub(super) fn new_table(colour: bool) -> Table {
     table
 }
 
-pub(super) fn align_right(table: &mut Table) {
+pub(crate) fn align_right(table: &mut Table) {
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if index > 0 { 2 } else { 0 }, 0));
         if index > 0 {
@@ -160,7 +160,7 @@ pub(super) fn align_right(table: &mut Table) {
 }
 
 /// Writes the table's lines without the blanks at their ends.
-pub(super) fn push_table(out: &mut String, table: &Table) {
+pub(crate) fn push_table(out: &mut String, table: &Table) {
     for line in table.lines() {
         out.push_str(line.trim_end());
         out.push('\n');

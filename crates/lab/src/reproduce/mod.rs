@@ -2,8 +2,11 @@
 //!
 //! A claim holds or fails by a rule that is written down with it; nothing is typed in but what the paper says.
 
+pub mod background;
 pub mod bid;
 mod page;
+pub mod reward;
+pub mod wafl;
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};

@@ -6,8 +6,8 @@ use super::{Kind, Losses, SeriesOptions};
 const COVERAGE_MIN: f64 = 0.5;
 /// No rate of storage is as large: a larger value is damage.
 const VALUE_MAX: f64 = 1e18;
-/// A bin this many times as large as 99 of 100 others is damage, not a burst.
-const BURST_MAX: f64 = 1e5;
+/// A bin this many times as large as nine of ten others is damage, not a burst.
+const BURST_MAX: f64 = 1e6;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
@@ -159,7 +159,8 @@ impl Binner {
             values.push((bin.samples > 0 && !thin).then(|| bin.sum / f64::from(bin.samples) * scale));
         }
         let mut positive: Vec<f64> = values.iter().flatten().copied().filter(|value| *value > 0.0).collect();
-        if let Some(place) = (positive.len() * 99).checked_div(100).filter(|place| *place < positive.len()) {
+        if !positive.is_empty() {
+            let place = (positive.len() - 1) * 9 / 10;
             let (_, usual, _) = positive.select_nth_unstable_by(place, f64::total_cmp);
             let limit = *usual * BURST_MAX;
             for value in values.iter_mut().filter(|value| value.is_some_and(|value| value > limit)) {

@@ -4,14 +4,17 @@
 //! never was.
 
 mod bins;
+mod open;
 mod read;
 mod requests;
 mod time;
 mod vdi;
 
+pub use open::{VDI_PREFIX, open_series};
 pub use read::{read_inputs, read_series};
 pub use requests::{Counted, series_of_trace};
-pub(crate) use time::{civil_from_days, days_from_civil};
+pub use time::civil_from_days;
+pub use time::{day_of, format_day, format_moment};
 pub use vdi::{Vdi, VdiSeries};
 
 use serde::{Deserialize, Serialize};

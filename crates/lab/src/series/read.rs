@@ -11,10 +11,12 @@ use memchr::memchr;
 use super::bins::Binner;
 use super::time::moment;
 use super::{Losses, Series, SeriesError, SeriesOptions};
-use crate::trace::{Chunks, Input, Position, unreadable};
+use crate::trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
 
 /// A longer line is no line of a table.
 const LINE_BYTES_MAX: usize = 1 << 16;
+/// The bin of a table of one row.
+const STEP_USUAL: u32 = 600;
 /// The most bins of all series together.
 const BINS_MAX: usize = 1 << 24;
 /// The most series.
@@ -60,7 +62,7 @@ impl Layout {
     fn of(input: &Input) -> Result<Self, SeriesError> {
         let head = input.head()?;
         let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').map(trimmed).collect();
-        if lines.len() > 2 {
+        if head.len() == HEAD_BYTES {
             // The last may be cut.
             lines.pop();
         }
@@ -83,13 +85,19 @@ impl Layout {
             .collect();
         let is_time = |place: usize| {
             let known: Vec<_> = data.iter().filter_map(|row| row.get(place)).take(100).collect();
-            !known.is_empty() && known.iter().all(|cell| moment(cell.text).is_some())
+            known.iter().filter(|cell| moment(cell.text).is_some()).count() * 2 > known.len()
         };
         let named = |place: &usize| {
             let name = names[*place].to_lowercase();
             TIME_NAMES.iter().any(|known| name.split(|c: char| !c.is_ascii_alphanumeric()).next() == Some(*known))
         };
         let time = (0..names.len()).find(|place| named(place) && is_time(*place));
+        // A small number could be a time; a date can be nothing else.
+        let is_date = |place: usize| {
+            let is_number = |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(cell.text, b',').is_some());
+            is_time(place) && !data.iter().take(100).any(|row| is_number(&row))
+        };
+        let time = time.or_else(|| (0..names.len()).find(|place| is_date(*place)));
         let Some(time) = time.or_else(|| (0..names.len()).find(|place| is_time(*place))) else {
             let line = 1 + u64::from(has_header);
             return Err(SeriesError::new(input.name(), Position::Text { line, column: 1 }, "no column holds times")
@@ -109,18 +117,18 @@ impl Layout {
 /// The median distance of a row from the next with the same labels.
 fn step(rows: &[Vec<Cell<'_>>], time: usize, labels: &[usize]) -> f64 {
     let mut last: BTreeMap<Vec<&[u8]>, i64> = BTreeMap::new();
-    let mut steps: Vec<i64> = Vec::new();
+    let mut steps: Vec<u64> = Vec::new();
     for row in rows {
         let Some(now) = row.get(time).and_then(|cell| moment(cell.text)) else { continue };
         let label: Vec<&[u8]> = labels.iter().filter_map(|place| row.get(*place)).map(|cell| cell.text).collect();
         if let Some(before) = last.insert(label, now)
-            && now > before
+            && now != before
         {
-            steps.push(now - before);
+            steps.push(now.abs_diff(before));
         }
     }
     steps.sort_unstable();
-    steps.get(steps.len() / 2).map_or(0.0, |step| *step as f64)
+    steps.get(steps.len().saturating_sub(1) / 2).map_or(0.0, |step| *step as f64)
 }
 
 /// A cell without its quotes, and where it begins in its line.
@@ -198,7 +206,8 @@ impl<'a> Table<'a> {
         if columns.is_empty() {
             return Err(SeriesError::new(file, Position::File, "no column holds numbers").expected("one at least"));
         }
-        let bin_seconds = options.bin_seconds.unwrap_or_else(|| divisor_near(layout.step_seconds)).max(1);
+        let near = || if layout.step_seconds > 0.0 { divisor_near(layout.step_seconds) } else { STEP_USUAL };
+        let bin_seconds = options.bin_seconds.unwrap_or_else(near).max(1);
         Ok(Self { options, bin_seconds, step_seconds: layout.step_seconds, columns, series: BTreeMap::new(), bins: 0 })
     }
 
@@ -349,6 +358,9 @@ impl<'a> Table<'a> {
             }
             let looks_like_counter = binner.looks_like_counter();
             let (start_unix_seconds, values, losses) = binner.finish(self.step_seconds);
+            if values.iter().all(Option::is_none) {
+                continue;
+            }
             let name = if labelled && !self.options.total {
                 format!("{} {}", String::from_utf8_lossy(&label), self.columns[column])
             } else {
@@ -358,10 +370,15 @@ impl<'a> Table<'a> {
             columns_of.push(column);
             out.push(Series { name, start_unix_seconds, bin_seconds: self.bin_seconds, values, losses });
         }
+        if self.options.total {
+            out = totals(out, &columns_of);
+            // Labels that were never there together have no total.
+            out.retain(|series| series.values.iter().any(Option::is_some));
+        }
         if out.is_empty() {
             return Err(SeriesError::new(file, Position::File, "holds no values").expected("rows of times and numbers"));
         }
-        Ok(if self.options.total { totals(out, &columns_of) } else { out })
+        Ok(out)
     }
 }
 

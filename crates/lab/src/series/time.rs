@@ -83,7 +83,7 @@ fn days_of_month(year: i64, month: i64) -> i64 {
 }
 
 /// Days since 1970-01-01 of a date of the Gregorian calendar: years are counted from March, so that the leap day is last.
-pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let year_of_era = year - era * 400;
@@ -92,7 +92,8 @@ pub(crate) fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// Year, month and day of a number of days since 1970-01-01.
-pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
+#[must_use]
+pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
     let day_of_era = days.rem_euclid(146_097);
@@ -102,6 +103,26 @@ pub(crate) fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let day = day_of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
+}
+
+/// The day, counted from 1970-01-01, of a date such as `2016-12-26`.
+#[must_use]
+pub fn day_of(text: &str) -> Option<i64> {
+    if text.len() == 10 { date_time(text).map(|seconds| seconds / 86_400) } else { None }
+}
+
+/// A day, counted from 1970-01-01, as a date: `2016-12-26`.
+#[must_use]
+pub fn format_day(day: i64) -> String {
+    let (year, month, day) = civil_from_days(day);
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Seconds since 1970-01-01 as a date and a time: `2016-02-24 07:00`.
+#[must_use]
+pub fn format_moment(unix_seconds: i64) -> String {
+    let seconds = unix_seconds.rem_euclid(86_400);
+    format!("{} {:02}:{:02}", format_day(unix_seconds.div_euclid(86_400)), seconds / 3600, seconds / 60 % 60)
 }
 
 #[cfg(test)]

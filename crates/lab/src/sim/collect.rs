@@ -38,6 +38,9 @@ pub trait Gather {
     /// A unit's data has been moved.
     fn moved(&mut self, _now: Nanos, _operation: Operation, _bytes: u64) {}
 
+    /// A request was refused, its client being at its limit.
+    fn refused(&mut self, _now: Nanos, _stream: StreamId) {}
+
     /// A request as submitted is done.
     fn finished(&mut self, finished: &Finished);
 }

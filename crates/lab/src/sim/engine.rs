@@ -112,6 +112,8 @@ struct Engine<'a, S, G, O> {
     volume: Option<u32>,
     members: Vec<Tag>,
     completed_streams: Vec<u32>,
+    /// Whose requests were refused, and when they would be taken.
+    refused_streams: Vec<(u32, Nanos)>,
     /// In which directions units have completed at this moment.
     freed: [bool; 2],
     end: Nanos,
@@ -121,7 +123,7 @@ struct Engine<'a, S, G, O> {
 ///
 /// # Errors
 /// [`Failure`] where the trace cannot be read, holds several address spaces, or does not fit the device.
-pub fn simulate<S: Scheduler, O: Observer>(
+pub fn simulate<S: Scheduler, O: Observer<S>>(
     simulation: Simulation<'_, S>,
     source: &mut dyn TraceSource,
     load: Load,
@@ -143,7 +145,7 @@ pub fn simulate<S: Scheduler, O: Observer>(
 ///
 /// # Errors
 /// [`Failure`] where nothing more can arrive because of an error, or where a record does not fit the device.
-pub fn run<S: Scheduler, G: Gather, O: Observer>(
+pub fn run<S: Scheduler, G: Gather, O: Observer<S>>(
     simulation: Simulation<'_, S>,
     arrivals: &mut impl Arrivals<S>,
     gather: &mut G,
@@ -182,6 +184,7 @@ pub fn run<S: Scheduler, G: Gather, O: Observer>(
         volume: None,
         members: Vec::new(),
         completed_streams: Vec::new(),
+        refused_streams: Vec::new(),
         freed: [false; 2],
         end: Nanos::ZERO,
     };
@@ -190,7 +193,7 @@ pub fn run<S: Scheduler, G: Gather, O: Observer>(
     Ok(Ended { completion: engine.end, skipped: engine.skipped, unfinished: unfinished as u64 })
 }
 
-impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
+impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
     fn run(&mut self, arrivals: &mut impl Arrivals<S>) -> Result<(), Failure> {
         loop {
             let arrival = arrivals.next_time(self.now, self.held_count())?.unwrap_or(Nanos::NEVER);
@@ -210,6 +213,7 @@ impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
                     arrivals.completed(stream, self.now);
                 }
                 self.retry_held();
+                self.tell_refused(arrivals);
             }
             let mut site = Site { scheduler: &mut self.scheduler, device: &mut *self.device };
             arrivals.act(self.now, &mut site)?;
@@ -217,14 +221,24 @@ impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
                 if !self.arrive(&record, arrival)? {
                     arrivals.completed(record.stream.0, self.now);
                 }
+                self.tell_refused(arrivals);
             }
             self.drain();
             if self.chooses && self.base_flights == 0 {
                 self.start_chosen();
             }
+            if O::WATCHES {
+                self.observer.settled(self.now, &self.scheduler);
+            }
         }
         assert!(self.held_count() == 0 && self.scheduler.queued() == 0, "a run ends when nothing waits");
         Ok(())
+    }
+
+    fn tell_refused(&mut self, arrivals: &mut impl Arrivals<S>) {
+        for (stream, retry) in self.refused_streams.drain(..) {
+            arrivals.refused(stream, retry, self.now);
+        }
     }
 
     fn held_count(&self) -> usize {
@@ -301,6 +315,7 @@ impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
             match self.submit(held) {
                 Ok(()) => {}
                 Err(RefusedCause::Split(sectors)) => self.split(held, sectors),
+                Err(RefusedCause::AtLimit(retry)) => self.refuse(held, retry),
                 Err(RefusedCause::Full | RefusedCause::TooLarge) => {
                     self.held[direction as usize].push_front(held);
                     return;
@@ -392,7 +407,21 @@ impl<S: Scheduler, G: Gather, O: Observer> Engine<'_, S, G, O> {
                 self.split(held, sectors);
                 self.submit_held(direction);
             }
+            Err(RefusedCause::AtLimit(retry)) => self.refuse(held, retry),
             Err(RefusedCause::Full | RefusedCause::TooLarge) => self.held[direction as usize].push_back(held),
+        }
+    }
+
+    /// Lets go of a part that was refused. A record of which other parts were taken is done when these are.
+    fn refuse(&mut self, held: Held, retry: Nanos) {
+        let live = &mut self.live[held.live as usize];
+        live.parts -= 1;
+        let Live { number, parts, stream, .. } = *live;
+        self.observer.refused(number, held.request.sectors, parts == 0, self.now);
+        if parts == 0 {
+            self.gather.refused(self.now, StreamId(stream));
+            self.refused_streams.push((stream, retry));
+            self.free_live.push(held.live);
         }
     }
 

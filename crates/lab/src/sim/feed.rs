@@ -38,6 +38,11 @@ pub trait Arrivals<S> {
 
     /// A request of this stream has completed.
     fn completed(&mut self, stream: u32, now: Nanos);
+
+    /// A request of this stream was refused, its client being at its limit; at `retry` it would be taken.
+    fn refused(&mut self, stream: u32, _retry: Nanos, now: Nanos) {
+        self.completed(stream, now);
+    }
 }
 
 /// What can be changed while a run goes on.

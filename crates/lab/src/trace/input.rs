@@ -17,7 +17,7 @@ use super::{Position, TraceError};
 /// How much is read from a file at once.
 const CHUNK_BYTES: usize = 1 << 20;
 /// How much of the unpacked content a format may look at to recognise itself.
-pub(super) const HEAD_BYTES: usize = 1 << 16;
+pub(crate) const HEAD_BYTES: usize = 1 << 16;
 /// What unpacking xz may hold: enough for its highest level, whose dictionary is 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
 /// Endings of file names that only say how the content is packed.

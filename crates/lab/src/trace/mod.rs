@@ -69,7 +69,7 @@ pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use info_text::render;
 pub use input::Input;
-pub(crate) use input::{Chunks, unreadable};
+pub(crate) use input::{Chunks, HEAD_BYTES, unreadable};
 pub use losses::{Clock, Holds, Loss};
 pub use write::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 

@@ -158,7 +158,10 @@ impl Engine {
                 Ok(())
             }
             Err(Refused { cause: RefusedCause::Full, .. }) => Err(part),
-            Err(Refused { cause: RefusedCause::TooLarge | RefusedCause::Split(_), .. }) => {
+            // No export of a server refuses at its limit: requests wait. What is too large or on two devices cannot be.
+            Err(Refused {
+                cause: RefusedCause::TooLarge | RefusedCause::Split(_) | RefusedCause::AtLimit(_), ..
+            }) => {
                 self.finish_part(part, None, Err(NbdError::Invalid));
                 Ok(())
             }

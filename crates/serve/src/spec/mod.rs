@@ -4,7 +4,6 @@
 
 mod amount;
 mod backends;
-mod error;
 mod raw;
 
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use serde::Serialize;
 
 pub use amount::{Scheduler, Size, Span};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-pub use error::SpecError;
+use ioweir_lab::spec::SpecError;
 
 /// A server: where it listens, what it serves.
 #[derive(Clone, Debug, PartialEq, Serialize)]

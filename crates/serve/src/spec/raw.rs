@@ -9,9 +9,9 @@ use toml::Spanned;
 
 use super::amount::{Scheduler, Size, Span};
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-use super::error::{Complaint, SpecError};
 use super::{Device, Export, Listen, Server, Spec};
 use crate::nbd::protocol::STRING_BYTES_MAX;
+use ioweir_lab::spec::{Complaint, SpecError};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -70,8 +70,8 @@ struct RawExport {
 }
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Spec, SpecError> {
-    let raw: Result<RawSpec, Complaint> = toml::from_str(text).map_err(Complaint::from);
-    raw.and_then(resolve).map_err(|complaint| complaint.in_file(file, text))
+    let raw: Result<RawSpec, Complaint> = toml::from_str(text).map_err(|error| Complaint::of_toml(&error));
+    raw.and_then(resolve).map_err(|complaint| complaint.in_file(file, Some(text)))
 }
 
 fn resolve(raw: RawSpec) -> Result<Spec, Complaint> {

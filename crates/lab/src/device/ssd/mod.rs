@@ -34,8 +34,8 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use ioweir_core::{Dispatch, Nanos, Operation};
 
-use super::error::Complaint;
 use super::{Device, Service};
+use crate::spec::Complaint;
 use clock::{Calendar, Pace};
 use fill::Fill;
 use map::Map;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::error::Complaint;
 use super::super::quantity::{Bytes, Rate, Span};
+use crate::spec::Complaint;
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 /// Longest time of one step, also of an erase.

@@ -16,10 +16,10 @@ use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, StreamId, Tier};
 pub use spec::{CacheSize, Extent, Placement, TierSpec, TieredSpec};
 
 use self::cache::BlockCache;
-use super::error::Complaint;
 use super::quantity::ServiceTime;
 use super::{Device, DeviceSpec, Service};
 use crate::random::Random;
+use crate::spec::Complaint;
 use crate::units::Ratio;
 
 /// Which of the device's sources of draws is whose.

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::error::Complaint;
 use super::super::presets::PRESETS;
 use super::super::quantity::{Bytes, ServiceTime, Span};
+use crate::spec::Complaint;
 use crate::units::Ratio;
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;

@@ -1,0 +1,107 @@
+//! What can be said of a comparison, and of how traces are read?
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  ioweir compare grep.blktrace.0 --scheduler noop,cfq,bid-hdd
+  ioweir compare capture.fio --device hdd --load recorded,x10,closed:32 --export report.html
+  ioweir compare web.csv.gz --volume hm_0 --scheduler bid-hdd,bid-hdd:wait=2ms --json -
+  ioweir compare --spec night.toml --seed 7";
+
+/// Every flag but the outputs overrides the same key of `--spec`.
+#[derive(Args, Debug)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub(crate) struct CompareArguments {
+    /// Trace files; the per-processor files of one blktrace capture count as one trace. mix:NAME is generated traffic
+    #[arg(value_name = "TRACE", required_unless_present = "spec")]
+    pub(crate) traces: Vec<String>,
+
+    /// Comparison file (TOML) to start from; `ioweir show FILE` prints it with every default
+    #[arg(long, value_name = "FILE", help_heading = "What is compared")]
+    pub(crate) spec: Option<PathBuf>,
+
+    /// Device: a preset (`ioweir doc device` lists them) or a TOML file [default: hdd]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
+    pub(crate) device: Option<String>,
+
+    /// Faster device for schedulers that place data on one, as bid-hybrid does [default: ssd-slc]
+    #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
+    pub(crate) fast_device: Option<String>,
+
+    /// Schedulers, separated by commas, parameters behind colons: bid-hdd:wait=2ms [default: noop,deadline,cfq,bid-hdd]
+    #[arg(
+        long,
+        value_name = "NAME[:PARAMETER=VALUE...],...",
+        value_delimiter = ',',
+        help_heading = "What is compared"
+    )]
+    pub(crate) scheduler: Vec<String>,
+
+    /// Loads, separated by commas: recorded (times as traced), x10 (ten times as fast), closed:32 (32 requests outstanding
+    /// a stream) [default: recorded]
+    #[arg(long, value_name = "LOAD,...", value_delimiter = ',', help_heading = "What is compared")]
+    pub(crate) load: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+
+    /// Requests that the queue holds in each direction, as Linux's nr_requests [default: 128]
+    #[arg(long, value_name = "N", help_heading = "The queue")]
+    pub(crate) queue_requests: Option<u32>,
+
+    /// Largest request after merging, with unit, as Linux's max_sectors_kb: 512k, 1MiB [default: 512KiB]
+    #[arg(long, value_name = "SIZE", help_heading = "The queue")]
+    pub(crate) request_bytes_max: Option<String>,
+
+    /// Do not merge adjacent requests
+    #[arg(long, help_heading = "The queue")]
+    pub(crate) no_merge: bool,
+
+    /// Requests that the device holds at once [default: 1]
+    #[arg(long, value_name = "N", help_heading = "The queue")]
+    pub(crate) depth: Option<u32>,
+
+    /// Seed of everything random: where the platters stand at the start [default: 0]
+    #[arg(long, value_name = "N", help_heading = "The queue")]
+    pub(crate) seed: Option<u64>,
+
+    /// Scheduler that completion times are relative to [default: the first]
+    #[arg(long, value_name = "NAME", help_heading = "Output")]
+    pub(crate) reference: Option<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the table
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+
+    /// Write the report to a file, as its suffix says: .json, .csv, .md or .html; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) export: Vec<String>,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+/// How traces are read.
+#[derive(Args, Debug)]
+pub(crate) struct ReadingArguments {
+    /// Trace format; recognised from the content where absent (`ioweir doc format` lists them)
+    #[arg(long, value_name = "NAME", help_heading = "Reading traces")]
+    pub(crate) format: Option<String>,
+
+    /// Replay only this address space (disk, volume, file) of a trace that holds several
+    #[arg(long, value_name = "NAME", help_heading = "Reading traces")]
+    pub(crate) volume: Option<String>,
+
+    /// Which event counts as a request, where a trace holds several: queue (as asked), insert (as the traced scheduler
+    /// got it), issue (as the device got it) [default: queue]
+    #[arg(long, value_name = "KIND", value_parser = ["queue", "insert", "issue"], help_heading = "Reading traces")]
+    pub(crate) event: Option<String>,
+
+    /// Skip and count what cannot be read, instead of stopping at it
+    #[arg(long, help_heading = "Reading traces")]
+    pub(crate) lenient: bool,
+}

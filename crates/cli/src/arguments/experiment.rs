@@ -1,0 +1,63 @@
+//! What can be said of an experiment?
+
+use clap::Args;
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate sweep.toml --out runs --export report.html\n\nExit code 3 where an expectation of the file is not met."
+)]
+pub(crate) struct SimulateArguments {
+    /// Experiment file (TOML); `ioweir doc simulate` lists its keys, `ioweir show FILE` prints it with every default
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// Schedulers in place of the file's, separated by commas, parameters behind colons
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', help_heading = "What is run")]
+    pub(crate) scheduler: Vec<String>,
+
+    /// Seeds in place of the file's, separated by commas
+    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "What is run")]
+    pub(crate) seed: Vec<u64>,
+
+    /// Keep each finished run in this folder, and take from it what is there: an interrupted sweep goes on
+    #[arg(long, alias = "resume", value_name = "FOLDER", help_heading = "What is run")]
+    pub(crate) out: Option<String>,
+
+    /// Write JSON to a file; `-` is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+
+    /// Write the report to a file, as its suffix says: .json, .csv, .md or .html; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) export: Vec<String>,
+
+    /// No progress bar
+    #[arg(long, help_heading = "Output")]
+    pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir explain examples/noisy-neighbour.toml --slowest database\n  ioweir explain examples/figure-2.toml --request 1200 --scheduler wfq"
+)]
+pub(crate) struct ExplainArguments {
+    /// Experiment file (TOML)
+    #[arg(value_name = "SPEC")]
+    pub(crate) spec: String,
+
+    /// The request with this number, from 0 in the order of arrival
+    #[arg(long, value_name = "N", conflicts_with = "slowest")]
+    pub(crate) request: Option<u64>,
+
+    /// The slowest request of this class, after the warm-up [default: of all]
+    #[arg(long, value_name = "CLASS")]
+    pub(crate) slowest: Option<String>,
+
+    /// Scheduler, in place of the file's first
+    #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]")]
+    pub(crate) scheduler: Option<String>,
+
+    /// Seed, in place of the file's first
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+}

@@ -1,0 +1,128 @@
+//! What can be done with traces?
+
+use clap::{Args, Subcommand};
+
+use super::ReadingArguments;
+
+#[derive(Args, Debug)]
+pub(crate) struct TraceArguments {
+    #[command(subcommand)]
+    pub(crate) verb: TraceVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TraceVerb {
+    /// Count what a trace holds: requests, bytes, time, streams
+    Info(InfoArguments),
+    /// Write a trace in another format
+    Convert(ConvertArguments),
+    /// Write a part of a trace: a time, some streams, a place
+    Cut(CutArguments),
+    /// Write the traffic of a job that nobody traced, from a seeded mix
+    Generate(GenerateArguments),
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir trace info grep.blktrace.0 grep.blktrace.1\n  ioweir trace info web.csv.gz --json -"
+)]
+pub(crate) struct InfoArguments {
+    /// Trace files; the per-processor files of one blktrace capture count as one trace
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+
+    /// Write JSON to a file; `-` is standard output, in place of the table. One object for one trace, else a list
+    #[arg(long, value_name = "FILE|-")]
+    pub(crate) json: Option<String>,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "ioweir trace convert [OPTIONS] <IN>... <OUT>",
+    after_help = "Examples:\n  ioweir trace convert grep.blktrace.0 grep.blktrace.1 grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0"
+)]
+pub(crate) struct ConvertArguments {
+    /// Files of one trace, and behind them the file to write
+    #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true)]
+    pub(crate) files: Vec<String>,
+
+    /// Format to write [default: the one that the suffix of OUT stands for]
+    #[arg(long, alias = "as", value_name = "FORMAT")]
+    pub(crate) to: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "ioweir trace cut [OPTIONS] <IN>... <OUT>",
+    after_help = "Examples:\n  ioweir trace cut grep.blktrace.0 start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for' --scale x2"
+)]
+pub(crate) struct CutArguments {
+    /// Files of one trace, and behind them the file to write
+    #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true)]
+    pub(crate) files: Vec<String>,
+
+    /// Only requests from this time on, since the first
+    #[arg(long, value_name = "TIME", help_heading = "Which part")]
+    pub(crate) from: Option<String>,
+
+    /// Only requests before this time, since the first
+    #[arg(long, value_name = "TIME", help_heading = "Which part")]
+    pub(crate) to: Option<String>,
+
+    /// Only requests of these streams, separated by commas: whole names, or the commands in them
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Which part")]
+    pub(crate) streams: Vec<String>,
+
+    /// Only requests that start at this byte or behind it; flushes stay
+    #[arg(long, value_name = "SIZE", help_heading = "Which part")]
+    pub(crate) offset_from: Option<String>,
+
+    /// Only requests that start before this byte; flushes stay
+    #[arg(long, value_name = "SIZE", help_heading = "Which part")]
+    pub(crate) offset_to: Option<String>,
+
+    /// Let time run faster, x2, or slower, x0.5, after the cut
+    #[arg(long, value_name = "FACTOR", help_heading = "Which part")]
+    pub(crate) scale: Option<String>,
+
+    /// Format to write [default: the one that the suffix of OUT stands for]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format_to: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reading: ReadingArguments,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir trace generate terasort terasort.parquet\n  ioweir trace generate grep wide.csv --requests 100000 --streams 40 --seed 7"
+)]
+pub(crate) struct GenerateArguments {
+    /// Whose traffic: `ioweir doc mix` lists the mixes
+    pub(crate) mix: String,
+
+    /// File to write
+    pub(crate) out: String,
+
+    /// How many requests [default: as many as the capture that the mix was measured on]
+    #[arg(long, value_name = "N")]
+    pub(crate) requests: Option<u64>,
+
+    /// Streams that read at once [default: as the mix has it]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65536))]
+    pub(crate) streams: Option<u32>,
+
+    /// Seed of everything random
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Format to write [default: the one that the suffix of OUT stands for]
+    #[arg(long = "as", value_name = "FORMAT")]
+    pub(crate) format_to: Option<String>,
+}

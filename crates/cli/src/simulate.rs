@@ -1,0 +1,150 @@
+//! Who gets what of a shared device? Reads an experiment, has it run, puts the report where it was asked for, and says which
+//! expectations were not met.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ioweir_lab::experiment::{self, Cell, Experiment, Store};
+use ioweir_lab::report::{FORMS, Form, render_experiment, render_experiment_terminal};
+use ioweir_lab::spec::SpecError;
+use ioweir_lab::units::shown;
+
+use crate::arguments::{ExplainArguments, SimulateArguments};
+use crate::compare::quoted;
+use crate::failure::Failure;
+use crate::{engine, output, show};
+
+/// Runs an experiment and writes the report.
+pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
+    let experiment = resolve(&arguments.spec, &arguments.scheduler, &arguments.seed)?;
+    let exports = exports(arguments, &experiment)?;
+    let folder = arguments.out.as_deref().map(Folder::open).transpose()?;
+    let store = folder.as_ref().map(|folder| folder as &dyn Store);
+    let origin = engine::origin(&command(arguments));
+    let report = engine::watched(arguments.quiet, |progress| experiment::run(&experiment, &origin, progress, store))?;
+    for (name, form) in exports {
+        output::put_file(name, render_experiment(&report, form)?.as_bytes())?;
+    }
+    if let Some(target) = &arguments.json {
+        output::put(target, render_experiment(&report, Form::Json)?.as_bytes())?;
+    }
+    if arguments.json.as_deref() != Some("-") {
+        output::print(render_experiment_terminal(&report, output::colour()).as_bytes())?;
+    }
+    let missed: Vec<String> =
+        report.verdicts.iter().filter(|verdict| !verdict.met).map(|verdict| format!("  {}", verdict.words())).collect();
+    if missed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Expectation(format!(
+        "{} of {} expectations are not met\n{}",
+        missed.len(),
+        report.verdicts.len(),
+        missed.join("\n")
+    )))
+}
+
+/// Says why requests of an experiment waited.
+pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
+    let scheduler: Vec<String> = arguments.scheduler.iter().cloned().collect();
+    let seed: Vec<u64> = arguments.seed.iter().copied().collect();
+    let mut experiment = resolve(&arguments.spec, &scheduler, &seed)?;
+    // One run is told of: the first, where nothing else was said.
+    experiment.schedulers.truncate(1);
+    experiment.seeds.truncate(1);
+    let which = match (arguments.request, &arguments.slowest) {
+        (Some(number), _) => experiment::Which::Request(number),
+        (None, Some(class)) => experiment::Which::Slowest(class.clone()),
+        (None, None) => experiment::Which::SlowestOfAll,
+    };
+    let story = experiment::explain(&experiment, &which)?;
+    output::print(story.as_bytes())
+}
+
+/// Reads and checks an experiment file.
+pub(crate) fn read(name: &str) -> Result<Experiment, Failure> {
+    let text = show::read_spec(name)?;
+    Experiment::parse(&shown(name), &text).map_err(|error| Failure::Input(error.to_string()))
+}
+
+/// The experiment with what flags put in the place of its keys.
+fn resolve(spec: &str, schedulers: &[String], seeds: &[u64]) -> Result<Experiment, Failure> {
+    let mut experiment = read(spec)?;
+    if schedulers.is_empty() && seeds.is_empty() {
+        return Ok(experiment);
+    }
+    if !schedulers.is_empty() {
+        experiment.schedulers = schedulers.to_vec();
+    }
+    if !seeds.is_empty() {
+        experiment.seeds = seeds.to_vec();
+    }
+    // The flags are checked as the file was; they have no place in it.
+    Experiment::parse("the flags", &experiment.to_toml())
+        .map_err(|error| Failure::Input(SpecError { position: None, ..error }.to_string()))
+}
+
+fn exports<'a>(arguments: &'a SimulateArguments, experiment: &Experiment) -> Result<Vec<(&'a str, Form)>, Failure> {
+    let mut exports = Vec::new();
+    for name in &arguments.export {
+        let form = Form::from_file_name(name).ok_or_else(|| {
+            let suffixes: Vec<_> = FORMS.iter().map(|info| format!(".{}", info.suffix)).collect();
+            let problem = format!("export {}: the suffix stands for no form", shown(name));
+            Failure::input(
+                problem,
+                &format!("one of {}", suffixes.join(", ")),
+                "`ioweir doc export` says what they are",
+            )
+        })?;
+        exports.push((name.as_str(), form));
+    }
+    let mut inputs = vec![PathBuf::from(&arguments.spec)];
+    inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(PathBuf::from));
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    let mut outputs: Vec<&str> = exports.iter().map(|export| export.0).collect();
+    outputs.extend(arguments.json.as_deref().filter(|target| *target != "-"));
+    output::check_outputs(&outputs, &inputs)?;
+    Ok(exports)
+}
+
+/// The command that runs this again.
+fn command(arguments: &SimulateArguments) -> String {
+    let mut words = vec!["ioweir simulate".to_owned(), quoted(&arguments.spec)];
+    if !arguments.scheduler.is_empty() {
+        words.push(format!("--scheduler {}", quoted(&arguments.scheduler.join(","))));
+    }
+    if !arguments.seed.is_empty() {
+        let seeds: Vec<String> = arguments.seed.iter().map(u64::to_string).collect();
+        words.push(format!("--seed {}", seeds.join(",")));
+    }
+    words.join(" ")
+}
+
+/// A folder of finished runs, one file each.
+struct Folder {
+    path: PathBuf,
+}
+
+impl Folder {
+    fn open(name: &str) -> Result<Self, Failure> {
+        fs::create_dir_all(name).map_err(|error| Failure::unwritable(name, &error))?;
+        Ok(Self { path: PathBuf::from(name) })
+    }
+
+    fn file(&self, key: &str) -> PathBuf {
+        self.path.join(format!("{key}.json"))
+    }
+}
+
+impl Store for Folder {
+    /// A file that cannot be read, or holds no run, counts as none: the run is done again and replaces it.
+    fn load(&self, key: &str) -> Option<Cell> {
+        serde_json::from_slice(&fs::read(self.file(key)).ok()?).ok()
+    }
+
+    fn save(&self, key: &str, cell: &Cell) -> Result<(), String> {
+        let text = serde_json::to_vec(cell).map_err(|error| error.to_string())?;
+        let name = self.file(key).display().to_string();
+        output::put_file(&name, &text).map_err(|failure| failure.message().unwrap_or_default().to_owned())
+    }
+}

@@ -1,0 +1,165 @@
+//! Turns: each client may use up a quantum times its weight, then the next has its turn.
+//!
+//! Model: clients that ask stand in a ring. At its turn a client's allowance grows by `quantum` x weight; its requests go
+//! while the allowance covers their cost. What is left over is kept while it asks, and lost when it stops.
+//!
+//! Invariants: an allowance is below the largest cost between turns; a turn is never empty, since a quantum covers the
+//! largest cost.
+//!
+//! Bound: of two clients that ask throughout, what they got over their weights differs by at most
+//! q + c/w1 + c/w2 with quantum q and largest cost c. A client that comes back waits for one turn of each other:
+//! the sum of q w + c over them.
+//!
+//! Example: quantum 1, cost 1, weights 1 and 3: A B B B A B B B.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::{CLIENTS, COST, GROUPS, Parameter, Row, Settings, Unit};
+use crate::Nanos;
+use crate::structure::{Links, List, NONE};
+use crate::tenant::{Head, Order, Rule, Share, Size, Standing};
+
+pub(crate) static ROW: Row<()> = Row {
+    name: "drr",
+    summary: "tenants: deficit round robin, turns of a quantum times the weight",
+    source: "Shreedhar and Varghese, Efficient fair queuing using deficit round-robin, ToN 1996",
+    doc: "Clients that ask have turns. At its turn a client's allowance grows by `quantum` x weight, and its requests go while \
+the allowance covers their cost; what is left over it keeps while it asks. Of two clients that ask throughout, what they got over \
+their weights differs by at most q + c/w1 + c/w2 with quantum q and largest cost c; behind an ideal fluid server a client of \
+weight w is at most 1 + 2 w requests of cost one at quantum 1; a client that comes back waits for one turn \
+of each other. A decision costs the same however many clients there are; in exchange, a turn of a heavy client goes out in \
+one piece. Example: quantum 1, weights 1 and 3: A B B B A B B B. Differs from the source: weights multiply the quantum; a quantum \
+below the largest cost (with `cost=sectors`, of the largest unit) counts as that, so that no turn is empty and a decision \
+never goes round the ring; a client that its limit holds back loses what is left over.",
+    linux: None,
+    parameters: &[
+        CLIENTS,
+        GROUPS,
+        COST,
+        Parameter {
+            name: "quantum",
+            unit: Unit::Count,
+            default: 1,
+            min: 1,
+            max: 1 << 20,
+            help: "cost units of a turn at weight 1; at least the largest cost of a request",
+        },
+    ],
+    form: (),
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    weight: u32,
+    /// Of the request that is next.
+    cost: u32,
+    allowance: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Drr {
+    nodes: Box<[Node]>,
+    links: Links,
+    ring: List,
+    /// Whether the first in the ring has its turn.
+    has_begun: bool,
+    cost_max: u32,
+    quantum: u64,
+}
+
+impl Drr {
+    pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
+        let mut drr = Self {
+            nodes: vec![Node { weight: 1, cost: 1, allowance: 0 }; size.nodes as usize].into_boxed_slice(),
+            links: Links::new(size.nodes),
+            ring: List::EMPTY,
+            has_begun: false,
+            cost_max: size.cost_max,
+            quantum: 1,
+        };
+        drr.configure(settings);
+        drr
+    }
+
+    fn first(&self) -> Option<u32> {
+        Some(self.ring.head()).filter(|&node| node != NONE)
+    }
+
+    /// The first has its turn, and its turn ends here.
+    fn rotate(&mut self) {
+        if let Some(node) = self.links.pop_front(&mut self.ring) {
+            self.links.push_back(&mut self.ring, node);
+        }
+        self.has_begun = false;
+    }
+}
+
+impl Order for Drr {
+    fn configure(&mut self, settings: &Settings) {
+        let [_, _, _, quantum] = settings.values();
+        self.quantum = quantum.max(u64::from(self.cost_max));
+    }
+
+    fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
+        self.nodes[node as usize].weight = share.weight;
+    }
+
+    fn enter(&mut self, _now: Nanos, node: u32, head: &Head) {
+        let of = &mut self.nodes[node as usize];
+        (of.cost, of.allowance) = (head.cost, 0);
+        self.links.push_back(&mut self.ring, node);
+    }
+
+    fn change(&mut self, _now: Nanos, node: u32, head: &Head) {
+        self.nodes[node as usize].cost = head.cost;
+    }
+
+    fn leave(&mut self, node: u32) {
+        if self.ring.head() == node {
+            self.has_begun = false;
+        }
+        self.links.remove(&mut self.ring, node);
+    }
+
+    #[inline]
+    fn next(&mut self, _now: Nanos) -> Option<u32> {
+        loop {
+            let node = self.first()?;
+            let of = &mut self.nodes[node as usize];
+            if !core::mem::replace(&mut self.has_begun, true) {
+                of.allowance += self.quantum * u64::from(of.weight);
+            }
+            // A quantum covers any cost, so that at most the first is passed over.
+            if of.allowance >= u64::from(of.cost) {
+                return Some(node);
+            }
+            self.rotate();
+        }
+    }
+
+    #[inline]
+    fn peek(&self, _now: Nanos) -> Option<u32> {
+        self.first()
+    }
+
+    #[inline(always)]
+    fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
+        let of = &mut self.nodes[node as usize];
+        of.allowance -= u64::from(taken.cost);
+        match next {
+            Some(head) => {
+                of.cost = head.cost;
+                if of.allowance < u64::from(head.cost) {
+                    self.rotate();
+                }
+            }
+            None => self.leave(node),
+        }
+    }
+
+    fn stand(&self, _now: Nanos, node: u32, first: u32) -> Standing {
+        let allowance = |node: u32| self.nodes[node as usize].allowance;
+        Standing { rule: Rule::Turn, own: allowance(node), clock: self.quantum, first_tag: allowance(first) }
+    }
+}

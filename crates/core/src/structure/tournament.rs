@@ -1,0 +1,105 @@
+//! Which of many places has the smallest key, where one key changes at a time?
+//!
+//! A tournament of fours: every place has a key, each node the smallest of the four below it. A change plays the matches on
+//! one path, whatever the key was: seven of them for 16,384 places. Keys are compared as points on a circle, by the sign
+//! of their difference, so that a clock may wrap; all keys lie within half of the circle.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+const FOURS: u32 = 2;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Tournament {
+    /// The four children of node n are 4 n to 4 n + 3; the root is node 1.
+    fours: Box<[[u64; 1 << FOURS]]>,
+    /// The node of place zero: a power of four.
+    base: u32,
+    min: u64,
+}
+
+/// Whether a key lies before another on the circle.
+#[allow(clippy::cast_possible_wrap, reason = "the sign of the difference is what is asked for")]
+const fn is_before(key: u64, other: u64) -> bool {
+    (key.wrapping_sub(other) as i64) < 0
+}
+
+const fn earlier(key: u64, other: u64) -> u64 {
+    if is_before(other, key) { other } else { key }
+}
+
+impl Tournament {
+    /// All places have the same key.
+    pub(crate) fn new(places: u32, key: u64) -> Self {
+        let mut base = 1 << FOURS;
+        while base < places {
+            base <<= FOURS;
+        }
+        // Without the part of the last round that no place uses.
+        let fours = ((base + places.max(1) - 1) >> FOURS) + 1;
+        Self { fours: vec![[key; 1 << FOURS]; fours as usize].into_boxed_slice(), base, min: key }
+    }
+
+    /// The smallest key.
+    #[inline]
+    pub(crate) const fn min(&self) -> u64 {
+        self.min
+    }
+
+    #[inline]
+    pub(crate) fn key(&self, place: u32) -> u64 {
+        let node = self.base + place;
+        self.fours[(node >> FOURS) as usize][(node & 3) as usize]
+    }
+
+    #[inline(always)]
+    pub(crate) fn set(&mut self, place: u32, mut key: u64) {
+        let mut node = self.base + place;
+        while node > 1 {
+            let four = &mut self.fours[(node >> FOURS) as usize];
+            four[(node & 3) as usize] = key;
+            key = earlier(earlier(four[0], four[1]), earlier(four[2], four[3]));
+            node >>= FOURS;
+        }
+        self.min = key;
+    }
+
+    /// The lowest place with the smallest key.
+    pub(crate) fn first(&self) -> u32 {
+        let mut node = 1;
+        while node < self.base {
+            let four = &self.fours[node as usize];
+            let at = four.iter().position(|&key| key == self.min).unwrap_or(0);
+            node = (node << FOURS) + at as u32; // below four
+        }
+        node - self.base
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_is_the_lowest_place_with_the_smallest_key(
+            places in 1u32..90,
+            origin in any::<u64>(),
+            steps in proptest::collection::vec((0u32..90, 0u64..50), 1..200),
+        ) {
+            let far = origin.wrapping_add(1 << 62);
+            let mut tournament = Tournament::new(places, far);
+            let mut model = vec![1u64 << 62; places as usize];
+            for (place, ahead) in steps {
+                let place = place % places;
+                tournament.set(place, origin.wrapping_add(ahead));
+                model[place as usize] = ahead;
+                let min = model.iter().copied().min().unwrap();
+                prop_assert_eq!(tournament.min().wrapping_sub(origin), min);
+                prop_assert_eq!(tournament.first() as usize, model.iter().position(|&key| key == min).unwrap());
+                prop_assert_eq!(tournament.key(place).wrapping_sub(origin), ahead);
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What can be done to a tenant policy while it runs, and what can it be asked?
+
+use core::fmt;
+
+use super::{GroupId, Share, ShareError};
+use crate::{CancelError, Nanos, Reason, StreamId, Tag};
+
+/// Live control of a tenant policy. Every call is one step of the scheduler, as [`crate::Scheduler::submit`] is: poll
+/// afterwards.
+pub trait TenantControl {
+    /// Gives a client a share: a new one, or another instead of the one it has. What it has queued stays queued.
+    ///
+    /// # Errors
+    /// [`ShareError`] says what is wrong, with the arithmetic; nothing has changed then.
+    fn configure(&mut self, now: Nanos, client: StreamId, share: Share) -> Result<(), ShareError>;
+
+    /// The same for a group. Its clients name it in their shares.
+    ///
+    /// # Errors
+    /// As [`TenantControl::configure`].
+    fn configure_group(&mut self, now: Nanos, group: GroupId, share: Share) -> Result<(), ShareError>;
+
+    /// Forgets a client's share: what it has queued, and what it may send later, is served with the default share.
+    ///
+    /// # Errors
+    /// [`ShareError::UnknownClient`].
+    fn remove(&mut self, now: Nanos, client: StreamId) -> Result<(), ShareError>;
+
+    /// Forgets a group that no client is in any more.
+    ///
+    /// # Errors
+    /// [`ShareError::UnknownGroup`], [`ShareError::GroupInUse`].
+    fn remove_group(&mut self, now: Nanos, group: GroupId) -> Result<(), ShareError>;
+
+    /// How much the device does, in cost units a second; zero: not known, and every reservation is accepted.
+    ///
+    /// # Errors
+    /// [`ShareError::Infeasible`] where more has been reserved already.
+    fn set_capacity(&mut self, now: Nanos, capacity_per_second: u64) -> Result<(), ShareError>;
+
+    /// The share of a client: the configured one, or the default of clients of whom nothing was said.
+    fn share(&self, client: StreamId) -> Share;
+
+    /// Moves a queued request.
+    ///
+    /// # Errors
+    /// [`CancelError`] says why it stays; nothing has changed then.
+    fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError>;
+
+    /// Why a queued request waits; `None` where the tag names no queued request.
+    fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
+}
+
+/// Where a queued request can be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Ahead of all that its client has queued.
+    Front,
+    /// Behind all that its client has queued.
+    Back,
+    /// To the end of another client's queue: it is that client's from then on, and charged to it.
+    Client(StreamId),
+}
+
+/// The rule by which a request waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// Requests of the same client are ahead of it.
+    OwnQueue,
+    /// Its client is at its limit. `own` is when it is eligible again.
+    Limit,
+    /// Its group is at its limit. `own` is when it is eligible again.
+    GroupLimit,
+    /// Its group is next, and another client of the group has an earlier virtual start.
+    Group,
+    /// Clients go in the order of submission of their oldest requests. Tags are numbers of submission.
+    Arrival,
+    /// The smallest virtual start goes first.
+    VirtualStart,
+    /// The smallest virtual finish goes first.
+    VirtualFinish,
+    /// Clients take turns; the tags are what is left of the turn's quantum.
+    Turn,
+    /// A client behind its reservation goes first. Tags are times in nanoseconds.
+    Reservation,
+    /// The earliest deadline goes first. Tags are times in nanoseconds.
+    Deadline,
+    /// The smallest reward tag goes first.
+    Reward,
+    /// It is next, and the device holds as many as it may.
+    Device,
+    /// It is next, and the policy lets the device hold no more. Tags are numbers in flight and allowed.
+    Window,
+}
+
+impl Rule {
+    /// The rule in words, as the middle of "it waited because ...".
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::OwnQueue => "older requests of the same client go first",
+            Self::Limit => "the client is at its limit",
+            Self::GroupLimit => "the client's group is at its limit",
+            Self::Group => "its group is next, and another client of it goes first",
+            Self::Arrival => "requests that came earlier go first",
+            Self::VirtualStart => "a client with an earlier virtual start goes first",
+            Self::VirtualFinish => "a client with an earlier virtual finish goes first",
+            Self::Turn => "it is another client's turn",
+            Self::Reservation => "a client behind its reservation goes first",
+            Self::Deadline => "a request with an earlier deadline goes first",
+            Self::Reward => "a client whose requests have cost less, for its weight, goes first",
+            Self::Device => "it is next, and the device is full",
+            Self::Window => "it is next, and the window that keeps the latency is full",
+        }
+    }
+}
+
+/// Why a queued request waits, at the time of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The rule.
+    pub rule: Rule,
+    /// Under which reason its waiting is counted.
+    pub reason: Reason,
+    /// Requests of the same client ahead of it.
+    pub ahead: u32,
+    /// The tag that the client stands at, in the unit of the rule.
+    pub own: u64,
+    /// Where the rule's clock stands: virtual time, or `now`.
+    pub clock: u64,
+    /// Who goes first.
+    pub first: Option<StreamId>,
+    /// The tag that that client stands at.
+    pub first_tag: u64,
+    /// When it may go as far as limits are concerned; `now` or before: at once.
+    pub eligible: Nanos,
+}
+
+impl fmt::Display for Explanation {
+    /// A sentence without its full stop.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.rule.words())?;
+        match self.rule {
+            Rule::OwnQueue => write!(out, ": {} of them", self.ahead),
+            Rule::Limit | Rule::GroupLimit => write!(out, " until {}", self.eligible),
+            Rule::Device => Ok(()),
+            Rule::Window => write!(out, ": {} in flight of {}", self.clock, self.own),
+            _ => {
+                if let Some(StreamId(first)) = self.first {
+                    write!(out, ": client {first} at {}, this one at {}", self.first_tag, self.own)?;
+                }
+                write!(out, "; the clock stands at {}", self.clock)
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What does a request cost?
+
+use crate::{Operation, Request};
+
+/// The most that one request is charged, in cost units: 16 MiB in sectors. It bounds how far one dispatch moves a tag.
+pub(crate) const COST_MAX: u32 = (1 << 15) - 1;
+
+/// How cost is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CostModel {
+    /// One for each request.
+    Requests,
+    /// One for each sector; one for a discard or a flush.
+    Sectors,
+}
+
+impl CostModel {
+    /// The names of the parameter's values, in the order of the numbers that it is set by.
+    pub(crate) const NAMES: &'static [&'static str] = &["requests", "sectors"];
+
+    pub(crate) const fn from_setting(value: u64) -> Self {
+        if value == 0 { Self::Requests } else { Self::Sectors }
+    }
+
+    /// The most that a request of at most so many sectors costs.
+    pub(crate) fn max(self, sectors_max: u32) -> u32 {
+        match self {
+            Self::Requests => 1,
+            Self::Sectors => sectors_max.clamp(1, COST_MAX),
+        }
+    }
+
+    pub(crate) fn cost(self, request: &Request) -> u32 {
+        match (self, request.operation) {
+            (Self::Sectors, Operation::Read | Operation::Write) => request.sectors.clamp(1, COST_MAX),
+            _ => 1,
+        }
+    }
+}

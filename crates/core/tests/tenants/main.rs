@@ -1,0 +1,12 @@
+//! Tenant policies: what their head comments and rows claim.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod changes;
+mod failures;
+mod fairness;
+mod golden;
+mod models;
+mod rewards;
+mod starvation;
+mod world;

@@ -1,0 +1,392 @@
+//! Why did this request wait? Runs the experiment once more and watches one request: which rule held it and for how long,
+//! who was served meanwhile, and what the device did with it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+
+use ioweir_core::policy::Policy;
+use ioweir_core::tenant::{Explanation, Rule};
+use ioweir_core::{Dispatch, Nanos, Reason, Scheduler, StreamId, Tag};
+
+use super::run::{ExperimentError, jobs, points};
+use super::spec::Experiment;
+use crate::choice::unknown;
+use crate::device::Service;
+use crate::sim::Observer;
+use crate::trace::Record;
+use crate::units::{exact_bytes, format_count, format_nanos};
+
+/// Others that are named before and behind the dots.
+const NAMED: usize = 3;
+
+/// Which request is told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// The one with this number, from zero in the order of arrival.
+    Request(u64),
+    /// The slowest of a class that arrived after the warm-up and was done before the end.
+    Slowest(String),
+    /// The slowest of all of these.
+    SlowestOfAll,
+}
+
+/// The story of one request of an experiment that is a single run, in words.
+///
+/// # Errors
+/// [`ExperimentError`] where the experiment cannot be run or is more than one run, or where there is no such request.
+pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, ExperimentError> {
+    let points = points(experiment)?;
+    let jobs = jobs(&points)?;
+    let [job] = &jobs[..] else {
+        let problem = format!("the experiment stands for {} runs\n  expected: one", jobs.len());
+        return Err(ExperimentError::Value(format!("{problem}\n\nhint: take the sweep out of the file")));
+    };
+    let clients = Clients::new(experiment);
+    let number = match which {
+        Which::Request(number) => *number,
+        Which::Slowest(class) if !experiment.classes.iter().any(|known| known.name == *class) => {
+            let names: Vec<&str> = experiment.classes.iter().map(|class| class.name.as_str()).collect();
+            return Err(unknown("class", class, &names, "").into());
+        }
+        Which::Slowest(_) | Which::SlowestOfAll => {
+            let mut slowest = Slowest::new(experiment, which, &clients);
+            job.run(false, &mut slowest)?;
+            let found = slowest.found.map(|found| found.1);
+            found.ok_or_else(|| ExperimentError::Value("no such request was done after the warm-up".into()))?
+        }
+    };
+    let mut story = Story::new(number, &clients);
+    let (cell, _) = job.run(false, &mut story)?;
+    let Some(arrival) = story.arrival else {
+        let problem = format!("there is no request {number}");
+        return Err(ExperimentError::Value(format!("{problem}\n  expected: a number below {}", story.arrived)));
+    };
+    Ok(story.tell(arrival, &cell.scheduler))
+}
+
+/// Whose client is whose.
+struct Clients {
+    classes: Vec<String>,
+    /// Class and number within it.
+    of: Vec<(usize, u32)>,
+    many: Vec<bool>,
+}
+
+impl Clients {
+    fn new(experiment: &Experiment) -> Self {
+        let numbered = experiment.classes.iter().enumerate();
+        Self {
+            of: numbered.flat_map(|(number, class)| (0..class.clients).map(move |client| (number, client))).collect(),
+            classes: experiment.classes.iter().map(|class| class.name.clone()).collect(),
+            many: experiment.classes.iter().map(|class| class.clients > 1).collect(),
+        }
+    }
+
+    fn class(&self, stream: StreamId) -> &str {
+        self.of.get(stream.0 as usize).map_or("unknown", |(class, _)| &self.classes[*class])
+    }
+
+    /// `database`, or `web client 17` where the class has several.
+    fn name(&self, stream: StreamId) -> String {
+        match self.of.get(stream.0 as usize) {
+            Some((class, client)) if self.many[*class] => format!("{} client {client}", self.classes[*class]),
+            _ => self.class(stream).to_owned(),
+        }
+    }
+}
+
+/// Looks for the slowest request.
+struct Slowest<'a> {
+    clients: &'a Clients,
+    class: Option<&'a str>,
+    from: Nanos,
+    live: BTreeMap<u64, (Nanos, StreamId)>,
+    /// Latency and number.
+    found: Option<(Nanos, u64)>,
+}
+
+impl<'a> Slowest<'a> {
+    fn new(experiment: &Experiment, which: &'a Which, clients: &'a Clients) -> Self {
+        let class = if let Which::Slowest(class) = which { Some(class.as_str()) } else { None };
+        Self { clients, class, from: experiment.warm_up.0, live: BTreeMap::new(), found: None }
+    }
+}
+
+impl<S> Observer<S> for Slowest<'_> {
+    fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
+        let is_asked = self.class.is_none_or(|class| self.clients.class(record.stream) == class);
+        if arrival >= self.from && is_asked {
+            self.live.insert(number, (arrival, record.stream));
+        }
+    }
+
+    fn finished(&mut self, number: u64, now: Nanos) {
+        let Some((arrival, _)) = self.live.remove(&number) else { return };
+        let latency = now.since(arrival);
+        if self.found.is_none_or(|(slowest, _)| latency > slowest) {
+            self.found = Some((latency, number));
+        }
+    }
+}
+
+/// What held the request for a while.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Held {
+    /// A tenant policy says by which rule.
+    Rule(Explanation),
+    /// A block policy only counts who waits for what.
+    Counted([u32; Reason::COUNT]),
+}
+
+/// What happened to one request.
+struct Story<'a> {
+    number: u64,
+    clients: &'a Clients,
+    arrived: u64,
+    record: Option<Record>,
+    arrival: Option<Nanos>,
+    submitted: Option<Nanos>,
+    dispatched: Option<Nanos>,
+    service: Option<(Nanos, Service)>,
+    finished: Option<Nanos>,
+    refused: Option<Nanos>,
+    tag: Option<Tag>,
+    now: Nanos,
+    /// The request of each tag.
+    numbers: Vec<u64>,
+    /// What holds it since when.
+    held: Option<(Nanos, Held)>,
+    first: Option<Explanation>,
+    last: Option<Explanation>,
+    by_rule: Vec<(Rule, Nanos)>,
+    by_reason: [u128; Reason::COUNT],
+    /// Who went first meanwhile, by class, and the first and the last of them.
+    passed: BTreeMap<String, u64>,
+    first_passed: Vec<(u64, StreamId, Nanos)>,
+    last_passed: VecDeque<(u64, StreamId, Nanos)>,
+    passed_count: u64,
+}
+
+impl<'a> Story<'a> {
+    fn new(number: u64, clients: &'a Clients) -> Self {
+        Self {
+            number,
+            clients,
+            arrived: 0,
+            record: None,
+            arrival: None,
+            submitted: None,
+            dispatched: None,
+            service: None,
+            finished: None,
+            refused: None,
+            tag: None,
+            now: Nanos::ZERO,
+            numbers: Vec::new(),
+            held: None,
+            first: None,
+            last: None,
+            by_rule: Vec::new(),
+            by_reason: [0; Reason::COUNT],
+            passed: BTreeMap::new(),
+            first_passed: Vec::new(),
+            last_passed: VecDeque::new(),
+            passed_count: 0,
+        }
+    }
+
+    fn waits(&self) -> bool {
+        self.arrival.is_some() && self.dispatched.is_none() && self.refused.is_none()
+    }
+
+    /// Charges the time up to `now` to what held it.
+    fn charge(&mut self, now: Nanos) {
+        let Some((since, held)) = self.held.take() else { return };
+        let span = now.since(since);
+        match held {
+            Held::Rule(explanation) => match self.by_rule.iter_mut().find(|(rule, _)| *rule == explanation.rule) {
+                Some((_, sum)) => *sum = sum.after(span),
+                None => self.by_rule.push((explanation.rule, span)),
+            },
+            Held::Counted(counts) => {
+                for (sum, count) in self.by_reason.iter_mut().zip(counts) {
+                    *sum += u128::from(span.0) * u128::from(count);
+                }
+            }
+        }
+    }
+}
+
+impl Observer<Policy> for Story<'_> {
+    fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
+        self.arrived = number + 1;
+        if number == self.number {
+            (self.record, self.arrival) = (Some(*record), Some(arrival));
+        }
+    }
+
+    fn submitted(&mut self, number: u64, tag: Tag, _sector: u64, _sectors: u32) {
+        if self.numbers.len() <= tag.index() {
+            self.numbers.resize(tag.index() + 1, 0);
+        }
+        self.numbers[tag.index()] = number;
+        // Of a request that is sent in parts, the last is told of.
+        if number == self.number {
+            self.tag = Some(tag);
+        }
+    }
+
+    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
+        if self.tag.is_some_and(|tag| members.contains(&tag)) {
+            self.charge(now);
+            self.dispatched = Some(now);
+        } else if self.waits() {
+            let entry = (self.numbers[dispatch.tag.index()], dispatch.stream, now);
+            *self.passed.entry(self.clients.class(dispatch.stream).to_owned()).or_default() += 1;
+            self.passed_count += 1;
+            if self.first_passed.len() < NAMED {
+                self.first_passed.push(entry);
+            } else {
+                if self.last_passed.len() == NAMED {
+                    self.last_passed.pop_front();
+                }
+                self.last_passed.push_back(entry);
+            }
+        }
+    }
+
+    fn started(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+        if self.service.is_none() && self.dispatched.is_some() && self.numbers[dispatch.tag.index()] == self.number {
+            self.service = Some((now, *service));
+        }
+    }
+
+    fn refused(&mut self, number: u64, _sectors: u32, _last: bool, now: Nanos) {
+        if number == self.number {
+            self.refused = Some(now);
+        }
+    }
+
+    fn finished(&mut self, number: u64, now: Nanos) {
+        if number == self.number {
+            self.finished = Some(now);
+        }
+    }
+
+    fn settled(&mut self, now: Nanos, scheduler: &Policy) {
+        self.now = now;
+        if !self.waits() {
+            return;
+        }
+        self.charge(now);
+        let Some(tag) = self.tag else { return };
+        self.submitted.get_or_insert(now);
+        let explanation = scheduler.tenants().and_then(|tenants| tenants.explain(now, tag));
+        self.first = self.first.or(explanation);
+        self.last = explanation.or(self.last);
+        self.held = Some((now, explanation.map_or_else(|| Held::Counted(scheduler.waiting().0), Held::Rule)));
+    }
+}
+
+// Writing to a string does not fail: the results of `writeln!` below are not looked at.
+impl Story<'_> {
+    fn tell(mut self, arrival: Nanos, scheduler: &str) -> String {
+        let mut out = String::new();
+        if let Some(record) = self.record {
+            let (what, length) = (record.operation.name(), exact_bytes(record.length_bytes));
+            let who = self.clients.name(record.stream);
+            let _ = writeln!(out, "Request {} of {who}, a {what} of {length}, under {scheduler}", self.number);
+        }
+        let _ = writeln!(out, "  arrived at {arrival}");
+        if let Some(now) = self.refused {
+            let _ = writeln!(out, "  refused at {now}: its client is at its limit, and is refused there");
+            return out;
+        }
+        self.charge(self.now);
+        let until = self.dispatched.unwrap_or(self.now);
+        self.tell_waiting(&mut out, arrival, until);
+        self.tell_passed(&mut out);
+        match (self.dispatched, self.service, self.finished) {
+            (Some(dispatched), Some((started, service)), Some(finished)) => {
+                let queued = started.since(dispatched).after(Nanos(service.queue_nanos));
+                let inside = finished.since(dispatched);
+                let _ = writeln!(
+                    out,
+                    "  went to the device at {dispatched} and was there for {}: {} behind others, {} in service, by the {} tier",
+                    format_nanos(inside),
+                    format_nanos(queued),
+                    format_nanos(inside.since(queued)),
+                    if service.tier == ioweir_core::Tier::Fast { "fast" } else { "base" }
+                );
+                let _ =
+                    writeln!(out, "  done at {finished}, {} after it arrived", format_nanos(finished.since(arrival)));
+            }
+            (Some(dispatched), ..) => {
+                let _ = writeln!(out, "  went to the device at {dispatched}; the run ended before it was done");
+            }
+            (None, ..) => {
+                let _ = writeln!(out, "  the run ended before it went to the device");
+            }
+        }
+        out
+    }
+
+    fn tell_waiting(&self, out: &mut String, arrival: Nanos, until: Nanos) {
+        let waited = until.since(arrival);
+        if waited == Nanos::ZERO {
+            let _ = writeln!(out, "  did not wait: the device had room, and nobody was before it");
+            return;
+        }
+        let _ = writeln!(out, "  waited for {} before the device", format_nanos(waited));
+        let outside = self.submitted.unwrap_or(until).since(arrival);
+        if outside > Nanos::ZERO {
+            let _ = writeln!(out, "    {:>9}  outside: the scheduler's queue was full", format_nanos(outside));
+        }
+        for (rule, span) in self.by_rule.iter().filter(|(_, span)| *span > Nanos::ZERO) {
+            let _ = writeln!(out, "    {:>9}  {}", format_nanos(*span), rule.words());
+        }
+        let all: u128 = self.by_reason.iter().sum();
+        if all > 0 {
+            let _ = writeln!(out, "    of all that waited meanwhile, the scheduler counts:");
+            for reason in Reason::ALL {
+                let share = self.by_reason[reason as usize] as f64 / all as f64 * 100.0;
+                if share > 0.0 {
+                    let _ = writeln!(out, "    {share:>8.1} %  {}", reason.name());
+                }
+            }
+        }
+        if let Some(first) = &self.first {
+            let _ = writeln!(out, "  when it came: {}", self.words(first));
+        }
+        if let Some(last) = self.last.filter(|last| Some(*last) != self.first) {
+            let _ = writeln!(out, "  at the last: {}", self.words(&last));
+        }
+    }
+
+    /// As the explanation's own words, with the names of clients.
+    fn words(&self, explanation: &Explanation) -> String {
+        let text = explanation.to_string();
+        match explanation.first {
+            Some(first) => text.replace(&format!("client {} at", first.0), &format!("{} at", self.clients.name(first))),
+            None => text,
+        }
+    }
+
+    fn tell_passed(&self, out: &mut String) {
+        if self.passed_count == 0 {
+            return;
+        }
+        let classes: Vec<String> =
+            self.passed.iter().map(|(class, count)| format!("{} of {class}", format_count(*count))).collect();
+        let _ = writeln!(out, "  dispatched meanwhile: {}: {}", format_count(self.passed_count), classes.join(", "));
+        let name = |(number, stream, at): &(u64, StreamId, Nanos)| {
+            format!("    {at}  request {number} of {}\n", self.clients.name(*stream))
+        };
+        out.extend(self.first_passed.iter().map(name));
+        let left_out = self.passed_count - (self.first_passed.len() + self.last_passed.len()) as u64;
+        if left_out > 0 {
+            let _ = writeln!(out, "    ... {} more ...", format_count(left_out));
+        }
+        out.extend(self.last_passed.iter().map(name));
+    }
+}

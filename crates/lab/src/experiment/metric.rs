@@ -1,0 +1,155 @@
+//! Which figures does an experiment have? The one table of them: expectations, reports and `ioweir doc metric` come from it.
+
+use super::cell::{Cell, ClassResult, Measured};
+
+/// A figure, of a class, of the whole run, or of both.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// What expectations and JSON call it.
+    pub name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// Whether it is a time, in seconds.
+    pub is_time: bool,
+    /// Of a class, where that makes sense. None where there is nothing to measure.
+    pub of_class: Option<fn(&ClassResult, &Measured) -> Option<f64>>,
+    /// Of the run.
+    pub of_run: Option<fn(&Measured) -> Option<f64>>,
+}
+
+fn seconds(nanos: u64) -> f64 {
+    nanos as f64 / 1e9
+}
+
+fn per_second(count: u64, measured: &Measured) -> Option<f64> {
+    (measured.span_nanos > 0).then(|| count as f64 / seconds(measured.span_nanos))
+}
+
+/// Nothing of nothing is no time.
+fn quantile(class: &ClassResult, nanos: u64) -> Option<f64> {
+    (class.requests > 0).then(|| seconds(nanos))
+}
+
+fn mean(sum_nanos: u64, count: u64) -> Option<f64> {
+    (count > 0).then(|| seconds(sum_nanos) / count as f64)
+}
+
+fn total(measured: &Measured, count: fn(&ClassResult) -> u64) -> u64 {
+    measured.classes.iter().map(count).sum()
+}
+
+fn busy(measured: &Measured, tier: &str) -> Option<f64> {
+    let tier = measured.tiers.iter().find(|found| found.name == tier)?;
+    Some(tier.busy_nanos as f64 / measured.span_nanos as f64)
+}
+
+/// Every figure, in the order of the reports.
+pub const METRICS: &[Metric] = &[
+    Metric {
+        name: "iops",
+        help: "requests done a second",
+        is_time: false,
+        of_class: Some(|class, measured| per_second(class.requests, measured)),
+        of_run: Some(|measured| per_second(total(measured, |class| class.requests), measured)),
+    },
+    Metric {
+        name: "bytes_per_second",
+        help: "their bytes a second",
+        is_time: false,
+        of_class: Some(|class, measured| per_second(class.bytes, measured)),
+        of_run: Some(|measured| per_second(total(measured, |class| class.bytes), measured)),
+    },
+    Metric {
+        name: "latency_mean",
+        help: "arrival to completion, on average",
+        is_time: true,
+        of_class: Some(|class, _| mean(class.latency_sum_nanos, class.requests)),
+        of_run: Some(|measured| {
+            mean(total(measured, |class| class.latency_sum_nanos), total(measured, |class| class.requests))
+        }),
+    },
+    Metric {
+        name: "latency_p50",
+        help: "half of the requests took no longer",
+        is_time: true,
+        of_class: Some(|class, _| quantile(class, class.latency_p50_nanos)),
+        of_run: None,
+    },
+    Metric {
+        name: "latency_p99",
+        help: "99 of 100 requests took no longer",
+        is_time: true,
+        of_class: Some(|class, _| quantile(class, class.latency_p99_nanos)),
+        of_run: None,
+    },
+    Metric {
+        name: "latency_p999",
+        help: "999 of 1000 requests took no longer",
+        is_time: true,
+        of_class: Some(|class, _| quantile(class, class.latency_p999_nanos)),
+        of_run: None,
+    },
+    Metric {
+        name: "device_mean",
+        help: "dispatch to completion, on average: what the scheduler sees of the device",
+        is_time: true,
+        of_class: Some(|class, _| mean(class.device_sum_nanos, class.dispatched)),
+        of_run: None,
+    },
+    Metric {
+        name: "fast_share",
+        help: "share of the requests that the fast tier served",
+        is_time: false,
+        of_class: Some(|class, _| (class.dispatched > 0).then(|| class.fast_requests as f64 / class.dispatched as f64)),
+        of_run: None,
+    },
+    Metric {
+        name: "refused_per_second",
+        help: "requests refused at a limit a second",
+        is_time: false,
+        of_class: Some(|class, measured| per_second(class.refused, measured)),
+        of_run: None,
+    },
+    Metric {
+        name: "jain",
+        help: "Jain's index of the requests that each client had served, divided by its weight: 1 where all are equal",
+        is_time: false,
+        of_class: None,
+        of_run: Some(|measured| Some(f64::from(measured.jain_millionths) / 1e6)),
+    },
+    Metric {
+        name: "work_conservation",
+        help: "of the time in which requests waited, the share in which the device held all that it may",
+        is_time: false,
+        of_class: None,
+        of_run: Some(|measured| Some(f64::from(measured.conserving_millionths) / 1e6)),
+    },
+    Metric {
+        name: "fast_busy",
+        help: "share of the time in which the fast tier served anything",
+        is_time: false,
+        of_class: None,
+        of_run: Some(|measured| busy(measured, "fast")),
+    },
+    Metric {
+        name: "slow_busy",
+        help: "share of the time in which the slow tier, or the device that has none, served anything",
+        is_time: false,
+        of_class: None,
+        of_run: Some(|measured| busy(measured, "base")),
+    },
+];
+
+impl Metric {
+    /// The figure of one run; none where there is nothing to measure, or no such class.
+    #[must_use]
+    pub fn of(&self, cell: &Cell, class: Option<&str>) -> Option<f64> {
+        match class {
+            None => self.of_run.and_then(|figure| figure(&cell.measured)),
+            Some(name) => {
+                let class = cell.measured.classes.iter().find(|class| class.name == name)?;
+                self.of_class.and_then(|figure| figure(class, &cell.measured))
+            }
+        }
+    }
+}

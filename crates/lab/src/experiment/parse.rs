@@ -1,0 +1,313 @@
+//! What is wrong with an experiment file, and where?
+
+use ioweir_core::SECTOR_BYTES;
+use std::collections::BTreeSet;
+
+use super::metric::METRICS;
+use super::spec::{ClassSpec, DeviceChoice, Experiment, PhaseSpec};
+use super::sweep;
+use crate::choice::{SchedulerChoice, unknown};
+use crate::device::{DeviceSpec, Placement};
+use crate::spec::{Complaint, SpecError};
+
+/// Clients in all.
+const CLIENTS_MAX: u32 = 1 << 20;
+/// Requests outstanding in all closed loops, and the largest queue.
+const OUTSTANDING_MAX: u64 = 1 << 22;
+const DEPTH_MAX: u32 = 4096;
+const STEPS_MAX: u64 = 100_000;
+const SEEDS_MAX: usize = 1000;
+const RATE_MAX: u64 = 1_000_000_000;
+const SIZE_MAX: u64 = 1 << 30;
+/// Requests that wait for room in the queue beside what closed loops have outstanding.
+const OPEN_ROOM: u64 = 4096;
+
+impl Experiment {
+    /// Reads an experiment from TOML; `file` is only for the errors. Names of devices are looked up, sweeps tried out.
+    ///
+    /// # Errors
+    /// [`SpecError`] with the place in the file.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let experiment: Self = toml::from_str(text).map_err(|error| from_toml(&error).in_file(file, Some(text)))?;
+        let experiment = experiment.checked().map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        sweep::points(&experiment).map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(experiment)
+    }
+
+    /// Every key as TOML, with its default where none was given; [`Experiment::parse`] reads it back.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        // The types hold nothing that TOML cannot write.
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+    }
+
+    /// The same with every name in its canonical form and the device written out.
+    pub(super) fn checked(mut self) -> Result<Self, Complaint> {
+        let device = match &self.device {
+            DeviceChoice::Inline(spec) => spec.clone(),
+            DeviceChoice::Named(name) => DeviceSpec::load(name)
+                .map_err(|error| Complaint::expecting("device", error.problem, "").hint(error.hint))?,
+        };
+        device.check().map_err(|error| {
+            // The device says which of its keys is meant.
+            let (key, problem) = error.problem.split_once(": ").unwrap_or(("", &error.problem));
+            Complaint::expecting(format!("device.{key}"), problem, "").hint(error.hint)
+        })?;
+        self.device = DeviceChoice::Inline(device.resolved());
+        self.check_run()?;
+        let mut seen = BTreeSet::new();
+        for (number, text) in self.schedulers.iter_mut().enumerate() {
+            let key = format!("schedulers[{number}]");
+            let choice = text.parse::<SchedulerChoice>();
+            let choice =
+                choice.map_err(|error| Complaint::expecting(&key, error.problem, error.expected).hint(error.hint))?;
+            *text = choice.to_string();
+            if !seen.insert(text.clone()) {
+                return Err(Complaint::expecting(key, format!("{text} is named twice"), "each scheduler once"));
+            }
+        }
+        self.check_groups()?;
+        self.check_classes(&device)?;
+        self.check_expectations()?;
+        Ok(self)
+    }
+
+    fn check_run(&self) -> Result<(), Complaint> {
+        let (duration, interval, warm_up) = (self.duration.0, self.interval.0, self.warm_up.0);
+        if duration.0 == 0 {
+            return Err(Complaint::expecting(
+                "duration",
+                "nothing can be measured in no time",
+                "a time, such as \"60s\"",
+            ));
+        }
+        if interval.0 == 0 || !duration.0.is_multiple_of(interval.0) || duration.0 / interval.0 > STEPS_MAX {
+            let problem = format!("{} is not made of steps of {}", self.duration, self.interval);
+            return Err(Complaint::expecting(
+                "interval",
+                problem,
+                format!("a part of the duration, at most {STEPS_MAX} of them"),
+            ));
+        }
+        if warm_up >= duration || !warm_up.0.is_multiple_of(interval.0) {
+            let problem = format!("{} are not whole steps of {} before the end", self.warm_up, self.interval);
+            return Err(Complaint::expecting("warm_up", problem, "a number of whole steps, shorter than the duration"));
+        }
+        if self.schedulers.is_empty() {
+            return Err(Complaint::expecting("schedulers", "none is named", "at least one")
+                .hint("`ioweir doc policy` says what there is"));
+        }
+        let distinct: BTreeSet<u64> = self.seeds.iter().copied().collect();
+        if self.seeds.is_empty() || distinct.len() < self.seeds.len() || self.seeds.len() > SEEDS_MAX {
+            return Err(Complaint::expecting(
+                "seeds",
+                "none, too many, or one of them twice",
+                format!("1 to {SEEDS_MAX}"),
+            ));
+        }
+        if !(1..=DEPTH_MAX).contains(&self.depth) {
+            return Err(Complaint::expecting("depth", format!("is {}", self.depth), format!("1 to {DEPTH_MAX}")));
+        }
+        let queue = self.queue_requests.map(u64::from);
+        if queue.is_some_and(|requests| requests == 0 || requests > OUTSTANDING_MAX) {
+            return Err(Complaint::expecting("queue_requests", "is out of range", format!("1 to {OUTSTANDING_MAX}")));
+        }
+        Ok(())
+    }
+
+    fn check_groups(&self) -> Result<(), Complaint> {
+        for (number, group) in self.groups.iter().enumerate() {
+            if group.name.is_empty() || self.groups[..number].iter().any(|other| other.name == group.name) {
+                let key = format!("group[{number}].name");
+                return Err(Complaint::expecting(key, "is empty, or that of another group", "a name of its own"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_classes(&self, device: &DeviceSpec) -> Result<(), Complaint> {
+        if self.classes.is_empty() {
+            return Err(Complaint::expecting("class", "there is none", "at least one [[class]]"));
+        }
+        let mut clients = 0_u32;
+        let draws_hits =
+            matches!(device, DeviceSpec::Tiered(tiered) if matches!(tiered.placement, Placement::HitRatio(_)));
+        for (number, class) in self.classes.iter().enumerate() {
+            let key = |part: &str| format!("class[{number}].{part}");
+            if class.name.is_empty() || self.classes[..number].iter().any(|other| other.name == class.name) {
+                return Err(Complaint::expecting(
+                    key("name"),
+                    "is empty, or that of another class",
+                    "a name of its own",
+                ));
+            }
+            clients = clients.saturating_add(class.clients);
+            if class.clients == 0 || clients > CLIENTS_MAX {
+                let expected = format!("at least one, and not more than {CLIENTS_MAX} in all classes");
+                return Err(Complaint::expecting(key("clients"), format!("is {}", class.clients), expected));
+            }
+            if let Some(group) =
+                class.group.as_ref().filter(|name| self.groups.iter().all(|group| group.name != **name))
+            {
+                let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
+                let error = unknown("group", group, &names, "a group is a [[group]] with a name");
+                return Err(Complaint::expecting(key("group"), error.problem, error.expected).hint(error.hint));
+            }
+            class.check(&key, draws_hits)?;
+        }
+        if self.outstanding() > OUTSTANDING_MAX {
+            let problem = format!("the backlogs add up to {} requests", self.outstanding());
+            return Err(Complaint::expecting("class", problem, format!("at most {OUTSTANDING_MAX}")));
+        }
+        Ok(())
+    }
+
+    /// What all closed loops can have outstanding.
+    fn outstanding(&self) -> u64 {
+        let most = |class: &ClassSpec| {
+            let phases = class.phases.iter().filter_map(|phase| phase.backlog);
+            let backlog = phases.chain(class.backlog).max().unwrap_or(0);
+            u64::from(backlog) * u64::from(class.clients)
+        };
+        self.classes.iter().map(most).sum()
+    }
+
+    /// Requests that the queue holds.
+    pub(super) fn queue_room(&self) -> u32 {
+        let open = self.classes.iter().any(|class| class.backlog.is_none());
+        let wanted = self.outstanding() + if open { OPEN_ROOM } else { 0 } + u64::from(self.depth);
+        self.queue_requests.unwrap_or_else(|| u32::try_from(wanted).unwrap_or(u32::MAX))
+    }
+
+    fn check_expectations(&self) -> Result<(), Complaint> {
+        let classes: Vec<&str> = self.classes.iter().map(|class| class.name.as_str()).collect();
+        for (number, expectation) in self.expectations.iter().enumerate() {
+            let key = |part: &str| format!("expect[{number}].{part}");
+            let named = [("class", &expectation.class), ("ratio_to", &expectation.ratio_to)];
+            for (part, name) in named {
+                if let Some(name) = name.as_ref().filter(|name| !classes.contains(&name.as_str())) {
+                    let error = unknown("class", name, &classes, "");
+                    return Err(Complaint::expecting(key(part), error.problem, error.expected).hint(error.hint));
+                }
+            }
+            let fits = |metric: &&super::Metric| match expectation.class {
+                Some(_) => metric.of_class.is_some(),
+                None => metric.of_run.is_some(),
+            };
+            if expectation.metric().filter(|metric| fits(metric)).is_none() {
+                let names: Vec<&str> = METRICS.iter().filter(fits).map(|metric| metric.name).collect();
+                let error = unknown("metric", &expectation.metric, &names, "`ioweir doc metric` says what they are");
+                return Err(Complaint::expecting(key("metric"), error.problem, error.expected).hint(error.hint));
+            }
+            if expectation.ratio_to.is_some() && expectation.class.is_none() {
+                return Err(Complaint::expecting(
+                    key("ratio_to"),
+                    "there is no class to be divided",
+                    "a class beside it",
+                ));
+            }
+            if expectation.at_least.is_none() && expectation.at_most.is_none() {
+                return Err(Complaint::expecting(
+                    key("metric"),
+                    "nothing is expected of it",
+                    "at_least, at_most, or both",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ClassSpec {
+    fn check(&self, key: &dyn Fn(&str) -> String, draws_hits: bool) -> Result<(), Complaint> {
+        let ways = [self.backlog.is_some(), self.rate.is_some(), self.trace.is_some()];
+        if ways.iter().filter(|way| **way).count() != 1 {
+            let expected = "one of backlog (a closed loop), rate (an open loop) and trace";
+            return Err(Complaint::expecting(
+                key("name"),
+                "how its requests arrive is not said, or said twice",
+                expected,
+            ));
+        }
+        if self.rate.is_some_and(|rate| rate.0 > RATE_MAX) {
+            return Err(Complaint::expecting(
+                key("rate"),
+                "is above one a nanosecond",
+                format!("at most {RATE_MAX}/s"),
+            ));
+        }
+        let size = self.size.0;
+        if size == 0 || size > SIZE_MAX || !size.is_multiple_of(SECTOR_BYTES) {
+            return Err(Complaint::expecting(
+                key("size"),
+                format!("is {}", self.size),
+                "whole sectors of 512B, up to 1GiB",
+            ));
+        }
+        if let Some(region) = self.region {
+            let aligned = region.from.0.is_multiple_of(SECTOR_BYTES);
+            if !aligned || region.to.0.saturating_sub(region.from.0) < size {
+                let problem = format!("{} to {} does not hold a request of {}", region.from, region.to, self.size);
+                return Err(Complaint::expecting(key("region"), problem, "from a sector's start, and long enough"));
+            }
+        }
+        let phase_hits = self.phases.iter().any(|phase| phase.hit_ratio.is_some());
+        if !draws_hits && (self.hit_ratio.is_some() || phase_hits) {
+            let part = if self.hit_ratio.is_some() { "hit_ratio" } else { "phase" };
+            return Err(Complaint::expecting(
+                key(part),
+                "the device does not draw its tier",
+                "a device with [tiered] and a placement by hit_ratio",
+            ));
+        }
+        if self.to.is_some_and(|to| to <= self.from) {
+            return Err(Complaint::expecting(key("to"), "the clients would leave before they come", "a later time"));
+        }
+        let mut last = self.from;
+        for (number, phase) in self.phases.iter().enumerate() {
+            let key = |part: &str| key(&format!("phase[{number}].{part}"));
+            if phase.at < last || self.to.is_some_and(|to| phase.at >= to) {
+                let problem = format!("{} is not in order", phase.at);
+                return Err(Complaint::expecting(
+                    key("at"),
+                    problem,
+                    "phases in their order, while the clients are there",
+                ));
+            }
+            last = phase.at;
+            phase.check(self, &key)?;
+        }
+        Ok(())
+    }
+}
+
+impl PhaseSpec {
+    fn check(&self, class: &ClassSpec, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+        if self.backlog.is_some() && class.backlog.is_none() {
+            return Err(Complaint::expecting(key("backlog"), "the class is no closed loop", "a class with a backlog"));
+        }
+        if self.rate.is_some() && class.rate.is_none() {
+            return Err(Complaint::expecting(key("rate"), "the class is no open loop", "a class with a rate"));
+        }
+        if self.rate.is_some_and(|rate| rate.0 > RATE_MAX) {
+            return Err(Complaint::expecting(
+                key("rate"),
+                "is above one a nanosecond",
+                format!("at most {RATE_MAX}/s"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn from_toml(error: &toml::de::Error) -> Complaint {
+    let message = error.message();
+    let hint = if message.contains("unknown field") || message.contains("missing field") {
+        "`ioweir doc simulate` lists the keys"
+    } else if message.contains("with a unit") {
+        "times, sizes and rates are text with a unit: \"10ms\", \"4KiB\", \"500/s\""
+    } else {
+        ""
+    };
+    Complaint::of_toml(error).hint(hint)
+}

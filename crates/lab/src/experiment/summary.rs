@@ -1,0 +1,77 @@
+//! What do the seeds say together? A mean, and how far it can be trusted.
+
+use serde::Serialize;
+
+use super::cell::Cell;
+use super::metric::Metric;
+
+/// One scheduler at one point of the sweep, over all seeds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The scheduler.
+    pub scheduler: String,
+    /// Keys and values of the sweep.
+    pub point: Vec<(String, String)>,
+    /// A run for each seed.
+    pub cells: Vec<Cell>,
+}
+
+/// A figure over several seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The mean.
+    pub mean: f64,
+    /// The 95 % confidence interval reaches so far on both sides; none where there is one seed.
+    pub half_width: Option<f64>,
+    /// Seeds for which there is something to measure.
+    pub seeds: usize,
+}
+
+/// Student's t for a two-sided interval of 95 %, by degrees of freedom from 1.
+const STUDENT: [f64; 30] = [
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+];
+
+impl Figure {
+    /// Of these values; none where there are none.
+    #[must_use]
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let count = values.len() as f64;
+        let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)?;
+        let half_width = (values.len() > 1).then(|| {
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            let student = STUDENT.get(values.len() - 2).copied().unwrap_or(1.96);
+            student * (variance / count).sqrt()
+        });
+        Some(Self { mean, half_width, seeds: values.len() })
+    }
+}
+
+impl Summary {
+    /// A figure of a class, or of the run.
+    #[must_use]
+    pub fn figure(&self, metric: &Metric, class: Option<&str>) -> Option<Figure> {
+        let values: Vec<f64> = self.cells.iter().filter_map(|cell| metric.of(cell, class)).collect();
+        Figure::of(&values)
+    }
+
+    /// Names of the classes.
+    pub fn classes(&self) -> impl Iterator<Item = &str> {
+        self.cells.first().into_iter().flat_map(|cell| cell.measured.classes.iter().map(|class| class.name.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_is_that_of_student() {
+        let figure = Figure::of(&[10.0, 12.0, 14.0]).expect("three values");
+        assert_eq!((figure.mean, figure.seeds), (12.0, 3));
+        assert!(figure.half_width.is_some_and(|half| (half - 4.303 * 2.0 / 3.0_f64.sqrt()).abs() < 1e-9));
+        assert_eq!(Figure::of(&[3.0]).map(|figure| figure.half_width), Some(None));
+        assert_eq!(Figure::of(&[]), None);
+    }
+}

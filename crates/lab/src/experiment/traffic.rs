@@ -1,0 +1,449 @@
+//! Which client of which class sends what, and when? And what changes at which time: shares, rates, hit ratios.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use ioweir_core::policy::Policy;
+use ioweir_core::tenant::{GroupId, Share, ShareError};
+use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
+
+use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
+use crate::random::Random;
+use crate::sim::{Arrivals, Failure, LOOK_AHEAD_RECORDS, Site};
+use crate::trace::{self, ReadOptions, Record, TraceError, TraceSource};
+use crate::units::Ratio;
+
+/// Sources of draws are numbered from here on, those below being the device's.
+const FIRST_DRAWS: u64 = 16;
+
+/// All classes of an experiment.
+pub(super) struct Traffic {
+    classes: Vec<Class>,
+    groups: Vec<(GroupId, GroupSpec)>,
+    capacity_per_second: u64,
+    /// Of each client: its class, and how many requests it has outstanding.
+    clients: Vec<Client>,
+    changes: Vec<Change>,
+    /// The next of them.
+    change: usize,
+    /// Clients of closed loops that may send, in the order in which they became so.
+    ready: VecDeque<u32>,
+    /// Clients that were refused, and when they ask again.
+    retries: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// Requests that were sent, and not refused.
+    sent: u64,
+    /// The next arrival of each open loop, with the epoch of its class in which it was planned.
+    clocks: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    /// Nothing arrives from then on.
+    end: Nanos,
+}
+
+#[derive(Clone, Copy)]
+struct Client {
+    class: u32,
+    outstanding: u32,
+}
+
+/// Something that happens to a class.
+struct Change {
+    at: Nanos,
+    class: usize,
+    what: What,
+}
+
+enum What {
+    Comes,
+    Phase(PhaseSpec),
+    Leaves,
+}
+
+struct Class {
+    first_client: u32,
+    clients: u32,
+    share: Share,
+    is_closed: bool,
+    backlog: u32,
+    rate: u64,
+    spacing: Spacing,
+    read_ratio: Ratio,
+    hit_ratio: Option<Ratio>,
+    is_present: bool,
+    is_active: bool,
+    size_bytes: u64,
+    first_byte: u64,
+    /// Places for requests in the region.
+    places: u64,
+    sequential: Ratio,
+    /// The place behind each client's last request; empty where none goes on there.
+    positions: Vec<u64>,
+    draws: Random,
+    trace: Option<Replay>,
+    /// Planned arrivals of earlier epochs do not happen.
+    epoch: u32,
+    /// With constant spacing: since when, and how many arrivals there were.
+    since: Nanos,
+    arrived: u64,
+    /// Whose turn it is.
+    turn: u32,
+}
+
+/// A trace as the traffic of a class.
+struct Replay {
+    source: Box<dyn TraceSource>,
+    batch: Vec<Record>,
+    at: usize,
+}
+
+impl Replay {
+    fn open(name: &str, device_bytes: u64) -> Result<Self, TraceError> {
+        let files = [std::path::PathBuf::from(name)];
+        let options = ReadOptions { end_bytes_max: Some(device_bytes), ..ReadOptions::default() };
+        Ok(Self { source: trace::open(&files, &options)?, batch: Vec::new(), at: 0 })
+    }
+
+    fn peek(&mut self) -> Result<Option<&Record>, TraceError> {
+        if self.at == self.batch.len() {
+            self.at = 0;
+            self.source.read_batch(&mut self.batch)?;
+        }
+        Ok(self.batch.get(self.at))
+    }
+}
+
+impl Class {
+    fn new(spec: &ClassSpec, number: usize, first_client: u32, world: &World<'_>) -> Result<Self, TraceError> {
+        let size_bytes = spec.size.0;
+        let (first, end) = spec.region.map_or((0, world.device_bytes), |region| (region.from.0, region.to.0));
+        let places = (end.min(world.device_bytes).saturating_sub(first) / size_bytes).max(1);
+        let goes_on = spec.sequential > Ratio::ZERO;
+        Ok(Self {
+            first_client,
+            clients: spec.clients,
+            share: share(spec, world.groups),
+            is_closed: spec.backlog.is_some(),
+            backlog: spec.backlog.unwrap_or(0),
+            rate: spec.rate.map_or(0, |rate| rate.0),
+            spacing: spec.arrivals,
+            read_ratio: spec.read_ratio,
+            hit_ratio: spec.hit_ratio,
+            is_present: false,
+            is_active: true,
+            size_bytes,
+            first_byte: first,
+            places,
+            sequential: spec.sequential,
+            positions: if goes_on { vec![0; spec.clients as usize] } else { Vec::new() },
+            draws: Random::stream(world.seed, FIRST_DRAWS + number as u64),
+            trace: spec.trace.as_ref().map(|name| Replay::open(name, world.device_bytes)).transpose()?,
+            epoch: 0,
+            since: Nanos::ZERO,
+            arrived: 0,
+            turn: 0,
+        })
+    }
+
+    fn sends(&self) -> bool {
+        self.is_present && self.is_active
+    }
+
+    /// A request of a client of this class.
+    fn record(&mut self, client: u32, time: Nanos) -> Record {
+        let is_read = self.draws.chance(self.read_ratio);
+        let place = match self.positions.get_mut((client - self.first_client) as usize) {
+            None => self.draws.below(self.places),
+            Some(position) => {
+                let goes_on = self.draws.chance(self.sequential) && *position < self.places;
+                let place = if goes_on { *position } else { self.draws.below(self.places) };
+                *position = place + 1;
+                place
+            }
+        };
+        Record {
+            time,
+            offset_bytes: self.first_byte + place * self.size_bytes,
+            length_bytes: self.size_bytes,
+            operation: if is_read { Operation::Read } else { Operation::Write },
+            flags: Flags::NONE,
+            stream: StreamId(client),
+            volume: 0,
+            latency: None,
+        }
+    }
+
+    /// When the next request of the open loop arrives, after one at `now`.
+    fn next_arrival(&mut self, now: Nanos) -> Result<Option<Nanos>, TraceError> {
+        if let Some(trace) = &mut self.trace {
+            let since = self.since;
+            return Ok(trace.peek()?.map(|record| since.after(record.time)));
+        }
+        if self.is_closed || self.rate == 0 {
+            return Ok(None);
+        }
+        Ok(Some(match self.spacing {
+            Spacing::Poisson => now.after(Nanos(self.draws.exponential(1_000_000_000).div_ceil(self.rate).max(1))),
+            Spacing::Constant => {
+                self.arrived += 1;
+                let nanos = u128::from(self.arrived) * 1_000_000_000 / u128::from(self.rate);
+                self.since.after(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
+            }
+        }))
+    }
+
+    /// The request of the open loop that was planned for `time`.
+    fn arrive(&mut self, time: Nanos) -> Option<Record> {
+        if let Some(trace) = &mut self.trace {
+            let record = *trace.batch.get(trace.at)?;
+            trace.at += 1;
+            let client = self.first_client + record.stream.0 % self.clients;
+            return Some(Record { stream: StreamId(client), time, ..record });
+        }
+        let client = match self.spacing {
+            _ if self.clients == 1 => 0,
+            // Of many independent clients, each is as likely to be the next.
+            Spacing::Poisson => self.draws.below(u64::from(self.clients)) as u32,
+            Spacing::Constant => {
+                self.turn = (self.turn + 1) % self.clients;
+                self.turn
+            }
+        };
+        Some(self.record(self.first_client + client, time))
+    }
+}
+
+/// What every class has to know.
+struct World<'a> {
+    groups: &'a [(GroupId, GroupSpec)],
+    device_bytes: u64,
+    seed: u64,
+}
+
+fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
+    let group = spec.group.as_ref().and_then(|name| groups.iter().find(|(_, group)| group.name == *name));
+    Share {
+        weight: spec.weight,
+        reservation_per_second: spec.reservation.map_or(0, |rate| rate.0),
+        limit_per_second: spec.limit.map_or(0, |rate| rate.0),
+        burst: spec.burst,
+        latency: spec.latency.map_or(Nanos::NEVER, |time| time.0),
+        group: group.map(|(id, _)| *id),
+        refuses_at_limit: spec.refuse_at_limit,
+    }
+}
+
+fn group_share(group: &GroupSpec) -> Share {
+    Share {
+        weight: group.weight,
+        reservation_per_second: group.reservation.map_or(0, |rate| rate.0),
+        limit_per_second: group.limit.map_or(0, |rate| rate.0),
+        burst: group.burst,
+        ..Share::DEFAULT
+    }
+}
+
+impl Traffic {
+    /// The traffic of an experiment on a device of so many sectors, up to its end.
+    pub(super) fn new(experiment: &Experiment, device_sectors: u64, seed: u64) -> Result<Self, TraceError> {
+        let groups: Vec<_> = (0..).map(GroupId).zip(experiment.groups.iter().cloned()).collect();
+        let device_bytes = device_sectors.saturating_mul(SECTOR_BYTES);
+        let world = World { groups: &groups, device_bytes, seed };
+        let (mut classes, mut clients, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, spec) in experiment.classes.iter().enumerate() {
+            let first_client = u32::try_from(clients.len()).unwrap_or(u32::MAX);
+            classes.push(Class::new(spec, number, first_client, &world)?);
+            clients.extend((0..spec.clients).map(|_| Client { class: number as u32, outstanding: 0 }));
+            changes.push(Change { at: spec.from.0, class: number, what: What::Comes });
+            let phases = spec.phases.iter().cloned();
+            changes.extend(phases.map(|phase| Change { at: phase.at.0, class: number, what: What::Phase(phase) }));
+            changes.extend(spec.to.map(|to| Change { at: to.0, class: number, what: What::Leaves }));
+        }
+        // A stable sort: what happens at one time happens in the order of the file.
+        changes.sort_by_key(|change| change.at);
+        Ok(Self {
+            classes,
+            groups,
+            capacity_per_second: experiment.capacity.map_or(0, |rate| rate.0),
+            clients,
+            changes,
+            change: 0,
+            ready: VecDeque::new(),
+            retries: BinaryHeap::new(),
+            sent: 0,
+            clocks: BinaryHeap::new(),
+            end: experiment.duration.0,
+        })
+    }
+
+    fn apply(&mut self, now: Nanos, site: &mut Site<'_, Policy>) -> Result<(), Failure> {
+        let Change { class: number, ref mut what, .. } = self.changes[self.change];
+        let what = std::mem::replace(what, What::Leaves);
+        let class = &mut self.classes[number];
+        let mut shares = false;
+        match what {
+            What::Comes => {
+                (class.is_present, shares) = (true, true);
+            }
+            What::Leaves => class.is_present = false,
+            What::Phase(phase) => {
+                class.is_active = phase.active.unwrap_or(class.is_active);
+                class.backlog = phase.backlog.unwrap_or(class.backlog);
+                class.rate = phase.rate.map_or(class.rate, |rate| rate.0);
+                class.read_ratio = phase.read_ratio.unwrap_or(class.read_ratio);
+                class.hit_ratio = phase.hit_ratio.or(class.hit_ratio);
+                let share = &mut class.share;
+                let before = *share;
+                share.weight = phase.weight.unwrap_or(share.weight);
+                share.reservation_per_second = phase.reservation.map_or(share.reservation_per_second, |rate| rate.0);
+                share.limit_per_second = phase.limit.map_or(share.limit_per_second, |rate| rate.0);
+                share.latency = phase.latency.map_or(share.latency, |time| time.0);
+                shares = class.is_present && *share != before;
+            }
+        }
+        let is_leaving = !class.is_present;
+        let clients = class.first_client..class.first_client + class.clients;
+        for client in clients.clone().map(StreamId) {
+            if let Some(ratio) = class.hit_ratio {
+                site.device.set_hit_ratio(client, ratio);
+            }
+            let Some(control) = site.scheduler.tenants_mut() else { continue };
+            let done = match (shares, is_leaving) {
+                (true, _) => control.configure(now, client, class.share),
+                (false, true) => control.remove(now, client),
+                (false, false) => Ok(()),
+            };
+            done.map_err(|error| Failure::Refused { time: now, problem: error.to_string() })?;
+        }
+        self.restart(number, clients, now)
+    }
+
+    /// Lets a class send as it now is.
+    fn restart(&mut self, number: usize, clients: std::ops::Range<u32>, now: Nanos) -> Result<(), Failure> {
+        let class = &mut self.classes[number];
+        class.epoch += 1;
+        if !class.sends() {
+            return Ok(());
+        }
+        if class.trace.is_none() {
+            (class.since, class.arrived) = (now, 0);
+        } else if class.epoch == 1 {
+            class.since = now;
+        }
+        let (epoch, backlog) = (class.epoch, class.backlog);
+        if let Some(time) = class.next_arrival(now)? {
+            self.clocks.push(Reverse((time, number as u32, epoch)));
+        }
+        for client in clients {
+            let missing = backlog.saturating_sub(self.clients[client as usize].outstanding);
+            self.ready.extend((0..missing).map(|_| client));
+        }
+        Ok(())
+    }
+
+    fn next_closed(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
+        while let Some(number) = self.ready.pop_front() {
+            let client = &mut self.clients[number as usize];
+            let class = &mut self.classes[client.class as usize];
+            if class.sends() && client.outstanding < class.backlog {
+                client.outstanding += 1;
+                self.sent += 1;
+                return Some((now, class.record(number, now)));
+            }
+        }
+        None
+    }
+
+    fn next_open(&mut self, now: Nanos) -> Result<Option<(Nanos, Record)>, Failure> {
+        while let Some(&Reverse((time, number, epoch))) = self.clocks.peek()
+            && time <= now
+        {
+            self.clocks.pop();
+            let class = &mut self.classes[number as usize];
+            if class.epoch != epoch || !class.sends() {
+                continue;
+            }
+            let Some(record) = class.arrive(time) else { continue };
+            if let Some(next) = class.next_arrival(time)? {
+                self.clocks.push(Reverse((next, number, epoch)));
+            }
+            self.clients[record.stream.0 as usize].outstanding += 1;
+            self.sent += 1;
+            return Ok(Some((time, record)));
+        }
+        Ok(None)
+    }
+}
+
+impl Arrivals<Policy> for Traffic {
+    fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure> {
+        if !self.ready.is_empty() {
+            return Ok(Some(now));
+        }
+        let change = self.changes.get(self.change).map(|change| change.at);
+        let retry = self.retries.peek().map(|retry| retry.0.0);
+        let open = self.clocks.peek().filter(|_| held < LOOK_AHEAD_RECORDS).map(|clock| clock.0.0);
+        let next = [change, retry, open].into_iter().flatten().min().map(|next| next.max(now));
+        Ok(next.filter(|next| *next < self.end))
+    }
+
+    fn act(&mut self, now: Nanos, site: &mut Site<'_, Policy>) -> Result<(), Failure> {
+        if self.change == 0 && !self.changes.is_empty() {
+            self.prepare(now, site)?;
+        }
+        while self.changes.get(self.change).is_some_and(|change| change.at <= now) {
+            self.apply(now, site)?;
+            self.change += 1;
+        }
+        while let Some(&Reverse((time, client))) = self.retries.peek()
+            && time <= now
+        {
+            self.retries.pop();
+            self.ready.push_back(client);
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
+        if now >= self.end {
+            self.ready.clear();
+            return Ok(None);
+        }
+        if let Some(next) = self.next_closed(now) {
+            return Ok(Some(next));
+        }
+        if held < LOOK_AHEAD_RECORDS { self.next_open(now) } else { Ok(None) }
+    }
+
+    fn completed(&mut self, stream: u32, _now: Nanos) {
+        let client = &mut self.clients[stream as usize];
+        client.outstanding -= 1;
+        if client.outstanding < self.classes[client.class as usize].backlog {
+            self.ready.push_back(stream);
+        }
+    }
+
+    fn refused(&mut self, stream: u32, retry: Nanos, now: Nanos) {
+        let client = &mut self.clients[stream as usize];
+        client.outstanding -= 1;
+        self.sent -= 1;
+        if self.classes[client.class as usize].is_closed {
+            self.retries.push(Reverse((retry.max(now.after(Nanos(1))), stream)));
+        }
+    }
+}
+
+impl Traffic {
+    /// Requests that were sent and not refused.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// What is said to the scheduler before anything else.
+    fn prepare(&mut self, now: Nanos, site: &mut Site<'_, Policy>) -> Result<(), Failure> {
+        let Some(control) = site.scheduler.tenants_mut() else { return Ok(()) };
+        let refused = |error: ShareError| Failure::Refused { time: now, problem: error.to_string() };
+        control.set_capacity(now, self.capacity_per_second).map_err(refused)?;
+        for (id, group) in &self.groups {
+            control.configure_group(now, *id, group_share(group)).map_err(refused)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,139 @@
+//! How good would forecasts of a series have been? Each of its last days, forecast at its midnight from what was known.
+
+use serde::Serialize;
+
+use super::score::{LEVELS, Point, Scores, naive_error};
+use super::{Calendar, ForecastError, Forecaster, ForecasterChoice};
+use crate::series::Series;
+
+/// What is forecast from what.
+#[derive(Clone, Copy, Debug)]
+pub struct Backtest {
+    /// How many of the last days are forecast.
+    pub test_days: usize,
+    /// Only this many days before each are known; all where absent.
+    pub history_days: Option<usize>,
+    /// Days ahead: 1 scores each day as forecast at its midnight; 7 as forecast seven midnights in a row, all seven days.
+    pub horizon_days: usize,
+}
+
+/// One day as it was forecast.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The day, counted from 1970-01-01 of the local clock, at whose midnight the forecast was made.
+    pub day: i64,
+    /// All bins of the horizon that are no gaps.
+    pub points: Vec<Point>,
+}
+
+/// A series, forecast day by day.
+#[derive(Clone, Debug)]
+pub struct Tested {
+    /// One a midnight.
+    pub origins: Vec<Origin>,
+    /// Mean absolute difference of a day in the history from the day before.
+    pub naive_error: Option<f64>,
+}
+
+impl Tested {
+    /// Scores over all origins.
+    #[must_use]
+    pub fn scores(&self) -> Scores {
+        let points: Vec<Point> = self.origins.iter().flat_map(|origin| origin.points.iter().copied()).collect();
+        Scores::of(&points, self.naive_error)
+    }
+
+    /// The least share of bins of any one day that was at or below its quantile at `LEVELS[place]`, in percent.
+    #[must_use]
+    pub fn worst_day_coverage(&self, place: usize) -> Option<f64> {
+        let days = self.origins.iter().filter(|origin| !origin.points.is_empty());
+        days.filter_map(|origin| Scores::of(&origin.points, None).coverage_percent[place]).min_by(f64::total_cmp)
+    }
+}
+
+/// The days of a series that can be forecast: the first and the one behind the last, counted from 1970 on the local clock.
+/// Days that the series does not span whole do not count.
+#[must_use]
+pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
+    let local = series.start_unix_seconds + i64::from(calendar.utc_offset_seconds);
+    let end = local + series.values.len() as i64 * i64::from(series.bin_seconds);
+    (-(-local).div_euclid(86_400), end.div_euclid(86_400))
+}
+
+/// Forecasts the last days of a series, one after the other, and keeps what came beside what was said.
+///
+/// # Errors
+/// [`ForecastError`] where days are no whole number of bins.
+pub fn backtest(
+    series: &Series,
+    choice: &ForecasterChoice,
+    calendar: &Calendar,
+    test: &Backtest,
+) -> Result<Tested, ForecastError> {
+    let (first, end) = whole_days(series, calendar);
+    let slots = (86_400 / series.bin_seconds.max(1)) as usize;
+    let local = series.start_unix_seconds + i64::from(calendar.utc_offset_seconds);
+    let bin_of = |day: i64| ((day * 86_400 - local).max(0) / i64::from(series.bin_seconds.max(1))) as usize;
+    let horizon = test.horizon_days.max(1) as i64;
+    let last = end - horizon;
+    let from = (last + 1 - test.test_days as i64).max(first + 1);
+    let mut told = 0;
+    let mut forecaster = choice.build(series.start_unix_seconds, series.bin_seconds, calendar)?;
+    let mut origins = Vec::new();
+    for day in from..=last {
+        let (known, to) = (bin_of(day), bin_of(day + horizon).min(series.values.len()));
+        if let Some(days) = test.history_days {
+            let start = bin_of(day - days as i64);
+            let began = series.start_unix_seconds + start as i64 * i64::from(series.bin_seconds);
+            forecaster = choice.build(began, series.bin_seconds, calendar)?;
+            told = start;
+        }
+        forecaster.update(&series.values[told..known]);
+        told = known;
+        forecaster.refit();
+        let forecast = forecaster.predict(horizon as usize * slots, &LEVELS);
+        let actual = series.values[known..to].iter().enumerate();
+        let points = actual.filter_map(|(place, actual)| {
+            Some(Point {
+                actual: (*actual)?,
+                median: forecast.median[place],
+                mean: forecast.mean[place],
+                quantiles: [0, 1, 2].map(|level: usize| forecast.quantiles[level].1[place]),
+            })
+        });
+        origins.push(Origin { day, points: points.collect() });
+    }
+    let naive_error = naive_error(&series.values[..bin_of(from).min(series.values.len())], slots);
+    Ok(Tested { origins, naive_error })
+}
+
+/// A mean with the bounds that 95 of 100 resamples of its parts stay in.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The value.
+    pub value: f64,
+    /// Lower bound.
+    pub low: f64,
+    /// Upper bound.
+    pub high: f64,
+}
+
+/// The geometric mean of ratios, with a bootstrap interval over them.
+#[must_use]
+pub fn geometric_mean(ratios: &[f64], seed: u64) -> Option<Interval> {
+    use rand_core::{Rng, SeedableRng};
+    const RESAMPLES: usize = 2000;
+    let logs: Vec<f64> =
+        ratios.iter().filter(|ratio| **ratio > 0.0 && ratio.is_finite()).map(|ratio| ratio.ln()).collect();
+    if logs.is_empty() {
+        return None;
+    }
+    let count = logs.len();
+    let mut random = rand_pcg::Pcg64::seed_from_u64(seed);
+    let mut means: Vec<f64> = (0..RESAMPLES)
+        .map(|_| (0..count).map(|_| logs[(random.next_u64() % count as u64) as usize]).sum::<f64>() / count as f64)
+        .collect();
+    means.sort_by(f64::total_cmp);
+    let at = |share: f64| means[((RESAMPLES - 1) as f64 * share).round() as usize].exp();
+    Some(Interval { value: (logs.iter().sum::<f64>() / count as f64).exp(), low: at(0.025), high: at(0.975) })
+}

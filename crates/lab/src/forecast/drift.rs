@@ -1,0 +1,129 @@
+//! Has the series changed? A cumulative sum of hourly errors, and how much of an error carries over to the next bins.
+
+use serde::{Deserialize, Serialize};
+
+use super::past::median;
+
+/// Errors below this many spreads are forgiven.
+const SLACK: f64 = 0.5;
+/// A sum beyond this many spreads is an alarm. Lower is sooner and more often false.
+const ALARM: f64 = 24.0;
+/// Half-life of the errors that the correction within a day looks at, in seconds.
+const HALF_LIFE_SECONDS: f64 = 3600.0;
+/// Leads at which the correction is fitted, in seconds.
+const LEADS_SECONDS: [f64; 6] = [600.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 43_200.0];
+
+/// A lasting change of level.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// How many bins before the last the alarm came.
+    pub bins_ago: usize,
+    /// Whether the series is now above what is forecast.
+    pub upwards: bool,
+}
+
+/// The last alarm of the errors, unless things came back since.
+pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
+    let hour = (3600 / bin_seconds.max(1)).max(1) as usize;
+    let hourly: Vec<f64> = errors
+        .chunks(hour)
+        .map(|chunk| {
+            let mut known: Vec<f64> = chunk.iter().copied().filter(|error| error.is_finite()).collect();
+            median(&mut known).unwrap_or(f64::NAN)
+        })
+        .collect();
+    let mut sizes: Vec<f64> = hourly.iter().map(|error| error.abs()).filter(|error| error.is_finite()).collect();
+    let scale = median(&mut sizes).filter(|scale| *scale > 0.0)? * 1.4826;
+    let (mut up, mut down) = (0.0_f64, 0.0_f64);
+    let mut found = None;
+    for (place, error) in hourly.iter().enumerate().filter(|(_, error)| error.is_finite()) {
+        // One hour, however wild, is no drift.
+        let error = (error / scale).clamp(-4.0, 4.0);
+        up = (up + error - SLACK).max(0.0);
+        down = (down - error - SLACK).max(0.0);
+        if up == 0.0 && down == 0.0 {
+            found = None;
+        } else if up > ALARM || down > ALARM {
+            let began = found.map_or(place, |(place, _)| place);
+            found = Some((began, up > down));
+        }
+        (up, down) = (up.min(2.0 * ALARM), down.min(2.0 * ALARM));
+    }
+    let (place, upwards) = found?;
+    Some(Drift { bins_ago: errors.len().saturating_sub(place * hour), upwards })
+}
+
+/// How much of the recent error is still there some time later, from the past.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Carry {
+    /// The share at each lead.
+    shares: Vec<f64>,
+}
+
+impl Carry {
+    pub(super) fn of(errors: &[f64], bin_seconds: u32) -> Self {
+        let keep = keep(bin_seconds);
+        let mut level = 0.0;
+        let levels: Vec<f64> = errors
+            .iter()
+            .map(|error| {
+                level = next_level(level, *error, keep);
+                level
+            })
+            .collect();
+        let mut shares: Vec<f64> = LEADS_SECONDS
+            .iter()
+            .map(|lead| {
+                let lead = ((lead / f64::from(bin_seconds)).round() as usize).max(1);
+                let (mut product, mut square, mut count) = (0.0, 0.0, 0.0);
+                for (level, error) in levels.iter().zip(errors.iter().skip(lead)).filter(|(_, error)| error.is_finite())
+                {
+                    product += level * error;
+                    square += level * level;
+                    count += 1.0;
+                }
+                // A day's worth of usual levels speaks for no carrying at all.
+                let shrink = square / f64::max(count, 1.0) * 86_400.0 / f64::from(bin_seconds);
+                if square > 0.0 { (product / (square + shrink)).clamp(0.0, 1.0) } else { 0.0 }
+            })
+            .collect();
+        for place in 1..shares.len() {
+            // What is gone does not come back.
+            shares[place] = shares[place].min(shares[place - 1]);
+        }
+        Self { shares }
+    }
+
+    /// Whether a stored one can be used.
+    pub(super) fn is_whole(&self) -> bool {
+        self.shares.is_empty() || self.shares.len() == LEADS_SECONDS.len()
+    }
+
+    /// What to add to the logarithm of a forecast `lead_bins` ahead, where the recent error is `level`.
+    pub(super) fn correction(&self, level: f64, lead_bins: usize, bin_seconds: u32) -> f64 {
+        let lead = lead_bins as f64 * f64::from(bin_seconds);
+        let Some(last) = self.shares.last() else { return 0.0 };
+        let after = LEADS_SECONDS.iter().position(|known| *known >= lead);
+        let share = match after {
+            Some(0) => self.shares[0],
+            Some(after) => {
+                let (from, to) = (LEADS_SECONDS[after - 1], LEADS_SECONDS[after]);
+                let part = (lead - from) / (to - from);
+                self.shares[after - 1] * (1.0 - part) + self.shares[after] * part
+            }
+            // It fades out over a day.
+            None => last * (1.0 - (lead - 43_200.0) / 43_200.0).max(0.0),
+        };
+        share * level
+    }
+}
+
+/// The share of the recent error that stays from bin to bin.
+pub(super) fn keep(bin_seconds: u32) -> f64 {
+    0.5_f64.powf(f64::from(bin_seconds) / HALF_LIFE_SECONDS)
+}
+
+/// The recent error once one more is known; a gap leaves it as it was.
+pub(super) fn next_level(level: f64, error: f64, keep: f64) -> f64 {
+    if error.is_finite() { keep * level + (1.0 - keep) * error.clamp(-3.0, 3.0) } else { level }
+}

@@ -1,0 +1,35 @@
+//! Is tomorrow like yesterday, or like a week ago? The floor that a forecaster must be above.
+
+use super::past::{Past, is_weekend};
+
+/// Each slot as it was a day before, or where that is a gap, on the last day that was none.
+pub(super) fn day(past: &Past<'_>, days: usize) -> Vec<f64> {
+    let one: Vec<f64> =
+        (0..past.slots).map(|slot| latest(past, slot, |_| true).unwrap_or_else(|| level(past))).collect();
+    one.repeat(days)
+}
+
+/// Each slot as it was on the last day that behaves alike, or of the same part of the week, or any day.
+pub(super) fn week(past: &Past<'_>, days: usize) -> Vec<f64> {
+    let mut out = Vec::with_capacity(days * past.slots);
+    for ahead in 0..days {
+        let weekday = past.calendar.weekday(past.target() + ahead as i64);
+        for slot in 0..past.slots {
+            let value = latest(past, slot, |other| other == weekday)
+                .or_else(|| latest(past, slot, |other| is_weekend(other) == is_weekend(weekday)))
+                .or_else(|| latest(past, slot, |_| true));
+            out.push(value.unwrap_or_else(|| level(past)));
+        }
+    }
+    out
+}
+
+fn latest(past: &Past<'_>, slot: usize, is_alike: impl Fn(u8) -> bool) -> Option<f64> {
+    (0..past.days()).rev().filter(|place| is_alike(past.weekday(*place))).find_map(|place| past.row(place)[slot])
+}
+
+/// The mean of all that is known: for slots that nobody ever saw.
+pub(super) fn level(past: &Past<'_>) -> f64 {
+    let (sum, count) = past.values.iter().flatten().fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    if count > 0.0 { sum / count } else { 0.0 }
+}

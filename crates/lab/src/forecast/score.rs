@@ -1,0 +1,129 @@
+//! How good was a forecast? Errors of points, of sums, and of quantiles.
+
+use serde::Serialize;
+
+/// Levels whose coverage is told.
+pub const LEVELS: [f64; 3] = [0.9, 0.95, 0.99];
+
+/// Scores of forecasts against what came; gaps do not count. `None` where nothing can be said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Scores {
+    /// Bins that were compared.
+    pub bins: usize,
+    /// Symmetric mean absolute percentage error of the median: the mean of 200 |F-A| / (|F|+|A|), 0 to 200 %.
+    pub smape_percent: Option<f64>,
+    /// Mean absolute error of the median over that of saying that each bin of the history is as a day before.
+    pub mase: Option<f64>,
+    /// Mean of 100 (F-A)/A of the mean, over bins that are not zero: above zero is too much.
+    pub mean_percentage_error: Option<f64>,
+    /// Sum of the means over the sum of what came, less one, in percent: what matters to debt.
+    pub cumulative_error_percent: Option<f64>,
+    /// Mean pinball loss at each of [`LEVELS`], over the mean of what came.
+    pub pinball: [Option<f64>; 3],
+    /// Share of bins at or below the quantile of each of [`LEVELS`], in percent.
+    pub coverage_percent: [Option<f64>; 3],
+}
+
+/// One bin: what came, what was expected, and the quantiles at [`LEVELS`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// What came.
+    pub actual: f64,
+    /// The median that was forecast.
+    pub median: f64,
+    /// The mean that was forecast.
+    pub mean: f64,
+    /// The quantiles that were forecast.
+    pub quantiles: [f64; 3],
+}
+
+impl Scores {
+    /// Scores of all points, where the history's error of the naive day is `naive_error`.
+    #[must_use]
+    pub fn of(points: &[Point], naive_error: Option<f64>) -> Self {
+        if points.is_empty() {
+            return Self::default();
+        }
+        let count = points.len() as f64;
+        let mean = |value: &dyn Fn(&Point) -> f64| points.iter().map(value).sum::<f64>() / count;
+        let symmetric = |point: &Point| {
+            let size = point.median.abs() + point.actual.abs();
+            if size > 0.0 { 200.0 * (point.median - point.actual).abs() / size } else { 0.0 }
+        };
+        let absolute = mean(&|point| (point.median - point.actual).abs());
+        let relative: Vec<f64> = points
+            .iter()
+            .filter(|point| point.actual > 0.0)
+            .map(|point| 100.0 * (point.mean - point.actual) / point.actual)
+            .collect();
+        let level = mean(&|point| point.actual);
+        let pinball = |place: usize| {
+            let level_wanted = LEVELS[place];
+            let loss = mean(&|point| {
+                let above = point.actual - point.quantiles[place];
+                if above >= 0.0 { level_wanted * above } else { (level_wanted - 1.0) * above }
+            });
+            (level > 0.0).then(|| loss / level)
+        };
+        let covered = |place: usize| {
+            mean(&|point| f64::from(u8::from(point.actual <= point.quantiles[place] * (1.0 + 1e-9)))) * 100.0
+        };
+        Self {
+            bins: points.len(),
+            smape_percent: Some(mean(&symmetric)),
+            mase: naive_error.filter(|error| *error > 0.0).map(|error| absolute / error),
+            mean_percentage_error: (!relative.is_empty()).then(|| relative.iter().sum::<f64>() / relative.len() as f64),
+            cumulative_error_percent: (level > 0.0).then(|| 100.0 * (mean(&|point| point.mean) / level - 1.0)),
+            pinball: [0, 1, 2].map(pinball),
+            coverage_percent: [0, 1, 2].map(|place| Some(covered(place))),
+        }
+    }
+}
+
+/// Mean absolute difference of each bin from the bin `lag` before it.
+#[must_use]
+pub fn naive_error(values: &[Option<f64>], lag: usize) -> Option<f64> {
+    let pairs = values.iter().zip(values.get(lag..)?);
+    let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), pair| match pair {
+        (Some(before), Some(now)) => (sum + (now - before).abs(), count + 1.0),
+        _ => (sum, count),
+    });
+    (count > 0.0).then(|| sum / count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_those_worked_by_hand() {
+        let point = |actual: f64, median: f64| Point {
+            actual,
+            median,
+            mean: median,
+            quantiles: [actual, actual - 1.0, median],
+        };
+        let scores = Scores::of(&[point(100.0, 50.0), point(100.0, 150.0)], Some(25.0));
+        // 200 x 50/150 and 200 x 50/250.
+        assert!((scores.smape_percent.unwrap() - (66.666_666_666_7 + 40.0) / 2.0).abs() < 1e-9);
+        assert_eq!(scores.mase, Some(2.0));
+        assert_eq!(scores.mean_percentage_error, Some(0.0));
+        assert_eq!(scores.cumulative_error_percent, Some(0.0));
+        assert_eq!(scores.coverage_percent, [Some(100.0), Some(0.0), Some(50.0)]);
+        assert!((scores.pinball[1].unwrap() - 0.0095).abs() < 1e-12);
+    }
+
+    #[test]
+    fn nothing_compared_is_nothing_said() {
+        assert_eq!(Scores::of(&[], Some(1.0)), Scores::default());
+        let zeros = [Point { actual: 0.0, median: 0.0, mean: 0.0, quantiles: [0.0; 3] }];
+        let scores = Scores::of(&zeros, None);
+        assert_eq!((scores.smape_percent, scores.mean_percentage_error, scores.pinball[0]), (Some(0.0), None, None));
+    }
+
+    #[test]
+    fn the_naive_error_leaves_gaps_out() {
+        assert_eq!(naive_error(&[Some(1.0), None, Some(4.0), Some(3.0)], 2), Some(3.0));
+        assert_eq!(naive_error(&[Some(1.0)], 2), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! How far off is a forecast usually? Quantiles from its own past errors, with nothing assumed of their shape.
+//!
+//! Split conformal prediction on errors of the logarithm, each relative to what is usual at its time of day. The level
+//! that is asked of the errors is moved day by day until as many values as promised were below (adaptive conformal
+//! inference, Gibbs and Candes 2021).
+
+use serde::{Deserialize, Serialize};
+
+/// Errors are counted in steps of this share of the usual error.
+const STEP: f64 = 1.0 / 32.0;
+const STEPS: usize = 1024;
+/// What a day counts for less than the day after.
+const FORGETTING: f64 = 0.95;
+/// The same for sums: what is off in the mean is put right within days.
+const RATIO_FORGETTING: f64 = 0.9;
+/// How far a day's miss moves the level.
+const ADAPTION: f64 = 0.3;
+/// Slots to each side that say what is usual.
+const NEAR: usize = 3;
+/// So many errors are worth as much as the global usual error.
+const SHRINK: f64 = 20.0;
+/// The usual error of the logarithm where none is known: a guess, which the forecast says it is.
+const GUESS: f64 = 0.5;
+/// Days before which the level is not moved.
+const DAYS_MIN: usize = 3;
+
+/// Past errors of whole days, as they are at use.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Spread {
+    /// The usual error of each slot.
+    scale: Vec<f64>,
+    /// What the mean of a slot is of its forecast.
+    ratio: Vec<f64>,
+    /// The mean of slots that were forecast to be idle.
+    pub(super) idle_mean: f64,
+    /// For each day, how many errors there were of each size.
+    days: Vec<Vec<(u16, u16)>>,
+    /// How many errors there are.
+    pub(super) errors: usize,
+}
+
+impl Spread {
+    /// From days of errors of the logarithm, gaps as not-a-number, with forecasts and values beside them.
+    pub(super) fn of(slots: usize, days: &[Vec<f64>], pairs: &[Vec<(f64, Option<f64>)>]) -> Self {
+        let scale = scale(slots, days);
+        let ratio = ratio(slots, pairs);
+        let idle = pairs.iter().flatten().filter(|(forecast, _)| *forecast <= 0.0).filter_map(|(_, value)| *value);
+        let (sum, count) = idle.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+        let idle_mean = if count > 0.0 { sum / count } else { 0.0 };
+        let mut errors = 0;
+        let counted = days.iter().map(|day| {
+            let mut counts: std::collections::BTreeMap<u16, u16> = std::collections::BTreeMap::new();
+            for (error, scale) in day.iter().zip(&scale).filter(|(error, _)| error.is_finite()) {
+                *counts.entry(step_of(error / scale)).or_default() += 1;
+                errors += 1;
+            }
+            counts.into_iter().collect()
+        });
+        let days = counted.collect();
+        Self { scale, ratio, idle_mean, days, errors }
+    }
+
+    /// Whether a stored one can be used.
+    pub(super) fn is_whole(&self, slots: usize) -> bool {
+        let steps = self.days.iter().flatten().all(|(step, _)| usize::from(*step) < STEPS);
+        steps && self.scale.len() == slots && self.ratio.len() == slots
+    }
+
+    /// What a forecast is multiplied by to give the mean.
+    pub(super) fn ratio(&self, slot: usize) -> f64 {
+        self.ratio.get(slot).copied().unwrap_or(1.0)
+    }
+
+    pub(super) fn scale(&self, slot: usize) -> f64 {
+        self.scale.get(slot).copied().unwrap_or(GUESS)
+    }
+
+    /// The error that a share of `level` of all errors is below, relative to the usual error of the slot.
+    pub(super) fn error_at(&self, level: f64) -> f64 {
+        let mut pool = vec![0.0; STEPS];
+        let mut total = 0.0;
+        let mut asked = level;
+        let mut known = 0;
+        for day in &self.days {
+            let count: u32 = day.iter().map(|(_, count)| u32::from(*count)).sum();
+            if count == 0 {
+                continue;
+            }
+            if known >= DAYS_MIN {
+                let limit = quantile(&pool, total, asked);
+                let below: f64 = day.iter().map(|(step, count)| f64::from(*count) * below(*step, limit)).sum();
+                asked = (asked + ADAPTION * (level - below / f64::from(count))).clamp(0.001, 0.9995);
+            }
+            for weight in &mut pool {
+                *weight *= FORGETTING;
+            }
+            total *= FORGETTING;
+            for (step, count) in day {
+                pool[usize::from(*step)] += f64::from(*count);
+                total += f64::from(*count);
+            }
+            known += 1;
+        }
+        if total == 0.0 { standard(level) * MEAN_SIZE } else { quantile(&pool, total, asked) * few_days(level, known) }
+    }
+}
+
+fn step_of(error: f64) -> u16 {
+    let step = (error / STEP).floor() + (STEPS / 2) as f64;
+    step.clamp(0.0, (STEPS - 1) as f64) as u16
+}
+
+fn error_of(step: f64) -> f64 {
+    (step - (STEPS / 2) as f64) * STEP
+}
+
+/// Share of a step's errors that are at most `limit`.
+fn below(step: u16, limit: f64) -> f64 {
+    ((limit - error_of(f64::from(step))) / STEP).clamp(0.0, 1.0)
+}
+
+/// The least error that at least a share of `level` is below; one more error than there are is asked for, as conformal
+/// prediction does.
+fn quantile(pool: &[f64], total: f64, level: f64) -> f64 {
+    let wanted = (level * (total + 1.0)).min(total);
+    let mut sum = 0.0;
+    for (step, weight) in pool.iter().enumerate() {
+        if sum + weight >= wanted && *weight > 0.0 {
+            return error_of(step as f64 + ((wanted - sum) / weight).clamp(0.0, 1.0));
+        }
+        sum += weight;
+    }
+    error_of(STEPS as f64)
+}
+
+/// The usual error of each slot: the mean over its neighbourhood, drawn to that of all slots where little is known.
+fn scale(slots: usize, days: &[Vec<f64>]) -> Vec<f64> {
+    let mut sums = vec![(0.0, 0.0); slots];
+    for day in days {
+        for (slot, error) in day.iter().enumerate().filter(|(_, error)| error.is_finite()) {
+            sums[slot].0 += error.abs();
+            sums[slot].1 += 1.0;
+        }
+    }
+    let (sum, count) = sums.iter().fold((0.0, 0.0), |all, slot| (all.0 + slot.0, all.1 + slot.1));
+    if count == 0.0 {
+        return vec![GUESS; slots];
+    }
+    // An error of nothing at all would leave no room for the first one that comes.
+    let global = (sum / count).max(1e-6);
+    let near = |slot: usize| {
+        let reach = NEAR.min(slots.saturating_sub(1) / 2);
+        let around = (0..=2 * reach).map(|away| sums[(slot + slots + away - reach) % slots]);
+        let (sum, count) = around.fold((0.0, 0.0), |all, slot| (all.0 + slot.0, all.1 + slot.1));
+        (sum + SHRINK * global) / (count + SHRINK)
+    };
+    (0..slots).map(|slot| near(slot).max(global * 0.05)).collect()
+}
+
+/// What came over what was forecast, of each slot's neighbourhood, drawn to that of all.
+fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
+    let mut sums = vec![(0.0, 0.0); slots];
+    for (age, day) in pairs.iter().rev().enumerate() {
+        let weight = RATIO_FORGETTING.powi(age as i32);
+        for (slot, (forecast, value)) in day.iter().enumerate().filter(|(_, (forecast, _))| *forecast > 0.0) {
+            if let Some(value) = value {
+                sums[slot].0 += weight * value;
+                sums[slot].1 += weight * forecast;
+            }
+        }
+    }
+    let (values, forecasts) = sums.iter().fold((0.0, 0.0), |all, slot| (all.0 + slot.0, all.1 + slot.1));
+    if !(values > 0.0 && forecasts > 0.0 && (values / forecasts).is_finite()) {
+        return vec![1.0; slots];
+    }
+    let global = (values / forecasts).clamp(0.1, 10.0);
+    // As much as a week of usual slots: the ratio of a few slots on a few days is mostly chance.
+    let weight = 7.0 * (2 * NEAR + 1) as f64 * forecasts / (slots * pairs.len().max(1)) as f64;
+    let near = |slot: usize| {
+        let reach = NEAR.min(slots.saturating_sub(1) / 2);
+        let around = (0..=2 * reach).map(|away| sums[(slot + slots + away - reach) % slots]);
+        let (values, forecasts) = around.fold((0.0, 0.0), |all, slot| (all.0 + slot.0, all.1 + slot.1));
+        ((values + weight * global) / (forecasts + weight)).clamp(0.1, 10.0)
+    };
+    (0..slots).map(near).collect()
+}
+
+/// What mean absolute deviations are to standard ones.
+const MEAN_SIZE: f64 = 1.2533;
+
+/// The normal distribution's quantile, near enough for a guess.
+fn standard(level: f64) -> f64 {
+    let level = level.clamp(1e-6, 1.0 - 1e-6);
+    (level / (1.0 - level)).ln() / 1.702
+}
+
+/// The bins of a day err together, so that few days say less than their many bins seem to: by as much as Student's
+/// distribution is wider than the normal one.
+fn few_days(level: f64, days: usize) -> f64 {
+    1.0 + (standard(level).powi(2) + 1.0) / (4.0 * days.max(1) as f64)
+}

@@ -1,0 +1,426 @@
+//! What follows from a schedule? Plays the bins to come, one after the other, and says who got which cores.
+//!
+//! The same step serves the planner (on forecasts), the replay (on what came) and the baselines: there is one account of
+//! what a bin does.
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{SERVICES_COUNT, Service};
+
+use super::system::{Demand, Ledger, System};
+
+/// What is decided for the bins to come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// Cores that background work gets in each bin, even if the foreground wants them.
+    pub reserve_cores: Vec<u32>,
+    /// In which bins whatever gives most room back for its work goes first.
+    pub pressing: Vec<bool>,
+    /// Before this bin, deadline work comes before room; from it on it is put off as far as it can be.
+    pub prompt_until: usize,
+    /// Whether background work takes what the foreground leaves; without, it has its reserve and no more.
+    pub harvests: bool,
+    /// Which services' deadlines are worked toward, in the order of the table; what is not is paid in its turn.
+    pub heeds_deadline: [bool; SERVICES_COUNT],
+}
+
+impl Schedule {
+    /// Nothing but what the foreground leaves, and the resident cores.
+    #[must_use]
+    pub fn idle_only(system: &System, bins: usize) -> Self {
+        let reserve = system.resident_cores.min(system.cores);
+        let (reserve_cores, pressing) = (vec![reserve; bins], vec![false; bins]);
+        Self { reserve_cores, pressing, prompt_until: 0, harvests: true, heeds_deadline: [true; SERVICES_COUNT] }
+    }
+
+    /// As much background work as there can be: if that does not fit, nothing does.
+    #[must_use]
+    pub fn all_out(system: &System, bins: usize) -> Self {
+        let (reserve_cores, pressing) = (vec![system.cores; bins], vec![true; bins]);
+        Self { reserve_cores, pressing, prompt_until: 0, harvests: true, heeds_deadline: [true; SERVICES_COUNT] }
+    }
+}
+
+/// What a bin came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BinCourse {
+    /// Cores that the foreground wanted, for what arrived and what waited; may be more than there are.
+    pub wanted_cores: u64,
+    /// Cores that it had.
+    pub foreground_cores: u32,
+    /// Cores that did background work.
+    pub background_cores: u32,
+    /// Of this bin's requests and earlier ones, how many wait at its end.
+    pub queued_requests: u64,
+    /// Requests that came beyond what the cores left to the foreground serve in a bin: they had to be queued.
+    pub delayed_requests: u64,
+    /// Blocks of debt paid, by service.
+    pub paid_blocks: [u64; SERVICES_COUNT],
+    /// Blocks used at the end; more than the pool has is what did not fit.
+    pub used_blocks: u64,
+    /// Blocks of debt that are past their deadline at the end.
+    pub late_blocks: u64,
+    /// Those among them whose deadline the schedule heeds.
+    pub missed_blocks: u64,
+}
+
+/// Debts and demand of the bins to come, laid out for playing.
+#[derive(Clone, Debug)]
+pub struct Horizon<'a> {
+    system: &'a System,
+    ledger: &'a Ledger,
+    demand: &'a [Demand],
+    /// The services that are run: place in the table, and what they owe.
+    owing: Vec<Owing>,
+    /// Blocks that each bin takes from the pool.
+    taken: Vec<u64>,
+}
+
+/// One service's debts by bin.
+#[derive(Clone, Debug)]
+struct Owing {
+    service: Service,
+    cost: u64,
+    tied_per_mille: u64,
+    priority: u64,
+    has_deadline: bool,
+    /// Blocks that come to be owed.
+    incurred: u64,
+    /// Blocks that become payable in each bin.
+    payable: Vec<u64>,
+    /// Blocks due by the end of each bin, added up; empty where there is no deadline.
+    due: Vec<u64>,
+}
+
+impl Owing {
+    const fn is_heeded(&self, schedule: &Schedule) -> bool {
+        self.has_deadline && schedule.heeds_deadline[self.service as usize]
+    }
+}
+
+impl<'a> Horizon<'a> {
+    /// Lays out what is owed at the beginning of `ledger`'s bin, and what `demand` will add to it.
+    #[must_use]
+    pub fn new(system: &'a System, ledger: &'a Ledger, demand: &'a [Demand]) -> Self {
+        let bins = demand.len();
+        let first = ledger.bin;
+        let mut taken: Vec<u64> = demand.iter().map(|demand| system.new_blocks(demand)).collect();
+        // What will be stored when a scrub begins is not known exactly; what is stored now will do.
+        let stored = ledger.pool.used_blocks;
+        let mut owing = Vec::new();
+        for (service, terms) in system.run() {
+            let settings = &terms.settings;
+            let has_deadline = settings.deadline != Nanos::NEVER;
+            let mut payable = vec![0_u64; bins];
+            let mut due = if has_deadline { vec![0_u64; bins] } else { Vec::new() };
+            let mut add = |batch: &ioweir_core::background::Batch| {
+                let at = system.bin_of(batch.payable_at).saturating_sub(first);
+                if let Some(payable) = payable.get_mut(at) {
+                    *payable = payable.saturating_add(batch.blocks);
+                }
+                // Due in the bin whose end is the last one not past the deadline, at the earliest in its own.
+                let due_bin = system.bin_of(batch.due_at).saturating_sub(1).max(system.bin_of(batch.payable_at));
+                if let Some(due) = due.get_mut(due_bin.saturating_sub(first)).filter(|_| batch.due_at != Nanos::NEVER) {
+                    *due = due.saturating_add(batch.blocks);
+                }
+            };
+            ledger.queues[service as usize].batches().for_each(&mut add);
+            let mut incurred = 0_u64;
+            for (at, demand) in demand.iter().enumerate() {
+                let Some(batch) = system.incurred(terms, service.row().source, first + at, demand, stored) else {
+                    continue;
+                };
+                add(&batch);
+                incurred = incurred.saturating_add(batch.blocks);
+                if service.row().takes_room {
+                    taken[at] = taken[at].saturating_add(settings.tied(batch.blocks));
+                }
+            }
+            let mut sum = 0_u64;
+            for due in &mut due {
+                sum = sum.saturating_add(*due);
+                *due = sum;
+            }
+            owing.push(Owing {
+                service,
+                cost: u64::from(settings.cost_per_mille.max(1)),
+                tied_per_mille: u64::from(settings.tied_per_mille),
+                priority: u64::from(settings.priority.max(1)),
+                has_deadline,
+                incurred,
+                payable,
+                due,
+            });
+        }
+        Self { system, ledger, demand, owing, taken }
+    }
+
+    /// How many bins there are.
+    #[must_use]
+    pub const fn bins(&self) -> usize {
+        self.demand.len()
+    }
+
+    /// What is planned for.
+    #[must_use]
+    pub const fn system(&self) -> &System {
+        self.system
+    }
+
+    /// The ledger that it begins with.
+    #[must_use]
+    pub const fn ledger(&self) -> &Ledger {
+        self.ledger
+    }
+
+    /// Blocks that a service comes to owe.
+    #[must_use]
+    pub fn incurred_blocks(&self, service: Service) -> u64 {
+        self.owing.iter().find(|owing| owing.service == service).map_or(0, |owing| owing.incurred)
+    }
+
+    /// Blocks of a service that are due by the end of a bin, all told.
+    #[must_use]
+    pub fn due_blocks(&self, service: Service, bin: usize) -> u64 {
+        let owing = self.owing.iter().find(|owing| owing.service == service);
+        owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
+    }
+
+    /// Whether debts give back room at different prices, beside debts that have deadlines.
+    #[must_use]
+    pub fn has_mixed_densities(&self) -> bool {
+        let mut dense = self.owing.iter().filter(|owing| owing.tied_per_mille > 0);
+        let Some(first) = dense.next() else { return false };
+        let differs = |owing: &Owing| owing.tied_per_mille * first.cost != first.tied_per_mille * owing.cost;
+        dense.any(differs) && self.owing.iter().any(|owing| owing.has_deadline)
+    }
+
+    /// The service with most work due by the end of a bin, among those whose deadlines a schedule heeds.
+    #[must_use]
+    pub fn most_due(&self, schedule: &Schedule, bin: usize) -> Option<Service> {
+        let work = |owing: &Owing| owing.due.get(bin).copied().unwrap_or(0).saturating_mul(owing.cost);
+        let heeded = self.owing.iter().filter(|owing| owing.is_heeded(schedule) && work(owing) > 0);
+        heeded.max_by_key(|owing| work(owing)).map(|owing| owing.service)
+    }
+
+    /// Plays the first `bins` bins under a schedule.
+    #[must_use]
+    pub fn play(&self, schedule: &Schedule, bins: usize) -> Vec<BinCourse> {
+        let mut course = Vec::new();
+        self.play_into(schedule, bins, &mut course);
+        course
+    }
+
+    /// The same, into a list that is used again.
+    pub fn play_into(&self, schedule: &Schedule, bins: usize, course: &mut Vec<BinCourse>) {
+        self.play_foreground(schedule, course);
+        self.play_background(schedule, bins, course);
+    }
+
+    /// Who gets which cores: the foreground first, down to the reserve.
+    fn play_foreground(&self, schedule: &Schedule, course: &mut Vec<BinCourse>) {
+        let System { cores, core_requests, .. } = *self.system;
+        let core_requests = core_requests.max(1);
+        let mut queued = self.ledger.queued_requests;
+        course.clear();
+        course.extend(self.demand.iter().zip(&schedule.reserve_cores).map(|(demand, reserve)| {
+            let wanted = demand.requests.saturating_add(queued);
+            let wanted_cores = wanted.div_ceil(core_requests);
+            let most = u64::from(cores.saturating_sub(*reserve));
+            let foreground = wanted_cores.min(most);
+            let served = wanted.min(foreground.saturating_mul(core_requests));
+            let delayed = demand.requests.saturating_sub(most.saturating_mul(core_requests));
+            queued = wanted - served;
+            BinCourse {
+                wanted_cores,
+                foreground_cores: foreground as u32,
+                // What the background may use, until it is known what it does use.
+                background_cores: if schedule.harvests { cores - foreground as u32 } else { (*reserve).min(cores) },
+                queued_requests: queued,
+                delayed_requests: delayed,
+                ..BinCourse::default()
+            }
+        }));
+    }
+
+    fn play_background(&self, schedule: &Schedule, bins: usize, course: &mut [BinCourse]) {
+        let mut state = State::new(self, schedule);
+        let mut densest: Vec<usize> = (0..self.owing.len()).filter(|at| self.owing[*at].tied_per_mille > 0).collect();
+        // Cross-multiplied, so that no fraction is needed; the order of the table breaks ties.
+        densest.sort_by(|left, right| {
+            let [left, right] = [left, right].map(|at| &self.owing[*at]);
+            (right.tied_per_mille * left.cost).cmp(&(left.tied_per_mille * right.cost))
+        });
+        for bin in 0..bins.min(self.bins()) {
+            let most = u64::from(course[bin].background_cores).saturating_mul(self.system.core_work);
+            state.begin(bin, most, self.taken[bin]);
+            if !state.is_as_required {
+                state.require(bin, self.system.core_work, course);
+            }
+            let (required, before) = (state.required[bin], state.deadline_work);
+            state.pay_by_deadline(if bin < schedule.prompt_until { most } else { required });
+            if schedule.pressing[bin] {
+                for at in &densest {
+                    state.pay(*at, u64::MAX);
+                }
+            }
+            state.pay_by_turns();
+            state.is_as_required = state.deadline_work - before == required;
+            let core_work = self.system.core_work.max(1);
+            course[bin].background_cores = state.used_work.div_ceil(core_work) as u32;
+            course[bin].paid_blocks = state.paid_now;
+            course[bin].used_blocks = state.used_blocks;
+            course[bin].late_blocks = state.late_blocks(bin, |_| true);
+            course[bin].missed_blocks = state.late_blocks(bin, |owing| owing.is_heeded(schedule));
+        }
+    }
+}
+
+/// Debts while bins are played.
+struct State<'a> {
+    schedule: &'a Schedule,
+    owing: &'a [Owing],
+    payable: [u64; SERVICES_COUNT],
+    paid: [u64; SERVICES_COUNT],
+    paid_now: [u64; SERVICES_COUNT],
+    /// First bin whose due debt a service has not paid.
+    next_due: [usize; SERVICES_COUNT],
+    used_blocks: u64,
+    work_left: u64,
+    used_work: u64,
+    /// Work done for deadlines within the horizon.
+    deadline_work: u64,
+    /// What of it must be done in each bin, if neither more nor less was done before.
+    required: Vec<u64>,
+    is_as_required: bool,
+}
+
+impl<'a> State<'a> {
+    fn new(horizon: &'a Horizon<'_>, schedule: &'a Schedule) -> Self {
+        Self {
+            schedule,
+            owing: &horizon.owing,
+            payable: [0; SERVICES_COUNT],
+            paid: [0; SERVICES_COUNT],
+            paid_now: [0; SERVICES_COUNT],
+            next_due: [0; SERVICES_COUNT],
+            used_blocks: horizon.ledger.pool.used_blocks,
+            work_left: 0,
+            used_work: 0,
+            deadline_work: 0,
+            required: vec![0; horizon.bins()],
+            is_as_required: !horizon.owing.iter().any(|owing| owing.is_heeded(schedule)),
+        }
+    }
+
+    /// How much work with deadlines must be done in each bin from `bin` on: what is left of it, put off as long as the cores
+    /// that are left allow, so that room can be had before. Doing less in any bin misses a deadline.
+    fn require(&mut self, bin: usize, core_work: u64, course: &[BinCourse]) {
+        let mut carried = 0_u64;
+        for at in (bin..self.required.len()).rev() {
+            for (owing, paid) in self.owing.iter().zip(self.paid) {
+                if owing.is_heeded(self.schedule) {
+                    let before = if at == bin { paid } else { owing.due[at - 1].max(paid) };
+                    let due = owing.due[at].max(paid) - before;
+                    carried = carried.saturating_add(due.saturating_mul(owing.cost));
+                }
+            }
+            let most = u64::from(course[at].background_cores).saturating_mul(core_work);
+            self.required[at] = carried.min(most);
+            carried -= self.required[at];
+        }
+    }
+
+    fn begin(&mut self, bin: usize, work: u64, taken: u64) {
+        (self.work_left, self.used_work) = (work, 0);
+        self.paid_now = [0; SERVICES_COUNT];
+        self.used_blocks = self.used_blocks.saturating_add(taken);
+        for (at, owing) in self.owing.iter().enumerate() {
+            self.payable[at] = self.payable[at].saturating_add(owing.payable[bin]);
+        }
+    }
+
+    /// Pays up to `blocks` of one service, as far as the work of the bin goes.
+    fn pay(&mut self, at: usize, blocks: u64) {
+        let owing = &self.owing[at];
+        let blocks = blocks.min(self.payable[at]).min(self.work_left / owing.cost);
+        if blocks == 0 {
+            return;
+        }
+        let work = blocks * owing.cost;
+        self.work_left -= work;
+        self.used_work += work;
+        self.payable[at] -= blocks;
+        let before = self.paid[at];
+        self.paid[at] = before.saturating_add(blocks);
+        self.paid_now[owing.service as usize] += blocks;
+        let tied = (u128::from(blocks) * u128::from(owing.tied_per_mille) / 1000) as u64;
+        self.used_blocks = self.used_blocks.saturating_sub(tied);
+        if owing.is_heeded(self.schedule) {
+            // What is due beyond the horizon was not required either.
+            let due = owing.due.last().copied().unwrap_or(0);
+            let counted = self.paid[at].min(due) - before.min(due);
+            self.deadline_work = self.deadline_work.saturating_add(counted.saturating_mul(owing.cost));
+        }
+    }
+
+    /// Does up to `work` for deadlines, whatever is due first going first.
+    fn pay_by_deadline(&mut self, work: u64) {
+        let target = self.deadline_work.saturating_add(work);
+        while self.deadline_work < target && self.work_left > 0 {
+            let Some((at, due)) = self.first_due() else { break };
+            let blocks = (due - self.paid[at]).min((target - self.deadline_work).div_ceil(self.owing[at].cost));
+            let before = self.deadline_work;
+            self.pay(at, blocks);
+            if self.deadline_work == before {
+                break;
+            }
+        }
+    }
+
+    /// The service whose next debt is due first among those that may be paid, and up to where its debts are due then.
+    fn first_due(&mut self) -> Option<(usize, u64)> {
+        let mut first: Option<(usize, usize)> = None;
+        for (at, owing) in self.owing.iter().enumerate() {
+            if !owing.is_heeded(self.schedule) || self.payable[at] == 0 || owing.cost > self.work_left {
+                continue;
+            }
+            while owing.due.get(self.next_due[at]).is_some_and(|due| *due <= self.paid[at]) {
+                self.next_due[at] += 1;
+            }
+            if self.next_due[at] < owing.due.len() && first.is_none_or(|(_, due)| self.next_due[at] < due) {
+                first = Some((at, self.next_due[at]));
+            }
+        }
+        first.map(|(at, bin)| (at, self.owing[at].due[bin]))
+    }
+
+    /// Shares what work is left among all that have debt, by priority, until there is no more of either. The share of a service
+    /// with a deadline goes to whatever is due first: work done early never stands in for work that is due now.
+    fn pay_by_turns(&mut self) {
+        loop {
+            let can = |state: &Self, at: usize| state.payable[at] > 0 && state.owing[at].cost <= state.work_left;
+            let priorities = (0..self.owing.len()).filter(|at| can(self, *at)).map(|at| self.owing[at].priority);
+            let all: u64 = priorities.sum();
+            if all == 0 {
+                return;
+            }
+            let round = self.work_left;
+            for at in 0..self.owing.len() {
+                if can(self, at) {
+                    let share =
+                        (u128::from(round) * u128::from(self.owing[at].priority)).div_ceil(u128::from(all)) as u64;
+                    if self.owing[at].is_heeded(self.schedule) && self.first_due().is_some() {
+                        self.pay_by_deadline(share.max(1));
+                    } else {
+                        self.pay(at, (share / self.owing[at].cost).max(1));
+                    }
+                }
+            }
+        }
+    }
+
+    fn late_blocks(&self, bin: usize, counts: impl Fn(&Owing) -> bool) -> u64 {
+        let late = |(at, owing): (usize, &Owing)| owing.due.get(bin).map_or(0, |due| due.saturating_sub(self.paid[at]));
+        self.owing.iter().enumerate().filter(|(_, owing)| counts(owing)).map(late).fold(0, u64::saturating_add)
+    }
+}

@@ -1,0 +1,211 @@
+//! What is wrong with a plan, why, and what can be done about it?
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{Service, Source};
+use serde::Serialize;
+
+use super::made::{Plan, PlanBin};
+use super::system::{Ledger, System};
+use crate::units::{format_bytes, format_decimals};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// The plan contradicts itself: it was not made by this planner, or the planner is wrong.
+    Broken,
+    /// A promise cannot be kept.
+    Violation,
+    /// Somebody should look.
+    Warning,
+    /// Good to know.
+    Note,
+}
+
+/// Something about a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Its name.
+    pub code: &'static str,
+    /// When it begins, where it has a time.
+    pub at_unix_seconds: Option<i64>,
+    /// What it is.
+    pub message: String,
+    /// What can be done; may be empty.
+    pub hint: &'static str,
+}
+
+/// Bins of a plan that share something.
+struct Stretch<'a> {
+    bins: Vec<&'a PlanBin>,
+    hours: f64,
+}
+
+impl<'a> Stretch<'a> {
+    fn of(plan: &'a Plan, which: impl Fn(&PlanBin) -> bool) -> Option<Self> {
+        let bins: Vec<_> = plan.bins.iter().filter(|bin| which(bin)).collect();
+        let hours = bins.len() as f64 * plan.bin_seconds as f64 / 3600.0;
+        (!bins.is_empty()).then_some(Self { bins, hours })
+    }
+
+    fn finding(&self, severity: Severity, code: &'static str, message: String, hint: &'static str) -> Finding {
+        let at_unix_seconds = self.bins.first().map(|bin| bin.start_unix_seconds);
+        Finding { severity, code, at_unix_seconds, message, hint }
+    }
+}
+
+/// Looks a plan over, whoever made it.
+#[must_use]
+pub fn lint(plan: &Plan, system: &System, ledger: &Ledger) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(cores(plan));
+    findings.extend(room(plan, ledger));
+    findings.extend(foreground(plan));
+    findings.extend(debts(plan));
+    findings.extend(terms(system));
+    findings.sort_by_key(|finding| (finding.severity, finding.at_unix_seconds));
+    findings
+}
+
+fn cores(plan: &Plan) -> Option<Finding> {
+    let over = |bin: &PlanBin| {
+        u64::from(bin.foreground_cores) + u64::from(bin.background_cores) > u64::from(plan.cores)
+            || bin.reserved_cores > plan.cores
+    };
+    let stretch = Stretch::of(plan, over)?;
+    let message = format!("{} bins give out more than the {} cores there are", stretch.bins.len(), plan.cores);
+    Some(stretch.finding(Severity::Broken, "cores-oversubscribed", message, ""))
+}
+
+fn room(plan: &Plan, ledger: &Ledger) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let bytes = |blocks: u64| format_bytes(blocks.saturating_mul(plan.block_bytes));
+    if ledger.pool.free_blocks() == 0 {
+        findings.push(Finding {
+            severity: Severity::Violation,
+            code: "pool-full",
+            at_unix_seconds: Some(plan.start_unix_seconds),
+            message: "the pool is full at the start".into(),
+            hint: "writes fail until debt is paid; add capacity, or delete what is not needed",
+        });
+    }
+    let lowest = |stretch: &Stretch<'_>| stretch.bins.iter().map(|bin| bin.free_blocks.low).min().unwrap_or(0);
+    if let Some(stretch) = Stretch::of(plan, |bin| bin.free_blocks.low < plan.floor_blocks) {
+        let message = format!(
+            "free space is below its floor of {} for {} h, at worst {}; no plan avoids it at this quantile",
+            bytes(plan.floor_blocks),
+            format_decimals(stretch.hours, 1),
+            bytes(lowest(&stretch)),
+        );
+        let hint = "add capacity, keep snapshots for less time, or move load away";
+        findings.push(stretch.finding(Severity::Violation, "below-floor", message, hint));
+    } else if let Some(stretch) = Stretch::of(plan, |bin| bin.free_blocks.low < plan.alarm_blocks) {
+        let message = format!(
+            "free space is below the alarm of {} for {} h, at worst {}",
+            bytes(plan.alarm_blocks),
+            format_decimals(stretch.hours, 1),
+            bytes(lowest(&stretch)),
+        );
+        findings.push(stretch.finding(Severity::Warning, "alarm", message, "the plan holds the floor; watch the pool"));
+    }
+    findings
+}
+
+fn foreground(plan: &Plan) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let by_itself =
+        |bin: &PlanBin| bin.foreground_iops.expected > 0 && bin.foreground_cores_wanted > u64::from(plan.cores);
+    if let Some(stretch) = Stretch::of(plan, by_itself) {
+        let hours = format_decimals(stretch.hours, 1);
+        let message = format!("the foreground by itself wants more than all {} cores for {hours} h", plan.cores);
+        findings.push(stretch.finding(
+            Severity::Warning,
+            "foreground-overload",
+            message,
+            "no background plan helps: balance the load",
+        ));
+    }
+    if let Some(stretch) = Stretch::of(plan, |bin| bin.capacity_forecast_factor < 1.0) {
+        let least = stretch.bins.iter().map(|bin| bin.capacity_forecast_factor).fold(1.0, f64::min);
+        let message = format!(
+            "the foreground is cut for {} h, at worst to {} % of what it wants, so that room and deadlines hold",
+            format_decimals(stretch.hours, 1),
+            format_decimals(100.0 * least, 0),
+        );
+        let hint = "the system is oversubscribed: add cores or capacity, or reduce what snapshots hold";
+        findings.push(stretch.finding(Severity::Violation, "foreground-cut", message, hint));
+    }
+    findings
+}
+
+fn debts(plan: &Plan) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for sheet in &plan.balance {
+        if sheet.deadline_kept == Some(false) {
+            let late = Stretch::of(plan, |bin| bin.late_blocks > 0);
+            findings.push(Finding {
+                severity: Severity::Violation,
+                code: "deadline-missed",
+                at_unix_seconds: late.and_then(|late| late.bins.first().map(|bin| bin.start_unix_seconds)),
+                message: format!("{}: its deadline cannot be kept at this quantile", sheet.service),
+                hint: "allow more time, or more cores; where room is short, room comes first",
+            });
+        }
+        if sheet.closing_blocks > sheet.opening_blocks && sheet.paid_blocks == 0 && sheet.incurred_blocks > 0 {
+            findings.push(Finding {
+                severity: Severity::Warning,
+                code: "starved",
+                at_unix_seconds: None,
+                message: format!("{}: nothing of its debt is paid", sheet.service),
+                hint: "there is no time left for it, or its retention is longer than the plan",
+            });
+        }
+    }
+    let sum = |which: fn(&super::made::Sheet) -> u64| plan.balance.iter().map(which).fold(0, u64::saturating_add);
+    let (opening, closing) = (sum(|sheet| sheet.opening_blocks), sum(|sheet| sheet.closing_blocks));
+    if closing > opening.saturating_add(sum(|sheet| sheet.incurred_blocks) / 10) {
+        findings.push(Finding {
+            severity: Severity::Note,
+            code: "debt-grows",
+            at_unix_seconds: None,
+            message: format!(
+                "debt grows from {} to {} over the plan",
+                format_bytes(opening.saturating_mul(plan.block_bytes)),
+                format_bytes(closing.saturating_mul(plan.block_bytes))
+            ),
+            hint: "if it does so every week, the array is too small for its services",
+        });
+    }
+    findings
+}
+
+/// Terms that are legal and seldom meant.
+fn terms(system: &System) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut note = |code, message: String, hint| {
+        findings.push(Finding { severity: Severity::Note, code, at_unix_seconds: None, message, hint });
+    };
+    if let Some(terms) = &system.services[Service::SnapshotDelete as usize] {
+        if terms.settings.retention == Nanos::ZERO {
+            let message = "snapshot-delete: retention is zero: what is written over is owed at once".into();
+            note(
+                "zero-retention",
+                message,
+                "if no snapshots are taken, defragmentation is the service that frees overwrites",
+            );
+        }
+    }
+    // Each block written over leaves one old block: only one service can free it.
+    let beside = |(service, terms): (Service, &super::system::Terms)| {
+        let frees = service.row().takes_room && service.row().source != Source::Named;
+        if frees { terms.share_per_mille } else { 0 }
+    };
+    let shares: u32 = system.run().map(beside).sum();
+    if shares > 1000 {
+        let message = format!("{} % of what is written over is owed: some of it twice", shares / 10);
+        note("owed-twice", message, "share_percent says which part of the volumes a service looks after");
+    }
+    findings
+}

@@ -1,0 +1,380 @@
+//! What does the foreground do, and what will it do? Series become demands, forecasts become outlooks: here numbers become
+//! whole.
+
+use super::policy::Policy;
+use super::system::Demand;
+use crate::device::Bytes;
+use crate::forecast::{Calendar, Forecaster, ForecasterChoice, Learned};
+use crate::series::{Counted, Series};
+
+/// How alike the errors of two bins of a forecast are, 0 to 1. Were they all one error, sums would be as uncertain as single
+/// bins; were they independent, sums would be all but certain. Days differ as a whole, bins by themselves.
+const ERROR_CORRELATION: f64 = 0.2;
+
+/// What a series cannot be used for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}\n  expected: {expected}\n\nhint: {hint}")]
+pub struct LoadError {
+    /// What is wrong.
+    pub problem: String,
+    /// What it should be.
+    pub expected: String,
+    /// What the user can do.
+    pub hint: String,
+}
+
+/// The foreground, bin by bin; `None` where nothing is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// When the first bin begins.
+    pub start_unix_seconds: i64,
+    /// Length of a bin.
+    pub bin_seconds: u32,
+    /// Requests a second.
+    pub requests: Vec<Option<f64>>,
+    /// Blocks written a second.
+    pub written: Rates,
+    /// Blocks unmapped a second, metadata included.
+    pub unmapped: Rates,
+    /// Share of new blocks, where a trace tells.
+    pub unique_percent: Option<f64>,
+    /// What was found wrong while it was read.
+    pub notes: Vec<String>,
+}
+
+/// A rate beside the requests: of its own, or so many for each request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rates {
+    /// Measured.
+    Own(Vec<Option<f64>>),
+    /// In proportion to the requests.
+    Share(f64),
+}
+
+impl Rates {
+    fn at(&self, bin: usize, requests: f64) -> f64 {
+        match self {
+            Self::Own(values) => values.get(bin).copied().flatten().unwrap_or(0.0),
+            Self::Share(share) => requests * share,
+        }
+    }
+}
+
+/// Adds up what is known in both.
+fn sum(left: &[Option<f64>], right: &[Option<f64>]) -> Vec<Option<f64>> {
+    left.iter().zip(right).map(|(left, right)| Some((*left)? + (*right)?)).collect()
+}
+
+fn scaled(values: &[Option<f64>], factor: f64) -> Vec<Option<f64>> {
+    values.iter().map(|value| value.map(|value| value * factor)).collect()
+}
+
+impl Load {
+    /// The load that columns of a file stand for, as the policy says.
+    ///
+    /// # Errors
+    /// [`LoadError`] where a column is missing, or it is not clear which one is meant.
+    pub fn of_series(series: &[Series], policy: &Policy) -> Result<Self, LoadError> {
+        let terms = &policy.load;
+        let names = || series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>().join(", ");
+        let column = |name: &Option<String>| match name {
+            None => Ok(None),
+            Some(name) => series.iter().find(|series| series.name == *name).map(Some).ok_or_else(|| LoadError {
+                problem: format!("the series has no column `{}`", crate::units::shown(name)),
+                expected: format!("one of {}", names()),
+                hint: "[load] of the policy names the columns: total, or read and write".into(),
+            }),
+        };
+        let (total, read) = (column(&terms.total)?, column(&terms.read)?);
+        let (write, unmap) = (column(&terms.write)?, column(&terms.unmap)?);
+        let only = if let ([only], None, None, None) = (series, total, read, write) { Some(only) } else { None };
+        let unclear = || LoadError {
+            problem: format!("it is not clear which column is the load: there are {}", names()),
+            expected: "`total`, or `read` and `write`, in [load] of the policy".into(),
+            hint: "total = \"value\"".into(),
+        };
+        let first = total.or(read).or(write).or(only).ok_or_else(unclear)?;
+        let block = policy.pool.block.0 as f64;
+        // What a unit is in requests, and in blocks.
+        let request = terms.request.0 as f64;
+        let (per_request, per_block) = match terms.unit.parse::<Bytes>() {
+            Ok(Bytes(unit)) => (terms.scale * unit as f64 / request, terms.scale * unit as f64 / block),
+            Err(_) => (terms.scale, terms.scale * request / block),
+        };
+        let (requests, written) = match (total.or(only), read, write) {
+            (Some(total), _, Some(write)) => (total.values.clone(), Some(write)),
+            (Some(total), _, None) => (total.values.clone(), None),
+            (None, Some(read), Some(write)) => (sum(&read.values, &write.values), Some(write)),
+            (None, None, Some(write)) => (write.values.clone(), Some(write)),
+            (None, _, None) => return Err(unclear()),
+        };
+        let metadata = 1.0 + terms.metadata_percent / 100.0;
+        let written = match written {
+            Some(write) => Rates::Own(scaled(&write.values, per_block)),
+            None => Rates::Share(terms.write_percent / 100.0 * request / block),
+        };
+        let unmapped = unmap.map_or(Rates::Share(0.0), |unmap| Rates::Own(scaled(&unmap.values, per_block * metadata)));
+        let used = [total, read, write, unmap, only];
+        let mut notes: Vec<String> = used
+            .into_iter()
+            .flatten()
+            .flat_map(|series| series.losses.lines().into_iter().map(|line| format!("{}: {line}", series.name)))
+            .collect();
+        notes.sort();
+        notes.dedup();
+        Ok(Self {
+            start_unix_seconds: first.start_unix_seconds,
+            bin_seconds: first.bin_seconds,
+            requests: scaled(&requests, per_request),
+            written,
+            unmapped,
+            unique_percent: None,
+            notes,
+        })
+    }
+
+    /// The load of a block trace.
+    #[must_use]
+    pub fn of_trace(counted: &Counted, policy: &Policy) -> Self {
+        let [reads, writes, unmaps] = &counted.requests;
+        let block = policy.pool.block.0 as f64;
+        let metadata = 1.0 + policy.load.metadata_percent / 100.0;
+        let requests = sum(&sum(&reads.values, &writes.values), &unmaps.values);
+        let ratios: Vec<f64> = counted.unique_ratio.values.iter().copied().flatten().collect();
+        let unique = (!ratios.is_empty()).then(|| 100.0 * ratios.iter().sum::<f64>() / ratios.len() as f64);
+        Self {
+            start_unix_seconds: reads.start_unix_seconds,
+            bin_seconds: reads.bin_seconds,
+            requests: scaled(&requests, policy.load.scale),
+            written: Rates::Own(scaled(&counted.bytes[1].values, policy.load.scale / block)),
+            unmapped: Rates::Own(scaled(&counted.bytes[2].values, policy.load.scale * metadata / block)),
+            unique_percent: unique,
+            notes: Vec::new(),
+        }
+    }
+
+    /// `bins` bins from `from` on, behind `gap` bins of which nothing is known.
+    #[must_use]
+    pub fn part(&self, from: usize, gap: usize, bins: usize) -> Self {
+        let cut = |values: &[Option<f64>]| {
+            let known = values.iter().skip(from).copied();
+            std::iter::repeat_n(None, gap).chain(known).take(bins).collect::<Vec<_>>()
+        };
+        let rates = |rates: &Rates| match rates {
+            Rates::Own(values) => Rates::Own(cut(values)),
+            Rates::Share(share) => Rates::Share(*share),
+        };
+        let (requests, written, unmapped) = (cut(&self.requests), rates(&self.written), rates(&self.unmapped));
+        Self { requests, written, unmapped, notes: Vec::new(), ..self.clone() }
+    }
+
+    /// Bins that are known and bins that there are.
+    #[must_use]
+    pub fn known_bins(&self) -> (usize, usize) {
+        (self.requests.iter().flatten().count(), self.requests.len())
+    }
+
+    /// When the bin behind the last begins.
+    #[must_use]
+    pub fn end_unix_seconds(&self) -> i64 {
+        self.start_unix_seconds.saturating_add(self.requests.len() as i64 * i64::from(self.bin_seconds))
+    }
+
+    /// What came in a bin; none where that is not known.
+    #[must_use]
+    pub fn demand(&self, bin: usize) -> Option<Demand> {
+        let requests = self.requests.get(bin).copied().flatten()?;
+        let seconds = f64::from(self.bin_seconds);
+        Some(Demand {
+            requests: whole(requests * seconds),
+            written_blocks: whole(self.written.at(bin, requests) * seconds),
+            unmapped_blocks: whole(self.unmapped.at(bin, requests) * seconds),
+        })
+    }
+}
+
+/// A number of things: rounded, never negative, far below where sums would overflow.
+fn whole(value: f64) -> u64 {
+    const MOST: f64 = 1e15;
+    if value.is_finite() { value.clamp(0.0, MOST).round() as u64 } else { 0 }
+}
+
+/// What the bins to come may bring.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outlook {
+    /// The best guess.
+    pub expected: Vec<Demand>,
+    /// As much as the quantile allows, in sum from the first bin to any other: what fills pools and takes cores for good.
+    pub high: Vec<Demand>,
+    /// As little as its counterpart allows, in sum.
+    pub low: Vec<Demand>,
+    /// Requests of each bin by itself: as few and as many as the quantiles allow.
+    pub requests_band: Vec<(u64, u64)>,
+    /// Why the forecast is worth less than usual.
+    pub degraded: Vec<String>,
+    /// Days of history that it rests on.
+    pub history_days: usize,
+}
+
+/// Forecasts a load.
+#[derive(Clone, Debug)]
+pub struct LoadForecaster {
+    bin_seconds: u32,
+    quantile: f64,
+    requests: Learned,
+    written: Model,
+    unmapped: Model,
+}
+
+#[derive(Clone, Debug)]
+enum Model {
+    Own(Box<Learned>),
+    Share(f64),
+}
+
+impl LoadForecaster {
+    /// A forecaster that has learned nothing yet.
+    ///
+    /// # Errors
+    /// [`crate::forecast::ForecastError`] where days are no whole number of bins.
+    pub fn new(
+        load: &Load,
+        choice: &ForecasterChoice,
+        quantile: f64,
+        calendar: &Calendar,
+    ) -> Result<Self, crate::forecast::ForecastError> {
+        let build = || choice.build(load.start_unix_seconds, load.bin_seconds, calendar);
+        let model = |rates: &Rates| {
+            Ok(match rates {
+                Rates::Own(_) => Model::Own(Box::new(build()?)),
+                Rates::Share(share) => Model::Share(*share),
+            })
+        };
+        Ok(Self {
+            bin_seconds: load.bin_seconds,
+            quantile,
+            requests: build()?,
+            written: model(&load.written)?,
+            unmapped: model(&load.unmapped)?,
+        })
+    }
+
+    /// Takes bins of a load, in order.
+    pub fn update(&mut self, load: &Load, bins: std::ops::Range<usize>) {
+        self.requests.update(&load.requests[bins.clone()]);
+        for (model, rates) in [(&mut self.written, &load.written), (&mut self.unmapped, &load.unmapped)] {
+            if let (Model::Own(model), Rates::Own(values)) = (model, rates) {
+                model.update(&values[bins.clone()]);
+            }
+        }
+    }
+
+    /// Learns from all of them.
+    pub fn refit(&mut self) {
+        self.requests.refit();
+        for model in [&mut self.written, &mut self.unmapped] {
+            if let Model::Own(model) = model {
+                model.refit();
+            }
+        }
+    }
+
+    /// What the next `bins` bins may bring.
+    #[must_use]
+    pub fn outlook(&self, bins: usize) -> Outlook {
+        let requests = Band::of(&self.requests, bins, self.quantile);
+        let band = |model: &Model| match model {
+            Model::Own(model) => Band::of(model.as_ref(), bins, self.quantile),
+            Model::Share(share) => requests.times(*share),
+        };
+        let written = band(&self.written).summed();
+        let unmapped = band(&self.unmapped).summed();
+        let seconds = f64::from(self.bin_seconds);
+        let [low, _, high] = &requests.rates;
+        let requests_band =
+            low.iter().zip(high).map(|(low, high)| (whole(low * seconds), whole(high * seconds))).collect();
+        let (degraded, history_days) = (requests.degraded.clone(), requests.history_days);
+        let requests = requests.summed();
+        let demands = |place: usize| {
+            let count = |band: &Band, bin: usize| whole(band.rates[place].get(bin).copied().unwrap_or(0.0) * seconds);
+            let demand = |bin: usize| Demand {
+                requests: count(&requests, bin),
+                written_blocks: count(&written, bin),
+                unmapped_blocks: count(&unmapped, bin),
+            };
+            (0..bins).map(demand).collect()
+        };
+        let (low, expected, high) = (demands(0), demands(1), demands(2));
+        Outlook { expected, high, low, requests_band, degraded, history_days }
+    }
+}
+
+/// Low, expected and high rates.
+struct Band {
+    rates: [Vec<f64>; 3],
+    degraded: Vec<String>,
+    history_days: usize,
+}
+
+impl Band {
+    fn of(model: &Learned, bins: usize, quantile: f64) -> Self {
+        let mut forecast = model.predict(bins, &[1.0 - quantile, quantile]);
+        let high = forecast.quantiles.pop().map_or_else(|| forecast.mean.clone(), |(_, values)| values);
+        let low = forecast.quantiles.pop().map_or_else(|| forecast.mean.clone(), |(_, values)| values);
+        let degraded = forecast.degraded;
+        Self { rates: [low, forecast.mean, high], degraded, history_days: forecast.history_days }
+    }
+
+    fn times(&self, factor: f64) -> Self {
+        let rates = self.rates.each_ref().map(|rates| rates.iter().map(|rate| rate * factor).collect());
+        Self { rates, degraded: Vec::new(), history_days: self.history_days }
+    }
+
+    /// The same with bands around sums from the first bin on: their errors cancel in part.
+    fn summed(self) -> Self {
+        let [low, mean, high] = self.rates;
+        let around = |edge: &[f64], sign: f64| {
+            let (mut total, mut squares, mut before) = (0.0, 0.0, 0.0);
+            let rate = |(mean, edge): (&f64, &f64)| {
+                let error = ((edge - mean) * sign).max(0.0);
+                total += error;
+                squares += error * error;
+                let spread = ((1.0 - ERROR_CORRELATION) * squares + ERROR_CORRELATION * total * total).sqrt();
+                let rate = mean + sign * (spread - before);
+                before = spread;
+                rate.max(0.0)
+            };
+            mean.iter().zip(edge).map(rate).collect::<Vec<f64>>()
+        };
+        let rates = [around(&low, -1.0), mean.clone(), around(&high, 1.0)];
+        Self { rates, degraded: self.degraded, history_days: self.history_days }
+    }
+}
+
+/// What a forecaster that has learned all bins of `load` before `from` expects at the beginning of each bin from there on,
+/// being told the bins before it: the high path of at most `horizon` bins, never beyond the end of `load`. It learns anew at
+/// each local midnight.
+#[must_use]
+pub fn outlooks(
+    load: &Load,
+    from: usize,
+    mut forecaster: LoadForecaster,
+    horizon: usize,
+    utc_offset_seconds: i64,
+) -> Vec<Vec<Demand>> {
+    let bins = load.requests.len();
+    let midnight = |bin: usize| {
+        let time = load.start_unix_seconds + utc_offset_seconds + bin as i64 * i64::from(load.bin_seconds);
+        time.rem_euclid(86_400) == 0
+    };
+    let ahead = |bin: usize| {
+        if bin > from {
+            forecaster.update(load, bin - 1..bin);
+            if midnight(bin) {
+                forecaster.refit();
+            }
+        }
+        forecaster.outlook(horizon.min(bins - bin)).high
+    };
+    (from..bins).map(ahead).collect()
+}

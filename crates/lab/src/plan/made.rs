@@ -1,0 +1,303 @@
+//! What does a plan say? When which debt is paid with how many cores, what stays free, and what cannot be kept.
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{Pool, Service};
+use serde::Serialize;
+
+use super::horizon::{BinCourse, Horizon, Schedule};
+use super::lint::{Finding, lint};
+use super::load::Outlook;
+use super::planner::solve;
+use super::queueing::servers_needed;
+use super::system::{Ledger, System};
+
+/// Of debts whose deadline is shorter than a bin, how many may miss it.
+const LATE_SHARE: f64 = 0.01;
+
+/// Three values of the same thing: as little as is likely, the best guess, as much as is likely.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Likely {
+    /// At the low quantile of the load.
+    pub low: u64,
+    /// If what is expected comes.
+    pub expected: u64,
+    /// At the high quantile.
+    pub high: u64,
+}
+
+/// A bin of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlanBin {
+    /// When it begins.
+    pub start_unix_seconds: i64,
+    /// Foreground requests a second.
+    pub foreground_iops: Likely,
+    /// Cores that the foreground wants, if what is expected comes.
+    pub foreground_cores_wanted: u64,
+    /// Cores that it gets then.
+    pub foreground_cores: u32,
+    /// Cores promised to the background, whatever the foreground wants.
+    pub reserved_cores: u32,
+    /// Cores at background work, if what is expected comes.
+    pub background_cores: u32,
+    /// What the foreground is cut to by the promise, as the paper's CFF: 1 is uncut.
+    pub capacity_forecast_factor: f64,
+    /// Whether room comes first.
+    pub pressing: bool,
+    /// Blocks of debt paid, by service, if what is expected comes.
+    pub paid_blocks: Vec<(&'static str, u64)>,
+    /// Blocks free at the end. `low` is at the high quantile of the load.
+    pub free_blocks: Likely,
+    /// Requests that wait at the end, if what is expected comes, and at the high quantile.
+    pub queued_requests: Likely,
+    /// Blocks of debt past their deadline at the end, at the high quantile.
+    pub late_blocks: u64,
+}
+
+/// A time in which a service's debt is paid.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Window {
+    /// Whose.
+    pub service: &'static str,
+    /// When it begins.
+    pub start_unix_seconds: i64,
+    /// When it ends.
+    pub end_unix_seconds: i64,
+    /// How much of it is paid.
+    pub blocks: u64,
+    /// At most so many blocks a second at a time.
+    pub blocks_per_second_max: u64,
+}
+
+/// A service's line of the balance sheet, if what is expected comes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sheet {
+    /// Whose.
+    pub service: &'static str,
+    /// Blocks owed at the start.
+    pub opening_blocks: u64,
+    /// Blocks that come to be owed.
+    pub incurred_blocks: u64,
+    /// Blocks paid.
+    pub paid_blocks: u64,
+    /// Blocks owed at the end.
+    pub closing_blocks: u64,
+    /// Room that is given back by what is paid.
+    pub reclaimed_blocks: u64,
+    /// Work of it, in hours of one core.
+    pub core_hours: f64,
+    /// Whether it has a deadline, and whether the plan keeps it at the high quantile.
+    pub deadline_kept: Option<bool>,
+}
+
+/// A plan. It does not change: a better one takes its place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// When it begins.
+    pub start_unix_seconds: i64,
+    /// Local time less UTC, for showing times.
+    pub utc_offset_seconds: i64,
+    /// Length of a bin.
+    pub bin_seconds: u64,
+    /// Cores of both domains.
+    pub cores: u32,
+    /// Cores that are always with the background, for deadlines shorter than a bin: sized by M/M/c.
+    pub resident_cores: u32,
+    /// Size of a block.
+    pub block_bytes: u64,
+    /// Blocks of the pool, and how many of them must stay free, and from how many on down the operator is told.
+    pub pool_blocks: u64,
+    /// See `pool_blocks`.
+    pub floor_blocks: u64,
+    /// See `pool_blocks`.
+    pub alarm_blocks: u64,
+    /// The plan holds if no more comes than at this quantile of the forecast.
+    pub quantile: f64,
+    /// Days of history behind the forecast.
+    pub history_days: usize,
+    /// The bins.
+    pub bins: Vec<PlanBin>,
+    /// When which debt is paid.
+    pub windows: Vec<Window>,
+    /// What is owed, paid and left.
+    pub balance: Vec<Sheet>,
+    /// What is wrong with it, the worst first.
+    pub findings: Vec<Finding>,
+    /// How often the horizon was played to find it.
+    pub plays: u32,
+}
+
+/// What a plan is made for beside the outlook.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// When its first bin begins.
+    pub start_unix_seconds: i64,
+    /// Size of a block.
+    pub block_bytes: u64,
+    /// Quantile of the outlook.
+    pub quantile: f64,
+    /// Local time less UTC.
+    pub utc_offset_seconds: i64,
+}
+
+/// Makes a plan: a pure function of its arguments.
+#[must_use]
+pub fn plan(system: &System, ledger: &Ledger, outlook: &Outlook, setting: Setting) -> Plan {
+    let system = &System { resident_cores: resident_cores(system, outlook), ..system.clone() };
+    let solution = solve(&Horizon::new(system, ledger, &outlook.high));
+    let schedule = &solution.schedule;
+    let bins = outlook.expected.len();
+    let played = |demand| Horizon::new(system, ledger, demand).play(schedule, bins);
+    let paths = Paths { low: played(&outlook.low), expected: played(&outlook.expected), high: solution.course.clone() };
+    let made: Vec<PlanBin> =
+        (0..bins).map(|bin| plan_bin(system, &ledger.pool, outlook, schedule, &paths, setting, bin)).collect();
+    let windows = windows(system, setting, &paths.expected);
+    let balance = balance(system, ledger, outlook, &paths);
+    let Pool { blocks, floor_blocks, alarm_blocks, .. } = ledger.pool;
+    let mut plan = Plan {
+        start_unix_seconds: setting.start_unix_seconds,
+        utc_offset_seconds: setting.utc_offset_seconds,
+        bin_seconds: system.bin.0 / 1_000_000_000,
+        cores: system.cores,
+        resident_cores: system.resident_cores,
+        block_bytes: setting.block_bytes,
+        pool_blocks: blocks,
+        floor_blocks,
+        alarm_blocks,
+        quantile: setting.quantile,
+        history_days: outlook.history_days,
+        bins: made,
+        windows,
+        balance,
+        findings: Vec::new(),
+        plays: solution.plays,
+    };
+    plan.findings = lint(&plan, system, ledger);
+    plan
+}
+
+struct Paths {
+    low: Vec<BinCourse>,
+    expected: Vec<BinCourse>,
+    high: Vec<BinCourse>,
+}
+
+/// Cores for debts whose deadline is shorter than a bin: what M/M/c takes for them when most comes.
+fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
+    let seconds = system.bin.as_seconds();
+    let core_rate = system.core_work as f64 / seconds;
+    let needed = |(service, terms): (Service, &super::system::Terms)| {
+        let deadline = terms.settings.deadline;
+        if deadline >= system.bin || service.row().source == ioweir_core::background::Source::Named {
+            return 0;
+        }
+        let share = f64::from(terms.share_per_mille) / 1000.0;
+        let item = f64::from(terms.settings.item_blocks.max(1));
+        let written = outlook.high.iter().map(|demand| demand.written_blocks).max().unwrap_or(0) as f64;
+        let service_seconds = item * f64::from(terms.settings.cost_per_mille) / core_rate;
+        let arrivals = written * share / item / seconds;
+        servers_needed(arrivals, service_seconds, deadline.as_seconds(), LATE_SHARE, system.cores)
+    };
+    system.run().map(needed).fold(0, u32::saturating_add).min(system.cores)
+}
+
+fn plan_bin(
+    system: &System,
+    pool: &Pool,
+    outlook: &Outlook,
+    schedule: &Schedule,
+    paths: &Paths,
+    setting: Setting,
+    bin: usize,
+) -> PlanBin {
+    let seconds = (system.bin.0 / 1_000_000_000).max(1);
+    let (low, high) = outlook.requests_band.get(bin).copied().unwrap_or_default();
+    let expected = &paths.expected[bin];
+    let free = |course: &BinCourse| pool.blocks.saturating_sub(course.used_blocks);
+    let reserved_cores = schedule.reserve_cores[bin];
+    let left = u64::from(system.cores - reserved_cores.min(system.cores));
+    let wanted = expected.wanted_cores.min(u64::from(system.cores));
+    PlanBin {
+        start_unix_seconds: setting.start_unix_seconds + (bin as u64 * seconds) as i64,
+        foreground_iops: Likely {
+            low: low / seconds,
+            expected: outlook.expected[bin].requests / seconds,
+            high: high / seconds,
+        },
+        foreground_cores_wanted: expected.wanted_cores,
+        foreground_cores: expected.foreground_cores,
+        reserved_cores,
+        background_cores: expected.background_cores,
+        capacity_forecast_factor: if wanted > left { left as f64 / wanted as f64 } else { 1.0 },
+        pressing: schedule.pressing[bin],
+        paid_blocks: system
+            .run()
+            .map(|(service, _)| (service.name(), expected.paid_blocks[service as usize]))
+            .collect(),
+        free_blocks: Likely { low: free(&paths.high[bin]), expected: free(expected), high: free(&paths.low[bin]) },
+        queued_requests: Likely {
+            low: paths.low[bin].queued_requests,
+            expected: expected.queued_requests,
+            high: paths.high[bin].queued_requests,
+        },
+        late_blocks: paths.high[bin].late_blocks,
+    }
+}
+
+/// Stretches in which a service is paid, with pauses of at most half an hour.
+fn windows(system: &System, setting: Setting, course: &[BinCourse]) -> Vec<Window> {
+    let seconds = (system.bin.0 / 1_000_000_000).max(1);
+    let pause = (1_800 / seconds) as usize;
+    let start = |bin: usize| setting.start_unix_seconds + (bin as u64 * seconds) as i64;
+    let mut windows = Vec::new();
+    for (service, _) in system.run() {
+        let paid = |bin: &usize| course[*bin].paid_blocks[service as usize];
+        let mut bins = (0..course.len()).filter(|bin| paid(bin) > 0).peekable();
+        while let Some(first) = bins.next() {
+            let (mut last, mut blocks, mut most) = (first, paid(&first), paid(&first));
+            while let Some(next) = bins.next_if(|next| *next <= last + 1 + pause) {
+                (last, blocks, most) = (next, blocks + paid(&next), most.max(paid(&next)));
+            }
+            windows.push(Window {
+                service: service.name(),
+                start_unix_seconds: start(first),
+                end_unix_seconds: start(last + 1),
+                blocks,
+                blocks_per_second_max: most.div_ceil(seconds),
+            });
+        }
+    }
+    windows
+}
+
+fn balance(system: &System, ledger: &Ledger, outlook: &Outlook, paths: &Paths) -> Vec<Sheet> {
+    let horizon = Horizon::new(system, ledger, &outlook.expected);
+    let bin_hours = system.bin.as_seconds() / 3600.0;
+    let sheet = |(service, terms): (Service, &super::system::Terms)| {
+        let at = service as usize;
+        let paid = paths.expected.iter().map(|course| course.paid_blocks[at]).fold(0, u64::saturating_add);
+        let (opening, incurred) = (ledger.queues[at].blocks(), horizon.incurred_blocks(service));
+        let is_kept = || late(system, ledger, outlook, paths, service).is_none();
+        Sheet {
+            service: service.name(),
+            opening_blocks: opening,
+            incurred_blocks: incurred,
+            paid_blocks: paid,
+            closing_blocks: opening.saturating_add(incurred).saturating_sub(paid),
+            reclaimed_blocks: terms.settings.tied(paid),
+            core_hours: terms.settings.work(paid) as f64 / system.core_work.max(1) as f64 * bin_hours,
+            deadline_kept: (terms.settings.deadline != Nanos::NEVER).then(is_kept),
+        }
+    };
+    system.run().map(sheet).collect()
+}
+
+/// The first bin at whose end a service has debt past its deadline, at the high quantile.
+fn late(system: &System, ledger: &Ledger, outlook: &Outlook, paths: &Paths, service: Service) -> Option<usize> {
+    let horizon = Horizon::new(system, ledger, &outlook.high);
+    let mut paid = 0_u64;
+    paths.high.iter().enumerate().position(|(bin, course)| {
+        paid = paid.saturating_add(course.paid_blocks[service as usize]);
+        horizon.due_blocks(service, bin) > paid
+    })
+}

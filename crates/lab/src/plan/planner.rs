@@ -1,0 +1,274 @@
+//! How many cores must background work be promised, and when, so that room and deadlines hold and the foreground loses least?
+//!
+//! The method is the paper's section VI B: play the forecast; where room would run out, spread enough background work
+//! evenly over a time before, and play again, until it fits. The paper leaves open how long a time; here it is the shortest
+//! that suffices, because a plan is made anew in each bin, and the later work is forced upon the foreground, the surer it is
+//! that it must be. Kept in this order: the floor of the pool, then deadlines,
+//! then the foreground.
+//!
+//! **Why it finds a plan wherever there is one.** All cores on the debt that gives back most room for its work gives back the
+//! most that can be by every moment: if that does not hold the floor, nothing does. Deadline work is put off as far as the
+//! cores that are left allow (`State::require`), which leaves the most cores for room at every earlier moment. So
+//! [`Schedule::all_out`] holds floor and deadlines if any schedule does, and the search below ends there at the latest. One
+//! case is not covered by this: debts of different density, of which the densest become payable late, beside a deadline that
+//! takes all the time there is. Then deadline work must stop being put off at the right moment, and a few are tried.
+
+use ioweir_core::background::{SERVICES_COUNT, Service};
+
+use super::horizon::{BinCourse, Horizon, Schedule};
+
+/// What the search came to.
+#[derive(Clone, Debug)]
+pub struct Solution {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// What follows from it, if what was forecast comes.
+    pub course: Vec<BinCourse>,
+    /// Bins at whose end the floor cannot be held, whatever is done.
+    pub below_floor: Vec<usize>,
+    /// Services whose deadlines had to be given up: no schedule meets them, or room is worth more.
+    pub gave_up: Vec<Service>,
+    /// How often the horizon was played.
+    pub plays: u32,
+}
+
+/// The most that a search plays before it takes what is sure to hold.
+const PLAYS_MAX: u32 = 600;
+
+/// How many moments are tried to stop doing deadline work at once and begin to put it off.
+const PROMPT_TRIES: usize = 8;
+
+/// What a schedule breaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Breach {
+    /// The first bin of it.
+    first: usize,
+    /// The worst bin of the stretch that begins there.
+    worst: usize,
+    is_deadline: bool,
+}
+
+struct Search<'a> {
+    horizon: &'a Horizon<'a>,
+    schedule: Schedule,
+    /// Bins before this are not held to the floor any more: nothing holds it there.
+    floor_from: usize,
+    below_floor: Vec<usize>,
+    gave_up: Vec<Service>,
+    course: Vec<BinCourse>,
+    plays: u32,
+}
+
+/// Finds a schedule for the bins of a horizon.
+#[must_use]
+pub fn solve(horizon: &Horizon<'_>) -> Solution {
+    let schedule = Schedule::idle_only(horizon.system(), horizon.bins());
+    let mut search = Search {
+        horizon,
+        schedule,
+        floor_from: 0,
+        below_floor: Vec::new(),
+        gave_up: Vec::new(),
+        course: Vec::new(),
+        plays: 0,
+    };
+    search.run();
+    let Search { schedule, course, below_floor, gave_up, plays, .. } = search;
+    Solution { schedule, course, below_floor, gave_up, plays }
+}
+
+impl Search<'_> {
+    fn run(&mut self) {
+        self.play();
+        let mut is_all_out = false;
+        while let Some(breach) = self.first_breach(self.horizon.bins()) {
+            if self.plays > PLAYS_MAX && !is_all_out {
+                self.all_out(self.horizon.bins());
+                is_all_out = true;
+            } else if is_all_out || !self.mend(breach) {
+                self.give_way(breach);
+            }
+            self.play();
+        }
+        self.trim();
+    }
+
+    fn play(&mut self) {
+        self.plays += 1;
+        let mut course = std::mem::take(&mut self.course);
+        self.horizon.play_into(&self.schedule, self.horizon.bins(), &mut course);
+        self.course = course;
+    }
+
+    /// Whether the schedule keeps everything up to and with bin `last`.
+    fn holds(&mut self, last: usize) -> bool {
+        self.plays += 1;
+        let mut course = std::mem::take(&mut self.course);
+        self.horizon.play_into(&self.schedule, last + 1, &mut course);
+        self.course = course;
+        self.first_breach(last + 1).is_none()
+    }
+
+    fn missing_blocks(&self, bin: usize) -> u64 {
+        let pool = &self.horizon.ledger().pool;
+        self.course[bin].used_blocks.saturating_add(pool.floor_blocks).saturating_sub(pool.blocks)
+    }
+
+    /// The first thing that the course breaks within the first `bins` bins.
+    fn first_breach(&self, bins: usize) -> Option<Breach> {
+        let late = |bin: usize| self.course[bin].missed_blocks > 0;
+        let low = |bin: usize| bin >= self.floor_from && self.missing_blocks(bin) > 0;
+        let first = (0..bins).find(|bin| late(*bin) || low(*bin))?;
+        if !low(first) {
+            return Some(Breach { first, worst: first, is_deadline: true });
+        }
+        let stretch = (first..bins).take_while(|bin| low(*bin));
+        let worst = stretch.max_by_key(|bin| (self.missing_blocks(*bin), usize::MAX - bin)).unwrap_or(first);
+        Some(Breach { first, worst, is_deadline: false })
+    }
+
+    /// The bin behind the last one, up to `bin`, at whose end no background core was missing: what is done before it does
+    /// not help. Cores that had nothing to do are the sign.
+    fn busy_since(&self, bin: usize) -> usize {
+        let idle = |bin: &usize| self.course[*bin].background_cores < self.offered_cores(*bin);
+        (0..=bin).rev().find(idle).map_or(0, |idle| (idle + 1).min(bin))
+    }
+
+    /// Cores that the background could have used in a bin.
+    fn offered_cores(&self, bin: usize) -> u32 {
+        self.horizon.system().cores - self.course[bin].foreground_cores
+    }
+
+    /// Tries to mend a breach. Room: by order alone, then over the shortest time before it that suffices, because what is
+    /// forecast may not come. Deadlines: over all the busy time before, because a rebuild had better be done. Then over all
+    /// the time before it, then over all time.
+    fn mend(&mut self, breach: Breach) -> bool {
+        let last = if breach.is_deadline { breach.first } else { breach.worst };
+        let since = self.busy_since(last);
+        let end = self.horizon.bins();
+        let before = self.schedule.clone();
+        if !breach.is_deadline && self.raise_late(since, last) {
+            return true;
+        }
+        self.schedule.clone_from(&before);
+        for (from, to) in [(since, last + 1), (0, last + 1), (0, end)] {
+            if self.raise(from, to, last) {
+                return true;
+            }
+            self.schedule.clone_from(&before);
+        }
+        // Room that can be had only late, by the densest debt, may leave time for deadlines only before.
+        let step = (last + 1).div_ceil(PROMPT_TRIES);
+        for prompt_until in (step..=last + 1).step_by(step) {
+            self.schedule.prompt_until = prompt_until;
+            if self.horizon.has_mixed_densities() && self.raise(0, end, last) {
+                return true;
+            }
+            self.schedule.clone_from(&before);
+        }
+        false
+    }
+
+    /// Whether everything up to and with bin `last` is kept with at least `level` cores from `from` to `to`, over `before`.
+    fn holds_with(&mut self, level: u32, (from, to): (usize, usize), before: &[u32], last: usize) -> bool {
+        self.schedule.reserve_cores.copy_from_slice(before);
+        for reserve in &mut self.schedule.reserve_cores[from..to] {
+            *reserve = level.max(*reserve);
+        }
+        self.holds(last)
+    }
+
+    /// Spreads work evenly over the shortest time up to bin `last`, but not from before `since`, in which at most half of the
+    /// cores keep everything, or all of them where half are too few.
+    fn raise_late(&mut self, since: usize, last: usize) -> bool {
+        let before = self.schedule.reserve_cores.clone();
+        let cores = self.horizon.system().cores;
+        self.schedule.pressing[since..=last].fill(true);
+        if self.holds(last) {
+            return true;
+        }
+        for most in [cores.div_ceil(2), cores] {
+            if !self.holds_with(most, (since, last + 1), &before, last) {
+                continue;
+            }
+            // The latest start that suffices: an earlier one always does too.
+            let (mut low, mut high) = (since, last);
+            while low < high {
+                let middle = high - (high - low) / 2;
+                if self.holds_with(most, (middle, last + 1), &before, last) { low = middle } else { high = middle - 1 }
+            }
+            return self.least_level((low, last + 1), &before, last, most);
+        }
+        false
+    }
+
+    /// The fewest cores, the same in all bins from `from` to `to`, that keep everything up to and with bin `last`.
+    fn raise(&mut self, from: usize, to: usize, last: usize) -> bool {
+        let before = self.schedule.reserve_cores.clone();
+        self.schedule.pressing[from..to].fill(true);
+        let cores = self.horizon.system().cores;
+        self.holds_with(cores, (from, to), &before, last) && self.least_level((from, to), &before, last, cores)
+    }
+
+    /// Lowers a level that suffices as far as it does.
+    fn least_level(&mut self, window: (usize, usize), before: &[u32], last: usize, most: u32) -> bool {
+        let (mut low, mut high) = (0, most);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.holds_with(middle, window, before, last) { high = middle } else { low = middle + 1 }
+        }
+        self.holds_with(high, window, before, last)
+    }
+
+    /// Puts all cores to background work in the first `bins` bins.
+    fn all_out(&mut self, bins: usize) {
+        self.schedule.reserve_cores[..bins].fill(self.horizon.system().cores);
+        self.schedule.pressing[..bins].fill(true);
+    }
+
+    /// What cannot be kept is given up: a deadline that is missed whatever is done or that stands in the way of the floor,
+    /// and else the floor, for the bins where all cores at work do not hold it.
+    fn give_way(&mut self, breach: Breach) {
+        let Breach { first, worst, is_deadline } = breach;
+        let missing = |search: &mut Self| {
+            let kept = search.schedule.clone();
+            search.all_out(search.horizon.bins());
+            search.play();
+            search.schedule = kept;
+            (first..=worst).map(|bin| search.missing_blocks(bin)).collect::<Vec<_>>()
+        };
+        let with_deadlines = missing(self);
+        let heeded = self.schedule.heeds_deadline;
+        self.schedule.heeds_deadline = [false; SERVICES_COUNT];
+        let without = missing(self);
+        self.schedule.heeds_deadline = heeded;
+        if is_deadline || with_deadlines != without {
+            if let Some(service) = self.horizon.most_due(&self.schedule, worst) {
+                self.schedule.heeds_deadline[service as usize] = false;
+                self.gave_up.push(service);
+                return;
+            }
+        }
+        self.all_out(worst + 1);
+        self.below_floor.extend((first..=worst).zip(without).filter(|(_, missing)| *missing > 0).map(|(bin, _)| bin));
+        self.floor_from = worst + 1;
+    }
+
+    /// Takes back what was promised and not used: the foreground has more of it.
+    fn trim(&mut self) {
+        let before = (self.schedule.clone(), self.course.clone());
+        let resident = self.horizon.system().resident_cores;
+        for (reserve, bin) in self.schedule.reserve_cores.iter_mut().zip(&self.course) {
+            *reserve = (*reserve).min(bin.background_cores.max(resident));
+        }
+        if self.schedule.reserve_cores == before.0.reserve_cores {
+            return;
+        }
+        let low = |search: &Self| (0..search.horizon.bins()).map(|bin| search.missing_blocks(bin)).max();
+        let worst = low(self);
+        self.play();
+        if self.first_breach(self.horizon.bins()).is_some() || low(self) > worst {
+            (self.schedule, self.course) = before;
+        }
+    }
+}

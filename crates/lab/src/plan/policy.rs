@@ -1,0 +1,428 @@
+//! What does an operator say of an array? The policy file: pool, cores, load, forecast, services and their terms.
+
+use std::collections::BTreeMap;
+
+use ioweir_core::Nanos;
+use ioweir_core::background::{Pool, SERVICES, SERVICES_COUNT, Service, Source};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::system::{System, Terms};
+use crate::choice::unknown;
+use crate::device::Bytes;
+use crate::forecast::ForecasterChoice;
+use crate::series::Kind;
+use crate::spec::{Complaint, SpecError};
+use crate::units::{exact_duration, parse_duration, shown};
+
+/// A policy that cannot be used: told as for devices, with line and column.
+
+/// The most bins of a plan.
+pub const BINS_MAX: usize = 10_000;
+const CORES_MAX: u32 = 1 << 16;
+const RATE_MAX: u32 = 100_000_000;
+
+/// A span of time as people write it: `1h30m`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Duration(pub Nanos);
+
+impl Serialize for Duration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&exact_duration(self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        // Zero retention is a thing to say, and needs no unit.
+        if text.trim() == "0" {
+            return Ok(Self::default());
+        }
+        parse_duration(&text)
+            .map(Self)
+            .map_err(|error| de::Error::custom(format!("{}; {}", error.problem, error.expected)))
+    }
+}
+
+/// A policy file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// The pool.
+    pub pool: PoolTerms,
+    /// The cores.
+    pub cores: CoreTerms,
+    /// What the numbers of the series mean.
+    #[serde(default)]
+    pub load: LoadTerms,
+    /// How it is forecast.
+    #[serde(default)]
+    pub forecast: ForecastTerms,
+    /// The services that are run, by name.
+    #[serde(default)]
+    pub service: BTreeMap<String, ServiceTerms>,
+}
+
+/// The pool of blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolTerms {
+    /// All of it.
+    pub size: Bytes,
+    /// Stored at the start, debt not counted.
+    #[serde(default)]
+    pub used: Bytes,
+    /// What space is given out in.
+    #[serde(default = "default_block")]
+    pub block: Bytes,
+    /// Free space that no plan may go below.
+    #[serde(default = "default_floor")]
+    pub floor_percent: f64,
+    /// Free space from which on down to tell the operator.
+    #[serde(default = "default_alarm")]
+    pub alarm_percent: f64,
+}
+
+/// The cores of both domains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreTerms {
+    /// How many: N.
+    pub count: u32,
+    /// Requests a second that a core serves at a good latency: CIOPS.
+    pub foreground_iops: u32,
+    /// Background operations that a core does in a second.
+    pub background_operations: u32,
+}
+
+/// What the numbers of the series mean.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LoadTerms {
+    /// What one is worth: `requests`, or a size such as `1KiB` for columns of KiB a second.
+    pub unit: String,
+    /// What a sample says.
+    pub samples: Kind,
+    /// Column of all requests, where reads and writes are not told apart.
+    pub total: Option<String>,
+    /// Column of reads.
+    pub read: Option<String>,
+    /// Column of writes.
+    pub write: Option<String>,
+    /// Column of unmaps.
+    pub unmap: Option<String>,
+    /// Every value is multiplied by it.
+    pub scale: f64,
+    /// Share of writes in a total.
+    pub write_percent: f64,
+    /// Share of the blocks written that were never written before: u.
+    pub unique_percent: f64,
+    /// Metadata for the data unmapped: DMD.
+    pub metadata_percent: f64,
+    /// Size of a request.
+    pub request: Bytes,
+}
+
+impl Default for LoadTerms {
+    fn default() -> Self {
+        Self {
+            unit: "requests".into(),
+            samples: Kind::Mean,
+            total: None,
+            read: None,
+            write: None,
+            unmap: None,
+            scale: 1.0,
+            write_percent: 30.0,
+            unique_percent: 5.0,
+            metadata_percent: 3.0,
+            request: Bytes(4096),
+        }
+    }
+}
+
+/// How the load is forecast.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ForecastTerms {
+    /// By which method, with its settings.
+    pub method: String,
+    /// The plan holds if no more comes than this quantile.
+    pub quantile: f64,
+    /// How far it looks.
+    pub horizon: Duration,
+    /// Length of a bin.
+    pub bin: Duration,
+    /// Local time less UTC, in hours: days begin at local midnight.
+    pub utc_offset_hours: f64,
+}
+
+impl Default for ForecastTerms {
+    fn default() -> Self {
+        Self {
+            method: "hedge".into(),
+            quantile: 0.95,
+            horizon: Duration(Nanos::from_seconds(7 * 86_400)),
+            bin: Duration(Nanos::from_seconds(600)),
+            utc_offset_hours: 0.0,
+        }
+    }
+}
+
+/// The terms of a service; what is not said is as `ioweir doc service` has it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServiceTerms {
+    /// Time between two snapshots, or the period of what is done again and again.
+    pub every: Option<Duration>,
+    /// How long a snapshot is kept.
+    pub retention: Option<Duration>,
+    /// How long its debt may wait.
+    pub deadline: Option<Duration>,
+    /// Share of what its source counts that is its business.
+    pub share_percent: Option<f64>,
+    /// Data that it owes for once.
+    pub owed: Option<Bytes>,
+    /// When it does, from the start of the plan.
+    pub owed_at: Option<Duration>,
+    /// Operations for a thousand blocks.
+    pub cost_per_mille: Option<u32>,
+    /// Blocks that a thousand blocks tie up.
+    pub tied_per_mille: Option<u32>,
+    /// Turns in a round.
+    pub priority: Option<u32>,
+}
+
+const fn default_block() -> Bytes {
+    Bytes(4096)
+}
+const fn default_floor() -> f64 {
+    5.0
+}
+const fn default_alarm() -> f64 {
+    10.0
+}
+
+/// Thousandths of a percentage that was checked.
+fn per_mille(percent: f64) -> u32 {
+    (percent.clamp(0.0, 100.0) * 10.0).round() as u32
+}
+
+impl Policy {
+    /// Reads a policy file's text; `file` is its name for errors.
+    ///
+    /// # Errors
+    /// [`SpecError`] says what is wrong, and where.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let policy: Self = toml::from_str(text).map_err(|error| {
+            let problem = shown(&error.message().replace('\n', "; "));
+            let has = |part: &str| problem.contains(part);
+            let hint = if has("unknown field") || has("missing field") {
+                "`ioweir doc service` lists the services; examples/vdi/policy.toml has every key of the rest"
+            } else if has("with a unit") {
+                "sizes and durations are text with a unit: \"40TiB\", \"1h\""
+            } else {
+                ""
+            };
+            Complaint::of_toml(&error).told(problem).hint(hint).in_file(file, Some(text))
+        })?;
+        policy.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(policy)
+    }
+
+    /// Seconds of a bin.
+    #[must_use]
+    pub const fn bin_seconds(&self) -> u32 {
+        (self.forecast.bin.0.0 / 1_000_000_000) as u32
+    }
+
+    /// Bins of a plan.
+    #[must_use]
+    pub const fn bins(&self) -> usize {
+        (self.forecast.horizon.0.0 / self.forecast.bin.0.0) as usize
+    }
+
+    /// The forecaster.
+    ///
+    /// # Errors
+    /// [`SpecError`] where there is no such method.
+    pub fn forecaster(&self) -> Result<ForecasterChoice, crate::choice::ChoiceError> {
+        self.forecast.method.parse()
+    }
+
+    /// The pool at the start.
+    #[must_use]
+    pub fn pool(&self) -> Pool {
+        let block = self.pool.block.0;
+        let blocks = self.pool.size.0 / block;
+        let part = |percent: f64| (u128::from(blocks) * u128::from(per_mille(percent)) / 1000) as u64;
+        Pool {
+            blocks,
+            used_blocks: self.pool.used.0.div_ceil(block),
+            floor_blocks: part(self.pool.floor_percent),
+            alarm_blocks: part(self.pool.alarm_percent),
+        }
+    }
+
+    /// What is planned for. `unique_percent` is what the trace says of u, where the series comes from one.
+    #[must_use]
+    pub fn system(&self, unique_percent: Option<f64>) -> System {
+        let seconds = u64::from(self.bin_seconds());
+        let mut services = [const { None }; SERVICES_COUNT];
+        for row in &SERVICES {
+            if let Some(terms) = self.service.get(row.name) {
+                services[row.service as usize] = Some(self.terms(row.service, terms));
+            }
+        }
+        System {
+            bin: self.forecast.bin.0,
+            cores: self.cores.count,
+            core_requests: u64::from(self.cores.foreground_iops) * seconds,
+            core_work: u64::from(self.cores.background_operations) * seconds * 1000,
+            unique_per_mille: per_mille(unique_percent.unwrap_or(self.load.unique_percent)),
+            services,
+            resident_cores: 0,
+        }
+    }
+
+    fn terms(&self, service: Service, given: &ServiceTerms) -> Terms {
+        let row = service.row();
+        let mut settings = row.defaults();
+        settings.cost_per_mille = given.cost_per_mille.unwrap_or(settings.cost_per_mille);
+        settings.tied_per_mille = given.tied_per_mille.unwrap_or(settings.tied_per_mille);
+        settings.priority = given.priority.unwrap_or(settings.priority);
+        settings.retention = given.retention.map_or(Nanos::ZERO, |retention| retention.0);
+        let every = given.every.map_or(Nanos::ZERO, |every| every.0);
+        // A scrub's period is its deadline, unless another is given.
+        let period = if row.source == Source::Stored { given.every } else { None };
+        if let Some(deadline) = given.deadline.or(period) {
+            settings.deadline = deadline.0;
+        }
+        let every = if row.source == Source::Stored && every == Nanos::ZERO { settings.deadline } else { every };
+        let at = given.owed_at.map_or(Nanos::ZERO, |at| at.0);
+        let owed = given.owed.map(|size| (at, size.0.div_ceil(self.pool.block.0)));
+        let share_per_mille = per_mille(given.share_percent.unwrap_or(100.0));
+        Terms { settings, share_per_mille, every, owed: owed.into_iter().collect() }
+    }
+
+    fn check(&self) -> Result<(), Complaint> {
+        self.check_numbers()?;
+        fn wrong(key: impl Into<String>, problem: String, hint: impl Into<String>) -> Complaint {
+            Complaint::new(key, problem, hint)
+        }
+        if let Err(error) = self.forecaster() {
+            return Err(wrong("forecast.method", error.problem, error.hint));
+        }
+        if self.load.unit != "requests" && self.load.unit.parse::<Bytes>().map_or(0, |size| size.0) == 0 {
+            let problem = format!("`{}` is neither `requests` nor a size", shown(&self.load.unit));
+            return Err(wrong("load.unit", problem, "columns of KB a second have the unit \"1kB\""));
+        }
+        let names: Vec<_> = SERVICES.iter().map(|row| row.name).collect();
+        for (name, terms) in &self.service {
+            let Some(service) = Service::find(name) else {
+                let error = unknown("service", name, &names, "`ioweir doc service` lists them");
+                return Err(wrong(format!("service.{name}"), error.problem, error.hint));
+            };
+            check_service(service, terms)?;
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self) -> Result<(), Complaint> {
+        let Self { pool, cores, load, forecast, .. } = self;
+        let wrong = |key: &str, problem: &str| Err(Complaint::new(key, problem, ""));
+        if !(512..=1 << 30).contains(&pool.block.0) {
+            return wrong("pool.block", "a block is 512B to 1GiB");
+        }
+        if pool.size.0 < pool.block.0 {
+            return wrong("pool.size", "the pool holds not even one block");
+        }
+        let percents = [
+            ("pool.floor_percent", pool.floor_percent),
+            ("pool.alarm_percent", pool.alarm_percent),
+            ("load.write_percent", load.write_percent),
+            ("load.unique_percent", load.unique_percent),
+            ("load.metadata_percent", load.metadata_percent),
+        ];
+        for (key, value) in percents {
+            if !(0.0..=100.0).contains(&value) {
+                return wrong(key, &format!("{value} is no percentage; expected 0 to 100"));
+            }
+        }
+        if pool.alarm_percent < pool.floor_percent {
+            return wrong("pool.alarm_percent", "the alarm comes after the floor; expected at least the floor");
+        }
+        let counts = [
+            ("cores.count", cores.count, CORES_MAX),
+            ("cores.foreground_iops", cores.foreground_iops, RATE_MAX),
+            ("cores.background_operations", cores.background_operations, RATE_MAX),
+        ];
+        for (key, value, most) in counts {
+            if !(1..=most).contains(&value) {
+                return wrong(key, &format!("{value} is out of range; expected 1 to {most}"));
+            }
+        }
+        if !(load.scale > 0.0 && load.scale <= 1e12) {
+            return wrong("load.scale", &format!("{} is out of range; expected more than 0, at most 1e12", load.scale));
+        }
+        if load.request.0 == 0 {
+            return wrong("load.request", "a request of no size");
+        }
+        if !(0.5..=0.999).contains(&forecast.quantile) {
+            return wrong(
+                "forecast.quantile",
+                &format!("{} is out of range; expected 0.5 to 0.999", forecast.quantile),
+            );
+        }
+        if !(-14.0..=14.0).contains(&forecast.utc_offset_hours) {
+            return wrong("forecast.utc_offset_hours", "expected -14 to 14");
+        }
+        const DAY_NANOS: u64 = 86_400_000_000_000;
+        let bin = forecast.bin.0.0;
+        if !(1_000_000_000..=DAY_NANOS).contains(&bin)
+            || !DAY_NANOS.is_multiple_of(bin)
+            || !bin.is_multiple_of(1_000_000_000)
+        {
+            return wrong("forecast.bin", "a bin is a whole part of a day, such as 10m or 1h");
+        }
+        let bins = forecast.horizon.0.0 / bin;
+        if bins == 0 || bins > BINS_MAX as u64 {
+            return wrong("forecast.horizon", &format!("{bins} bins; expected 1 to {BINS_MAX}"));
+        }
+        Ok(())
+    }
+}
+
+fn check_service(service: Service, terms: &ServiceTerms) -> Result<(), Complaint> {
+    let row = service.row();
+    let wrong = |key: &str, problem: String, hint: &str| {
+        Err(Complaint::new(format!("service.{}.{key}", row.name), problem, hint))
+    };
+    if terms.share_percent.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
+        return wrong("share_percent", "no percentage; expected 0 to 100".into(), "");
+    }
+    for (key, value, least) in [
+        ("cost_per_mille", terms.cost_per_mille, 1),
+        ("tied_per_mille", terms.tied_per_mille, 0),
+        ("priority", terms.priority, 1),
+    ] {
+        if value.is_some_and(|value| !(least..=1_000_000).contains(&value)) {
+            return wrong(key, format!("out of range; expected {least} to 1000000"), "");
+        }
+    }
+    if terms.deadline.is_some() && row.deadline_seconds == 0 {
+        let hint = "only services that give no room back have deadlines: rebuild, flush, replication, scrub";
+        return wrong("deadline", format!("{} has no deadline", row.name), hint);
+    }
+    if terms.deadline.is_some_and(|deadline| deadline.0 == Nanos::ZERO) {
+        return wrong("deadline", "a deadline of no time; expected a duration above zero".into(), "");
+    }
+    if terms.tied_per_mille.is_some_and(|tied| tied > 0) && row.deadline_seconds > 0 {
+        return wrong("tied_per_mille", "what has a deadline gives no room back here; expected 0".into(), "");
+    }
+    if row.source == Source::Named && terms.owed.is_none() {
+        let hint = "say how much, and from when on: owed = \"2TiB\", owed_at = \"1d\"";
+        return Err(Complaint::new(format!("service.{}", row.name), "it owes nothing; expected `owed`", hint));
+    }
+    Ok(())
+}

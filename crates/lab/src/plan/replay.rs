@@ -1,0 +1,114 @@
+//! What becomes of a scheduler's decisions when the real load comes? Plays it bin by bin; whoever decides sees only what is
+//! past.
+
+use ioweir_core::background::{SERVICES_COUNT, Watermark};
+
+use super::horizon::{BinCourse, Horizon, Schedule};
+use super::planner::solve;
+use super::system::{Demand, Ledger, System};
+
+/// Who decides.
+pub enum Decider<'a> {
+    /// The amount of debt, and nothing else. `harvests`: cores that the foreground does not want are used all the same.
+    Watermark {
+        /// Where paying begins and where it takes all cores.
+        watermark: Watermark,
+        /// Whether idle cores are used below the marks too.
+        harvests: bool,
+    },
+    /// The planner: given the bin and the ledger, what it expects of the bins to come, from this one on.
+    Planner(&'a mut dyn FnMut(usize) -> Vec<Demand>),
+}
+
+/// What a replay came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Each bin.
+    pub course: Vec<BinCourse>,
+    /// Cores reserved for the background in each bin.
+    pub reserve_cores: Vec<u32>,
+    /// Requests that came.
+    pub requests: u64,
+    /// Requests that came beyond what the cores left to the foreground served in their bin.
+    pub delayed_requests: u64,
+    /// Bins in which not every request was served.
+    pub violated_bins: usize,
+    /// Bins that ended below the pool's floor.
+    pub below_floor_bins: usize,
+    /// Bins that ended with more blocks than the pool has.
+    pub overrun_bins: usize,
+    /// Bins that ended with debt past its deadline.
+    pub late_bins: usize,
+    /// Free blocks at the worst moment; zero where it overran.
+    pub free_blocks_min: u64,
+    /// Debt that ties up room, at its highest.
+    pub tied_blocks_max: u64,
+}
+
+impl Replayed {
+    /// Share of the bins in which not every request was served, in percent.
+    #[must_use]
+    pub fn violated_percent(&self) -> f64 {
+        100.0 * self.violated_bins as f64 / self.course.len().max(1) as f64
+    }
+
+    /// Share of the requests that had to be queued, in percent.
+    #[must_use]
+    pub fn delayed_percent(&self) -> f64 {
+        100.0 * self.delayed_requests as f64 / self.requests.max(1) as f64
+    }
+}
+
+/// Plays what came.
+#[must_use]
+pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &mut Decider<'_>) -> Replayed {
+    let mut done = Replayed { free_blocks_min: ledger.pool.free_blocks(), ..Replayed::default() };
+    for (bin, demand) in actual.iter().enumerate() {
+        let (course, reserve) = match decider {
+            Decider::Watermark { watermark, harvests } => {
+                let reserve = watermark.cores(ledger.tied_blocks(system), ledger.pool.blocks, system.cores);
+                let schedule = Schedule {
+                    reserve_cores: vec![reserve],
+                    harvests: *harvests,
+                    heeds_deadline: [false; SERVICES_COUNT],
+                    ..Schedule::idle_only(system, 1)
+                };
+                let course = Horizon::new(system, &ledger, std::slice::from_ref(demand)).play(&schedule, 1);
+                (course[0], reserve)
+            }
+            Decider::Planner(forecast) => {
+                let mut ahead = forecast(bin);
+                if ahead.is_empty() {
+                    ahead.push(*demand);
+                }
+                let schedule = solve(&Horizon::new(system, &ledger, &ahead)).schedule;
+                // The plan is made; now comes what comes.
+                ahead[0] = *demand;
+                let course = Horizon::new(system, &ledger, &ahead).play(&schedule, 1);
+                (course[0], schedule.reserve_cores[0])
+            }
+        };
+        ledger.incur(system, demand);
+        ledger.pay(system, &course.paid_blocks);
+        ledger.queued_requests = course.queued_requests;
+        ledger.bin += 1;
+        done.count(system, &ledger, demand, course, reserve);
+    }
+    done
+}
+
+impl Replayed {
+    fn count(&mut self, system: &System, ledger: &Ledger, demand: &Demand, course: BinCourse, reserve: u32) {
+        let pool = &ledger.pool;
+        self.requests = self.requests.saturating_add(demand.requests);
+        self.delayed_requests = self.delayed_requests.saturating_add(course.delayed_requests);
+        self.violated_bins += usize::from(course.queued_requests > 0);
+        self.below_floor_bins += usize::from(pool.below_floor_blocks() > 0);
+        self.overrun_bins += usize::from(pool.overrun_blocks() > 0);
+        self.late_bins += usize::from(course.late_blocks > 0);
+        self.free_blocks_min = self.free_blocks_min.min(pool.free_blocks());
+        self.tied_blocks_max = self.tied_blocks_max.max(ledger.tied_blocks(system));
+        self.course.push(course);
+        self.reserve_cores.push(reserve);
+    }
+}

@@ -1,0 +1,151 @@
+//! Which platforms, workloads and costs make no sense? Each is refused by the key that is wrong, with what would do.
+
+use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
+use crate::device::Span;
+
+/// The key, what is wrong with it, and what the user can do.
+type Wrong = (String, String, String);
+
+const WORKERS_MAX: u32 = 64;
+const DISKS_MAX: u32 = 100_000;
+const OBJECTS_MAX: u32 = 1 << 24;
+const OPERATIONS_MAX: usize = 64;
+const FLUSH_OPERATIONS_MAX: u32 = 20_000;
+/// The longest time of one step.
+const STEP_MAX_NANOS: u64 = 1_000_000_000;
+/// The largest request.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
+
+fn wrong<T>(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Result<T, Wrong> {
+    Err((key.into(), problem.into(), hint.into()))
+}
+
+fn count(key: &str, value: u64, min: u64, max: u64) -> Result<(), Wrong> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    wrong(key, format!("{value} is out of range"), format!("from {min} to {max}"))
+}
+
+fn percent(key: &str, value: f64) -> Result<(), Wrong> {
+    if (0.0..=100.0).contains(&value) {
+        return Ok(());
+    }
+    wrong(key, format!("{value} is no percentage"), "from 0 to 100")
+}
+
+fn step(key: &str, span: Span) -> Result<(), Wrong> {
+    if span.nanos() <= STEP_MAX_NANOS {
+        return Ok(());
+    }
+    wrong(key, format!("{span} is too long"), "at most 1s")
+}
+
+fn cost(key: &str, cost: WorkCost) -> Result<(), Wrong> {
+    step(&format!("{key}.base"), cost.base)?;
+    if cost.per_kib.nanos() <= 1_000_000 {
+        return Ok(());
+    }
+    wrong(format!("{key}.per_kib"), format!("{} is too long", cost.per_kib), "at most 1ms")
+}
+
+/// That shares are numbers, none below zero, and not all zero.
+fn shares(key: impl Fn(usize) -> String, shares: impl Iterator<Item = f64> + Clone) -> Result<(), Wrong> {
+    for (at, share) in shares.clone().enumerate() {
+        if !(0.0..1e9).contains(&share) {
+            return wrong(key(at), format!("{share} is no share"), "a number above 0, beside the shares of the others");
+        }
+    }
+    if shares.sum::<f64>() > 0.0 { Ok(()) } else { wrong(key(0), "all shares are 0", "at least one above 0") }
+}
+
+impl PlatformSpec {
+    pub(super) fn check(&self) -> Result<(), Wrong> {
+        count("cores", self.cores.into(), 1, u64::from(WORKERS_MAX) + 1)?;
+        let workers = self.workers();
+        if workers > self.cores {
+            let problem = format!("{workers} workers on {} cores", self.cores);
+            return wrong(
+                "workers",
+                problem,
+                "at most one worker a core; leave it out for one less than there are cores",
+            );
+        }
+        if workers == 0 {
+            return wrong("workers", "no workers", "at least one; a machine of one core needs `workers = 1`");
+        }
+        count("workers", workers.into(), 1, WORKERS_MAX.into())?;
+        count("nvram", self.nvram.0, 1 << 20, 1 << 44)?;
+        count("read_buffers", self.read_buffers.0, REQUEST_BYTES_MAX, 1 << 44)?;
+        count("response_max", self.response_max.nanos(), 1_000, 60_000_000_000)?;
+        let DiskSpec { count: disks, access, access_random, per_kib, stripe } = &self.disks;
+        count("disks.count", (*disks).into(), 1, DISKS_MAX.into())?;
+        count("disks.stripe", (*stripe).into(), 1, (*disks).into())?;
+        for (key, span) in [("access", access), ("access_random", access_random), ("per_kib", per_kib)] {
+            step(&format!("disks.{key}"), *span)?;
+        }
+        let Some(flash) = &self.flash_cache else { return Ok(()) };
+        percent("flash_cache.hits_percent", flash.hits_percent)?;
+        step("flash_cache.access", flash.access)?;
+        step("flash_cache.per_kib", flash.per_kib)
+    }
+}
+
+impl WorkloadSpec {
+    pub(super) fn check(&self) -> Result<(), Wrong> {
+        count("objects", self.objects.into(), 1, OBJECTS_MAX.into())?;
+        count("operation", self.operations.len() as u64, 1, OPERATIONS_MAX as u64)?;
+        shares(|at| format!("operation[{at}].share"), self.operations.iter().map(|operation| operation.share))?;
+        self.operations.iter().enumerate().try_for_each(|(at, operation)| operation.check(&format!("operation[{at}]")))
+    }
+}
+
+impl OperationSpec {
+    fn check(&self, key: &str) -> Result<(), Wrong> {
+        let sizes = format!("{key}.sizes");
+        if !self.sizes.is_empty() {
+            shares(|_| sizes.clone(), self.sizes.iter().map(|(_, share)| *share))?;
+        }
+        if let Some((size, _)) = self.sizes.iter().find(|(size, _)| !(1..=REQUEST_BYTES_MAX).contains(&size.0)) {
+            return wrong(sizes, format!("{size} is out of range"), "from 1B to 16MiB");
+        }
+        for share in &self.misses_percent {
+            percent(&format!("{key}.misses_percent"), *share)?;
+        }
+        if self.misses_percent.last() == Some(&100.0) {
+            let hint = "the last entry repeats, so that such a request would never be done; end the list with a 0";
+            return wrong(format!("{key}.misses_percent"), "the last entry is 100", hint);
+        }
+        let Some(promise) = self.deadline else { return Ok(()) };
+        percent(&format!("{key}.deadline.percent"), promise.percent)?;
+        count(&format!("{key}.deadline.within"), promise.within.nanos(), 1, 60_000_000_000)
+    }
+}
+
+impl CostSpec {
+    pub(super) fn check(&self) -> Result<(), Wrong> {
+        for (key, span) in [("turn", self.turn), ("slow_path", self.slow_path), ("network", self.network)] {
+            step(key, span)?;
+        }
+        let costs = [
+            ("read", self.read),
+            ("write", self.write),
+            ("attributes", self.attributes),
+            ("restart", self.restart),
+            ("prefetch.cost", self.prefetch.cost),
+            ("flush.cost", self.flush.cost),
+        ];
+        costs.into_iter().try_for_each(|(key, work)| cost(key, work))?;
+        percent("spread_percent", self.spread_percent)?;
+        count("prefetch.bytes", self.prefetch.bytes.0, 4096, REQUEST_BYTES_MAX)?;
+        count("flush.interval", self.flush.interval.nanos(), 1_000_000, 3_600_000_000_000)?;
+        count("flush.operations", self.flush.operations.into(), 1, FLUSH_OPERATIONS_MAX.into())?;
+        count("flush.log_record", self.flush.log_record.0, 1, 1 << 20)?;
+        count("swing.period", self.swing.period.nanos(), 1_000_000, 3_600_000_000_000)?;
+        if (0.0..100.0).contains(&self.swing.amplitude_percent) {
+            return Ok(());
+        }
+        let problem = format!("{} is out of range", self.swing.amplitude_percent);
+        wrong("swing.amplitude_percent", problem, "from 0 to below 100")
+    }
+}

@@ -1,0 +1,49 @@
+//! When does a read come back from the disks, and what do flushes do to it?
+//!
+//! Every disk serves one request at a time, first come, first served, in closed form: all that is kept of a disk is when it is
+//! free. Reads fall on disks at random; a flush operation writes a stripe, to several neighbours.
+
+use super::random::{Exponential, Stream};
+
+/// A group of equal disks.
+pub(super) struct Disks {
+    free: Box<[u64]>,
+    /// What every read takes, and the mean of what comes on top, exponentially distributed; nanoseconds.
+    read_fixed: u64,
+    read_random: u64,
+    /// For each KiB that is read or written.
+    kib: u64,
+    /// Time that disks were given work for, added up.
+    pub(super) busy_nanos: u64,
+    pub(super) reads: u64,
+}
+
+impl Disks {
+    pub(super) fn new(count: u32, read_fixed: u64, read_random: u64, kib: u64) -> Self {
+        let free = vec![0; count.max(1) as usize].into_boxed_slice();
+        Self { free, read_fixed, read_random, kib, busy_nanos: 0, reads: 0 }
+    }
+
+    /// When data come that are asked for now.
+    pub(super) fn read(&mut self, now: u64, bytes: u32, stream: &mut Stream, exponential: &Exponential) -> u64 {
+        let service = self.read_fixed + exponential.draw(stream, self.read_random) + self.kib * u64::from(bytes >> 10);
+        let disk = stream.below(u32::try_from(self.free.len()).unwrap_or(u32::MAX));
+        self.reads += 1;
+        self.occupy(disk as usize, now, service)
+    }
+
+    /// When `bytes` are written that are put on `width` disks now, one seek on each.
+    pub(super) fn write(&mut self, now: u64, bytes: u64, width: u32, stream: &mut Stream) -> u64 {
+        let first = stream.below(u32::try_from(self.free.len()).unwrap_or(u32::MAX)) as usize;
+        let width = (width.max(1) as usize).min(self.free.len());
+        let service = self.read_fixed + self.kib * ((bytes >> 10) / width as u64);
+        (0..width).map(|at| self.occupy((first + at) % self.free.len(), now, service)).max().unwrap_or(now)
+    }
+
+    fn occupy(&mut self, disk: usize, now: u64, service: u64) -> u64 {
+        let free = &mut self.free[disk];
+        *free = now.max(*free) + service;
+        self.busy_nanos += service;
+        *free
+    }
+}

@@ -1,0 +1,533 @@
+//! The event loop: arrivals, and what workers do.
+
+mod waits;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use ioweir_core::cores::{CoreScheduler, Kind, Source, Turn, Work};
+use ioweir_core::{Nanos, Tag};
+
+use super::disks::Disks;
+use super::laws::{End, Laws, Violation};
+use super::locks::Locks;
+use super::log::NvLog;
+use super::model::{Model, Phase};
+use super::outcome::{Responses, Returns, ServerOutcome};
+use super::random::{Exponential, Stream};
+
+/// A policy that may be told how much work a request still has: none that can be built knows, but the oracle does.
+pub trait Discipline: CoreScheduler {
+    /// What the request that is submitted or queues again next still needs, all its phases together.
+    fn foresee(&mut self, _remaining: Nanos) {}
+}
+
+impl Discipline for ioweir_core::cores::Cores {}
+
+/// No slot: an event of a flush operation.
+const FLUSH: u32 = u32::MAX;
+
+/// A request that is in.
+#[derive(Clone, Copy)]
+struct Live {
+    arrival: u64,
+    stream: Stream,
+    /// Processor time that its phase still takes.
+    left: u32,
+    bytes: u32,
+    object: u32,
+    kind: Kind,
+    source: Source,
+    locks: bool,
+    has_lock: bool,
+    is_logged: bool,
+    has_buffers: bool,
+    /// Waits for disks that are still to come.
+    misses: u8,
+    returns: u8,
+}
+
+/// What a worker is doing until its next event.
+#[derive(Clone, Copy)]
+enum Doing {
+    Idle,
+    /// Takes up a turn.
+    Turning,
+    /// Runs a request since then, for that long.
+    Running {
+        slot: u32,
+        burst: u32,
+        done: bool,
+    },
+}
+
+/// Where the counts stood when the measurement began.
+#[derive(Clone, Copy, Default)]
+struct Start {
+    now: u64,
+    busy_turn: u64,
+    busy_burst: u64,
+    disk_busy: u64,
+    turns: u64,
+}
+
+/// A run.
+pub(super) struct Engine<'a, S> {
+    scheduler: S,
+    model: &'a Model,
+    exponential: Exponential,
+    now: u64,
+    // Workers.
+    doing: Box<[Doing]>,
+    /// When each worker's event is due, and its number in the low bits; all ones: never.
+    due: Box<[u64]>,
+    idle: Vec<u32>,
+    turning: u32,
+    // Requests.
+    live: Vec<Live>,
+    /// The tag of each.
+    tags: Vec<Tag>,
+    in_clients: u32,
+    arrivals: Stream,
+    next_arrival: u64,
+    numbers: u64,
+    seed: u64,
+    // What they wait for.
+    disks: Disks,
+    disk_events: BinaryHeap<Reverse<(u64, u32)>>,
+    locks: Locks,
+    log: NvLog,
+    log_waiting: VecDeque<u32>,
+    next_point: u64,
+    point_bytes: u64,
+    buffers_free: u64,
+    buffers_waiting: VecDeque<u32>,
+    sequential_bytes: u64,
+    // What is counted.
+    laws: Laws,
+    by_kind: [Responses; Kind::ALL.len()],
+    restarts: [u64; 4],
+    returns: Returns,
+    arrived: u64,
+    turns: u64,
+    busy_turn: u64,
+    busy_burst: u64,
+    is_full: bool,
+}
+
+/// How due times carry the worker's number.
+const WORKER_BITS: u32 = 8;
+const NEVER: u64 = u64::MAX;
+
+impl<'a, S: Discipline> Engine<'a, S> {
+    pub(super) fn new(model: &'a Model, scheduler: S, seed: u64) -> Self {
+        let workers = model.workers;
+        let mut engine = Self {
+            scheduler,
+            model,
+            exponential: Exponential::new(),
+            now: 0,
+            doing: vec![Doing::Idle; workers as usize].into(),
+            due: vec![NEVER; workers as usize].into(),
+            idle: (0..workers).rev().collect(),
+            turning: 0,
+            live: Vec::with_capacity(model.requests as usize),
+            tags: Vec::with_capacity(model.requests as usize),
+            in_clients: 0,
+            arrivals: Stream::nth(seed, 1),
+            next_arrival: 0,
+            numbers: 0,
+            seed: seed ^ 0x5eed_0f_5e12_7e57,
+            disks: Disks::new(model.disks, model.disk_access, model.disk_random, model.disk_kib),
+            disk_events: BinaryHeap::with_capacity(model.requests as usize + model.flush_operations as usize),
+            locks: Locks::new(model.objects, model.requests),
+            log: NvLog::new(model.nvram),
+            log_waiting: VecDeque::with_capacity(model.requests as usize),
+            next_point: model.flush_interval,
+            point_bytes: 0,
+            buffers_free: model.read_buffers,
+            buffers_waiting: VecDeque::with_capacity(model.requests as usize),
+            sequential_bytes: 0,
+            laws: Laws::new(workers),
+            by_kind: Kind::ALL.map(|_| Responses::empty()),
+            restarts: [0; 4],
+            returns: Returns::default(),
+            arrived: 0,
+            turns: 0,
+            busy_turn: 0,
+            busy_burst: 0,
+            is_full: false,
+        };
+        engine.plan_arrival();
+        engine
+    }
+
+    /// Runs until `end`, and measures from `warm_up` on.
+    pub(super) fn run(mut self, warm_up: u64, end: u64) -> Result<ServerOutcome, Violation> {
+        self.run_until(warm_up);
+        // A server that is saturated before its warm-up is over is told of as a whole.
+        let start = if self.is_full { Start::default() } else { self.restart_counts() };
+        self.run_until(end);
+        self.laws.check(self.end())?;
+        let span = (self.now - start.now).max(1) as f64;
+        let workers = f64::from(self.model.workers);
+        let mut all = Responses::empty();
+        self.by_kind.iter().for_each(|kind| all.merge(kind));
+        let answered = all.time.len() as f64;
+        let busy_turn = (self.busy_turn - start.busy_turn) as f64;
+        let busy_burst = (self.busy_burst - start.busy_burst) as f64;
+        Ok(ServerOutcome {
+            measured_seconds: span / 1e9,
+            offered_per_second: self.arrived as f64 / span * 1e9,
+            answered_per_second: answered / span * 1e9,
+            all,
+            by_kind: self.by_kind,
+            restarts: self.restarts,
+            returns: self.returns,
+            utilisation: (busy_turn + busy_burst) / span / workers,
+            turn_share: busy_turn / span / workers,
+            turns: self.turns - start.turns,
+            disk_utilisation: (self.disks.busy_nanos - start.disk_busy) as f64 / span / f64::from(self.model.disks),
+            log_fill_max: self.log.filled_max as f64 / self.model.nvram.max(1) as f64,
+            consistency_points: self.log.points,
+            saturated: self.is_full,
+            backlog: self.in_clients,
+            simulated: self.numbers,
+        })
+    }
+
+    /// The warm-up is over: what is measured is counted from here on.
+    fn restart_counts(&mut self) -> Start {
+        self.by_kind = Kind::ALL.map(|_| Responses::empty());
+        (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
+        Start {
+            now: self.now,
+            busy_turn: self.busy_turn,
+            busy_burst: self.busy_burst,
+            disk_busy: self.disks.busy_nanos,
+            turns: self.turns,
+        }
+    }
+
+    /// What the laws are checked against. What a worker is doing at the end counts up to it.
+    fn end(&self) -> End {
+        let begun = self.doing.iter().zip(&self.due).map(|(doing, due)| {
+            let whole = match doing {
+                Doing::Idle => return 0,
+                Doing::Turning => self.model.turn,
+                Doing::Running { burst, .. } => u64::from(*burst),
+            };
+            whole - ((due >> WORKER_BITS) - self.now)
+        });
+        let busy_nanos = self.busy_turn + self.busy_burst + begun.sum::<u64>();
+        End { now: self.now, workers: self.model.workers, busy_nanos, clients: self.in_clients }
+    }
+
+    fn run_until(&mut self, end: u64) {
+        while !self.is_full {
+            let worker = self.due.iter().copied().min().unwrap_or(NEVER);
+            let disk = self.disk_events.peek().map_or(NEVER, |event| event.0.0);
+            let worker_time = worker >> WORKER_BITS;
+            let next = worker_time.min(disk).min(self.next_arrival).min(self.next_point);
+            if next >= end {
+                break;
+            }
+            self.laws.step(next - self.now);
+            self.now = next;
+            if next == worker_time {
+                #[expect(clippy::cast_possible_truncation, reason = "the low bits")]
+                self.worker_event(worker as u32 & ((1 << WORKER_BITS) - 1));
+            } else if next == disk {
+                self.disk_event();
+            } else if next == self.next_arrival {
+                self.arrive();
+            } else {
+                self.point_due();
+            }
+            self.laws.settled(|| self.scheduler.depths().iter().sum(), self.turning);
+        }
+        if !self.is_full {
+            self.laws.step(end - self.now);
+            self.now = end;
+        }
+    }
+
+    // Arrivals.
+
+    fn plan_arrival(&mut self) {
+        let mean = self.model.gap(self.now);
+        let gap = self.exponential.draw(&mut self.arrivals, mean) >> 8;
+        self.next_arrival = self.now + gap.max(1);
+    }
+
+    fn arrive(&mut self) {
+        let model = self.model;
+        let mut stream = Stream::nth(self.seed, self.numbers);
+        self.plan_arrival();
+        let operation = model.operation(&mut stream);
+        let bytes = operation.bytes(&mut stream);
+        let misses = operation.misses(&mut stream);
+        let deadline = operation.deadline(&mut stream).map(|within| Nanos(self.now + within));
+        let phase = Phase::First { kind: operation.kind, slow: misses > 0 };
+        let left = model.cost(phase, bytes, &mut stream, &self.exponential);
+        let object = if operation.locks { stream.below(model.objects) } else { 0 };
+        let live = Live {
+            arrival: self.now,
+            stream,
+            left,
+            bytes,
+            object,
+            kind: operation.kind,
+            source: Source::Client,
+            locks: operation.locks,
+            has_lock: false,
+            is_logged: false,
+            has_buffers: false,
+            misses,
+            returns: 0,
+        };
+        let work =
+            Work { kind: operation.kind, source: Source::Client, bytes, sequential: operation.sequential, deadline };
+        if !self.admit(work, live) {
+            return;
+        }
+        self.arrived += 1;
+        self.in_clients += 1;
+        self.laws.arrived(self.now);
+        if operation.sequential && operation.kind == Kind::Read {
+            self.read_ahead(bytes);
+        }
+    }
+
+    /// A sequential reader has read on: once it is as much as one prefetch brings, the next is due.
+    fn read_ahead(&mut self, bytes: u32) {
+        let model = self.model;
+        self.sequential_bytes += u64::from(bytes);
+        if self.sequential_bytes < u64::from(model.prefetch_bytes) {
+            return;
+        }
+        self.sequential_bytes -= u64::from(model.prefetch_bytes);
+        let work = Work {
+            kind: Kind::Read,
+            source: Source::Background,
+            bytes: model.prefetch_bytes,
+            sequential: true,
+            deadline: None,
+        };
+        self.own_work(work, Phase::Prefetch);
+    }
+
+    /// Work that the server gives itself.
+    fn own_work(&mut self, work: Work, phase: Phase) {
+        let mut stream = Stream::nth(!self.seed, self.numbers);
+        let left = self.model.cost(phase, work.bytes, &mut stream, &self.exponential);
+        let live = Live {
+            arrival: self.now,
+            stream,
+            left,
+            bytes: work.bytes,
+            object: 0,
+            kind: work.kind,
+            source: work.source,
+            locks: false,
+            has_lock: false,
+            is_logged: true,
+            has_buffers: false,
+            misses: 0,
+            returns: 0,
+        };
+        self.admit(work, live);
+    }
+
+    /// Submits a request; where there is no room left the server is saturated, and the run ends.
+    fn admit(&mut self, work: Work, live: Live) -> bool {
+        self.numbers += 1;
+        self.scheduler.foresee(self.remaining(&live));
+        match self.scheduler.submit(Nanos(self.now), work) {
+            Ok(tag) => {
+                self.place(tag, live);
+                self.wake();
+                true
+            }
+            Err(_) => {
+                self.is_full = true;
+                false
+            }
+        }
+    }
+
+    /// Slots are first used in their order.
+    fn place(&mut self, tag: Tag, live: Live) {
+        if tag.index() == self.live.len() {
+            self.live.push(live);
+            self.tags.push(tag);
+        } else {
+            (self.live[tag.index()], self.tags[tag.index()]) = (live, tag);
+        }
+    }
+
+    /// What a request still needs, the mean of what is not drawn yet.
+    fn remaining(&self, live: &Live) -> Nanos {
+        let later = u64::from(live.misses) * self.model.restart_mean(live.bytes);
+        Nanos(u64::from(live.left) + later)
+    }
+
+    // Workers.
+
+    fn wake(&mut self) {
+        if let Some(worker) = self.idle.pop() {
+            self.laws.woke();
+            self.turn(worker);
+        }
+    }
+
+    fn plan(&mut self, worker: u32, at: u64, doing: Doing) {
+        self.due[worker as usize] = (at << WORKER_BITS) | u64::from(worker);
+        self.doing[worker as usize] = doing;
+    }
+
+    /// A worker asks for its next turn, or idles.
+    fn turn(&mut self, worker: u32) {
+        match self.scheduler.next(Nanos(self.now), worker, self.log.state()) {
+            Turn::Serve { .. } => {
+                self.turns += 1;
+                self.turning += 1;
+                self.plan(worker, self.now + self.model.turn, Doing::Turning);
+            }
+            Turn::Idle => {
+                self.doing[worker as usize] = Doing::Idle;
+                self.due[worker as usize] = NEVER;
+                self.idle.push(worker);
+                self.laws.idled();
+            }
+        }
+    }
+
+    fn worker_event(&mut self, worker: u32) {
+        match self.doing[worker as usize] {
+            Doing::Turning => {
+                self.turning -= 1;
+                self.busy_turn += self.model.turn;
+            }
+            Doing::Running { slot, burst, done } => {
+                self.busy_burst += u64::from(burst);
+                self.burst_over(worker, slot, u64::from(burst), done);
+            }
+            Doing::Idle => return,
+        }
+        self.serve(worker);
+    }
+
+    /// A worker takes requests until one runs, or its turn is over.
+    fn serve(&mut self, worker: u32) {
+        while let Some(run) = self.scheduler.take(Nanos(self.now), worker) {
+            #[expect(clippy::cast_possible_truncation, reason = "slots are numbered in 32 bits")]
+            let slot = run.tag.index() as u32;
+            if !self.may_run(worker, slot) {
+                continue;
+            }
+            let left = u64::from(self.live[slot as usize].left);
+            let burst = left.min(run.allowance.0.max(1));
+            #[expect(clippy::cast_possible_truncation, reason = "not above `left`")]
+            let doing = Doing::Running { slot, burst: burst as u32, done: burst == left };
+            self.plan(worker, self.now + burst, doing);
+            return;
+        }
+        self.turn(worker);
+    }
+
+    /// Whether a request has all that it needs to run. Where it lacks something it is suspended.
+    fn may_run(&mut self, worker: u32, slot: u32) -> bool {
+        let live = self.live[slot as usize];
+        if live.locks && !live.has_lock {
+            if !self.locks.acquire(live.object, slot) {
+                self.returns.lock += 1;
+                self.suspend(worker, slot, 0);
+                return false;
+            }
+            self.live[slot as usize].has_lock = true;
+        }
+        if live.kind == Kind::Write && !live.is_logged {
+            if !self.logs(live.bytes) {
+                self.returns.log += 1;
+                self.log_waiting.push_back(slot);
+                self.suspend(worker, slot, 0);
+                return false;
+            }
+            self.live[slot as usize].is_logged = true;
+        }
+        true
+    }
+
+    /// A request has run for its burst.
+    fn burst_over(&mut self, worker: u32, slot: u32, burst: u64, done: bool) {
+        let tag = self.tags[slot as usize];
+        let live = &mut self.live[slot as usize];
+        #[expect(clippy::cast_possible_truncation, reason = "not above `left`")]
+        let used = burst as u32;
+        live.left -= used;
+        if !done {
+            live.returns = live.returns.saturating_add(1);
+            let remaining = self.remaining(&self.live[slot as usize]);
+            self.returns.preempted += 1;
+            self.scheduler.foresee(remaining);
+            self.scheduler.preempted(Nanos(self.now), worker, tag, Nanos(burst));
+            self.wake();
+        } else if live.misses > 0 {
+            live.misses -= 1;
+            self.suspend(worker, slot, burst);
+            self.read(slot);
+        } else {
+            self.scheduler.finished(Nanos(self.now), worker, tag, Nanos(burst));
+            self.finish(slot);
+        }
+    }
+
+    fn suspend(&mut self, worker: u32, slot: u32, used: u64) {
+        self.scheduler.suspended(Nanos(self.now), worker, self.tags[slot as usize], Nanos(used));
+    }
+
+    /// What a request waited for is there: its next phase queues.
+    fn restart(&mut self, slot: u32, phase: Phase) {
+        let live = &mut self.live[slot as usize];
+        live.returns = live.returns.saturating_add(1);
+        let cost = self.model.cost(phase, live.bytes, &mut live.stream, &self.exponential);
+        live.left = live.left.saturating_add(cost);
+        let (tag, remaining) = (self.tags[slot as usize], self.remaining(&self.live[slot as usize]));
+        self.scheduler.foresee(remaining);
+        self.scheduler.restarted(Nanos(self.now), tag);
+        self.wake();
+    }
+
+    fn finish(&mut self, slot: u32) {
+        let live = self.live[slot as usize];
+        if live.has_buffers {
+            self.free_buffers(live.bytes);
+        }
+        if live.has_lock
+            && let Some(next) = self.locks.release(live.object)
+        {
+            self.live[next as usize].has_lock = true;
+            self.restart(next, Phase::Resumed);
+        }
+        match live.source {
+            Source::Client => {
+                let response = self.now - live.arrival + self.model.network;
+                self.by_kind[live.kind as usize].add(response);
+                self.restarts[usize::from(live.returns.min(3))] += 1;
+                self.in_clients -= 1;
+                self.laws.left(self.now, live.arrival);
+            }
+            Source::Background => {
+                let mut stream = live.stream;
+                self.disks.read(self.now, live.bytes, &mut stream, &self.exponential);
+            }
+            Source::Critical => {
+                let mut stream = live.stream;
+                let share = self.point_bytes / u64::from(self.model.flush_operations);
+                let done = self.disks.write(self.now, share, self.model.disk_stripe, &mut stream);
+                self.disk_events.push(Reverse((done, FLUSH)));
+            }
+        }
+    }
+}

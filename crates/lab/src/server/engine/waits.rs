@@ -1,0 +1,99 @@
+//! What requests wait for besides a worker: disks, memory, room in the log.
+
+use std::cmp::Reverse;
+
+use ioweir_core::cores::{Kind, Source, Work};
+
+use super::super::model::Phase;
+use super::{Discipline, Engine, FLUSH, NEVER};
+
+impl<S: Discipline> Engine<'_, S> {
+    /// A request that has been suspended waits for data, or for memory to put them in.
+    pub(super) fn read(&mut self, slot: u32) {
+        let live = &mut self.live[slot as usize];
+        if !live.has_buffers {
+            if u64::from(live.bytes) > self.buffers_free {
+                self.returns.memory += 1;
+                live.misses += 1;
+                self.buffers_waiting.push_back(slot);
+                return;
+            }
+            self.buffers_free -= u64::from(live.bytes);
+            live.has_buffers = true;
+        }
+        self.returns.disk += 1;
+        let cached = self.model.flash.as_ref().filter(|flash| live.stream.happens(flash.hits));
+        let done = match cached {
+            Some(flash) => self.now + flash.access + flash.kib * u64::from(live.bytes >> 10),
+            None => self.disks.read(self.now, live.bytes, &mut live.stream, &self.exponential),
+        };
+        self.disk_events.push(Reverse((done, slot)));
+    }
+
+    pub(super) fn free_buffers(&mut self, bytes: u32) {
+        self.buffers_free += u64::from(bytes);
+        while let Some(&slot) = self.buffers_waiting.front()
+            && u64::from(self.live[slot as usize].bytes) <= self.buffers_free
+        {
+            self.buffers_waiting.pop_front();
+            let live = &mut self.live[slot as usize];
+            live.has_buffers = true;
+            self.buffers_free -= u64::from(live.bytes);
+            self.restart(slot, Phase::Resumed);
+        }
+    }
+
+    pub(super) fn disk_event(&mut self) {
+        let Some(Reverse((_, slot))) = self.disk_events.pop() else { return };
+        if slot != FLUSH {
+            self.restart(slot, Phase::Restart);
+        } else if self.log.operation_done() {
+            self.point_over();
+        }
+    }
+
+    /// Puts a write into the log; begins a consistency point where the half is full.
+    pub(super) fn logs(&mut self, bytes: u32) -> bool {
+        let size = u64::from(bytes) + self.model.log_record;
+        if self.log.append(size) {
+            return true;
+        }
+        if self.log.is_flushing() {
+            return false;
+        }
+        self.begin_point();
+        self.log.append(size)
+    }
+
+    pub(super) fn point_due(&mut self) {
+        if self.log.is_flushing() {
+            // The one that runs is late; the next begins when it is done.
+            self.next_point = NEVER;
+        } else {
+            self.begin_point();
+        }
+    }
+
+    fn begin_point(&mut self) {
+        let operations = self.model.flush_operations;
+        self.point_bytes = self.log.begin(operations);
+        self.next_point = self.now + self.model.flush_interval;
+        let bytes = u32::try_from(self.point_bytes / u64::from(operations)).unwrap_or(u32::MAX);
+        let work = Work { kind: Kind::Write, source: Source::Critical, bytes, sequential: true, deadline: None };
+        for _ in 0..operations {
+            self.own_work(work, Phase::Flush);
+        }
+    }
+
+    /// A consistency point is done: its half takes the writes that waited.
+    fn point_over(&mut self) {
+        if self.next_point == NEVER || !self.log_waiting.is_empty() {
+            self.begin_point();
+        }
+        for _ in 0..self.log_waiting.len() {
+            if let Some(slot) = self.log_waiting.pop_front() {
+                self.restart(slot, Phase::Resumed);
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Do the numbers of a run agree with one another? Laws that hold for every queueing system, whatever the policy.
+//!
+//! - **Little's law**: requests in the server, added up over time, are the times that they were in it, added up over requests.
+//! - **Utilisation law**: the workers' time is what they worked and what they idled.
+//! - **Work conservation**: no worker idles while more requests are queued than workers are taking up a turn.
+//!
+//! Both sides of each are counted on their own, in whole nanoseconds, in every run: a few additions an event.
+
+/// A law that a run has broken: an error of the simulator, not of its user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the simulation broke {law}: {detail}")]
+pub struct Violation {
+    /// Which law.
+    pub law: &'static str,
+    /// What was counted.
+    pub detail: String,
+}
+
+/// What is counted for the laws.
+#[derive(Debug)]
+pub(super) struct Laws {
+    /// Requests of clients that are in, and that number added up over time.
+    inside: u32,
+    inside_nanos: u128,
+    /// Arrival times of those in, added up, and response times of those that have left.
+    arrivals: u128,
+    responses: u128,
+    /// Workers that idle, and that number added up over time.
+    idle: u32,
+    idle_nanos: u128,
+    /// Moments at which a worker idled though requests were queued.
+    lazy: u64,
+}
+
+/// What the event loop knows at the end, counted on its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    pub(super) now: u64,
+    pub(super) workers: u32,
+    /// What workers did in all, the part of it that lies behind the end taken off.
+    pub(super) busy_nanos: u64,
+    pub(super) clients: u32,
+}
+
+impl Laws {
+    pub(super) fn new(workers: u32) -> Self {
+        Self { inside: 0, inside_nanos: 0, arrivals: 0, responses: 0, idle: workers, idle_nanos: 0, lazy: 0 }
+    }
+
+    /// Time passes.
+    pub(super) fn step(&mut self, span: u64) {
+        self.inside_nanos += u128::from(self.inside) * u128::from(span);
+        self.idle_nanos += u128::from(self.idle) * u128::from(span);
+    }
+
+    pub(super) fn arrived(&mut self, now: u64) {
+        self.inside += 1;
+        self.arrivals += u128::from(now);
+    }
+
+    pub(super) fn left(&mut self, now: u64, arrival: u64) {
+        self.inside -= 1;
+        self.arrivals -= u128::from(arrival);
+        self.responses += u128::from(now - arrival);
+    }
+
+    pub(super) fn woke(&mut self) {
+        self.idle -= 1;
+    }
+
+    pub(super) fn idled(&mut self) {
+        self.idle += 1;
+    }
+
+    /// After an event: how many requests are queued, and how many workers are on their way to take one.
+    pub(super) fn settled(&mut self, queued: impl FnOnce() -> u32, turning: u32) {
+        if self.idle > 0 && queued() > turning {
+            self.lazy += 1;
+        }
+    }
+
+    pub(super) fn check(&self, end: End) -> Result<(), Violation> {
+        let violation = |law, detail| Err(Violation { law, detail });
+        let left = u128::from(end.now) * u128::from(self.inside) - self.arrivals;
+        if self.inside != end.clients || self.inside_nanos != self.responses + left {
+            let detail =
+                format!("{} request-ns inside, {} request-ns of stays", self.inside_nanos, self.responses + left);
+            return violation("Little's law", detail);
+        }
+        let time = u128::from(end.now) * u128::from(end.workers);
+        if time != self.idle_nanos + u128::from(end.busy_nanos) {
+            let detail = format!("{time} worker-ns, {} busy and {} idle", end.busy_nanos, self.idle_nanos);
+            return violation("the utilisation law", detail);
+        }
+        if self.lazy > 0 {
+            return violation("work conservation", format!("{} moments with an idle worker and a queue", self.lazy));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request from 10 to 30 on one of two workers, which is busy for 20.
+    fn counted() -> (Laws, End) {
+        let mut laws = Laws::new(2);
+        laws.step(10);
+        laws.arrived(10);
+        laws.woke();
+        laws.step(20);
+        laws.left(30, 10);
+        laws.idled();
+        laws.step(10);
+        (laws, End { now: 40, workers: 2, busy_nanos: 20, clients: 0 })
+    }
+
+    #[test]
+    fn numbers_that_agree_pass() {
+        let (laws, end) = counted();
+        assert_eq!(laws.check(end), Ok(()));
+    }
+
+    #[test]
+    fn each_law_is_seen_when_it_is_broken() {
+        let broken = |change: fn(&mut Laws, &mut End)| {
+            let (mut laws, mut end) = counted();
+            change(&mut laws, &mut end);
+            laws.check(end).expect_err("a law is broken").law
+        };
+        assert_eq!(broken(|laws, _| laws.responses += 1), "Little's law");
+        assert_eq!(broken(|_, end| end.clients = 1), "Little's law");
+        assert_eq!(broken(|_, end| end.busy_nanos += 1), "the utilisation law");
+        assert_eq!(broken(|laws, _| laws.settled(|| 3, 2)), "work conservation");
+    }
+}

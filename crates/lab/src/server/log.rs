@@ -1,0 +1,92 @@
+//! Is there room in the write log, and when does a consistency point begin?
+//!
+//! The log is in two halves. Writes go to one; once it is full, or the time has come, a consistency point (CP) freezes it and
+//! writes go to the other. What is frozen is free again when the CP is done. Where the second half fills before that,
+//! writes wait.
+
+use ioweir_core::cores::Log;
+
+/// The log and the consistency point that empties it.
+#[derive(Debug)]
+pub(super) struct NvLog {
+    half: u64,
+    /// Bytes in the half that takes writes.
+    filling: u64,
+    /// Bytes that the running CP writes.
+    frozen: u64,
+    /// Operations of the running CP: in all, and not done.
+    operations: u32,
+    left: u32,
+    /// The most that was in the log.
+    pub(super) filled_max: u64,
+    /// CPs that were begun.
+    pub(super) points: u64,
+}
+
+impl NvLog {
+    pub(super) fn new(bytes: u64) -> Self {
+        Self { half: bytes / 2, filling: 0, frozen: 0, operations: 0, left: 0, filled_max: 0, points: 0 }
+    }
+
+    /// Whether `bytes` go in; if so, they have.
+    pub(super) fn append(&mut self, bytes: u64) -> bool {
+        if self.filling + bytes > self.half {
+            return false;
+        }
+        self.filling += bytes;
+        self.filled_max = self.filled_max.max(self.filling + self.frozen);
+        true
+    }
+
+    /// Whether a CP runs.
+    pub(super) fn is_flushing(&self) -> bool {
+        self.left > 0
+    }
+
+    /// Begins a CP of `operations`, and says how many bytes it writes.
+    pub(super) fn begin(&mut self, operations: u32) -> u64 {
+        debug_assert!(!self.is_flushing(), "one consistency point at a time");
+        self.frozen = std::mem::take(&mut self.filling);
+        (self.operations, self.left) = (operations, operations);
+        self.points += 1;
+        self.frozen
+    }
+
+    /// An operation of the CP is done; answers whether it was the last.
+    pub(super) fn operation_done(&mut self) -> bool {
+        self.left -= 1;
+        if self.left == 0 {
+            self.frozen = 0;
+        }
+        self.left == 0
+    }
+
+    /// As the policy is told.
+    pub(super) fn state(&self) -> Log {
+        if self.left == 0 {
+            return Log::default();
+        }
+        let per_mille = |part: u64, whole: u64| u16::try_from(part * 1000 / whole.max(1)).unwrap_or(1000);
+        Log {
+            filled_per_mille: per_mille(self.filling, self.half),
+            unflushed_per_mille: per_mille(u64::from(self.left), u64::from(self.operations)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_room_comes_back_with_the_last_operation() {
+        let mut log = NvLog::new(200);
+        assert!(log.append(60) && log.append(40) && !log.append(1));
+        assert_eq!((log.begin(2), log.is_flushing()), (100, true));
+        assert!(log.append(100) && !log.append(1));
+        assert_eq!((log.filled_max, log.state().lag_per_mille()), (200, 1000));
+        assert!(!log.operation_done() && log.state().lag_per_mille() == 500);
+        assert!(log.operation_done() && log.state().lag_per_mille() == 0);
+        assert!(!log.append(1), "the other half takes writes only once a point has begun");
+    }
+}

@@ -1,0 +1,303 @@
+//! A server spec in the units that the event loop counts in: nanoseconds, bytes, chances in 2^32.
+
+use ioweir_core::cores::Kind;
+
+use super::random::{Chance, Exponential, Stream};
+use super::spec::{CostSpec, OperationKind, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
+
+/// Steps of the table of arrival rates over a swing.
+const SWING_STEPS: usize = 256;
+
+/// Which work is costed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// A client's request, from its arrival.
+    First {
+        kind: Kind,
+        /// Whether it leaves the fast path.
+        slow: bool,
+    },
+    /// After a wait for a disk.
+    Restart,
+    /// After a wait for a lock, memory or the log: it goes on where it was.
+    Resumed,
+    Prefetch,
+    Flush,
+}
+
+/// Processor time in nanoseconds: fixed and varying parts, whatever the size and for each KiB.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cost {
+    base: u64,
+    kib: u64,
+}
+
+impl Cost {
+    fn new(cost: WorkCost) -> Self {
+        Self { base: cost.base.nanos(), kib: cost.per_kib.nanos() }
+    }
+
+    fn mean(self, bytes: u32) -> u64 {
+        self.base + self.kib * u64::from(bytes >> 10)
+    }
+}
+
+/// An operation of the workload.
+#[derive(Clone, Debug)]
+pub(super) struct Operation {
+    /// The upper end of its part of 2^32.
+    upper: u64,
+    pub(super) kind: Kind,
+    sizes: Vec<(u64, u32)>,
+    pub(super) sequential: bool,
+    misses: Vec<Chance>,
+    pub(super) locks: bool,
+    deadline: Option<(Chance, u64)>,
+}
+
+/// Most waits for a disk of one request: a bound on chains of misses.
+const MISSES_MAX: u8 = 32;
+
+impl Operation {
+    pub(super) fn bytes(&self, stream: &mut Stream) -> u32 {
+        match self.sizes.as_slice() {
+            [] => 0,
+            [(_, bytes)] => *bytes,
+            sizes => {
+                let drawn = stream.next() >> 32;
+                sizes.iter().find(|(upper, _)| drawn < *upper).map_or(0, |(_, bytes)| *bytes)
+            }
+        }
+    }
+
+    /// How long it may take, where it is promised that.
+    pub(super) fn deadline(&self, stream: &mut Stream) -> Option<u64> {
+        self.deadline.filter(|(chance, _)| stream.happens(*chance)).map(|(_, within)| within)
+    }
+
+    /// How many of the blocks that it needs one after the other are missing in memory.
+    pub(super) fn misses(&self, stream: &mut Stream) -> u8 {
+        let Some(last) = self.misses.last() else { return 0 };
+        let mut count = 0;
+        while count < MISSES_MAX && stream.happens(*self.misses.get(usize::from(count)).unwrap_or(last)) {
+            count += 1;
+        }
+        count
+    }
+}
+
+/// A flash cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flash {
+    pub(super) hits: Chance,
+    pub(super) access: u64,
+    pub(super) kib: u64,
+}
+
+/// Everything that the event loop goes by.
+#[derive(Clone, Debug)]
+pub(super) struct Model {
+    pub(super) workers: u32,
+    pub(super) requests: u32,
+    pub(super) turn: u64,
+    pub(super) network: u64,
+    pub(super) disks: u32,
+    pub(super) disk_access: u64,
+    pub(super) disk_random: u64,
+    pub(super) disk_kib: u64,
+    pub(super) disk_stripe: u32,
+    pub(super) flash: Option<Flash>,
+    pub(super) read_buffers: u64,
+    pub(super) nvram: u64,
+    pub(super) log_record: u64,
+    pub(super) flush_interval: u64,
+    pub(super) flush_operations: u32,
+    pub(super) prefetch_bytes: u32,
+    pub(super) objects: u32,
+    operations: Vec<Operation>,
+    first: [Cost; Kind::ALL.len()],
+    restart: Cost,
+    prefetch: Cost,
+    flush: Cost,
+    slow: u64,
+    /// Of 65,536 parts of a cost, how many vary.
+    spread: u64,
+    /// Mean time between arrivals in 1/256 ns, over a swing.
+    gaps: Box<[u64]>,
+    swing_step: u64,
+}
+
+impl Model {
+    pub(super) fn new(
+        platform: &PlatformSpec,
+        workload: &WorkloadSpec,
+        costs: &CostSpec,
+        rate: f64,
+        requests: u32,
+    ) -> Self {
+        let flash = platform.flash_cache.as_ref().map(|flash| Flash {
+            hits: Chance::new(flash.hits_percent / 100.0),
+            access: flash.access.nanos(),
+            kib: flash.per_kib.nanos(),
+        });
+        let disks = &platform.disks;
+        let amplitude = costs.swing.amplitude_percent / 100.0;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time between arrivals")]
+        let gap = |step: usize| {
+            // A triangle: up from the mean, down through it, and up to it again.
+            let quarters = (step as f64 + 0.5) / SWING_STEPS as f64 * 4.0;
+            let height = if quarters < 1.0 {
+                quarters
+            } else if quarters < 3.0 {
+                2.0 - quarters
+            } else {
+                quarters - 4.0
+            };
+            (256e9 / (rate * (1.0 + amplitude * height))).round() as u64
+        };
+        Self {
+            workers: platform.workers(),
+            requests,
+            turn: costs.turn.nanos(),
+            network: costs.network.nanos(),
+            disks: disks.count,
+            disk_access: disks.access.nanos(),
+            disk_random: disks.access_random.nanos(),
+            disk_kib: disks.per_kib.nanos(),
+            disk_stripe: disks.stripe,
+            flash,
+            read_buffers: platform.read_buffers.0,
+            nvram: platform.nvram.0,
+            log_record: costs.flush.log_record.0,
+            flush_interval: costs.flush.interval.nanos(),
+            flush_operations: costs.flush.operations,
+            prefetch_bytes: u32::try_from(costs.prefetch.bytes.0).unwrap_or(u32::MAX),
+            objects: workload.objects,
+            operations: operations(&workload.operations),
+            first: [costs.read, costs.write, costs.attributes].map(Cost::new),
+            restart: Cost::new(costs.restart),
+            prefetch: Cost::new(costs.prefetch.cost),
+            flush: Cost::new(costs.flush.cost),
+            slow: costs.slow_path.nanos(),
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 65536")]
+            spread: (costs.spread_percent / 100.0 * 65_536.0).round() as u64,
+            gaps: (0..SWING_STEPS).map(gap).collect(),
+            swing_step: (costs.swing.period.nanos() / SWING_STEPS as u64).max(1),
+        }
+    }
+
+    /// The mean time between arrivals at `now`, in 1/256 ns.
+    pub(super) fn gap(&self, now: u64) -> u64 {
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of steps")]
+        let step = ((now / self.swing_step) % SWING_STEPS as u64) as usize;
+        self.gaps[step]
+    }
+
+    pub(super) fn operation(&self, stream: &mut Stream) -> &Operation {
+        let drawn = stream.next() >> 32;
+        let last = self.operations.len() - 1;
+        self.operations.iter().find(|operation| drawn < operation.upper).unwrap_or(&self.operations[last])
+    }
+
+    /// The processor time of a phase, nanoseconds.
+    pub(super) fn cost(&self, phase: Phase, bytes: u32, stream: &mut Stream, exponential: &Exponential) -> u32 {
+        let mean = match phase {
+            Phase::First { kind, slow } => self.first[kind as usize].mean(bytes) + if slow { self.slow } else { 0 },
+            Phase::Restart => self.restart.mean(bytes),
+            Phase::Resumed => self.slow,
+            Phase::Prefetch => self.prefetch.mean(bytes),
+            Phase::Flush => self.flush.mean(bytes),
+        };
+        let varies = (mean * self.spread) >> 16;
+        let drawn = mean - varies + exponential.draw(stream, varies);
+        u32::try_from(drawn.max(1)).unwrap_or(u32::MAX)
+    }
+
+    /// Requests a second that the workers have time for, when they do nothing else.
+    pub(super) fn capacity(&self) -> f64 {
+        let mut lower = 0;
+        let mut nanos = 0.0;
+        for operation in &self.operations {
+            let share = (operation.upper - lower) as f64 / 4_294_967_296.0;
+            lower = operation.upper;
+            nanos += share * self.operation_nanos(operation);
+        }
+        f64::from(self.workers) * 1e9 / nanos.max(1.0)
+    }
+
+    /// Processor time of an operation in the mean, with what it makes the server do for itself.
+    fn operation_nanos(&self, operation: &Operation) -> f64 {
+        let bytes = mean(&operation.sizes);
+        let cost = |cost: Cost| cost.base as f64 + cost.kib as f64 * bytes / 1024.0;
+        let mut restarts = 0.0;
+        let mut chance = 1.0;
+        let last = operation.misses.last().copied().unwrap_or_default();
+        for number in 0..usize::from(MISSES_MAX) {
+            chance *= operation.misses.get(number).copied().unwrap_or(last).share();
+            restarts += chance;
+        }
+        let slow = operation.misses.first().map_or(0.0, |first| first.share()) * self.slow as f64;
+        let own = match operation.kind {
+            Kind::Read if operation.sequential => {
+                self.prefetch.mean(self.prefetch_bytes) as f64 * bytes / f64::from(self.prefetch_bytes)
+            }
+            Kind::Write => self.flush.kib as f64 * (bytes + self.log_record as f64) / 1024.0,
+            _ => 0.0,
+        };
+        cost(self.first[operation.kind as usize]) + slow + restarts * cost(self.restart) + own
+    }
+
+    /// What a return from a disk costs in the mean.
+    pub(super) fn restart_mean(&self, bytes: u32) -> u64 {
+        self.restart.mean(bytes)
+    }
+}
+
+/// The mean of sizes with the upper ends of their parts of 2^32.
+fn mean(sizes: &[(u64, u32)]) -> f64 {
+    let mut lower = 0;
+    let mut sum = 0.0;
+    for &(upper, bytes) in sizes {
+        sum += (upper - lower) as f64 / 4_294_967_296.0 * f64::from(bytes);
+        lower = upper;
+    }
+    sum
+}
+
+fn operations(specs: &[OperationSpec]) -> Vec<Operation> {
+    let uppers = uppers(&specs.iter().map(|spec| spec.share).collect::<Vec<_>>());
+    let operation = |(spec, upper): (&OperationSpec, u64)| {
+        let sizes = uppers_of(&spec.sizes);
+        Operation {
+            upper,
+            kind: match spec.kind {
+                OperationKind::Read => Kind::Read,
+                OperationKind::Write => Kind::Write,
+                OperationKind::Attributes => Kind::Other,
+            },
+            sizes,
+            sequential: spec.sequential,
+            misses: spec.misses_percent.iter().map(|percent| Chance::new(percent / 100.0)).collect(),
+            locks: spec.locks,
+            deadline: spec.deadline.map(|promise| (Chance::new(promise.percent / 100.0), promise.within.nanos())),
+        }
+    };
+    specs.iter().zip(uppers).map(operation).collect()
+}
+
+fn uppers_of(sizes: &[(crate::device::Bytes, f64)]) -> Vec<(u64, u32)> {
+    let uppers = uppers(&sizes.iter().map(|(_, share)| *share).collect::<Vec<_>>());
+    sizes.iter().zip(uppers).map(|((bytes, _), upper)| (upper, u32::try_from(bytes.0).unwrap_or(u32::MAX))).collect()
+}
+
+/// The upper ends of the parts of 2^32 that shares take.
+fn uppers(shares: &[f64]) -> Vec<u64> {
+    let sum: f64 = shares.iter().sum();
+    let mut upper = 0.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 2^32")]
+    let next = |share: &f64| {
+        upper += share / sum;
+        (upper * 4_294_967_296.0).round() as u64
+    };
+    shares.iter().map(next).collect()
+}

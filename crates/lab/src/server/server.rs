@@ -1,0 +1,191 @@
+//! A server put together: platform, workload, costs; and its runs.
+
+use ioweir_core::Nanos;
+use ioweir_core::cores::{Cores, CoresLimits};
+use serde::{Deserialize, Serialize};
+
+use super::engine::Engine;
+use super::model::Model;
+use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
+use crate::choice::ScheduleChoice;
+use crate::device::Span;
+use crate::spec::{Complaint, SpecError};
+
+/// The most requests that a server holds at once. A backlog of so many is a server that cannot keep up: at 90,000 requests
+/// a second it is half a second of arrivals.
+pub const BACKLOG_MAX: u32 = 1 << 15;
+
+/// The name of the scheduler that knows how much work each request has.
+pub const ORACLE: &str = "oracle";
+
+/// Everything that determines a run: the same value gives the same bytes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerSpec {
+    /// The hardware: a preset's name or a TOML file.
+    pub platform: String,
+    /// What is asked of it: a preset's name or a TOML file.
+    pub workload: String,
+    /// How its workers are scheduled, `name[:parameter=value...]`; or `oracle`, which knows what cannot be known.
+    pub schedule: String,
+    /// Requests of clients a second, in the mean.
+    pub requests_per_second: f64,
+    /// How long it runs before it is measured.
+    #[serde(default = "warm_up")]
+    pub warm_up: Span,
+    /// How long is measured.
+    #[serde(default = "measured")]
+    pub measured: Span,
+    /// Seed of everything random.
+    #[serde(default)]
+    pub seed: u64,
+    /// What the work costs; the usual costs where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub costs: Option<CostSpec>,
+}
+
+fn warm_up() -> Span {
+    Span::from_nanos(2_000_000_000)
+}
+
+fn measured() -> Span {
+    Span::from_nanos(10_000_000_000)
+}
+
+impl ServerSpec {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// [`ServerError`] where a part of it makes no sense.
+    pub fn run(&self) -> Result<ServerOutcome, ServerError> {
+        let costs = self.costs.clone().map_or_else(CostSpec::usual, Ok)?;
+        let platform = PlatformSpec::load(&self.platform)?;
+        let server = Server::new(platform, WorkloadSpec::load(&self.workload)?, costs)?;
+        let load = ServerLoad {
+            requests_per_second: self.requests_per_second,
+            warm_up: Nanos(self.warm_up.nanos()),
+            measured: Nanos(self.measured.nanos()),
+            seed: self.seed,
+        };
+        server.run(&self.schedule.parse()?, &load)
+    }
+}
+
+/// How the workers of a server are scheduled.
+#[derive(Clone, Copy, Debug)]
+pub enum Scheduling {
+    /// By a schedule of the table.
+    Schedule(ScheduleChoice),
+    /// By one that knows how much work each request has.
+    Oracle,
+}
+
+impl std::str::FromStr for Scheduling {
+    type Err = crate::choice::ChoiceError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == ORACLE { Ok(Self::Oracle) } else { text.parse().map(Self::Schedule) }
+    }
+}
+
+/// How hard a server is pressed, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ServerLoad {
+    /// Requests of clients a second, in the mean.
+    pub requests_per_second: f64,
+    /// How long it runs before it is measured.
+    pub warm_up: Nanos,
+    /// How long is measured.
+    pub measured: Nanos,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// A server whose parts make sense.
+#[derive(Clone, Debug)]
+pub struct Server {
+    platform: PlatformSpec,
+    workload: WorkloadSpec,
+    costs: CostSpec,
+}
+
+impl Server {
+    /// Puts a server together.
+    ///
+    /// # Errors
+    /// [`SpecError`] where a part makes no sense.
+    pub fn new(platform: PlatformSpec, workload: WorkloadSpec, costs: CostSpec) -> Result<Self, SpecError> {
+        let complaints =
+            [("platform", platform.complaint()), ("workload", workload.complaint()), ("costs", costs.complaint())];
+        for (part, complaint) in complaints {
+            if let Some((key, problem, hint)) = complaint {
+                return Err(Complaint::new(key, problem, hint).in_file(part, None));
+            }
+        }
+        Ok(Self { platform, workload, costs })
+    }
+
+    /// Its hardware.
+    #[must_use]
+    pub fn platform(&self) -> &PlatformSpec {
+        &self.platform
+    }
+
+    /// How long its load takes to swing once.
+    #[must_use]
+    pub fn swing(&self) -> Nanos {
+        Nanos(self.costs.swing.period.nanos())
+    }
+
+    /// The load, in requests a second, at which the workers would have no time left for anything else, turns left out: what no
+    /// schedule can pass.
+    #[must_use]
+    pub fn capacity(&self) -> f64 {
+        Model::new(&self.platform, &self.workload, &self.costs, 1.0, 1).capacity()
+    }
+
+    /// Runs it. A server that cannot keep up is run until its backlog is [`BACKLOG_MAX`].
+    ///
+    /// # Errors
+    /// [`ServerError`] where the load or the schedule makes no sense, or a law was broken.
+    pub fn run(&self, scheduling: &Scheduling, load: &ServerLoad) -> Result<ServerOutcome, ServerError> {
+        self.check(load)?;
+        let Self { platform, workload, costs } = self;
+        let requests = BACKLOG_MAX + 2 * costs.flush.operations;
+        let model = Model::new(platform, workload, costs, load.requests_per_second, requests);
+        let workers = model.workers;
+        let end = load.warm_up.0 + load.measured.0;
+        match scheduling {
+            Scheduling::Oracle => {
+                Ok(Engine::new(&model, Oracle::new(requests, workers), load.seed).run(load.warm_up.0, end)?)
+            }
+            Scheduling::Schedule(choice) => {
+                let limits = CoresLimits { requests, workers, cores: platform.cores, seed: load.seed };
+                let cores = Cores::new(choice.row.schedule(&choice.settings), limits)?;
+                Ok(Engine::new(&model, cores, load.seed).run(load.warm_up.0, end)?)
+            }
+        }
+    }
+
+    /// Refuses loads that cannot be run.
+    fn check(&self, load: &ServerLoad) -> Result<(), SpecError> {
+        let wrong =
+            |key: &str, problem: String, hint: &str| Err(Complaint::new(key, problem, hint).in_file("load", None));
+        let rate = load.requests_per_second;
+        if !(1.0..=1e8).contains(&rate) {
+            return wrong("requests_per_second", format!("{rate} is out of range"), "from 1 to 100 million");
+        }
+        if load.measured == Nanos::ZERO {
+            return wrong("measured", "nothing is measured".into(), "a time above 0, such as \"10s\"");
+        }
+        let hour = Nanos::from_seconds(3600);
+        if load.measured > hour || load.warm_up > hour {
+            return wrong(
+                "measured",
+                "longer than an hour".into(),
+                "an hour of simulated time at most, and as much before it",
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,101 @@
+//! Are presets servers, and is bad input refused with its place and a hint?
+
+use super::*;
+
+#[test]
+fn every_preset_makes_sense() {
+    for platform in PLATFORMS {
+        assert!(PlatformSpec::load(platform.name).is_ok(), "{}", platform.name);
+        assert!(!platform.sources.is_empty());
+    }
+    for workload in WORKLOADS {
+        let spec = WorkloadSpec::load(workload.name).expect(workload.name);
+        let sum: f64 = spec.operations.iter().map(|operation| operation.share).sum();
+        assert!((sum - 100.0).abs() < 1e-9, "{}: shares in percent make {sum}", workload.name);
+    }
+    assert!(CostSpec::usual().is_ok());
+}
+
+#[test]
+fn a_spec_reads_back_what_it_writes() {
+    let text = "platform = \"low-end\"\nworkload = \"vdi\"\nschedule = \"combo\"\nrequests_per_second = 1000.0\n";
+    let spec: ServerSpec = toml::from_str(text).expect("it makes sense");
+    let again: ServerSpec = toml::from_str(&toml::to_string(&spec).expect("it can be written")).expect("it reads back");
+    assert_eq!(spec, again);
+    assert_eq!(spec.seed, 0);
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_place() {
+    let platform = PLATFORMS[1].parameters;
+    let error = |from: &str, to: &str| {
+        let text = platform.replace(from, to);
+        assert_ne!(text, platform, "{from} is there");
+        PlatformSpec::parse("my.toml", &text).expect_err("it is wrong").to_string()
+    };
+    let cases = [
+        error("cores = 12", "cores = 12\nworkers = 13"),
+        error("cores = 12", "cores = 1"),
+        error("cores = 12", "cores = 0"),
+        error("cores = 12", "cores = 12\nworkers = 0"),
+        error("nvram = \"4GiB\"", "nvram = \"4\""),
+        error("nvram = \"4GiB\"", "nvram = \"0B\""),
+        error("hits_percent = 60.0", "hits_percent = 160.0"),
+        error("hits_percent = 60.0", "hits_percent = nan"),
+        error("count = 281", "count = 0"),
+        error("stripe", "stripes"),
+    ];
+    insta::assert_snapshot!(cases.join("\n---\n"));
+}
+
+#[test]
+fn a_workload_that_makes_no_sense_is_refused() {
+    let error = |text: &str| WorkloadSpec::parse("my.toml", text).expect_err("it is wrong").to_string();
+    let operation = |rest: &str| format!("objects = 10\n[[operation]]\nname = \"a\"\nkind = \"read\"\n{rest}\n");
+    let cases = [
+        error("objects = 10\noperation = []"),
+        error("objects = 0\n[[operation]]\nname = \"a\"\nkind = \"read\"\nshare = 1.0"),
+        error(&operation("share = -1.0")),
+        error(&operation("share = 0.0")),
+        error(&operation("share = 1.0\nmisses_percent = [100.0]")),
+        error(&operation("share = 1.0\nsizes = [[\"1GiB\", 1.0]]")),
+        error(&operation("share = 1.0\ndeadline = { percent = 10.0, within = \"0s\" }")),
+        error(&operation("share = 1.0").replace("read", "erase")),
+    ];
+    insta::assert_snapshot!(cases.join("\n---\n"));
+}
+
+#[test]
+fn schedules_loads_and_names_that_make_no_sense_are_refused() {
+    let spec = |platform: &str, schedule: &str, requests_per_second: f64| ServerSpec {
+        platform: platform.into(),
+        workload: "spc-1".into(),
+        schedule: schedule.into(),
+        requests_per_second,
+        warm_up: crate::device::Span::from_nanos(0),
+        measured: crate::device::Span::from_nanos(1_000_000),
+        seed: 0,
+        costs: None,
+    };
+    let cases = [
+        spec("mid", "baseline", 1e3),
+        spec("mid-range", "base", 1e3),
+        spec("mid-range", "baseline:hq-weight=0", 1e3),
+        spec("mid-range", "baseline:hq-weight=-1", 1e3),
+        spec("mid-range", "baseline:queue=4", 1e3),
+        spec("mid-range", "baseline", 0.0),
+        spec("mid-range", "baseline", f64::NAN),
+        spec("mid-range", "baseline", f64::INFINITY),
+    ];
+    let errors = cases.map(|spec| spec.run().expect_err("it is wrong").to_string());
+    insta::assert_snapshot!(errors.join("\n---\n"));
+}
+
+#[test]
+fn no_text_makes_a_part_panic() {
+    for text in ["", "[[operation]]", "cores = 99999999999999999999", "objects = {}", "\u{0}", "turn = \"-1us\""] {
+        assert!(PlatformSpec::parse("x", text).is_err());
+        assert!(WorkloadSpec::parse("x", text).is_err());
+        assert!(CostSpec::parse("x", text).is_err());
+    }
+}

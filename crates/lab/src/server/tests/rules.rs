@@ -1,0 +1,129 @@
+//! What holds in every run.
+
+use ioweir_core::cores::SCHEDULES;
+
+use super::*;
+use crate::device::Bytes;
+
+#[test]
+fn every_schedule_runs_on_every_platform_without_breaking_a_law() {
+    for platform in PLATFORMS {
+        for workload in WORKLOADS {
+            let server = server(platform.name, workload.name);
+            let half = load(server.capacity() / 2.0, 60);
+            for schedule in SCHEDULES.iter().map(|row| row.name).chain([ORACLE]) {
+                let outcome = run(&server, schedule, &ServerLoad { warm_up: Nanos::from_millis(10), ..half });
+                assert!(outcome.all.time.len() > 100, "{schedule} on {}", platform.name);
+                assert!(!outcome.saturated, "{schedule} on {} under {}", platform.name, workload.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_outcome_and_another_gives_another() {
+    let server = server("low-end", "vdi");
+    let shown = |seed| format!("{:?}", run(&server, "combo", &ServerLoad { seed, ..load(20_000.0, 300) }));
+    assert_eq!(shown(1), shown(1));
+    assert_ne!(shown(1), shown(2));
+}
+
+#[test]
+fn every_schedule_sees_the_same_requests() {
+    let server = server("mid-range", "spc-1");
+    let seen = |schedule| {
+        let outcome = run(&server, schedule, &load(50_000.0, 300));
+        outcome.offered_per_second.to_bits()
+    };
+    assert_eq!(seen("baseline"), seen("combo"));
+    assert_eq!(seen("baseline"), seen(ORACLE));
+}
+
+#[test]
+fn restart_counts_are_those_of_table_2() {
+    let table = [
+        ("spc-1", [80.67, 18.38, 0.95, 0.007]),
+        ("database", [89.94, 6.47, 2.64, 0.96]),
+        ("swbuild", [86.18, 3.45, 1.69, 8.68]),
+        ("vda", [92.19, 4.58, 1.65, 1.58]),
+        ("vdi", [88.54, 5.73, 4.41, 1.32]),
+    ];
+    for (workload, shares) in table {
+        let server = server("mid-range", workload);
+        let outcome = run(&server, "baseline", &load(server.capacity() * 0.7, 2_000));
+        for (seen, expected) in outcome.restart_percent().into_iter().zip(shares) {
+            let tolerance = f64::max(expected / 10.0, 0.35);
+            assert!((seen - expected).abs() < tolerance, "{workload}: {:?}", outcome.restart_percent());
+        }
+        assert!(outcome.returns.disk > outcome.returns.lock);
+    }
+}
+
+#[test]
+fn the_log_never_overruns_and_writes_wait_for_room() {
+    let platform = PlatformSpec { nvram: Bytes(8 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
+    let workload = WorkloadSpec::load("vda").expect("a preset");
+    let mut costs = CostSpec::usual().expect("they make sense");
+    costs.flush.operations = 20;
+    let server = Server::new(platform, workload, costs).expect("it makes sense");
+    for schedule in ["baseline", "combo", "adaptive"] {
+        let outcome = run(&server, schedule, &load(10_000.0, 1_000));
+        assert!(outcome.log_fill_max > 0.9 && outcome.log_fill_max <= 1.0, "{schedule}: {}", outcome.log_fill_max);
+        assert!(outcome.returns.log > 100, "{schedule}: {:?}", outcome.returns);
+        assert!(outcome.consistency_points > 10);
+    }
+}
+
+#[test]
+fn reads_wait_for_memory_where_there_is_little() {
+    let platform = PlatformSpec { read_buffers: Bytes(16 << 20), ..PlatformSpec::load("mid-range").expect("a preset") };
+    let workload = WorkloadSpec::load("vda").expect("a preset");
+    let server = Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect("it makes sense");
+    let outcome = run(&server, "baseline", &load(server.capacity() * 0.8, 500));
+    assert!(outcome.returns.memory > 10, "{:?}", outcome.returns);
+}
+
+#[test]
+fn locks_make_requests_wait_where_there_are_few_objects() {
+    let workload = WorkloadSpec { objects: 20, ..WorkloadSpec::load("spc-1").expect("a preset") };
+    let platform = PlatformSpec::load("mid-range").expect("a preset");
+    let server = Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect("it makes sense");
+    let outcome = run(&server, "baseline", &load(60_000.0, 300));
+    assert!(outcome.returns.lock > 1_000, "{:?}", outcome.returns);
+}
+
+#[test]
+fn a_load_that_saturates_is_reported_with_its_backlog() {
+    let server = server("low-end", "spc-1");
+    for factor in [1.5, 10.0, 1_000.0] {
+        let outcome = run(&server, "baseline", &load(server.capacity() * factor, 3_600_000 / 2));
+        assert!(outcome.saturated);
+        assert!(outcome.backlog > BACKLOG_MAX / 2, "{}", outcome.backlog);
+        assert!(outcome.simulated < 1_000_000, "{} requests were simulated", outcome.simulated);
+    }
+}
+
+#[test]
+fn the_oracle_is_not_beaten_where_the_server_is_pressed() {
+    let server = server("mid-range", "spc-1");
+    let pressed = load(server.capacity() * 0.93, 1_400);
+    let mean = |schedule| run(&server, schedule, &pressed).mean_seconds().expect("requests were answered");
+    let oracle = mean(ORACLE);
+    for schedule in ["baseline", "sord", "qats", "combo", "adaptive"] {
+        assert!(oracle <= mean(schedule), "{schedule}");
+    }
+}
+
+#[test]
+fn the_peak_is_where_the_response_time_reaches_the_limit() {
+    let server = server("low-end", "spc-1");
+    let length = RunLength { warm_up: 1, measured: 2 };
+    let baseline = "baseline".parse().expect("a schedule");
+    let peak = peak(&server, &baseline, length, 0).expect("it is found");
+    assert!(peak > 0.8 * server.capacity() && peak < server.capacity(), "{peak} of {}", server.capacity());
+    let mean = |rate| {
+        let outcome = server.run(&baseline, &length.load(&server, rate, 0)).expect("it runs");
+        outcome.mean_seconds().expect("requests were answered")
+    };
+    assert!(mean(peak) <= 0.03 && mean(peak * 1.01) > 0.03);
+}
