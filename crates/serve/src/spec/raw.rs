@@ -160,7 +160,8 @@ fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device])
             format!("scheduler {} places data on a second device, which an export cannot have yet", scheduler);
         return Err(Complaint::at(range, problem).expected("a scheduler of one device"));
     }
-    let least = Size(2 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
+    // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
+    let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
     Ok(Device {
         name: name.clone(),
         scheduler,
