@@ -44,7 +44,8 @@ fn tell(spec: &Spec, server: &Server) {
     }
     for export in &spec.export {
         let access = if export.read_only { ", read only" } else { "" };
-        lines.push(format!("export \"{}\": device {}{access}, weight {}", export.name, export.device, export.weight));
+        let share = export.share.map_or_else(String::new, |share| format!(", weight {}", share.weight));
+        lines.push(format!("export \"{}\": device {}{access}{share}", export.name, export.device));
     }
     let mut out = anstream::stderr().lock();
     for line in lines {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use ioweir_core::StreamId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
@@ -186,6 +187,9 @@ impl Starting {
             stall_timeout: spec.server.stall_timeout.0,
             shutdown_timeout: spec.server.shutdown_timeout.0,
         };
+        let name = device.name.clone();
+        let its = (0..).map(StreamId).zip(&spec.export).filter(|(_, export)| export.device == name);
+        let shares: Vec<_> = its.filter_map(|(stream, export)| Some((stream, export.share?.as_share()))).collect();
         let work = move || {
             let mut engine = match open(settings, &say) {
                 Ok(engine) => engine,
@@ -196,7 +200,10 @@ impl Starting {
                 }
             };
             let (Ok(exports), Ok(stopper)) = (hear_exports.recv(), hear_stopper.recv()) else { return Ok(()) };
-            engine.show(exports);
+            if let Err(error) = engine.show(exports, &shares) {
+                Stopper::stop(&stopper);
+                return Err(ServeError(format!("device {name}: {error}")));
+            }
             let result = run(&mut engine, clock);
             // The server has no use without its device.
             Stopper::stop(&stopper);

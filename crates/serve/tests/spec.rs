@@ -8,7 +8,7 @@ listen = ["unix:/run/ioweir.sock"]
 name = "d"
 backend = "file"
 path = "disk.img"
-scheduler = "deadline"
+scheduler = "sfq"
 [[export]]
 name = "a"
 device = "d"
@@ -48,7 +48,7 @@ fn every_backend_reads_back() {
 fn what_is_wrong_is_said_with_its_place() {
     let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
     for (from, to, beginning) in [
-        ("\"deadline\"", "\"deadlin\"", "s.toml:7:13: unknown scheduler `deadlin`\n  expected: one of noop"),
+        ("\"sfq\"", "\"deadlin\"", "s.toml:7:13: unknown scheduler `deadlin`\n  expected: one of noop"),
         ("\"file\"", "\"fil\"", "s.toml:5:11: unknown backend `fil`\n  expected: one of null, memory, file"),
         ("device = \"d\"", "device = \"e\"", "s.toml:10:10: unknown device `e`\n  expected: one of d"),
         ("path =", "pat =", "s.toml:6:1: unknown field `pat`"),
@@ -62,6 +62,8 @@ fn what_is_wrong_is_said_with_its_place() {
         ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:10: `tcp:localhost` is not an address with a port"),
         ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
         ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
+        ("\"sfq\"", "\"noop\"", "s.toml:11:10: weight: scheduler noop knows no shares"),
+        ("weight = 100", "limit_per_second = 3\nreservation_per_second = 4", "s.toml:11:20: "),
         ("scheduler", "size = \"4\"\nscheduler", "s.toml:7:8: size `4` has no unit"),
         (
             "[[export]]",
@@ -73,6 +75,6 @@ fn what_is_wrong_is_said_with_its_place() {
         let error = wrong(from, to);
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
     }
-    assert!(wrong("\"deadline\"", "\"bid-hybrid\"").contains("places data on a second device"));
+    assert!(wrong("\"sfq\"", "\"bid-hybrid\"").contains("places data on a second device"));
     assert!(Spec::parse("s.toml", "").unwrap_err().to_string().starts_with("s.toml: there is nothing to serve"));
 }

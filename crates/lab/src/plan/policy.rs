@@ -14,8 +14,6 @@ use crate::series::Kind;
 use crate::spec::{Complaint, SpecError};
 use crate::units::{exact_duration, parse_duration, shown};
 
-/// A policy that cannot be used: told as for devices, with line and column.
-
 /// The most bins of a plan.
 pub const BINS_MAX: usize = 10_000;
 const CORES_MAX: u32 = 1 << 16;

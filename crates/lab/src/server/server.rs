@@ -127,7 +127,7 @@ impl Server {
         if largest > platform.nvram.0 / 2 {
             let problem = format!("half of {} does not hold a request of {largest} bytes", platform.nvram);
             let complaint = Complaint::new("nvram", problem, "a larger log, or smaller requests in the workload");
-            return Err(SpecError::new(&complaint, "platform", None));
+            return Err(complaint.in_file("platform", None));
         }
         Ok(Self { platform, workload, costs })
     }

@@ -60,13 +60,11 @@ impl Engine {
             return false;
         }
         let live = self.enlist(slot, request);
-        let parts: Vec<_> = self.parts_of(offset, length).collect();
-        let is_split = parts.len() > 1;
-        if let Some(live) = self.lives.get_mut(live) {
-            live.is_split = is_split;
-        }
-        for (offset, length) in parts {
-            self.add_part(live, offset, length, None);
+        for (offset, part_length) in self.parts_of(offset, length) {
+            if let Some(live) = self.lives.get_mut(live) {
+                live.is_split = part_length < length;
+            }
+            self.add_part(live, offset, part_length, None);
         }
         self.end_part(live);
         true

@@ -30,7 +30,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ioweir_core::policy::Policy;
-use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, Tag};
+use ioweir_core::tenant::{Share, ShareError};
+use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, StreamId, Tag};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::{Backend, Done};
@@ -256,9 +257,18 @@ impl Engine {
         self.handle.clone()
     }
 
-    /// Says what there is to serve. To be called before the first client comes.
-    pub fn show(&mut self, exports: Arc<[Export]>) {
+    /// Says what there is to serve, and what which export is entitled to. To be called before the first client comes.
+    ///
+    /// # Errors
+    /// A share that cannot be had.
+    pub fn show(&mut self, exports: Arc<[Export]>, shares: &[(StreamId, Share)]) -> Result<(), ShareError> {
         self.settings.exports = exports;
+        if let Some(control) = self.scheduler.tenants_mut() {
+            for &(stream, share) in shares {
+                control.configure(self.now, stream, share)?;
+            }
+        }
+        Ok(())
     }
 
     /// Clients that it serves.

@@ -8,6 +8,7 @@ mod raw;
 
 use std::path::PathBuf;
 
+use ioweir_core::tenant::Share;
 use serde::Serialize;
 
 pub use amount::{Scheduler, Size, Span};
@@ -82,8 +83,40 @@ pub struct Export {
     pub device: String,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Its part of the device against the weights of other exports, for schedulers that know of weights.
+    /// What its clients together are entitled to; none where the scheduler knows no shares.
+    #[serde(flatten)]
+    pub share: Option<ExportShare>,
+}
+
+/// What an export is entitled to, for schedulers that tell tenants apart. Rates and bursts count requests, or sectors of
+/// 512 bytes where the scheduler's `cost` is `bytes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ExportShare {
+    /// Its part of the device against the weights of other exports.
     pub weight: u32,
+    /// It is served at least so often a second while it asks for it; zero: nothing is reserved.
+    pub reservation_per_second: u64,
+    /// It is served at most so often a second; zero: no limit.
+    pub limit_per_second: u64,
+    /// How much may come at once above the limit.
+    pub burst: u64,
+    /// The latency that it is to have, where the scheduler keeps one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Span>,
+}
+
+impl ExportShare {
+    /// As the scheduler takes it.
+    #[must_use]
+    pub fn as_share(&self) -> Share {
+        Share {
+            reservation_per_second: self.reservation_per_second,
+            limit_per_second: self.limit_per_second,
+            burst: self.burst,
+            latency: self.latency.map_or(ioweir_core::Nanos::NEVER, |latency| latency.0),
+            ..Share::weighted(self.weight)
+        }
+    }
 }
 
 impl Spec {

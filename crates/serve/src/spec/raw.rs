@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use ioweir_lab::choice::unknown;
+use ioweir_core::tenant::WEIGHT_MAX;
+use ioweir_core::{Nanos, QueueLimits, StreamId};
+use ioweir_lab::choice::{SchedulerChoice, unknown};
 use ioweir_lab::units::shown;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::amount::{Scheduler, Size, Span};
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-use super::{Device, Export, Listen, Server, Spec};
+use super::{Device, Export, ExportShare, Listen, Server, Spec};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use ioweir_lab::spec::{Complaint, SpecError};
 
@@ -67,6 +69,10 @@ struct RawExport {
     #[serde(default)]
     read_only: bool,
     weight: Option<Spanned<u32>>,
+    reservation_per_second: Option<Spanned<u64>>,
+    limit_per_second: Option<Spanned<u64>>,
+    burst: Option<Spanned<u64>>,
+    latency: Option<Spanned<Span>>,
 }
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Spec, SpecError> {
@@ -154,7 +160,8 @@ fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device])
             format!("scheduler {} places data on a second device, which an export cannot have yet", scheduler);
         return Err(Complaint::at(range, problem).expected("a scheduler of one device"));
     }
-    let least = Size(2 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
+    // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
+    let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
     Ok(Device {
         name: name.clone(),
         scheduler,
@@ -226,21 +233,55 @@ fn resolve_export(raw: RawExport, devices: &[Device], others: &[Export]) -> Resu
         return Err(Complaint::at(raw.name.span(), problem).expected(expected));
     }
     let device = raw.device.get_ref();
-    if !devices.iter().any(|known| known.name == *device) {
+    let Some(on) = devices.iter().find(|known| known.name == *device) else {
         let names: Vec<_> = devices.iter().map(|device| device.name.as_str()).collect();
         let error = unknown("device", device, &names, "add a [[device]] of this name");
         return Err(Complaint::at(raw.device.span(), error.problem).expected(error.expected).hint(error.hint));
-    }
+    };
+    let share = resolve_share(&raw, on)?;
     if let Some(description) = &raw.description
         && description.get_ref().len() > STRING_BYTES_MAX
     {
         return Err(Complaint::at(description.span(), format!("longer than {STRING_BYTES_MAX} bytes")));
     }
     Ok(Export {
-        weight: number(raw.weight.as_ref(), "weight", 100, 1, 10_000)?,
+        share,
         name: raw.name.into_inner(),
         description: raw.description.map(Spanned::into_inner).unwrap_or_default(),
         device: raw.device.into_inner(),
         read_only: raw.read_only,
     })
+}
+
+/// What an export is entitled to. Keys that would change nothing are refused.
+fn resolve_share(raw: &RawExport, device: &Device) -> Result<Option<ExportShare>, Complaint> {
+    let SchedulerChoice { row, settings } = device.scheduler.0;
+    let given = [
+        ("weight", raw.weight.as_ref().map(Spanned::span)),
+        ("reservation_per_second", raw.reservation_per_second.as_ref().map(Spanned::span)),
+        ("limit_per_second", raw.limit_per_second.as_ref().map(Spanned::span)),
+        ("burst", raw.burst.as_ref().map(Spanned::span)),
+        ("latency", raw.latency.as_ref().map(Spanned::span)),
+    ];
+    let mut policy = row.build(QueueLimits::with_units(1), &settings);
+    let Some(control) = policy.tenants_mut() else {
+        let Some((key, range)) = given.into_iter().find_map(|(key, range)| Some((key, range?))) else {
+            return Ok(None);
+        };
+        let problem = format!("{key}: scheduler {} knows no shares, so that this would change nothing", row.name);
+        return Err(Complaint::at(range, problem).expected("a scheduler that tells tenants apart, such as sfq"));
+    };
+    let value = |given: &Option<Spanned<u64>>, default| given.as_ref().map_or(default, |given| *given.get_ref());
+    let share = ExportShare {
+        weight: number(raw.weight.as_ref(), "weight", 100, 1, WEIGHT_MAX)?,
+        reservation_per_second: value(&raw.reservation_per_second, 0),
+        limit_per_second: value(&raw.limit_per_second, 0),
+        burst: value(&raw.burst, 1),
+        latency: raw.latency.as_ref().map(|latency| *latency.get_ref()),
+    };
+    control.configure(Nanos::ZERO, StreamId(0), share.as_share()).map_err(|error| {
+        let range = given.into_iter().find_map(|(_, range)| range).unwrap_or_else(|| raw.name.span());
+        Complaint::at(range, error.to_string())
+    })?;
+    Ok(Some(share))
 }
