@@ -93,7 +93,7 @@ fn whatever_a_series_is_a_forecast_is_finite() {
         ("all gaps", vec![None; 24 * 16]),
         (
             "absurd",
-            vec![Some(f64::MAX), Some(f64::NAN), Some(-1.0), Some(f64::INFINITY), Some(1e18), Some(1e-300)].repeat(80),
+            [Some(f64::MAX), Some(f64::NAN), Some(-1.0), Some(f64::INFINITY), Some(1e18), Some(1e-300)].repeat(80),
         ),
         ("one spike", (0..24 * 20).map(|hour| Some(if hour == 300 { 1e15 } else { 1.0 })).collect()),
     ];
@@ -360,7 +360,7 @@ fn months_told_by_the_day_are_months_told_at_once() {
 #[test]
 fn seconds_are_forecast_as_their_minutes_and_how_they_differ_within() {
     // One second in ten is busy.
-    let second = |bin: usize| Some(if bin % 10 == 0 { 91.0 } else { 1.0 });
+    let second = |bin: usize| Some(if bin.is_multiple_of(10) { 91.0 } else { 1.0 });
     let mut forecaster =
         find("hedge").map(ForecasterChoice::of).unwrap().build(MONDAY + 7, 1, &Calendar::default()).unwrap();
     let values: Vec<_> = (0..3 * 86_400).map(second).collect();
