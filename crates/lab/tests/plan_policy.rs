@@ -1,5 +1,7 @@
 //! Policies: what is wrong with one is said with its place, and no policy or load breaks the planner.
 
+#![allow(clippy::print_stdout, reason = "a test says what it skips")]
+
 #[path = "../../../fuzz/drive_policy.rs"]
 mod drive_policy;
 

@@ -1,5 +1,7 @@
 //! Plans on P99 never overrun the pool, on any of the shared real series. Passes, saying so, where they are absent.
 
+#![allow(clippy::print_stdout, reason = "a test says what it skips")]
+
 use std::path::{Path, PathBuf};
 
 use ioweir_core::Nanos;
