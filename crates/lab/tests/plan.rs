@@ -93,20 +93,22 @@ fn brute(small: &Small) -> Truth {
         keeps_all: false,
         meets_deadlines: false,
     };
-    walk(small, 0, [0; 3], 100 - small.free, [true, true], &mut [0; 8], &mut truth);
+    let start = Moment { bin: 0, owed: [0; 3], used: 100 - small.free, kept: [true, true] };
+    walk(small, start, &mut [0; 8], &mut truth);
     truth
 }
 
-fn walk(
-    small: &Small,
+/// How far one way of giving cores has come, and whether it has kept the floor and the deadlines.
+#[derive(Clone, Copy)]
+struct Moment {
     bin: usize,
     owed: [u64; 3],
     used: u64,
     kept: [bool; 2],
-    paid_due: &mut [u64; 8],
-    truth: &mut Truth,
-) {
-    let [floor, deadlines] = kept;
+}
+
+fn walk(small: &Small, moment: Moment, paid_due: &mut [u64; 8], truth: &mut Truth) {
+    let Moment { bin, owed, used, kept: [floor, deadlines] } = moment;
     if bin == small.bins.len() {
         truth.keeps_floor |= floor;
         truth.meets_deadlines |= deadlines;
@@ -131,7 +133,8 @@ fn walk(
                     .map(|bin| bin.2[2])
                     .sum();
                 let kept = [floor && small.missing(used) == 0, deadlines && paid >= must];
-                walk(small, bin + 1, [owed[0] - dense, owed[1] - thin, owed[2] - due], used, kept, paid_due, truth);
+                let owed = [owed[0] - dense, owed[1] - thin, owed[2] - due];
+                walk(small, Moment { bin: bin + 1, owed, used, kept }, paid_due, truth);
             }
         }
     }
