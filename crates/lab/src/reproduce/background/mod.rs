@@ -3,6 +3,9 @@
 //! Source: Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems", section VI and figures 2 and 10 to 14.
 //! All parameters stand at the top; what the paper does not say is chosen there once, and the results are shown over it.
 
+mod forecasts;
+mod stored;
+
 use std::path::PathBuf;
 
 use ioweir_core::Nanos;
@@ -11,7 +14,7 @@ use rayon::prelude::*;
 
 use super::{Claim, Provenance, Reproduction, Table};
 use crate::compare::{CompareError, Origin, Progress, TraceMeta, sha256};
-use crate::forecast::{Backtest, Calendar, ForecastError, ForecasterChoice, Scores, backtest, find};
+use crate::forecast::{Calendar, ForecastError, ForecasterChoice, find};
 use crate::plan::{Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, outlooks, replay};
 use crate::report::{Axis, Chart, Figure, Mark, Series};
 use crate::series::{self, Vdi, series_of_trace};
@@ -111,11 +114,13 @@ pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) ->
             Run { pool_gib, scheduler, replayed }
         })
         .collect();
-    let forecasts = forecasts(&load)?;
-    let mut claims = delete_claims()?;
+    let forecasts = forecasts::forecasts(&load)?;
+    let peers = stored::Peers::read()?;
+    let mut claims = stored::delete_claims()?;
     claims.extend(scheduler_claims(&runs));
-    claims.extend(forecast_claims(&forecasts));
-    let mut tables = vec![pool_table(&runs), forecast_table(&forecasts)];
+    claims.extend(forecasts::claims(&forecasts));
+    claims.extend(peers.claims());
+    let mut tables = vec![pool_table(&runs), forecasts::table(&forecasts), peers.table()];
     if seeds.len() > 1 {
         tables.push(seed_table(&system, seeds, progress)?);
     }
@@ -256,26 +261,6 @@ fn of(runs: &[Run], scheduler: Scheduler, pool_gib: u64) -> Option<&Replayed> {
     found.map(|run| &run.replayed)
 }
 
-/// What experiments/background/delete-interference measured.
-const DELETES: &str = include_str!("../../../../experiments/background/results/delete-interference.json");
-
-fn delete_claims() -> Result<Vec<Claim>, CompareError> {
-    let measured: serde_json::Value =
-        serde_json::from_str(DELETES).map_err(|error| CompareError::Value(format!("stored measurement: {error}")))?;
-    let ratio = |name: &str| measured["summary"][name].as_f64();
-    let note = "stored result of experiments/background/delete-interference; holds within a factor of 1.5";
-    let claim = |id: &str, what: &str, name, paper: f64| {
-        let what = format!("20 deletes beside 8 random readers: {what}");
-        Claim::within(id.into(), "2", what, ratio(name), paper / 1.5, paper * 1.5)
-            .paper(format!("{paper}"), "times")
-            .note(note)
-    };
-    Ok(vec![
-        claim("deletes-latency", "latency", "latency_ratio", 2.0),
-        claim("deletes-iops", "IOPS", "iops_ratio", 0.5),
-    ])
-}
-
 fn scheduler_claims(runs: &[Run]) -> Vec<Claim> {
     let at = |scheduler| of(runs, scheduler, POOL_GIB);
     let violated = |scheduler| at(scheduler).map(Replayed::violated_percent);
@@ -330,126 +315,6 @@ fn scheduler_claims(runs: &[Run]) -> Vec<Claim> {
         .paper("none", "bins")
         .note("at the pool sizes at which the oracle does not; holds at none"),
     ]
-}
-
-/// The methods that are compared, and what the paper has for them.
-const METHODS: [(&str, Option<f64>); 7] = [
-    ("paper", Some(14.8)),
-    ("paper-tuned", None),
-    ("holt-winters", Some(19.2)),
-    ("naive-week", None),
-    ("day-profile", None),
-    ("mstl", None),
-    ("hedge", None),
-];
-
-/// Scores of each method, day ahead: on Wednesday to Friday, the paper's cluster of three days, with all of the history and
-/// with five days of it; and on the last five days, a weekend and a Monday among them.
-struct Scored {
-    method: &'static str,
-    paper: Option<f64>,
-    weeks: Scores,
-    days: Scores,
-    all: Scores,
-}
-
-fn forecasts(load: &Load) -> Result<Vec<Scored>, CompareError> {
-    let series = series::Series {
-        name: "requests".into(),
-        start_unix_seconds: load.start_unix_seconds,
-        bin_seconds: load.bin_seconds,
-        values: load.requests.clone(),
-        losses: series::Losses::default(),
-    };
-    // Saturday, 00:00, where the series is the generated one.
-    let cluster_end = (HISTORY_DAYS * 144 + 65 * 6).min(series.values.len());
-    let cluster = series::Series { values: series.values[..cluster_end].to_vec(), ..series.clone() };
-    let score = |(method, paper): (&'static str, Option<f64>)| {
-        let choice = choice(method)?;
-        let scores = |series, test_days, history_days| {
-            let test = Backtest { test_days, history_days, horizon_days: 1 };
-            let tested = backtest(series, &choice, &Calendar::default(), &test).map_err(|error| wrong(&error))?;
-            Ok::<_, CompareError>(tested.scores())
-        };
-        let (weeks, days) = (scores(&cluster, 3, None)?, scores(&cluster, 3, Some(5))?);
-        Ok(Scored { method, paper, weeks, days, all: scores(&series, DAYS - 1, None)? })
-    };
-    METHODS.into_par_iter().map(score).collect()
-}
-
-fn forecast_claims(forecasts: &[Scored]) -> Vec<Claim> {
-    let of = |name: &str| forecasts.iter().find(|scored| scored.method == name);
-    let smape = |name: &str| of(name).and_then(|scored| scored.weeks.smape_percent);
-    let ratio = |left: Option<f64>, right: Option<f64>| Some(left? / right?);
-    let mut claims: Vec<Claim> = forecasts
-        .iter()
-        .filter_map(|scored| Some((scored, scored.paper?)))
-        .map(|(scored, paper)| {
-            let what = format!("{}: SMAPE of the day-ahead forecast", scored.method);
-            let id = format!("forecast-{}", scored.method);
-            Claim::within(id, "11, 12", what, scored.weeks.smape_percent, paper / 1.5, paper * 1.5)
-                .paper(format!("{paper}"), "%")
-                .note("holds within a factor of 1.5: another series has another noise floor, here 14.4 %")
-        })
-        .collect();
-    let order = ratio(smape("holt-winters"), smape("paper"));
-    claims.push(
-        Claim::within(
-            "forecast-order".into(),
-            "11, 12",
-            "Holt-Winters over the paper's own, SMAPE".into(),
-            order,
-            1.0,
-            f64::INFINITY,
-        )
-        .paper("1.30", "times")
-        .note("holds where the paper's own method is better; ARIMA is compared in experiments/background"),
-    );
-    let mpe = of("paper").and_then(|scored| scored.weeks.mean_percentage_error).map(f64::abs);
-    claims.push(
-        Claim::within("forecast-mpe".into(), "12", "the paper's own: mean percentage error".into(), mpe, 0.0, 10.0)
-            .paper("well below 10", "%")
-            .note("size of the error; holds below 10 %"),
-    );
-    claims.push(
-        Claim::within(
-            "forecast-hedge".into(),
-            "beyond",
-            "hedge over the paper's own, SMAPE".into(),
-            ratio(smape("hedge"), smape("paper")),
-            0.0,
-            0.95,
-        )
-        .paper("none", "times")
-        .note("holds at 0.95 or less"),
-    );
-    claims
-}
-
-fn cell(value: Option<f64>) -> String {
-    value.map_or("none".into(), |value| format!("{value:.1}"))
-}
-
-fn forecast_table(forecasts: &[Scored]) -> Table {
-    let columns = ["paper", "SMAPE %", "from five days", "weekend too", "MASE", "mean error %", "P95 coverage %"];
-    let row = |scored: &Scored| {
-        let Scores { smape_percent, mase, mean_percentage_error, coverage_percent, .. } = scored.weeks;
-        let values = [scored.paper, smape_percent, scored.days.smape_percent, scored.all.smape_percent];
-        let mut cells: Vec<String> = values.map(cell).to_vec();
-        cells.extend([
-            mase.map_or("none".into(), |mase| format!("{mase:.2}")),
-            cell(mean_percentage_error),
-            cell(coverage_percent[1]),
-        ]);
-        (scored.method.to_owned(), cells)
-    };
-    Table {
-        title: "Forecasts, a day ahead".into(),
-        text: "Wednesday to Friday, the paper's cluster of three days, each as forecast at its midnight from three weeks of history; the same \
-from five days; and the last five days, weekend and Monday among them. No forecast of this series can be better than 14.4 %.".into(),
-        columns: columns.map(String::from).to_vec(),
-        rows: forecasts.iter().map(row).collect(),
-    }
 }
 
 fn row(name: String, replayed: &Replayed) -> (String, Vec<String>) {
