@@ -92,7 +92,7 @@ fn serve(policy: &str, requests: &[(u64, bool, bool, u64, u64)]) -> (Vec<(Nanos,
         peers.iter_mut().for_each(|peer| drop(peer.answers()));
     }
     drop(bench);
-    assert_eq!(written.wait().unwrap(), requests.len() as u64);
+    assert!(written.wait().unwrap() >= requests.len() as u64, "what crosses a boundary is captured in parts");
     let calls = journal.0.lock().unwrap().clone();
     (calls, std::fs::read(path).unwrap())
 }
