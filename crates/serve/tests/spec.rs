@@ -63,7 +63,11 @@ fn what_is_wrong_is_said_with_its_place() {
         ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
         ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
         ("\"sfq\"", "\"noop\"", "s.toml:11:10: weight: scheduler noop knows no shares"),
-        ("weight = 100", "limit_per_second = 3\nreservation_per_second = 4", "s.toml:12:26: the limit, 3/s, is below the reservation"),
+        (
+            "weight = 100",
+            "limit_per_second = 3\nreservation_per_second = 4",
+            "s.toml:12:26: the limit, 3/s, is below the reservation",
+        ),
         ("scheduler", "size = \"4\"\nscheduler", "s.toml:7:8: size `4` has no unit"),
         (
             "[[export]]",
