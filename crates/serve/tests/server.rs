@@ -257,6 +257,7 @@ fn fio_finds_what_it_wrote_under_three_policies() {
             "--io_size=8m",
             "--verify=crc32c",
             "--verify_fatal=1",
+            "--verify_state_save=0",
             "--randrepeat=1",
             "--fsync=64",
             "--output-format=terse",
