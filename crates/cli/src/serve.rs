@@ -3,7 +3,9 @@
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use ioweir_lab::units::shown;
+use ioweir_lab::trace::{Names, Target};
+use ioweir_lab::units::{format_count, shown};
+use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::front::Listener;
 use ioweir_serve::server::{Entrance, ServeError, Server};
 use ioweir_serve::spec::{Listen, Spec};
@@ -11,6 +13,7 @@ use ioweir_serve::spec::{Listen, Spec};
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
 use crate::show::read_spec;
+use crate::trace::target_format;
 
 /// Serves until a signal comes, or the one client has gone.
 pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
@@ -28,11 +31,37 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     } else {
         Entrance::Listeners(Listener::handed_over().map_err(Failure::Input)?)
     };
-    let server = Server::start(&spec, entrance, true)?;
+    let (capture, writer) = match &arguments.capture {
+        Some(target) => begin_capture(&spec, target).map(|(capture, writer)| (Some(capture), Some(writer)))?,
+        None => (None, None),
+    };
+    let server = Server::start(&spec, entrance, true, capture)?;
     if !arguments.quiet {
         tell(&spec, &server);
     }
-    Ok(server.wait()?)
+    server.wait()?;
+    if let Some(writer) = writer {
+        let requests = writer.wait().map_err(Failure::Running)?;
+        if !arguments.quiet {
+            // As in `tell`.
+            let _ = writeln!(anstream::stderr(), "ioweir: {} requests captured", format_count(requests));
+        }
+    }
+    Ok(())
+}
+
+/// Opens the file that what the server sees is written to.
+fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Failure> {
+    let format = target_format(None, name)?;
+    let writer =
+        format.write.ok_or_else(|| Failure::input(format!("format {} cannot be written", format.name), "", ""))?;
+    let file = std::fs::File::create(name).map_err(|error| Failure::unwritable(name, &error))?;
+    let names = Names {
+        streams: spec.export.iter().map(|export| export.name.clone()).collect(),
+        volumes: spec.device.iter().map(|device| device.name.clone()).collect(),
+    };
+    Capture::begin(Target::new(name, Box::new(io::BufWriter::new(file))), writer, names)
+        .map_err(|error| Failure::unwritable(name, &error))
 }
 
 /// What somebody who starts a server wants to know, on standard error.

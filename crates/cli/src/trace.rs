@@ -150,7 +150,7 @@ fn conversion_failure(error: TraceError, target: &str) -> Failure {
     if error.file == target { Failure::Running(error.to_string()) } else { error.into() }
 }
 
-fn target_format(named: Option<&str>, target: &str) -> Result<&'static Format, Failure> {
+pub(crate) fn target_format(named: Option<&str>, target: &str) -> Result<&'static Format, Failure> {
     let writable: Vec<&str> =
         FORMATS.iter().filter(|format| format.write.is_some()).map(|format| format.name).collect();
     let expected = format!("one of {}", writable.join(", "));

@@ -5,10 +5,11 @@
 //!
 //! [`spec`] says what is served; [`front`] takes clients in and talks [`nbd`] with them until they have agreed on an
 //! export; the [`engine`] of its device then holds every request in the scheduler, and sends it to the [`backend`] when it
-//! is dispatched. [`server`] puts them together. [`executor`] is a pool of worker threads that a schedule of cores drives.
+//! is dispatched. [`server`] puts them together, [`capture`] writes what it saw. [`executor`] is a pool of worker threads that a schedule of cores drives.
 
 pub mod backend;
 pub mod buffer;
+pub mod capture;
 mod clock;
 pub mod engine;
 pub mod executor;

@@ -12,6 +12,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
+use crate::capture::Capture;
 use crate::clock::Clock;
 use crate::engine::{Engine, Handle, Settings, Turn};
 use crate::front::{Front, Listener, Plan, Stopper};
@@ -54,12 +55,17 @@ struct Opened {
 }
 
 impl Server {
-    /// Opens the devices, listens, and serves. With `signals`, SIGTERM and SIGINT end it as [`Stopper::stop`] does.
+    /// Opens the devices, listens, and serves. With `signals`, SIGTERM and SIGINT end it as [`Stopper::stop`] does. A
+    /// capture is given what the device's scheduler takes.
     ///
     /// # Errors
-    /// A device that cannot be opened, or a place that cannot be listened at.
-    pub fn start(spec: &Spec, entrance: Entrance, signals: bool) -> Result<Self, ServeError> {
+    /// A device that cannot be opened, a place that cannot be listened at, a capture of several devices.
+    pub fn start(spec: &Spec, entrance: Entrance, signals: bool, capture: Option<Capture>) -> Result<Self, ServeError> {
         let clock = Clock::new();
+        if capture.is_some() && spec.device.len() != 1 {
+            return Err(ServeError("a capture is of one device, and the spec has several".into()));
+        }
+        let mut capture = capture;
         let (listeners, single) = match entrance {
             Entrance::Single(input, output) => (Vec::new(), Some((input, output))),
             Entrance::Listeners(listeners) if !listeners.is_empty() => (listeners, None),
@@ -74,7 +80,7 @@ impl Server {
         let places = listeners.iter().map(|listener| listener.name().to_string()).collect();
         let mut starting = Vec::new();
         for device in &spec.device {
-            starting.push(Starting::new(spec, device, clock)?);
+            starting.push(Starting::new(spec, device, clock, capture.take())?);
         }
         let mut opened = Vec::new();
         for starting in &starting {
@@ -177,7 +183,7 @@ struct Starting {
 }
 
 impl Starting {
-    fn new(spec: &Spec, device: &Device, clock: Clock) -> Result<Self, ServeError> {
+    fn new(spec: &Spec, device: &Device, clock: Clock, capture: Option<Capture>) -> Result<Self, ServeError> {
         let (say, opened) = channel();
         let (exports, hear_exports) = channel();
         let (stopper, hear_stopper) = channel();
@@ -200,6 +206,9 @@ impl Starting {
                 }
             };
             let (Ok(exports), Ok(stopper)) = (hear_exports.recv(), hear_stopper.recv()) else { return Ok(()) };
+            if let Some(capture) = capture {
+                engine.observe(Box::new(capture));
+            }
             if let Err(error) = engine.show(exports, &shares) {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));

@@ -31,7 +31,7 @@ fn serve(head: &str, tail: &str) -> Served {
     let tail = tail.replace("FOLDER", folder.path().to_str().unwrap());
     let text = format!("[server]\nlisten = [\"unix:{}\"]\n{head}\n{tail}", socket.display());
     let spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
-    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false).unwrap();
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
     Served { server: Some(server), socket, folder }
 }
 
@@ -149,7 +149,7 @@ fn a_socket_of_the_dead_is_replaced_and_one_of_the_living_is_not() {
 #[test]
 fn tcp_and_single_clients_are_served_as_well() {
     let spec = Spec::parse("test", &format!("[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n{MEMORY}")).unwrap();
-    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false).unwrap();
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
     let place = server.places()[0].strip_prefix("tcp:").unwrap().to_string();
     let mut socket = TcpStream::connect(place).unwrap();
     agree(&mut socket);
@@ -159,7 +159,7 @@ fn tcp_and_single_clients_are_served_as_well() {
 
     let (ours, theirs) = UnixStream::pair().unwrap();
     let output = theirs.try_clone().unwrap();
-    let server = Server::start(&spec, Entrance::Single(theirs.into(), output.into()), false).unwrap();
+    let server = Server::start(&spec, Entrance::Single(theirs.into(), output.into()), false, None).unwrap();
     let mut ours = ours;
     agree(&mut ours);
     flush(&mut ours);
@@ -174,7 +174,7 @@ fn a_device_that_cannot_be_opened_is_said_so() {
             "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n[[device]]\nname = \"d\"\n{device}\n[[export]]\nname = \"a\"\ndevice = \"d\""
         );
         let spec = Spec::parse("test", &text).unwrap();
-        Server::start(&spec, Entrance::Listeners(Vec::new()), false).unwrap_err().to_string()
+        Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap_err().to_string()
     };
     assert!(refused("backend = \"file\"\npath = \"/nowhere/x\"").starts_with("device d: /nowhere/x: cannot be opened"));
     assert!(refused("backend = \"emulated\"\nmodel = \"nothing\"").starts_with("device d: nothing: no preset"));
@@ -257,6 +257,7 @@ fn fio_finds_what_it_wrote_under_three_policies() {
             "--io_size=8m",
             "--verify=crc32c",
             "--verify_fatal=1",
+            "--verify_state_save=0",
             "--randrepeat=1",
             "--fsync=64",
             "--output-format=terse",
@@ -272,7 +273,7 @@ fn fio_finds_what_it_wrote_under_three_policies() {
 fn serve_as_a_process() {
     let Ok(path) = std::env::var("IOWEIR_TEST_SPEC") else { return };
     let spec = Spec::parse("test", &std::fs::read_to_string(path).unwrap()).unwrap();
-    Server::start(&spec, Entrance::Listeners(Vec::new()), false).unwrap().wait().unwrap();
+    Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap().wait().unwrap();
 }
 
 #[test]

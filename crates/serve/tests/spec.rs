@@ -48,7 +48,7 @@ fn every_backend_reads_back() {
 fn what_is_wrong_is_said_with_its_place() {
     let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
     for (from, to, beginning) in [
-        ("\"sfq\"", "\"deadlin\"", "s.toml:7:13: unknown scheduler `deadlin`\n  expected: one of noop"),
+        ("\"sfq\"", "\"deadlin\"", "s.toml:7:13: unknown scheduler `deadlin`\n  expected: one of "),
         ("\"file\"", "\"fil\"", "s.toml:5:11: unknown backend `fil`\n  expected: one of null, memory, file"),
         ("device = \"d\"", "device = \"e\"", "s.toml:10:10: unknown device `e`\n  expected: one of d"),
         ("path =", "pat =", "s.toml:6:1: unknown field `pat`"),
@@ -57,13 +57,17 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "unix:/run",
             "unux:/run",
-            "s.toml:2:10: `unux:/run/ioweir.sock` is not a place to listen at\n  expected: \"unix:",
+            "s.toml:2:10: `unux:/run/ioweir.sock` is not a place to listen at; expected \"unix:",
         ),
         ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:10: `tcp:localhost` is not an address with a port"),
         ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
         ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
         ("\"sfq\"", "\"noop\"", "s.toml:11:10: weight: scheduler noop knows no shares"),
-        ("weight = 100", "limit_per_second = 3\nreservation_per_second = 4", "s.toml:11:20: "),
+        (
+            "weight = 100",
+            "limit_per_second = 3\nreservation_per_second = 4",
+            "s.toml:12:26: the limit, 3/s, is below the reservation",
+        ),
         ("scheduler", "size = \"4\"\nscheduler", "s.toml:7:8: size `4` has no unit"),
         (
             "[[export]]",

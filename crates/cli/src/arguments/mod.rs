@@ -144,7 +144,7 @@ pub(crate) struct DocArguments {
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  ioweir serve disks.toml\n  ioweir serve disks.toml --listen tcp:127.0.0.1:10809\n  \
-nbdcopy disk.img [ ioweir serve disks.toml --stdin ]"
+nbdinfo --size -- [ ioweir serve disks.toml ]"
 )]
 pub(crate) struct ServeArguments {
     /// What to serve (TOML); `ioweir show FILE` prints it with every default
@@ -158,6 +158,10 @@ pub(crate) struct ServeArguments {
     /// Serve one client on the standard streams, and end with it
     #[arg(long, conflicts_with = "listen")]
     pub(crate) stdin: bool,
+
+    /// Write what the device's scheduler sees as a trace, in the format that the suffix stands for (.parquet, .csv, ...)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) capture: Option<String>,
 
     /// Do not say what is served
     #[arg(long)]

@@ -68,10 +68,14 @@ impl Files {
             Err(error) if direct => (None, format!(" (direct I/O is refused: {error})")),
             _ => (None, String::new()),
         };
-        // What is read through the cache beside direct I/O is small and scattered: nothing is to be read ahead.
-        let advice = if past.is_some() { Advice::Random } else { Advice::Normal };
-        // Advice that is not taken does no harm.
-        let _ = rustix::fs::fadvise(&cached, 0, None, advice);
+        if past.is_some() {
+            // Where the cache holds pages, direct I/O has to wait for them to go, request by request: better once, now.
+            rustix::fs::fdatasync(&cached).map_err(|error| failed(path, "cannot be flushed", &error.into()))?;
+            // Advice that is not taken does no harm. What is read through the cache beside direct I/O is small and
+            // scattered: nothing is to be read ahead.
+            let _ = rustix::fs::fadvise(&cached, 0, None, Advice::DontNeed);
+            let _ = rustix::fs::fadvise(&cached, 0, None, Advice::Random);
+        }
         Ok(Self { path: path.into(), cached, direct: past, size_bytes: length, remark })
     }
 

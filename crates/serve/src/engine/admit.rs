@@ -5,7 +5,7 @@ use ioweir_core::{
 };
 
 use super::connection::{GUARANTEED_BYTES, Incoming};
-use super::{Engine, Live, Part, Run};
+use super::{Call, Engine, Live, Part, Run};
 use crate::backend::{Action, Io};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::protocol::{COMMAND_DF, COMMAND_FUA};
@@ -149,7 +149,9 @@ impl Engine {
     }
 
     fn submit(&mut self, mut part: Part, request: CoreRequest) -> Result<(), Part> {
-        match self.scheduler.submit(self.now, request) {
+        let submitted = self.scheduler.submit(self.now, request);
+        self.called(&Call::Submit(request, submitted));
+        match submitted {
             Ok(tag) => {
                 part.tag = Some(tag);
                 self.parts[tag.index()] = Some(part);

@@ -2,7 +2,7 @@
 
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Scheduler as _, Step, Tag};
 
-use super::{Engine, Part, Run, Stopping, Unit};
+use super::{Call, Engine, Part, Run, Stopping, Unit};
 use crate::backend::{Action, Done, Io, Outcome};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers};
 use crate::nbd::protocol::{COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_REQUEST_ONE};
@@ -27,7 +27,9 @@ impl Engine {
     /// Asks the scheduler until it waits.
     pub(super) fn drain(&mut self) {
         loop {
-            match self.scheduler.poll(self.now) {
+            let step = self.scheduler.poll(self.now);
+            self.called(&Call::Poll(step));
+            match step {
                 Step::Dispatch(dispatch) => {
                     let unit = Unit::new(dispatch);
                     let conflicts = self.conflicts(&unit, self.deferred.len());
@@ -185,6 +187,7 @@ impl Engine {
             self.units.remove(number);
             self.busy.retain(|&busy| busy != number);
             self.scheduler.complete(self.now, tag);
+            self.called(&Call::Complete(tag));
         }
     }
 

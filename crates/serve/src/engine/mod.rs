@@ -20,6 +20,7 @@
 mod admit;
 mod connection;
 mod dispatch;
+mod observe;
 mod outbox;
 mod service;
 
@@ -42,6 +43,7 @@ use crate::spec;
 
 use connection::Connection;
 pub use connection::{Client, Seat};
+pub use observe::{Call, Observer};
 
 /// What epoll says of something that is no connection.
 const TOKEN_WAKE: u64 = u64::MAX;
@@ -163,6 +165,7 @@ enum Stopping {
 pub struct Engine {
     settings: Settings,
     scheduler: Policy,
+    observer: Option<Box<dyn Observer>>,
     backend: Box<dyn Backend>,
     pool: Pool,
     buffer_bytes: u64,
@@ -223,6 +226,7 @@ impl Engine {
         let slots = device.queue_requests.saturating_mul(2) as usize;
         Ok(Self {
             scheduler,
+            observer: None,
             backend,
             pool,
             buffer_bytes: 0,
@@ -271,6 +275,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Lets somebody see what the scheduler is told and asked. To be called before the first client comes.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.observer = Some(observer);
+    }
+
+    fn called(&mut self, call: &Call) {
+        if let Some(observer) = &mut self.observer {
+            observer.called(self.now, call);
+        }
+    }
+
     /// Clients that it serves.
     #[must_use]
     pub fn clients(&self) -> usize {
@@ -310,6 +325,10 @@ impl Engine {
     /// The backend cannot be talked to any more.
     pub fn turn(&mut self, now: Nanos) -> io::Result<Turn> {
         self.now = now;
+        // What is finished comes before what arrives at the same moment, as in the simulator.
+        if self.complete()? {
+            self.has_begun = true;
+        }
         let mut events = std::mem::take(&mut self.events);
         for event in &events {
             match event.data.u64() {
@@ -345,17 +364,7 @@ impl Engine {
     /// Completes, submits, polls and begins until nothing more comes of it.
     fn work(&mut self) -> io::Result<()> {
         loop {
-            let mut done = std::mem::take(&mut self.done);
-            self.backend.collect(self.now, &mut done)?;
-            let is_news = !done.is_empty();
-            for done in done.drain(..) {
-                self.finish(done);
-            }
-            self.done = done;
-            if is_news {
-                self.begin_deferred();
-                self.submit_held();
-            }
+            let is_news = self.complete()?;
             while let Some(slot) = self.resumable.pop() {
                 self.digest(slot);
             }
@@ -365,6 +374,22 @@ impl Engine {
                 return Ok(());
             }
         }
+    }
+
+    /// Completes what the backend has finished, and lets those in who waited for that; answers whether there was anything.
+    fn complete(&mut self) -> io::Result<bool> {
+        let mut done = std::mem::take(&mut self.done);
+        self.backend.collect(self.now, &mut done)?;
+        let is_news = !done.is_empty();
+        for done in done.drain(..) {
+            self.finish(done);
+        }
+        self.done = done;
+        if is_news {
+            self.begin_deferred();
+            self.submit_held();
+        }
+        Ok(is_news)
     }
 
     fn hear_orders(&mut self) {

@@ -4,7 +4,7 @@ use ioweir_core::{Nanos, Scheduler as _};
 use rustix::event::epoll::{self, EventFlags};
 
 use super::connection::{Client, Connection, Filling, Mode, Received};
-use super::{Engine, TOKEN_OUTPUT};
+use super::{Call, Engine, TOKEN_OUTPUT};
 
 impl Engine {
     /// Takes a client in. One whose descriptors cannot be waited for is closed.
@@ -294,7 +294,9 @@ impl Engine {
             taken_back.extend(its);
         }
         for tag in queued {
-            if self.scheduler.cancel(self.now, tag).is_ok()
+            let cancelled = self.scheduler.cancel(self.now, tag);
+            self.called(&Call::Cancel(tag, cancelled));
+            if cancelled.is_ok()
                 && let Some(part) = self.parts[tag.index()].take()
             {
                 taken_back.push(part);

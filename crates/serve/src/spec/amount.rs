@@ -19,7 +19,7 @@ impl FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse_bytes(text).map(Self).map_err(|error| error.to_string())
+        parse_bytes(text).map(Self).map_err(|error| format!("{}; expected {}", error.problem, error.expected))
     }
 }
 
@@ -37,7 +37,7 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        parse_duration(text).map(Self).map_err(|error| error.to_string())
+        parse_duration(text).map(Self).map_err(|error| format!("{}; expected {}", error.problem, error.expected))
     }
 }
 
@@ -75,8 +75,8 @@ impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = "expected: \"unix:PATH\" or \"tcp:ADDRESS:PORT\", such as \"tcp:127.0.0.1:10809\"";
-        let error = |what: &str| format!("`{}` {what}\n  {expected}", shown(text));
+        let expected = "expected \"unix:PATH\" or \"tcp:ADDRESS:PORT\", such as \"tcp:127.0.0.1:10809\"";
+        let error = |what: &str| format!("`{}` {what}; {expected}", shown(text));
         match text.split_once(':') {
             Some(("unix", "")) => Err(error("names no socket")),
             Some(("unix", path)) => Ok(Self::Unix(path.into())),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ioweir_core::tenant::WEIGHT_MAX;
 use ioweir_core::{Nanos, QueueLimits, StreamId};
-use ioweir_lab::choice::{SchedulerChoice, unknown};
+use ioweir_lab::choice::{ChoiceError, SchedulerChoice, unknown};
 use ioweir_lab::units::shown;
 use serde::Deserialize;
 use toml::Spanned;
@@ -42,7 +42,7 @@ struct RawServer {
 struct RawDevice {
     name: Spanned<String>,
     backend: Spanned<String>,
-    scheduler: Option<Spanned<Scheduler>>,
+    scheduler: Option<Spanned<String>>,
     depth: Option<Spanned<u32>>,
     queue_requests: Option<Spanned<u32>>,
     request_bytes_max: Option<Spanned<Size>>,
@@ -150,16 +150,7 @@ fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device])
         return Err(Complaint::at(range, "request_bytes_max is not a multiple of 4KiB").expected("such as 256KiB"));
     }
     let buffers = Size(128 << 20);
-    let scheduler = match &raw.scheduler {
-        Some(scheduler) => *scheduler.get_ref(),
-        None => "noop".parse().map_err(Complaint::of_all)?,
-    };
-    if scheduler.0.row.places {
-        let range = raw.scheduler.as_ref().map_or(0..0, Spanned::span);
-        let problem =
-            format!("scheduler {} places data on a second device, which an export cannot have yet", scheduler);
-        return Err(Complaint::at(range, problem).expected("a scheduler of one device"));
-    }
+    let scheduler = resolve_scheduler(raw.scheduler.as_ref())?;
     // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
     let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
     Ok(Device {
@@ -172,6 +163,19 @@ fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device])
         buffer_bytes_max: size(raw.buffer_bytes_max.as_ref(), "buffer_bytes_max", buffers, least, Size(1 << 40))?,
         backend: resolve_backend(raw, row, unit)?,
     })
+}
+
+/// Without one, first come, first served.
+fn resolve_scheduler(given: Option<&Spanned<String>>) -> Result<Scheduler, Complaint> {
+    let (text, range) = given.map_or(("noop", 0..0), |given| (given.get_ref().as_str(), given.span()));
+    let choice: Result<SchedulerChoice, ChoiceError> = text.parse();
+    let choice = choice
+        .map_err(|error| Complaint::at(range.clone(), error.problem).expected(error.expected).hint(error.hint))?;
+    if choice.row.places {
+        let problem = format!("scheduler {choice} places data on a second device, which an export cannot have yet");
+        return Err(Complaint::at(range, problem).expected("a scheduler of one device"));
+    }
+    Ok(Scheduler(choice))
 }
 
 /// Keys that other backends take, and those that this one lacks.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ioweir_core::Nanos;
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
-use ioweir_serve::engine::{Client, Engine, Order, Settings, Turn};
+use ioweir_serve::engine::{Client, Engine, Settings, Turn};
 use ioweir_serve::nbd::{Agreed, Export};
 use ioweir_serve::spec::{Device, Spec};
 
@@ -61,8 +61,7 @@ impl Bench {
         let agreed = Agreed { export, structured, allocation: structured };
         let client =
             Client { input: theirs.into(), output: None, agreed, leftover: vec![], unsent: vec![], seat: None };
-        self.engine.handle().give(Order::Serve(Box::new(client)));
-        self.turn();
+        self.engine.connect(client);
         Peer { socket: ours, structured, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }
 

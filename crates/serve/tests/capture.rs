@@ -1,0 +1,162 @@
+//! What the server saw, given to the simulator, is decided in the same way there.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+mod bench;
+mod client;
+
+use std::sync::{Arc, Mutex};
+
+use bench::{Bench, device};
+use client::*;
+use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, Scheduler as _, Step, Tag};
+use ioweir_lab::device::DeviceSpec;
+use ioweir_lab::sim::{self, Load, Simulation};
+use ioweir_lab::trace::{self, Input, ReadOptions, Target};
+use ioweir_serve::capture::Capture;
+use ioweir_serve::engine::{Call, Observer};
+use proptest::prelude::*;
+
+const POLICIES: [&str; 6] = ["noop", "deadline", "cfq", "bid-hdd", "bfq", "sfq"];
+
+/// Everything that the scheduler was called with, and what it answered.
+#[derive(Clone, Default)]
+struct Journal(Arc<Mutex<Vec<(Nanos, Call)>>>);
+
+impl Observer for Journal {
+    fn called(&mut self, now: Nanos, call: &Call) {
+        self.0.lock().unwrap().push((now, *call));
+    }
+}
+
+/// Both at once.
+struct Both(Journal, Capture);
+
+impl Observer for Both {
+    fn called(&mut self, now: Nanos, call: &Call) {
+        self.0.called(now, call);
+        self.1.called(now, call);
+    }
+}
+
+/// When a client asks for how much, and where.
+fn requests() -> impl Strategy<Value = Vec<(u64, bool, bool, u64, u64)>> {
+    let request = (0_u64..2_000_000, any::<bool>(), any::<bool>(), 0_u64..400, 1_u64..16);
+    prop::collection::vec(request, 1..60)
+}
+
+fn keys(policy: &str) -> String {
+    format!("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"{policy}\"\nqueue_requests = 128")
+}
+
+/// Serves the requests at their times, and gives what the scheduler did and the trace that was captured.
+fn serve(policy: &str, requests: &[(u64, bool, bool, u64, u64)]) -> (Vec<(Nanos, Call)>, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("capture.parquet");
+    let target = Target::new("capture", Box::new(std::fs::File::create(&path).unwrap()));
+    let names = trace::Names { streams: vec!["a".into(), "b".into()], volumes: vec!["d".into()] };
+    let writer = trace::format("parquet").unwrap().write.unwrap();
+    let (capture, written) = Capture::begin(target, writer, names).unwrap();
+    let journal = Journal::default();
+    let mut bench = Bench::new(&keys(policy));
+    bench.engine.observe(Box::new(Both(journal.clone(), capture)));
+    let mut peers = [bench.connect(0, true), bench.connect(1, true)];
+    // Time begins with the first request, as it does in the trace and for the platter.
+    let (mut arrival, mut due) = (Nanos::ZERO, Nanos::NEVER);
+    let turn = |bench: &mut Bench, now: Nanos| {
+        bench.engine.wait(Nanos::ZERO).unwrap();
+        match bench.engine.turn(now).unwrap() {
+            ioweir_serve::engine::Turn::WaitUntil(until) => until,
+            ioweir_serve::engine::Turn::Stopped => Nanos::NEVER,
+        }
+    };
+    for (cookie, &(gap, second, writes, page, pages)) in (1..).zip(requests) {
+        if cookie > 1 {
+            arrival = arrival.after(Nanos(gap));
+        }
+        while due < arrival {
+            due = turn(&mut bench, due);
+        }
+        let (offset, length) = (page * 4096, (pages * 4096) as u32);
+        let command = if writes { WRITE } else { READ };
+        let mut message = request(command, 0, cookie, offset, length);
+        if writes {
+            message.extend(vec![1; length as usize]);
+        }
+        peers[usize::from(second)].send(&message);
+        due = turn(&mut bench, arrival);
+        peers.iter_mut().for_each(|peer| drop(peer.answers()));
+    }
+    while bench.engine.requests() > 0 {
+        due = turn(&mut bench, due);
+        peers.iter_mut().for_each(|peer| drop(peer.answers()));
+    }
+    drop(bench);
+    assert!(written.wait().unwrap() >= requests.len() as u64, "what crosses a boundary is captured in parts");
+    let calls = journal.0.lock().unwrap().clone();
+    (calls, std::fs::read(path).unwrap())
+}
+
+#[derive(Default)]
+struct Dispatches(Vec<(Nanos, u64, u32)>);
+
+impl<S> sim::Observer<S> for Dispatches {
+    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, _members: &[Tag]) {
+        self.0.push((now, dispatch.sector, dispatch.sectors));
+    }
+}
+
+fn limits(policy: &str) -> QueueLimits {
+    let device = device(&keys(policy));
+    QueueLimits {
+        members: device.queue_requests * 2,
+        unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
+        depth: device.depth,
+        ..QueueLimits::with_units(device.queue_requests)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_capture_is_decided_in_the_simulator_as_it_was_in_the_server(requests in requests(), policy in 0..POLICIES.len()) {
+        let policy = POLICIES[policy];
+        let (calls, bytes) = serve(policy, &requests);
+        let dispatched = calls.iter().filter_map(|(now, call)| match call {
+            Call::Poll(Step::Dispatch(dispatch)) => Some((*now, dispatch.sector, dispatch.sectors)),
+            _ => None,
+        });
+        let dispatched: Vec<_> = dispatched.collect();
+
+        let mut source = trace::open_inputs(vec![Input::from_bytes("capture.parquet", bytes)], &ReadOptions::default()).unwrap();
+        let mut disk = DeviceSpec::load("tiny").unwrap().build(0).unwrap();
+        let choice = device(&keys(policy)).scheduler.0;
+        let simulation = Simulation {
+            scheduler: choice.row.build(limits(policy), &choice.settings),
+            limits: limits(policy),
+            device: disk.as_mut(),
+            fast: None,
+            lenient: false,
+            until: Nanos::NEVER,
+        };
+        let mut seen = Dispatches::default();
+        sim::simulate(simulation, source.as_mut(), Load::RECORDED, &mut seen).unwrap();
+        prop_assert_eq!(seen.0, dispatched, "{}", policy);
+    }
+
+    #[test]
+    fn the_same_calls_give_the_same_answers(requests in requests(), policy in 0..POLICIES.len()) {
+        let (calls, _) = serve(POLICIES[policy], &requests);
+        let choice = device(&keys(POLICIES[policy])).scheduler.0;
+        let mut scheduler = choice.row.build(limits(POLICIES[policy]), &choice.settings);
+        for (now, call) in calls {
+            match call {
+                Call::Submit(request, answer) => prop_assert_eq!(scheduler.submit(now, request), answer),
+                Call::Poll(step) => prop_assert_eq!(scheduler.poll(now), step),
+                Call::Complete(tag) => scheduler.complete(now, tag),
+                Call::Cancel(tag, answer) => prop_assert_eq!(scheduler.cancel(now, tag), answer),
+            }
+        }
+    }
+}
