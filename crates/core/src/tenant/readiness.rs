@@ -30,7 +30,7 @@ impl<P: Order> TenantScheduler<P> {
 
     pub(crate) fn enter(&mut self, now: Nanos, client: u32) {
         let Client { group, fifo, .. } = self.clients[client as usize];
-        let head = self.head(fifo.head);
+        let head = self.slab.head(fifo.head);
         if group == NONE {
             self.order.enter(now, client, &head);
             return;

@@ -169,24 +169,24 @@ impl<P: Order> TenantScheduler<P> {
 
     #[inline(always)]
     pub(crate) fn head_of(&self, client: u32) -> Option<Head> {
-        let slot = self.clients[client as usize].fifo.head;
-        (slot != NONE).then(|| self.head(slot))
-    }
-
-    #[inline(always)]
-    pub(crate) fn head(&self, slot: u32) -> Head {
-        let entry = self.slab.entry(slot);
-        Head { slot, cost: entry.cost, arrived: entry.arrived, sequence: entry.sequence }
+        let fifo = &self.clients[client as usize].fifo;
+        (fifo.length > 0).then(|| self.slab.head(fifo.head))
     }
 
     /// The place of a stream: its own, a free one, or the shared one.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&mut self, now: Nanos, stream: StreamId) -> u32 {
-        // Streams numbered from zero in the order in which they came are where their number says.
+        // Streams numbered from zero in the order in which they came are where their number says. `OTHERS` is nobody's.
         let guess = stream.0.wrapping_add(OTHERS + 1);
-        if self.clients.get(guess as usize).is_some_and(|client| client.stream == stream) && guess != OTHERS {
-            return guess;
+        match self.clients.get(guess as usize) {
+            Some(client) if client.stream == stream && stream != NOBODY => guess,
+            _ => self.look_up(now, stream),
         }
+    }
+
+    /// The same, wherever the place is.
+    #[inline(never)]
+    fn look_up(&mut self, now: Nanos, stream: StreamId) -> u32 {
         if let Some(place) = self.by_stream.find(u64::from(stream.0), |_| true) {
             return place;
         }
@@ -244,63 +244,77 @@ impl<P: Order> TenantScheduler<P> {
     /// The next dispatch, or what to wait for.
     #[inline(always)]
     fn take(&mut self, now: Nanos) -> Step {
+        if self.in_flight >= self.order.window(self.limits.depth) {
+            return self.held();
+        }
+        if self.parked.min() <= now.0 {
+            self.mature(now);
+        }
+        let Some(node) = self.order.next(now) else { return self.held() };
+        self.in_flight += 1;
+        self.queued -= 1;
+        let slot = match node.checked_sub(self.client_count()) {
+            None => self.dispatch(now, node),
+            Some(group) => self.dispatch_member(now, node, group),
+        };
+        Step::Dispatch(self.slab.entry(slot).dispatch)
+    }
+
+    /// Why there is no dispatch.
+    #[cold]
+    fn held(&self) -> Step {
         if self.queued == 0 {
             return Step::Idle;
         }
         if self.in_flight >= self.limits.depth {
             return Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull);
         }
-        if self.in_flight >= self.order.window(self.limits.depth) {
-            return Step::WaitUntil(Nanos::NEVER, Reason::Throttled);
-        }
-        if self.parked.min() <= now.0 {
-            self.mature(now);
-        }
-        let Some(node) = self.order.next(now) else {
-            return Step::WaitUntil(Nanos(self.parked.min()), Reason::Throttled);
-        };
-        self.in_flight += 1;
-        self.queued -= 1;
-        Step::Dispatch(match node.checked_sub(self.client_count()) {
-            None => self.dispatch(now, node),
-            Some(group) => self.dispatch_member(now, node, group),
-        })
+        let is_window = self.in_flight >= self.order.window(self.limits.depth);
+        let until = if is_window { Nanos::NEVER } else { Nanos(self.parked.min()) };
+        Step::WaitUntil(until, Reason::Throttled)
     }
 
     /// Takes the head of a client's queue; answers with it, and whether the client is still ready.
     #[inline(always)]
-    fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Dispatch, Head, bool) {
+    fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, bool) {
         let of = &mut self.clients[client as usize];
-        let entry = self.slab.entry(of.fifo.head);
-        let head = Head { slot: of.fifo.head, cost: entry.cost, arrived: entry.arrived, sequence: entry.sequence };
-        let dispatch = self.slab.dispatch(now, node, &mut of.fifo);
+        let head = self.slab.dispatch(now, node, &mut of.fifo);
         of.in_flight += 1;
-        let mut is_ready = of.fifo.length > 0;
-        if of.is_limited {
-            let pace = &mut self.paces[client as usize];
-            pace.take(now, u64::from(head.cost));
-            if is_ready && pace.eligible() > now {
-                is_ready = false;
-                of.is_parked = true;
-                self.throttled += of.fifo.length;
-                self.parked.set(client, pace.eligible().0.min(NOT_PARKED - 1));
-            }
-        }
-        (dispatch, head, is_ready)
+        let is_ready = if of.is_limited { self.count_against_limit(now, client, head.cost) } else { of.fifo.length > 0 };
+        (head, is_ready)
     }
 
+    /// A limited client has been served; answers with whether it is still ready.
+    #[inline(never)]
+    fn count_against_limit(&mut self, now: Nanos, client: u32, cost: u32) -> bool {
+        let pace = &mut self.paces[client as usize];
+        pace.take(now, u64::from(cost));
+        let is_over = pace.eligible() > now;
+        let of = &mut self.clients[client as usize];
+        if of.fifo.length > 0 && is_over {
+            of.is_parked = true;
+            self.throttled += of.fifo.length;
+            self.park(client);
+            return false;
+        }
+        of.fifo.length > 0
+    }
+
+    /// Serves a client by itself; answers with the slot of its request.
     #[inline(always)]
-    fn dispatch(&mut self, now: Nanos, client: u32) -> Dispatch {
-        let (dispatch, taken, is_ready) = self.pop(now, client, client);
+    fn dispatch(&mut self, now: Nanos, client: u32) -> u32 {
+        let (taken, is_ready) = self.pop(now, client, client);
         let next = if is_ready { self.head_of(client) } else { None };
         self.order.dispatched(now, client, &taken, next.as_ref());
-        dispatch
+        taken.slot
     }
 
-    fn dispatch_member(&mut self, now: Nanos, node: u32, group: u32) -> Dispatch {
+    /// The same through a group.
+    #[inline(never)]
+    fn dispatch_member(&mut self, now: Nanos, node: u32, group: u32) -> u32 {
         let client = self.groups.first(group).unwrap_or(OTHERS); // a group that is in has one
         let length = self.clients[client as usize].fifo.length;
-        let (dispatch, taken, is_ready) = self.pop(now, node, client);
+        let (taken, is_ready) = self.pop(now, node, client);
         self.groups.charge(group, client, taken.cost, is_ready);
         self.discount_group(group, if is_ready { 1 } else { length });
         let mut next = self.groups.first(group).and_then(|client| self.head_of(client));
@@ -317,7 +331,7 @@ impl<P: Order> TenantScheduler<P> {
         let clients = &self.clients;
         self.groups.tend(|client| Some(clients[client as usize].group).filter(|&group| group != NONE));
         self.order.dispatched(now, node, &taken, next.as_ref());
-        dispatch
+        taken.slot
     }
 
     /// When a client would be taken again that would rather be refused, and is at its limit, what it has queued counted.
@@ -395,7 +409,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         assert!(slot.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
         let slot = slot.unwrap_or(NONE);
         let entry = self.slab.entry(slot);
-        let (client, direction, dispatched) = (entry.client, entry.operation.direction(), entry.dispatched);
+        let (client, direction, dispatched) = (entry.client, entry.dispatch.operation.direction(), entry.since);
         self.order.completed(now, self.slab.node(slot), slot, dispatched);
         self.in_flight -= 1;
         self.units[direction as usize] -= 1;
@@ -416,7 +430,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         }
         self.withdraw(now, slot);
         self.queued -= 1;
-        self.units[entry.operation.direction() as usize] -= 1;
+        self.units[entry.dispatch.operation.direction() as usize] -= 1;
         self.slab.release(slot);
         self.rest(entry.client);
         Ok(entry.request())
