@@ -54,12 +54,13 @@ impl Tournament {
 
     #[inline(always)]
     pub(crate) fn set(&mut self, place: u32, mut key: u64) {
-        let mut node = self.base + place;
+        let mut node = (self.base + place) as usize;
         while node > 1 {
-            let four = &mut self.fours[(node >> FOURS) as usize];
-            four[(node & 3) as usize] = key;
-            key = earlier(earlier(four[0], four[1]), earlier(four[2], four[3]));
+            let at = node & 3;
             node >>= FOURS;
+            let four = &mut self.fours[node];
+            four[at] = key;
+            key = earlier(earlier(four[0], four[1]), earlier(four[2], four[3]));
         }
         self.min = key;
     }

@@ -38,6 +38,16 @@ struct Node {
     per_unit: u64,
 }
 
+/// From when to when a request was served, in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Service {
+    pub(crate) start: u64,
+    /// The start of the node's next request.
+    pub(crate) finish: u64,
+    /// Virtual time of one cost unit at the node's weight.
+    pub(crate) per_unit: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Fair {
     keys: Tournament,
@@ -121,6 +131,15 @@ impl Fair {
         node.start = earlier(start, latest);
     }
 
+    /// A node is charged that was not ahead of the clock by more than such a charge.
+    #[inline(always)]
+    pub(crate) fn serve(&mut self, node: u32, cost: u32) -> Service {
+        let node = &mut self.nodes[node as usize];
+        let Node { start, per_unit } = *node;
+        node.start = start.wrapping_add(per_unit * u64::from(cost));
+        Service { start, finish: node.start, per_unit }
+    }
+
     /// A node that did not ask does again.
     #[inline]
     pub(crate) fn wake(&mut self, node: u32) {
@@ -142,7 +161,7 @@ impl Fair {
     }
 
     /// A node is ordered by this virtual time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place_at(&mut self, node: u32, time: u64) {
         self.keys.set(node, (time & !PLACE_MASK) | u64::from(node));
     }
