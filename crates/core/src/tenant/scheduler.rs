@@ -169,8 +169,7 @@ impl<P: Order> TenantScheduler<P> {
 
     #[inline(always)]
     pub(crate) fn head_of(&self, client: u32) -> Option<Head> {
-        let fifo = &self.clients[client as usize].fifo;
-        (fifo.length > 0).then(|| self.slab.head(fifo.head))
+        self.slab.head(&self.clients[client as usize].fifo)
     }
 
     /// The place of a stream: its own, a free one, or the shared one.
@@ -274,37 +273,37 @@ impl<P: Order> TenantScheduler<P> {
         Step::WaitUntil(until, Reason::Throttled)
     }
 
-    /// Takes the head of a client's queue; answers with it, and whether the client is still ready.
+    /// Takes the head of a client's queue; answers with it, and with the next if the client is still ready.
     #[inline(always)]
-    fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, bool) {
+    fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, Option<Head>) {
         let of = &mut self.clients[client as usize];
-        let head = self.slab.dispatch(now, node, &mut of.fifo);
+        let taken = self.slab.dispatch(now, node, &mut of.fifo);
         of.in_flight += 1;
-        let is_ready = if of.is_limited { self.count_against_limit(now, client, head.cost) } else { of.fifo.length > 0 };
-        (head, is_ready)
+        let next = self.slab.head(&of.fifo);
+        let is_held_back = of.is_limited && self.count_against_limit(now, client, taken.cost);
+        (taken, if is_held_back { None } else { next })
     }
 
-    /// A limited client has been served; answers with whether it is still ready.
+    /// A limited client has been served; answers with whether its limit holds back what it has left.
     #[inline(never)]
     fn count_against_limit(&mut self, now: Nanos, client: u32, cost: u32) -> bool {
         let pace = &mut self.paces[client as usize];
         pace.take(now, u64::from(cost));
         let is_over = pace.eligible() > now;
         let of = &mut self.clients[client as usize];
-        if of.fifo.length > 0 && is_over {
+        let is_held_back = is_over && of.fifo.length > 0;
+        if is_held_back {
             of.is_parked = true;
             self.throttled += of.fifo.length;
             self.park(client);
-            return false;
         }
-        of.fifo.length > 0
+        is_held_back
     }
 
     /// Serves a client by itself; answers with the slot of its request.
     #[inline(always)]
     fn dispatch(&mut self, now: Nanos, client: u32) -> u32 {
-        let (taken, is_ready) = self.pop(now, client, client);
-        let next = if is_ready { self.head_of(client) } else { None };
+        let (taken, next) = self.pop(now, client, client);
         self.order.dispatched(now, client, &taken, next.as_ref());
         taken.slot
     }
@@ -314,7 +313,8 @@ impl<P: Order> TenantScheduler<P> {
     fn dispatch_member(&mut self, now: Nanos, node: u32, group: u32) -> u32 {
         let client = self.groups.first(group).unwrap_or(OTHERS); // a group that is in has one
         let length = self.clients[client as usize].fifo.length;
-        let (taken, is_ready) = self.pop(now, node, client);
+        let (taken, next) = self.pop(now, node, client);
+        let is_ready = next.is_some();
         self.groups.charge(group, client, taken.cost, is_ready);
         self.discount_group(group, if is_ready { 1 } else { length });
         let mut next = self.groups.first(group).and_then(|client| self.head_of(client));
@@ -332,6 +332,15 @@ impl<P: Order> TenantScheduler<P> {
         self.groups.tend(|client| Some(clients[client as usize].group).filter(|&group| group != NONE));
         self.order.dispatched(now, node, &taken, next.as_ref());
         taken.slot
+    }
+
+    /// Puts a request at the end of its client's queue.
+    #[inline(always)]
+    fn add(&mut self, now: Nanos, request: &Request, client: u32) -> Tag {
+        self.units[request.operation.direction() as usize] += 1;
+        self.queued += 1;
+        let cost = self.cost.cost(request);
+        self.slab.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
     }
 
     /// When a client would be taken again that would rather be refused, and is at its limit, what it has queued counted.
@@ -364,26 +373,18 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         let client = self.place(now, request.stream);
-        let cost = self.cost.cost(&request);
-        let of = &mut self.clients[client as usize];
-        let is_plain = of.is_plain;
-        if !is_plain && let Some(until) = self.refused_until(now, client) {
+        let of = &self.clients[client as usize];
+        if of.is_plain && of.fifo.length > 0 {
+            return Ok(self.add(now, &request, client));
+        }
+        if let Some(until) = self.refused_until(now, client) {
             return Err(Refused { request, cause: RefusedCause::AtLimit(until) });
         }
-        let of = &mut self.clients[client as usize];
-        let is_first = of.fifo.length == 0;
-        let is_idle = is_first && of.in_flight == 0;
-        let tag = self.slab.add(now, &request, client, cost, &mut of.fifo);
-        self.units[direction] += 1;
-        self.queued += 1;
-        if is_idle && !of.is_configured && client != OTHERS {
+        if self.is_idle(client) {
             self.idle_links.remove(&mut self.idle, client);
         }
-        if is_first {
-            self.activate(now, client);
-        } else if !is_plain {
-            self.count(client, true);
-        }
+        let tag = self.add(now, &request, client);
+        self.joined(now, client);
         Ok(tag)
     }
 

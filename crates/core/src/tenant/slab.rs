@@ -190,11 +190,14 @@ impl Slab {
         head
     }
 
-    /// What an order may know of a queued request.
+    /// What an order may know of a queue: its oldest request, if it has one.
     #[inline(always)]
-    pub(crate) fn head(&self, slot: u32) -> Head {
-        let entry = self.entry(slot);
-        Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence }
+    pub(crate) fn head(&self, fifo: &Fifo) -> Option<Head> {
+        let slot = fifo.head;
+        (fifo.length > 0).then(|| {
+            let entry = self.entry(slot);
+            Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence }
+        })
     }
 
     /// What a request in the device was ordered as.

@@ -194,6 +194,7 @@ impl Reward {
     }
 
     /// Takes in what a request cost; answers with the client's mean.
+    #[inline(always)]
     fn learn(&mut self, node: u32, nanos: u64) -> u64 {
         let mean = self.means.add(node, nanos);
         let of = &mut self.nodes[node as usize];
@@ -340,16 +341,14 @@ impl Order for Reward {
     #[inline(always)]
     fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
         self.nodes[node as usize].in_flight -= 1;
-        if let Charging::Service(service) = &mut self.charging {
-            let worked = service.completed(now, slot);
-            self.learn(node, worked.0);
+        let cost = match &mut self.charging {
+            Charging::Response(_) | Charging::Ahead => now.since(dispatched),
+            Charging::Service(service) => service.completed(now, slot),
+        };
+        let mean = self.learn(node, cost.0);
+        if !matches!(self.charging, Charging::Response(_)) {
             return;
         }
-        if matches!(self.charging, Charging::Ahead) {
-            self.learn(node, now.since(dispatched).0);
-            return;
-        }
-        let mean = self.learn(node, now.since(dispatched).0);
         let charge = self.charge(mean);
         self.pay(node, charge);
         let Node { in_flight, is_in, .. } = self.nodes[node as usize];
@@ -360,8 +359,11 @@ impl Order for Reward {
             adjusted.served_only.place_at(node, self.fair.start(node));
         }
         // AdjustTags comes before who has no more requests is taken out.
-        let smallest = [self.fair.first(), adjusted.served_only.first()].into_iter().flatten();
-        let smallest = smallest.map(|node| self.fair.start(node)).reduce(earlier);
+        let tag = |node| self.fair.start(node);
+        let smallest = match (self.fair.first().map(tag), adjusted.served_only.first()) {
+            (Some(one), Some(other)) => Some(earlier(one, tag(other))),
+            (one, other) => one.or(other.map(tag)),
+        };
         if let Some(tag) = smallest {
             (adjusted.at, adjusted.tag) = (now, tag);
         }
