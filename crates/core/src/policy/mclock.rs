@@ -100,8 +100,7 @@ impl Order for Mclock {
         let finish = if self.is_due {
             self.reservations.served(now, node, taken.cost, next.is_some());
             let span = self.fair.span(node, taken.cost);
-            self.fair.charge(node, span, LEAD * span);
-            self.fair.start(node)
+            self.fair.charge(node, span, LEAD * span)
         } else {
             let served = self.fair.serve(node, taken.cost);
             self.fair.advance(served.start);

@@ -108,6 +108,7 @@ impl Fair {
     }
 
     /// Virtual time that so many nanoseconds take at a node's weight, where time is what is charged.
+    #[inline]
     pub(crate) fn span_of_nanos(&self, node: u32, nanos: u64) -> u64 {
         (self.nodes[node as usize].per_unit * nanos) >> (UNIT.trailing_zeros() - NANO_BITS)
     }
@@ -122,13 +123,14 @@ impl Fair {
         time >> NANO_BITS
     }
 
-    /// A node is charged; it owes at most `lead` in advance.
+    /// A node is charged, and owes at most `lead` in advance; answers with its start from then on.
     #[inline]
-    pub(crate) fn charge(&mut self, node: u32, span: u64, lead: u64) {
+    pub(crate) fn charge(&mut self, node: u32, span: u64, lead: u64) -> u64 {
         let node = &mut self.nodes[node as usize];
         let start = node.start.wrapping_add(span.min(STEP_MAX));
         let latest = self.clock.wrapping_add(lead);
         node.start = earlier(start, latest);
+        node.start
     }
 
     /// A node is charged that was not ahead of the clock by more than such a charge.
