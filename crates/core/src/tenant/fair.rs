@@ -216,7 +216,11 @@ impl Fair {
     #[cold]
     fn tend_next(&mut self) {
         let node = self.hand;
-        self.hand = if node + 1 < self.nodes.len() as u32 { node + 1 } else { 0 };
+        self.hand = node + 1;
+        if self.hand == self.nodes.len() as u32 {
+            self.hand = 0;
+            self.keys.pad(self.clock.wrapping_add(FAR));
+        }
         let ahead = self.keys.key(node).wrapping_sub(self.clock);
         if (NEAR..FAR).contains(&ahead) {
             self.wake(node);
@@ -231,8 +235,15 @@ mod tests {
 
     #[test]
     fn the_clock_goes_round_while_some_ask_always_some_now_and_then_and_some_never() {
+        // As many as a round of the tournament has places, and fewer.
+        for nodes in [4, 5, 18] {
+            goes_round(nodes);
+        }
+    }
+
+    fn goes_round(nodes: u32) {
         let (always, seldom, never) = ([0, 1], 2, 3);
-        let mut fair = Fair::new(4);
+        let mut fair = Fair::new(nodes);
         for node in always {
             fair.place(node, 0);
         }
