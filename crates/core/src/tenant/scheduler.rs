@@ -172,20 +172,19 @@ impl<P: Order> TenantScheduler<P> {
         self.slab.head(&self.clients[client as usize].fifo)
     }
 
-    /// The place of a stream: its own, a free one, or the shared one.
+    /// The place of a stream, where that is as its number says: streams are often numbered from zero as they come.
     #[inline(always)]
-    pub(crate) fn place(&mut self, now: Nanos, stream: StreamId) -> u32 {
-        // Streams numbered from zero in the order in which they came are where their number says. `OTHERS` is nobody's.
-        let guess = stream.0.wrapping_add(OTHERS + 1);
-        match self.clients.get(guess as usize) {
-            Some(client) if client.stream == stream && stream != NOBODY => guess,
-            _ => self.look_up(now, stream),
-        }
+    fn usual_place(&self, stream: StreamId) -> Option<u32> {
+        let place = stream.0.wrapping_add(OTHERS + 1);
+        let client = self.clients.get(place as usize)?;
+        (client.stream == stream && stream != NOBODY).then_some(place)
     }
 
-    /// The same, wherever the place is.
-    #[inline(never)]
-    fn look_up(&mut self, now: Nanos, stream: StreamId) -> u32 {
+    /// The place of a stream: its own, a free one, or the shared one.
+    pub(crate) fn place(&mut self, now: Nanos, stream: StreamId) -> u32 {
+        if let Some(place) = self.usual_place(stream) {
+            return place;
+        }
         if let Some(place) = self.by_stream.find(u64::from(stream.0), |_| true) {
             return place;
         }
@@ -252,10 +251,8 @@ impl<P: Order> TenantScheduler<P> {
         let Some(node) = self.order.next(now) else { return self.held() };
         self.in_flight += 1;
         self.queued -= 1;
-        let slot = match node.checked_sub(self.client_count()) {
-            None => self.dispatch(now, node),
-            Some(group) => self.dispatch_member(now, node, group),
-        };
+        let is_client = (node as usize) < self.clients.len();
+        let slot = if is_client { self.dispatch(now, node) } else { self.dispatch_member(now, node) };
         Step::Dispatch(self.slab.entry(slot).dispatch)
     }
 
@@ -310,7 +307,8 @@ impl<P: Order> TenantScheduler<P> {
 
     /// The same through a group.
     #[inline(never)]
-    fn dispatch_member(&mut self, now: Nanos, node: u32, group: u32) -> u32 {
+    fn dispatch_member(&mut self, now: Nanos, node: u32) -> u32 {
+        let group = node - self.client_count();
         let client = self.groups.first(group).unwrap_or(OTHERS); // a group that is in has one
         let length = self.clients[client as usize].fifo.length;
         let (taken, next) = self.pop(now, node, client);
@@ -372,11 +370,14 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         if !self.slab.has_free() || self.units[direction] >= self.limits.units_per_direction {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
-        let client = self.place(now, request.stream);
-        let of = &self.clients[client as usize];
-        if of.is_plain && of.fifo.length > 0 {
+        // Who has more queued is in already, and nothing is counted for a plain client.
+        if let Some(client) = self.usual_place(request.stream)
+            && self.clients[client as usize].is_plain
+            && self.clients[client as usize].fifo.length > 0
+        {
             return Ok(self.add(now, &request, client));
         }
+        let client = self.place(now, request.stream);
         if let Some(until) = self.refused_until(now, client) {
             return Err(Refused { request, cause: RefusedCause::AtLimit(until) });
         }
