@@ -407,20 +407,15 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
 
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
-        let slot = self.slab.slot(tag).filter(|&slot| self.slab.entry(slot).state == State::Dispatched);
-        assert!(slot.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
-        let slot = slot.unwrap_or(NONE);
-        let entry = self.slab.entry(slot);
-        let (client, direction, dispatched) = (entry.client, entry.dispatch.operation.direction(), entry.since);
-        self.order.completed(now, self.slab.node(slot), slot, dispatched);
+        let (entry, node) = self.slab.finish(tag);
         self.in_flight -= 1;
-        self.units[direction as usize] -= 1;
-        let of = &mut self.clients[client as usize];
+        self.units[entry.dispatch.operation.direction() as usize] -= 1;
+        let of = &mut self.clients[entry.client as usize];
         of.in_flight -= 1;
-        self.slab.release(slot);
         if of.fifo.length == 0 {
-            self.rest(client);
+            self.rest(entry.client);
         }
+        self.order.completed(now, node, tag.slot, entry.since);
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {

@@ -200,12 +200,17 @@ impl Slab {
         })
     }
 
-    /// What a request in the device was ordered as.
-    pub(crate) fn node(&self, slot: u32) -> u32 {
-        self.entry(slot).next
+    /// Frees the slot of a request that the device has finished; answers with it, and what it was ordered as.
+    #[inline(always)]
+    pub(crate) fn finish(&mut self, tag: Tag) -> (Entry, u32) {
+        let entry = self.entries[tag.slot as usize];
+        let is_there = entry.dispatch.tag.generation == tag.generation && entry.state == State::Dispatched;
+        assert!(is_there, "a dispatched request is completed once, by the tag it was dispatched under");
+        self.release(tag.slot);
+        (entry, entry.next)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         entry.state = State::Free;

@@ -217,9 +217,8 @@ impl Reward {
 
     /// Moves a tag, and answers with it; a client that was served by its reservation pays little in advance.
     #[inline(always)]
-    fn pay(&mut self, node: u32, charge: u64) -> u64 {
+    fn pay(&mut self, node: u32, charge: u64, is_reserved: bool) -> u64 {
         let span = self.fair.span_of_nanos(node, charge);
-        let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
         self.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX })
     }
 
@@ -231,7 +230,8 @@ impl Reward {
         }
         let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
         let charge = self.charge(cost);
-        let tag = self.pay(node, charge);
+        let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
+        let tag = self.pay(node, charge, is_reserved);
         if has_next {
             self.fair.place_at(node, tag);
         }
@@ -350,7 +350,7 @@ impl Order for Reward {
     fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
         let of = &mut self.nodes[node as usize];
         of.in_flight -= 1;
-        let (in_flight, is_in) = (of.in_flight, of.is_in);
+        let Node { in_flight, is_in, reservation_per_second, .. } = *of;
         let cost = match &mut self.charging {
             Charging::Response(_) | Charging::Ahead => now.since(dispatched),
             Charging::Service(service) => service.completed(now, slot),
@@ -360,7 +360,7 @@ impl Order for Reward {
             return;
         }
         let charge = self.charge(mean);
-        let tag = self.pay(node, charge);
+        let tag = self.pay(node, charge, reservation_per_second > 0);
         let Charging::Response(adjusted) = &mut self.charging else { return };
         if is_in {
             self.fair.place_at(node, tag);
