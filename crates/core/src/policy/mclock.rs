@@ -18,7 +18,7 @@
 
 use super::{CLIENTS, COST, GROUPS, Row, Settings};
 use crate::Nanos;
-use crate::tenant::{Fair, Head, LEAD_MAX, Order, Reservations, Rule, Share, Size, Standing};
+use crate::tenant::{Fair, Head, Order, Reservations, Rule, Share, Size, Standing};
 
 /// Requests that a client served by its reservation is charged in advance, at most: what it owes once its reservation is
 /// taken away or the others leave.
@@ -97,19 +97,20 @@ impl Order for Mclock {
 
     #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
-        let span = self.fair.span(node, taken.cost);
-        if self.is_due {
+        let finish = if self.is_due {
             self.reservations.served(now, node, taken.cost, next.is_some());
-            self.fair.charge(node, span, LEAD * span);
+            let span = self.fair.span(node, taken.cost);
+            self.fair.charge(node, span, LEAD * span)
         } else {
-            self.fair.advance(self.fair.start(node));
-            self.fair.charge(node, span, LEAD_MAX);
+            let served = self.fair.serve(node, taken.cost);
+            self.fair.advance(served.start);
             if next.is_none() {
                 self.reservations.leave(node);
             }
-        }
+            served.finish
+        };
         match next {
-            Some(_) => self.fair.place(node, 0),
+            Some(_) => self.fair.place_at(node, finish),
             None => self.fair.leave(node),
         }
         self.fair.tend();

@@ -18,7 +18,7 @@
 
 use super::{CLIENTS, COST, GROUPS, Parameter, Row, Settings, Unit};
 use crate::Nanos;
-use crate::tenant::{Fair, Head, LEAD_MAX, Order, Rule, Share, Size, Standing};
+use crate::tenant::{Fair, Head, Order, Rule, Share, Size, Standing};
 
 pub(crate) static SFQ: Row<Form> = Row {
     name: "sfq",
@@ -79,13 +79,13 @@ pub(crate) enum Form {
 pub(crate) struct Wfq {
     form: Form,
     fair: Fair,
-    /// The most that the device is to hold; zero: what it can.
+    /// The most that the device is to hold, where it can.
     depth: u32,
 }
 
 impl Wfq {
     pub(crate) fn new(size: &Size, form: Form, settings: &Settings) -> Self {
-        let mut wfq = Self { form, fair: Fair::new(size.nodes), depth: 0 };
+        let mut wfq = Self { form, fair: Fair::new(size.nodes), depth: u32::MAX };
         wfq.configure(settings);
         wfq
     }
@@ -101,7 +101,7 @@ impl Order for Wfq {
     fn configure(&mut self, settings: &Settings) {
         if self.form == Form::Start {
             let [_, _, _, depth] = settings.values();
-            self.depth = depth as u32; // at most 2^20
+            self.depth = if depth == 0 { u32::MAX } else { depth as u32 }; // at most 2^20
         }
     }
 
@@ -138,23 +138,21 @@ impl Order for Wfq {
 
     #[inline(always)]
     fn dispatched(&mut self, _now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
-        if self.form == Form::Start {
-            self.fair.advance(self.fair.start(node));
-        }
-        let span = self.fair.span(node, taken.cost);
-        self.fair.charge(node, span, LEAD_MAX);
-        if self.form == Form::Finish {
-            self.fair.advance(self.fair.start(node));
-        }
+        let served = self.fair.serve(node, taken.cost);
+        let (clock, beyond) = match self.form {
+            Form::Start => (served.start, 0),
+            Form::Finish => (served.finish, served.per_unit),
+        };
+        self.fair.advance(clock);
         match next {
-            Some(head) => self.place(node, head),
+            Some(head) => self.fair.place_at(node, served.finish.wrapping_add(beyond * u64::from(head.cost))),
             None => self.leave(node),
         }
         self.fair.tend();
     }
 
     fn window(&self, depth: u32) -> u32 {
-        if self.depth == 0 { depth } else { self.depth.min(depth) }
+        self.depth.min(depth)
     }
 
     fn stand(&self, _now: Nanos, node: u32, first: u32) -> Standing {

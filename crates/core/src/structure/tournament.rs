@@ -15,6 +15,7 @@ pub(crate) struct Tournament {
     fours: Box<[[u64; 1 << FOURS]]>,
     /// The node of place zero: a power of four.
     base: u32,
+    places: u32,
     min: u64,
 }
 
@@ -37,7 +38,7 @@ impl Tournament {
         }
         // Without the part of the last round that no place uses.
         let fours = ((base + places.max(1) - 1) >> FOURS) + 1;
-        Self { fours: vec![[key; 1 << FOURS]; fours as usize].into_boxed_slice(), base, min: key }
+        Self { fours: vec![[key; 1 << FOURS]; fours as usize].into_boxed_slice(), base, places, min: key }
     }
 
     /// The smallest key.
@@ -54,14 +55,27 @@ impl Tournament {
 
     #[inline(always)]
     pub(crate) fn set(&mut self, place: u32, mut key: u64) {
-        let mut node = self.base + place;
+        let mut node = (self.base + place) as usize;
         while node > 1 {
-            let four = &mut self.fours[(node >> FOURS) as usize];
-            four[(node & 3) as usize] = key;
-            key = earlier(earlier(four[0], four[1]), earlier(four[2], four[3]));
+            let at = node & 3;
             node >>= FOURS;
+            let four = &mut self.fours[node];
+            four[at] = key;
+            key = earlier(earlier(four[0], four[1]), earlier(four[2], four[3]));
         }
         self.min = key;
+    }
+
+    /// Gives this key, which is none of the smallest, to what is there only because nodes come in fours: at most three a round.
+    pub(crate) fn pad(&mut self, key: u64) {
+        let mut node = (self.base + self.places) as usize;
+        while node > 1 {
+            while node & 3 != 0 {
+                self.fours[node >> FOURS][node & 3] = key;
+                node += 1;
+            }
+            node >>= FOURS;
+        }
     }
 
     /// The lowest place with the smallest key.

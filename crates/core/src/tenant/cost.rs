@@ -31,9 +31,12 @@ impl CostModel {
     }
 
     pub(crate) fn cost(self, request: &Request) -> u32 {
-        match (self, request.operation) {
-            (Self::Sectors, Operation::Read | Operation::Write) => request.sectors.clamp(1, COST_MAX),
-            _ => 1,
+        match self {
+            Self::Requests => 1,
+            Self::Sectors => match request.operation {
+                Operation::Read | Operation::Write => request.sectors.clamp(1, COST_MAX),
+                Operation::Discard | Operation::Flush => 1,
+            },
         }
     }
 }

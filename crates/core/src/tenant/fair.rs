@@ -38,6 +38,16 @@ struct Node {
     per_unit: u64,
 }
 
+/// From when to when a request was served, in virtual time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Service {
+    pub(crate) start: u64,
+    /// The start of the node's next request.
+    pub(crate) finish: u64,
+    /// Virtual time of one cost unit at the node's weight.
+    pub(crate) per_unit: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Fair {
     keys: Tournament,
@@ -98,6 +108,7 @@ impl Fair {
     }
 
     /// Virtual time that so many nanoseconds take at a node's weight, where time is what is charged.
+    #[inline]
     pub(crate) fn span_of_nanos(&self, node: u32, nanos: u64) -> u64 {
         (self.nodes[node as usize].per_unit * nanos) >> (UNIT.trailing_zeros() - NANO_BITS)
     }
@@ -112,13 +123,23 @@ impl Fair {
         time >> NANO_BITS
     }
 
-    /// A node is charged; it owes at most `lead` in advance.
+    /// A node is charged, and owes at most `lead` in advance; answers with its start from then on.
     #[inline]
-    pub(crate) fn charge(&mut self, node: u32, span: u64, lead: u64) {
+    pub(crate) fn charge(&mut self, node: u32, span: u64, lead: u64) -> u64 {
         let node = &mut self.nodes[node as usize];
         let start = node.start.wrapping_add(span.min(STEP_MAX));
         let latest = self.clock.wrapping_add(lead);
         node.start = earlier(start, latest);
+        node.start
+    }
+
+    /// A node is charged that was not ahead of the clock by more than such a charge.
+    #[inline(always)]
+    pub(crate) fn serve(&mut self, node: u32, cost: u32) -> Service {
+        let node = &mut self.nodes[node as usize];
+        let Node { start, per_unit } = *node;
+        node.start = start.wrapping_add(per_unit * u64::from(cost));
+        Service { start, finish: node.start, per_unit }
     }
 
     /// A node that did not ask does again.
@@ -142,7 +163,7 @@ impl Fair {
     }
 
     /// A node is ordered by this virtual time.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place_at(&mut self, node: u32, time: u64) {
         self.keys.set(node, (time & !PLACE_MASK) | u64::from(node));
     }
@@ -195,7 +216,11 @@ impl Fair {
     #[cold]
     fn tend_next(&mut self) {
         let node = self.hand;
-        self.hand = if node + 1 < self.nodes.len() as u32 { node + 1 } else { 0 };
+        self.hand = node + 1;
+        if self.hand == self.nodes.len() as u32 {
+            self.hand = 0;
+            self.keys.pad(self.clock.wrapping_add(FAR));
+        }
         let ahead = self.keys.key(node).wrapping_sub(self.clock);
         if (NEAR..FAR).contains(&ahead) {
             self.wake(node);
@@ -210,8 +235,15 @@ mod tests {
 
     #[test]
     fn the_clock_goes_round_while_some_ask_always_some_now_and_then_and_some_never() {
+        // As many as a round of the tournament has places, and fewer.
+        for nodes in [4, 5, 18] {
+            goes_round(nodes);
+        }
+    }
+
+    fn goes_round(nodes: u32) {
         let (always, seldom, never) = ([0, 1], 2, 3);
-        let mut fair = Fair::new(4);
+        let mut fair = Fair::new(nodes);
         for node in always {
             fair.place(node, 0);
         }

@@ -183,7 +183,7 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         let client = self.slab.entry(slot).client;
         let of = &self.clients[client as usize];
         let node = self.node(client);
-        let ahead = self.slab.ahead(slot);
+        let ahead = self.slab.ahead(slot, &of.fifo);
         let group_is_parked = of.group != NONE && self.groups.group(of.group).is_parked;
         let first = self.order.peek(now);
         let stream = |client: u32| (client != OTHERS).then(|| self.clients[client as usize].stream);

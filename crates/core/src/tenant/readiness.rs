@@ -30,9 +30,10 @@ impl<P: Order> TenantScheduler<P> {
 
     pub(crate) fn enter(&mut self, now: Nanos, client: u32) {
         let Client { group, fifo, .. } = self.clients[client as usize];
-        let head = self.head(fifo.head);
         if group == NONE {
-            self.order.enter(now, client, &head);
+            if let Some(head) = self.slab.head(&fifo) {
+                self.order.enter(now, client, &head);
+            }
             return;
         }
         let before = self.groups.first(group);

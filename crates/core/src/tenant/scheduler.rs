@@ -169,23 +169,21 @@ impl<P: Order> TenantScheduler<P> {
 
     #[inline(always)]
     pub(crate) fn head_of(&self, client: u32) -> Option<Head> {
-        let slot = self.clients[client as usize].fifo.head;
-        (slot != NONE).then(|| self.head(slot))
+        self.slab.head(&self.clients[client as usize].fifo)
     }
 
+    /// The place of a stream, where that is as its number says: streams are often numbered from zero as they come.
     #[inline(always)]
-    pub(crate) fn head(&self, slot: u32) -> Head {
-        let entry = self.slab.entry(slot);
-        Head { slot, cost: entry.cost, arrived: entry.arrived, sequence: entry.sequence }
+    fn usual_place(&self, stream: StreamId) -> Option<u32> {
+        let place = stream.0.wrapping_add(OTHERS + 1);
+        let client = self.clients.get(place as usize)?;
+        (client.stream == stream && stream != NOBODY).then_some(place)
     }
 
     /// The place of a stream: its own, a free one, or the shared one.
-    #[inline]
     pub(crate) fn place(&mut self, now: Nanos, stream: StreamId) -> u32 {
-        // Streams numbered from zero in the order in which they came are where their number says.
-        let guess = stream.0.wrapping_add(OTHERS + 1);
-        if self.clients.get(guess as usize).is_some_and(|client| client.stream == stream) && guess != OTHERS {
-            return guess;
+        if let Some(place) = self.usual_place(stream) {
+            return place;
         }
         if let Some(place) = self.by_stream.find(u64::from(stream.0), |_| true) {
             return place;
@@ -244,63 +242,77 @@ impl<P: Order> TenantScheduler<P> {
     /// The next dispatch, or what to wait for.
     #[inline(always)]
     fn take(&mut self, now: Nanos) -> Step {
+        if self.in_flight >= self.order.window(self.limits.depth) {
+            return self.held();
+        }
+        if self.parked.min() <= now.0 {
+            self.mature(now);
+        }
+        let Some(node) = self.order.next(now) else { return self.held() };
+        self.in_flight += 1;
+        self.queued -= 1;
+        let is_client = (node as usize) < self.clients.len();
+        let slot = if is_client { self.dispatch(now, node) } else { self.dispatch_member(now, node) };
+        Step::Dispatch(self.slab.entry(slot).dispatch)
+    }
+
+    /// Why there is no dispatch.
+    #[cold]
+    fn held(&self) -> Step {
         if self.queued == 0 {
             return Step::Idle;
         }
         if self.in_flight >= self.limits.depth {
             return Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull);
         }
-        if self.in_flight >= self.order.window(self.limits.depth) {
-            return Step::WaitUntil(Nanos::NEVER, Reason::Throttled);
-        }
-        if self.parked.min() <= now.0 {
-            self.mature(now);
-        }
-        let Some(node) = self.order.next(now) else {
-            return Step::WaitUntil(Nanos(self.parked.min()), Reason::Throttled);
-        };
-        self.in_flight += 1;
-        self.queued -= 1;
-        Step::Dispatch(match node.checked_sub(self.client_count()) {
-            None => self.dispatch(now, node),
-            Some(group) => self.dispatch_member(now, node, group),
-        })
+        let is_window = self.in_flight >= self.order.window(self.limits.depth);
+        let until = if is_window { Nanos::NEVER } else { Nanos(self.parked.min()) };
+        Step::WaitUntil(until, Reason::Throttled)
     }
 
-    /// Takes the head of a client's queue; answers with it, and whether the client is still ready.
+    /// Takes the head of a client's queue; answers with it, and with the next if the client is still ready.
     #[inline(always)]
-    fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Dispatch, Head, bool) {
+    fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, Option<Head>) {
         let of = &mut self.clients[client as usize];
-        let entry = self.slab.entry(of.fifo.head);
-        let head = Head { slot: of.fifo.head, cost: entry.cost, arrived: entry.arrived, sequence: entry.sequence };
-        let dispatch = self.slab.dispatch(now, node, &mut of.fifo);
+        let taken = self.slab.dispatch(now, node, &mut of.fifo);
         of.in_flight += 1;
-        let mut is_ready = of.fifo.length > 0;
-        if of.is_limited {
-            let pace = &mut self.paces[client as usize];
-            pace.take(now, u64::from(head.cost));
-            if is_ready && pace.eligible() > now {
-                is_ready = false;
-                of.is_parked = true;
-                self.throttled += of.fifo.length;
-                self.parked.set(client, pace.eligible().0.min(NOT_PARKED - 1));
-            }
+        let next = self.slab.head(&of.fifo);
+        let is_held_back = of.is_limited && self.count_against_limit(now, client, taken.cost);
+        (taken, if is_held_back { None } else { next })
+    }
+
+    /// A limited client has been served; answers with whether its limit holds back what it has left.
+    #[inline(never)]
+    fn count_against_limit(&mut self, now: Nanos, client: u32, cost: u32) -> bool {
+        let pace = &mut self.paces[client as usize];
+        pace.take(now, u64::from(cost));
+        let is_over = pace.eligible() > now;
+        let of = &mut self.clients[client as usize];
+        let is_held_back = is_over && of.fifo.length > 0;
+        if is_held_back {
+            of.is_parked = true;
+            self.throttled += of.fifo.length;
+            self.park(client);
         }
-        (dispatch, head, is_ready)
+        is_held_back
     }
 
+    /// Serves a client by itself; answers with the slot of its request.
     #[inline(always)]
-    fn dispatch(&mut self, now: Nanos, client: u32) -> Dispatch {
-        let (dispatch, taken, is_ready) = self.pop(now, client, client);
-        let next = if is_ready { self.head_of(client) } else { None };
+    fn dispatch(&mut self, now: Nanos, client: u32) -> u32 {
+        let (taken, next) = self.pop(now, client, client);
         self.order.dispatched(now, client, &taken, next.as_ref());
-        dispatch
+        taken.slot
     }
 
-    fn dispatch_member(&mut self, now: Nanos, node: u32, group: u32) -> Dispatch {
+    /// The same through a group.
+    #[inline(never)]
+    fn dispatch_member(&mut self, now: Nanos, node: u32) -> u32 {
+        let group = node - self.client_count();
         let client = self.groups.first(group).unwrap_or(OTHERS); // a group that is in has one
         let length = self.clients[client as usize].fifo.length;
-        let (dispatch, taken, is_ready) = self.pop(now, node, client);
+        let (taken, next) = self.pop(now, node, client);
+        let is_ready = next.is_some();
         self.groups.charge(group, client, taken.cost, is_ready);
         self.discount_group(group, if is_ready { 1 } else { length });
         let mut next = self.groups.first(group).and_then(|client| self.head_of(client));
@@ -317,7 +329,16 @@ impl<P: Order> TenantScheduler<P> {
         let clients = &self.clients;
         self.groups.tend(|client| Some(clients[client as usize].group).filter(|&group| group != NONE));
         self.order.dispatched(now, node, &taken, next.as_ref());
-        dispatch
+        taken.slot
+    }
+
+    /// Puts a request at the end of its client's queue.
+    #[inline(always)]
+    fn add(&mut self, now: Nanos, request: &Request, client: u32) -> Tag {
+        self.units[request.operation.direction() as usize] += 1;
+        self.queued += 1;
+        let cost = self.cost.cost(request);
+        self.slab.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
     }
 
     /// When a client would be taken again that would rather be refused, and is at its limit, what it has queued counted.
@@ -349,27 +370,22 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         if !self.slab.has_free() || self.units[direction] >= self.limits.units_per_direction {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
+        // Who has more queued is in already, and nothing is counted for a plain client.
+        if let Some(client) = self.usual_place(request.stream)
+            && self.clients[client as usize].is_plain
+            && self.clients[client as usize].fifo.length > 0
+        {
+            return Ok(self.add(now, &request, client));
+        }
         let client = self.place(now, request.stream);
-        let cost = self.cost.cost(&request);
-        let of = &mut self.clients[client as usize];
-        let is_plain = of.is_plain;
-        if !is_plain && let Some(until) = self.refused_until(now, client) {
+        if let Some(until) = self.refused_until(now, client) {
             return Err(Refused { request, cause: RefusedCause::AtLimit(until) });
         }
-        let of = &mut self.clients[client as usize];
-        let is_first = of.fifo.length == 0;
-        let is_idle = is_first && of.in_flight == 0;
-        let tag = self.slab.add(now, &request, client, cost, &mut of.fifo);
-        self.units[direction] += 1;
-        self.queued += 1;
-        if is_idle && !of.is_configured && client != OTHERS {
+        if self.is_idle(client) {
             self.idle_links.remove(&mut self.idle, client);
         }
-        if is_first {
-            self.activate(now, client);
-        } else if !is_plain {
-            self.count(client, true);
-        }
+        let tag = self.add(now, &request, client);
+        self.joined(now, client);
         Ok(tag)
     }
 
@@ -391,20 +407,15 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
 
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
-        let slot = self.slab.slot(tag).filter(|&slot| self.slab.entry(slot).state == State::Dispatched);
-        assert!(slot.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
-        let slot = slot.unwrap_or(NONE);
-        let entry = self.slab.entry(slot);
-        let (client, direction, dispatched) = (entry.client, entry.operation.direction(), entry.dispatched);
-        self.order.completed(now, self.slab.node(slot), slot, dispatched);
+        let (entry, node) = self.slab.finish(tag);
         self.in_flight -= 1;
-        self.units[direction as usize] -= 1;
-        let of = &mut self.clients[client as usize];
+        self.units[entry.dispatch.operation.direction() as usize] -= 1;
+        let of = &mut self.clients[entry.client as usize];
         of.in_flight -= 1;
-        self.slab.release(slot);
         if of.fifo.length == 0 {
-            self.rest(client);
+            self.rest(entry.client);
         }
+        self.order.completed(now, node, tag.slot, entry.since);
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
@@ -416,7 +427,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         }
         self.withdraw(now, slot);
         self.queued -= 1;
-        self.units[entry.operation.direction() as usize] -= 1;
+        self.units[entry.dispatch.operation.direction() as usize] -= 1;
         self.slab.release(slot);
         self.rest(entry.client);
         Ok(entry.request())

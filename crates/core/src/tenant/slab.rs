@@ -1,10 +1,11 @@
 //! The requests that a tenant policy holds: slots with generations, and a FIFO a client through them.
 
 use alloc::boxed::Box;
-use alloc::vec;
 
+use super::cost::COST_MAX;
+use super::order::Head;
 use crate::structure::NONE;
-use crate::{Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag, Tier};
+use crate::{Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -16,55 +17,38 @@ pub(crate) enum State {
 /// A request, in one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub(crate) sector: u64,
-    pub(crate) arrived: Nanos,
-    pub(crate) dispatched: Nanos,
+    /// What goes to the device, under the tag that the request has from the start.
+    pub(crate) dispatch: Dispatch,
+    /// When it came; in the device, when it went there.
+    pub(crate) since: Nanos,
     /// Order of submission.
     pub(crate) sequence: u64,
-    pub(crate) sectors: u32,
-    pub(crate) stream: StreamId,
     /// Whose queue it is in.
     pub(crate) client: u32,
-    pub(crate) cost: u32,
-    /// The request behind it; in the device, the node that it was ordered as.
+    /// The request behind it, where there is one; in the device, the node that it was ordered as.
     next: u32,
+    /// The request ahead of it, where there is one.
     previous: u32,
-    generation: u32,
-    pub(crate) operation: Operation,
-    pub(crate) flags: Flags,
+    /// At most `COST_MAX`.
+    cost: u16,
     pub(crate) state: State,
 }
 
+const _: () = assert!(COST_MAX <= u16::MAX as u32 && size_of::<Entry>() <= 64);
+
 impl Entry {
-    const FREE: Self = Self {
-        sector: 0,
-        arrived: Nanos::ZERO,
-        dispatched: Nanos::ZERO,
-        sequence: 0,
-        sectors: 0,
-        stream: StreamId(0),
-        client: 0,
-        cost: 0,
-        next: NONE,
-        previous: NONE,
-        generation: 0,
-        operation: Operation::Read,
-        flags: Flags::NONE,
-        state: State::Free,
-    };
+    #[inline]
+    pub(crate) const fn cost(&self) -> u32 {
+        self.cost as u32
+    }
 
     pub(crate) const fn request(&self) -> Request {
-        Request {
-            operation: self.operation,
-            flags: self.flags,
-            stream: self.stream,
-            sector: self.sector,
-            sectors: self.sectors,
-        }
+        let Dispatch { operation, flags, stream, sector, sectors, .. } = self.dispatch;
+        Request { operation, flags, stream, sector, sectors }
     }
 }
 
-/// The ends of a client's queue.
+/// The ends of a client's queue, where `length` says that there are any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo {
     pub(crate) head: u32,
@@ -88,11 +72,19 @@ pub(crate) struct Slab {
 
 impl Slab {
     pub(crate) fn new(slots: u32) -> Self {
-        let mut entries = vec![Entry::FREE; slots as usize].into_boxed_slice();
-        for (slot, entry) in (1..).zip(entries.iter_mut()) {
-            entry.next = if slot < slots { slot } else { NONE };
-        }
-        Self { entries, free: 0, sequence: 0 }
+        let nothing =
+            Request { operation: Operation::Read, flags: Flags::NONE, stream: StreamId(0), sector: 0, sectors: 0 };
+        let free = |slot| Entry {
+            dispatch: Dispatch { tag: Tag { slot, generation: 0 }, ..Dispatch::alone(&nothing) },
+            since: Nanos::ZERO,
+            sequence: 0,
+            client: 0,
+            next: if slot + 1 < slots { slot + 1 } else { NONE },
+            previous: NONE,
+            cost: 0,
+            state: State::Free,
+        };
+        Self { entries: (0..slots).map(free).collect(), free: 0, sequence: 0 }
     }
 
     #[inline]
@@ -108,7 +100,7 @@ impl Slab {
     #[inline]
     pub(crate) fn slot(&self, tag: Tag) -> Option<u32> {
         let entry = self.entries.get(tag.slot as usize)?;
-        (entry.generation == tag.generation && entry.state != State::Free).then_some(tag.slot)
+        (entry.dispatch.tag.generation == tag.generation && entry.state != State::Free).then_some(tag.slot)
     }
 
     /// Takes a free slot, of which there is one, and puts the request at the end of a queue.
@@ -117,34 +109,30 @@ impl Slab {
         let slot = self.free;
         let entry = &mut self.entries[slot as usize];
         self.free = entry.next;
-        let generation = entry.generation;
-        *entry = Entry {
-            sector: request.sector,
-            arrived: now,
-            dispatched: Nanos::ZERO,
-            sequence: self.sequence,
-            sectors: request.sectors,
-            stream: request.stream,
-            client,
-            cost,
-            next: NONE,
-            previous: fifo.tail,
-            generation,
-            operation: request.operation,
-            flags: request.flags,
-            state: State::Queued,
-        };
+        entry.dispatch.operation = request.operation;
+        entry.dispatch.flags = request.flags;
+        entry.dispatch.stream = request.stream;
+        entry.dispatch.sector = request.sector;
+        entry.dispatch.sectors = request.sectors;
+        entry.since = now;
+        entry.sequence = self.sequence;
+        entry.client = client;
+        entry.previous = fifo.tail;
+        entry.cost = cost as u16; // at most `COST_MAX`
+        entry.state = State::Queued;
+        let tag = entry.dispatch.tag;
         self.sequence += 1;
         self.hang(slot, cost, fifo);
-        Tag { slot, generation }
+        tag
     }
 
     /// Makes `slot`, which points back to the tail, the new tail.
-    #[inline]
+    #[inline(always)]
     fn hang(&mut self, slot: u32, cost: u32, fifo: &mut Fifo) {
-        match fifo.tail {
-            NONE => fifo.head = slot,
-            tail => self.entries[tail as usize].next = slot,
+        if fifo.length == 0 {
+            fifo.head = slot;
+        } else {
+            self.entries[fifo.tail as usize].next = slot;
         }
         fifo.tail = slot;
         fifo.length += 1;
@@ -153,18 +141,19 @@ impl Slab {
 
     pub(crate) fn push_back(&mut self, slot: u32, client: u32, fifo: &mut Fifo) {
         let entry = &mut self.entries[slot as usize];
-        (entry.client, entry.next, entry.previous) = (client, NONE, fifo.tail);
-        let cost = entry.cost;
+        (entry.client, entry.previous) = (client, fifo.tail);
+        let cost = entry.cost();
         self.hang(slot, cost, fifo);
     }
 
     pub(crate) fn push_front(&mut self, slot: u32, fifo: &mut Fifo) {
         let entry = &mut self.entries[slot as usize];
-        (entry.next, entry.previous) = (fifo.head, NONE);
-        fifo.cost += u64::from(entry.cost);
-        match fifo.head {
-            NONE => fifo.tail = slot,
-            head => self.entries[head as usize].previous = slot,
+        entry.next = fifo.head;
+        fifo.cost += u64::from(entry.cost());
+        if fifo.length == 0 {
+            fifo.tail = slot;
+        } else {
+            self.entries[fifo.head as usize].previous = slot;
         }
         fifo.head = slot;
         fifo.length += 1;
@@ -172,13 +161,16 @@ impl Slab {
 
     pub(crate) fn remove(&mut self, slot: u32, fifo: &mut Fifo) {
         let Entry { next, previous, cost, .. } = self.entries[slot as usize];
-        match previous {
-            NONE => fifo.head = next,
-            previous => self.entries[previous as usize].next = next,
+        let (is_head, is_tail) = (fifo.head == slot, fifo.tail == slot);
+        if is_head {
+            fifo.head = next;
+        } else {
+            self.entries[previous as usize].next = next;
         }
-        match next {
-            NONE => fifo.tail = previous,
-            next => self.entries[next as usize].previous = previous,
+        if is_tail {
+            fifo.tail = previous;
+        } else {
+            self.entries[next as usize].previous = previous;
         }
         fifo.length -= 1;
         fifo.cost -= u64::from(cost);
@@ -186,50 +178,52 @@ impl Slab {
 
     /// Takes the head of a queue, which has one, for the device; it was ordered as `node`.
     #[inline(always)]
-    pub(crate) fn dispatch(&mut self, now: Nanos, node: u32, fifo: &mut Fifo) -> Dispatch {
+    pub(crate) fn dispatch(&mut self, now: Nanos, node: u32, fifo: &mut Fifo) -> Head {
         let slot = fifo.head;
         let entry = &mut self.entries[slot as usize];
+        let head = Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence };
         entry.state = State::Dispatched;
-        entry.dispatched = now;
-        let dispatch = Dispatch {
-            tag: Tag { slot, generation: entry.generation },
-            operation: entry.operation,
-            flags: entry.flags,
-            stream: entry.stream,
-            sector: entry.sector,
-            sectors: entry.sectors,
-            members: 1,
-            tier: Tier::Base,
-        };
+        entry.since = now;
         fifo.head = core::mem::replace(&mut entry.next, node);
         fifo.length -= 1;
-        fifo.cost -= u64::from(entry.cost);
-        match fifo.head {
-            NONE => fifo.tail = NONE,
-            head => self.entries[head as usize].previous = NONE,
-        }
-        dispatch
+        fifo.cost -= u64::from(head.cost);
+        head
     }
 
-    /// What a request in the device was ordered as.
-    pub(crate) fn node(&self, slot: u32) -> u32 {
-        self.entry(slot).next
+    /// What an order may know of a queue: its oldest request, if it has one.
+    #[inline(always)]
+    pub(crate) fn head(&self, fifo: &Fifo) -> Option<Head> {
+        let slot = fifo.head;
+        (fifo.length > 0).then(|| {
+            let entry = self.entry(slot);
+            Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence }
+        })
     }
 
-    #[inline]
+    /// Frees the slot of a request that the device has finished; answers with it, and what it was ordered as.
+    #[inline(always)]
+    pub(crate) fn finish(&mut self, tag: Tag) -> (Entry, u32) {
+        let entry = self.entries[tag.slot as usize];
+        let is_there = entry.dispatch.tag.generation == tag.generation && entry.state == State::Dispatched;
+        assert!(is_there, "a dispatched request is completed once, by the tag it was dispatched under");
+        self.release(tag.slot);
+        (entry, entry.next)
+    }
+
+    #[inline(always)]
     pub(crate) fn release(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         entry.state = State::Free;
-        entry.generation = entry.generation.wrapping_add(1);
+        entry.dispatch.tag.generation = entry.dispatch.tag.generation.wrapping_add(1);
         entry.next = self.free;
         self.free = slot;
     }
 
     /// How many requests are ahead of `slot` in its queue.
-    pub(crate) fn ahead(&self, slot: u32) -> u32 {
+    pub(crate) fn ahead(&self, slot: u32, fifo: &Fifo) -> u32 {
         let mut ahead = 0;
-        let mut at = self.entry(slot).previous;
-        while at != NONE {
+        let mut at = slot;
+        while at != fifo.head {
             ahead += 1;
             at = self.entry(at).previous;
         }

@@ -194,24 +194,32 @@ impl Reward {
     }
 
     /// Takes in what a request cost; answers with the client's mean.
+    #[inline(always)]
     fn learn(&mut self, node: u32, nanos: u64) -> u64 {
         let mean = self.means.add(node, nanos);
-        let of = &mut self.nodes[node as usize];
+        let of = &self.nodes[node as usize];
         if (mean > of.worst_nanos || !of.is_known) && self.means.is_full(node) {
-            let reserved = u128::from(of.reservation_per_second);
-            self.needed_nanos -= reserved * u128::from(of.worst_nanos);
-            (of.worst_nanos, of.is_known) = (mean, true);
-            self.needed_nanos += reserved * u128::from(mean);
-            self.worst_nanos = self.worst_nanos.max(mean);
+            self.worsen(node, mean);
         }
         mean
     }
 
-    /// Moves a tag; a client that was served by its reservation pays little in advance.
-    fn pay(&mut self, node: u32, charge: u64) {
+    /// A client's mean is worse than any that it had.
+    #[inline(never)]
+    fn worsen(&mut self, node: u32, mean: u64) {
+        let of = &mut self.nodes[node as usize];
+        let reserved = u128::from(of.reservation_per_second);
+        self.needed_nanos -= reserved * u128::from(of.worst_nanos);
+        (of.worst_nanos, of.is_known) = (mean, true);
+        self.needed_nanos += reserved * u128::from(mean);
+        self.worst_nanos = self.worst_nanos.max(mean);
+    }
+
+    /// Moves a tag, and answers with it; a client that was served by its reservation pays little in advance.
+    #[inline(always)]
+    fn pay(&mut self, node: u32, charge: u64, is_reserved: bool) -> u64 {
         let span = self.fair.span_of_nanos(node, charge);
-        let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
-        self.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX });
+        self.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX })
     }
 
     /// Charges a request as it is dispatched, by what the node's requests have cost so far.
@@ -222,9 +230,10 @@ impl Reward {
         }
         let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
         let charge = self.charge(cost);
-        self.pay(node, charge);
+        let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
+        let tag = self.pay(node, charge, is_reserved);
         if has_next {
-            self.fair.place(node, 0);
+            self.fair.place_at(node, tag);
         }
     }
 }
@@ -339,29 +348,31 @@ impl Order for Reward {
 
     #[inline(always)]
     fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
-        self.nodes[node as usize].in_flight -= 1;
-        if let Charging::Service(service) = &mut self.charging {
-            let worked = service.completed(now, slot);
-            self.learn(node, worked.0);
+        let of = &mut self.nodes[node as usize];
+        of.in_flight -= 1;
+        let Node { in_flight, is_in, reservation_per_second, .. } = *of;
+        let cost = match &mut self.charging {
+            Charging::Response(_) | Charging::Ahead => now.since(dispatched),
+            Charging::Service(service) => service.completed(now, slot),
+        };
+        let mean = self.learn(node, cost.0);
+        if !matches!(self.charging, Charging::Response(_)) {
             return;
         }
-        if matches!(self.charging, Charging::Ahead) {
-            self.learn(node, now.since(dispatched).0);
-            return;
-        }
-        let mean = self.learn(node, now.since(dispatched).0);
         let charge = self.charge(mean);
-        self.pay(node, charge);
-        let Node { in_flight, is_in, .. } = self.nodes[node as usize];
+        let tag = self.pay(node, charge, reservation_per_second > 0);
         let Charging::Response(adjusted) = &mut self.charging else { return };
         if is_in {
-            self.fair.place(node, 0);
+            self.fair.place_at(node, tag);
         } else {
-            adjusted.served_only.place_at(node, self.fair.start(node));
+            adjusted.served_only.place_at(node, tag);
         }
         // AdjustTags comes before who has no more requests is taken out.
-        let smallest = [self.fair.first(), adjusted.served_only.first()].into_iter().flatten();
-        let smallest = smallest.map(|node| self.fair.start(node)).reduce(earlier);
+        let tag = |node| self.fair.start(node);
+        let smallest = match (self.fair.first().map(tag), adjusted.served_only.first()) {
+            (Some(one), Some(other)) => Some(earlier(one, tag(other))),
+            (one, other) => one.or(other.map(tag)),
+        };
         if let Some(tag) = smallest {
             (adjusted.at, adjusted.tag) = (now, tag);
         }
