@@ -2,7 +2,7 @@
 //!
 //! A storage server has a pool of workers, one a core, and more requests than workers. Three queues stand before them: HQ
 //! (high), LQ (low) and MQ (maintenance: what is critical to the server itself). What is decided here is where a request
-//! queues ([`Dispatch`]), which queue a free worker serves (the selector, by [`Schedule::weights`]) and for how
+//! queues ([`Dispatch`]), which queue a free worker serves (the selector, by the weights of a [`Schedule`]) and for how
 //! long ([`SliceRule`]). These parts combine freely; a [`ScheduleRow`] is a combination with a name.
 //!
 //! # The contract
