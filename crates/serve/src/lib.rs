@@ -10,7 +10,6 @@
 pub mod backend;
 pub mod buffer;
 pub mod capture;
-mod clock;
 pub mod engine;
 pub mod executor;
 pub mod front;

@@ -13,8 +13,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::backend;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
-use crate::clock::Clock;
 use crate::engine::{Engine, Handle, Settings, Turn};
+use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Front, Listener, Plan, Stopper};
 use crate::nbd;
 use crate::spec::{Device, Export, Spec};
@@ -61,7 +61,7 @@ impl Server {
     /// # Errors
     /// A device that cannot be opened, a place that cannot be listened at, a capture of several devices.
     pub fn start(spec: &Spec, entrance: Entrance, signals: bool, capture: Option<Capture>) -> Result<Self, ServeError> {
-        let clock = Clock::new();
+        let clock = MachineClock::new();
         if capture.is_some() && spec.device.len() != 1 {
             return Err(ServeError("a capture is of one device, and the spec has several".into()));
         }
@@ -183,7 +183,7 @@ struct Starting {
 }
 
 impl Starting {
-    fn new(spec: &Spec, device: &Device, clock: Clock, capture: Option<Capture>) -> Result<Self, ServeError> {
+    fn new(spec: &Spec, device: &Device, clock: MachineClock, capture: Option<Capture>) -> Result<Self, ServeError> {
         let (say, opened) = channel();
         let (exports, hear_exports) = channel();
         let (stopper, hear_stopper) = channel();
@@ -244,7 +244,7 @@ fn open(settings: Settings, say: &Sender<Result<Opened, ServeError>>) -> Result<
     Ok(engine)
 }
 
-fn run(engine: &mut Engine, clock: Clock) -> Result<(), ServeError> {
+fn run(engine: &mut Engine, clock: MachineClock) -> Result<(), ServeError> {
     let broken = |error: io::Error| failed("a device cannot be talked to any more", &error);
     loop {
         let now = clock.now();

@@ -17,8 +17,8 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
-use crate::clock::Clock;
 use crate::engine::{Client, Handle, Order, Seat};
+use crate::executor::{Clock as _, MachineClock};
 use crate::nbd::{Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
 
@@ -67,7 +67,7 @@ pub(crate) struct Front {
     seats: Arc<AtomicU32>,
     connections_max: u32,
     handshake_timeout: Nanos,
-    clock: Clock,
+    clock: MachineClock,
     /// It serves the one client it was started for, and ends with it.
     is_single: bool,
     /// Set from outside to end it.
@@ -82,7 +82,7 @@ pub(crate) struct Plan {
     pub(crate) signals: Option<UnixStream>,
     pub(crate) connections_max: u32,
     pub(crate) handshake_timeout: Nanos,
-    pub(crate) clock: Clock,
+    pub(crate) clock: MachineClock,
     /// The descriptors of the one client, where there is only one.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
 }
