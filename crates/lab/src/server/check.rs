@@ -2,9 +2,7 @@
 
 use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
 use crate::device::{Bytes, Span};
-
-/// The key, what is wrong with it, and what the user can do.
-type Wrong = (String, String, String);
+use crate::spec::Complaint;
 
 const WORKERS_MAX: u32 = 64;
 const DISKS_MAX: u32 = 100_000;
@@ -16,41 +14,41 @@ const STEP_MAX_NANOS: u64 = 1_000_000_000;
 /// The largest request.
 const REQUEST_BYTES_MAX: u64 = 16 << 20;
 
-fn wrong<T>(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Result<T, Wrong> {
-    Err((key.into(), problem.into(), hint.into()))
+fn wrong<T>(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Result<T, Complaint> {
+    Err(Complaint::new(key, problem, hint))
 }
 
-fn range<T: PartialOrd + std::fmt::Display>(key: &str, value: T, min: T, max: T) -> Result<(), Wrong> {
+fn range<T: PartialOrd + std::fmt::Display>(key: &str, value: T, min: T, max: T) -> Result<(), Complaint> {
     if value >= min && value <= max {
         return Ok(());
     }
     wrong(key, format!("{value} is out of range"), format!("from {min} to {max}"))
 }
 
-fn count(key: &str, value: u64, min: u64, max: u64) -> Result<(), Wrong> {
+fn count(key: &str, value: u64, min: u64, max: u64) -> Result<(), Complaint> {
     range(key, value, min, max)
 }
 
-fn size(key: &str, value: Bytes, min: u64, max: u64) -> Result<(), Wrong> {
+fn size(key: &str, value: Bytes, min: u64, max: u64) -> Result<(), Complaint> {
     range(key, value, Bytes(min), Bytes(max))
 }
 
-fn span(key: &str, value: Span, min_nanos: u64, max_nanos: u64) -> Result<(), Wrong> {
+fn span(key: &str, value: Span, min_nanos: u64, max_nanos: u64) -> Result<(), Complaint> {
     range(key, value, Span::from_nanos(min_nanos), Span::from_nanos(max_nanos))
 }
 
-fn percent(key: &str, value: f64) -> Result<(), Wrong> {
+fn percent(key: &str, value: f64) -> Result<(), Complaint> {
     if (0.0..=100.0).contains(&value) {
         return Ok(());
     }
     wrong(key, format!("{value} is no percentage"), "from 0 to 100")
 }
 
-fn step(key: &str, time: Span) -> Result<(), Wrong> {
+fn step(key: &str, time: Span) -> Result<(), Complaint> {
     span(key, time, 0, STEP_MAX_NANOS)
 }
 
-fn cost(key: &str, cost: WorkCost) -> Result<(), Wrong> {
+fn cost(key: &str, cost: WorkCost) -> Result<(), Complaint> {
     step(&format!("{key}.base"), cost.base)?;
     if cost.per_kib.nanos() <= 1_000_000 {
         return Ok(());
@@ -59,7 +57,7 @@ fn cost(key: &str, cost: WorkCost) -> Result<(), Wrong> {
 }
 
 /// That shares are numbers, none below zero, and not all zero.
-fn shares(key: impl Fn(usize) -> String, shares: impl Iterator<Item = f64> + Clone) -> Result<(), Wrong> {
+fn shares(key: impl Fn(usize) -> String, shares: impl Iterator<Item = f64> + Clone) -> Result<(), Complaint> {
     for (at, share) in shares.clone().enumerate() {
         if !(0.0..1e9).contains(&share) {
             return wrong(key(at), format!("{share} is no share"), "a number above 0, beside the shares of the others");
@@ -69,7 +67,7 @@ fn shares(key: impl Fn(usize) -> String, shares: impl Iterator<Item = f64> + Clo
 }
 
 impl PlatformSpec {
-    pub(super) fn check(&self) -> Result<(), Wrong> {
+    pub(super) fn check(&self) -> Result<(), Complaint> {
         count("cores", self.cores.into(), 1, u64::from(WORKERS_MAX) + 1)?;
         let workers = self.workers();
         if workers > self.cores {
@@ -101,7 +99,7 @@ impl PlatformSpec {
 }
 
 impl WorkloadSpec {
-    pub(super) fn check(&self) -> Result<(), Wrong> {
+    pub(super) fn check(&self) -> Result<(), Complaint> {
         count("objects", self.objects.into(), 1, OBJECTS_MAX.into())?;
         count("operation", self.operations.len() as u64, 1, OPERATIONS_MAX as u64)?;
         shares(|at| format!("operation[{at}].share"), self.operations.iter().map(|operation| operation.share))?;
@@ -110,7 +108,7 @@ impl WorkloadSpec {
 }
 
 impl OperationSpec {
-    fn check(&self, key: &str) -> Result<(), Wrong> {
+    fn check(&self, key: &str) -> Result<(), Complaint> {
         let sizes = format!("{key}.sizes");
         if !self.sizes.is_empty() {
             shares(|_| sizes.clone(), self.sizes.iter().map(|(_, share)| *share))?;
@@ -132,7 +130,7 @@ impl OperationSpec {
 }
 
 impl CostSpec {
-    pub(super) fn check(&self) -> Result<(), Wrong> {
+    pub(super) fn check(&self) -> Result<(), Complaint> {
         for (key, time) in [("turn", self.turn), ("slow_path", self.slow_path), ("network", self.network)] {
             step(key, time)?;
         }

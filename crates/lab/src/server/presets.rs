@@ -114,7 +114,7 @@ pub trait Part: DeserializeOwned {
 
     /// What makes no sense about it.
     #[doc(hidden)]
-    fn complaint(&self) -> Option<(String, String, String)>;
+    fn complaint(&self) -> Option<Complaint>;
 
     /// The preset of this name, or the file at this path.
     ///
@@ -152,7 +152,7 @@ pub trait Part: DeserializeOwned {
         })?;
         match part.complaint() {
             None => Ok(part),
-            Some((key, problem, hint)) => Err(Complaint::new(key, problem, hint).in_file(file, Some(text))),
+            Some(complaint) => Err(complaint.in_file(file, Some(text))),
         }
     }
 }
@@ -161,7 +161,7 @@ impl Part for PlatformSpec {
     const WHAT: &'static str = "platform";
     const PRESETS: &'static [ServerPreset] = PLATFORMS;
 
-    fn complaint(&self) -> Option<(String, String, String)> {
+    fn complaint(&self) -> Option<Complaint> {
         self.check().err()
     }
 }
@@ -170,7 +170,7 @@ impl Part for WorkloadSpec {
     const WHAT: &'static str = "workload";
     const PRESETS: &'static [ServerPreset] = WORKLOADS;
 
-    fn complaint(&self) -> Option<(String, String, String)> {
+    fn complaint(&self) -> Option<Complaint> {
         self.check().err()
     }
 }
@@ -189,7 +189,7 @@ impl Part for CostSpec {
     const WHAT: &'static str = "costs";
     const PRESETS: &'static [ServerPreset] = &[];
 
-    fn complaint(&self) -> Option<(String, String, String)> {
+    fn complaint(&self) -> Option<Complaint> {
         self.check().err()
     }
 }

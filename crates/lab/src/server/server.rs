@@ -118,8 +118,8 @@ impl Server {
         let complaints =
             [("platform", platform.complaint()), ("workload", workload.complaint()), ("costs", costs.complaint())];
         for (part, complaint) in complaints {
-            if let Some((key, problem, hint)) = complaint {
-                return Err(Complaint::new(key, problem, hint).in_file(part, None));
+            if let Some(complaint) = complaint {
+                return Err(complaint.in_file(part, None));
             }
         }
         let sizes = workload.operations.iter().flat_map(|operation| &operation.sizes);
