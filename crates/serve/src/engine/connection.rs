@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::EventFlags;
 
 use super::outbox::Outbox;
@@ -30,6 +30,8 @@ pub struct Client {
     pub output: Option<OwnedFd>,
     /// What was agreed upon.
     pub agreed: Agreed,
+    /// The class that it belongs to.
+    pub class: StreamId,
     /// What it has sent already.
     pub leftover: Vec<u8>,
     /// Bytes of the last answer of the negotiation that were not sent yet.
@@ -108,6 +110,8 @@ pub(super) struct Connection {
     pub(super) input: OwnedFd,
     pub(super) output: Option<OwnedFd>,
     pub(super) agreed: Agreed,
+    /// What the scheduler tells it by.
+    pub(super) class: StreamId,
     pub(super) mode: Mode,
     pub(super) decoder: Decoder,
     chunk: Box<[u8]>,
@@ -142,6 +146,7 @@ impl Connection {
             input: client.input,
             output: client.output,
             agreed: client.agreed,
+            class: client.class,
             mode: Mode::Open,
             decoder: Decoder::default(),
             chunk: chunk.into(),

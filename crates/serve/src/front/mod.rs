@@ -11,16 +11,18 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
+use crate::control::Tunables;
 use crate::engine::{Client, Handle, Order, Seat};
 use crate::executor::{Clock as _, MachineClock};
 use crate::nbd::{Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
+use crate::spec::{Class, class_of};
 
 pub use listen::Listener;
 
@@ -60,13 +62,13 @@ pub(crate) struct Front {
     exports: Arc<[Export]>,
     /// By export: whom to give the client to.
     engines: Vec<Handle>,
+    classes: Vec<Class>,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     /// Readable once a signal has come.
     _signals: Option<UnixStream>,
-    seats: Arc<AtomicU32>,
-    connections_max: u32,
-    handshake_timeout: Nanos,
+    seats: Seats,
+    tunables: Arc<Tunables>,
     clock: MachineClock,
     /// It serves the one client it was started for, and ends with it.
     is_single: bool,
@@ -79,12 +81,22 @@ pub(crate) struct Plan {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) exports: Arc<[Export]>,
     pub(crate) engines: Vec<Handle>,
+    pub(crate) classes: Vec<Class>,
     pub(crate) signals: Option<UnixStream>,
-    pub(crate) connections_max: u32,
-    pub(crate) handshake_timeout: Nanos,
+    pub(crate) tunables: Arc<Tunables>,
     pub(crate) clock: MachineClock,
     /// The descriptors of the one client, where there is only one.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// The number of clients, those that still negotiate included.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seats(Arc<AtomicU32>);
+
+impl Seats {
+    pub(crate) fn taken(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Ends a front from another thread.
@@ -120,12 +132,12 @@ impl Front {
             callers: Slots::default(),
             exports: plan.exports,
             engines: plan.engines,
+            classes: plan.classes,
             epoll,
             wake,
             _signals: plan.signals,
-            seats: Arc::default(),
-            connections_max: plan.connections_max,
-            handshake_timeout: plan.handshake_timeout,
+            seats: Seats::default(),
+            tunables: plan.tunables,
             clock: plan.clock,
             is_single: plan.single.is_some(),
             stops: Arc::default(),
@@ -140,6 +152,11 @@ impl Front {
 
     pub(crate) fn stopper(&self) -> Stopper {
         Stopper { stops: Arc::clone(&self.stops), wake: Arc::clone(&self.wake) }
+    }
+
+    /// How many clients there are.
+    pub(crate) fn seats(&self) -> Seats {
+        self.seats.clone()
     }
 
     /// Serves until it is told to stop; then the engines are, too.
@@ -169,7 +186,7 @@ impl Front {
                 }
             }
             self.cut_off_slow();
-            let is_over = self.is_single && self.seats.load(Ordering::Relaxed) == 0;
+            let is_over = self.is_single && self.seats.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
             }
@@ -207,10 +224,10 @@ impl Front {
 
     /// Greets a client, where there is a place for it.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
-        let Some(seat) = Seat::take(&self.seats, self.connections_max, &self.wake) else { return };
+        let Some(seat) = Seat::take(&self.seats.0, self.tunables.connections_max(), &self.wake) else { return };
         let negotiation = Negotiation::new(Arc::clone(&self.exports));
         let unsent = negotiation.greeting().to_vec();
-        let until = self.clock.now().after(self.handshake_timeout);
+        let until = self.clock.now().after(self.tunables.handshake_timeout());
         let caller =
             Caller { input, output, negotiation, unread: Vec::new(), unsent, until, ending: Ending::None, seat };
         let slot = self.callers.insert(caller);
@@ -267,7 +284,10 @@ impl Front {
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
-            let client = Client { input, output, agreed, leftover: unread, unsent, seat: Some(seat) };
+            // Without TLS there are no certificates.
+            let class = class_of(&self.classes, agreed.export, &[]);
+            let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
+            let client = Client { input, output, agreed, class, leftover: unread, unsent, seat: Some(seat) };
             engine.give(Order::Serve(Box::new(client)));
         }
     }

@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Client, Engine, Settings, Turn};
@@ -59,8 +59,9 @@ impl Bench {
         ours.set_nonblocking(true).expect("a socket");
         theirs.set_nonblocking(true).expect("a socket");
         let agreed = Agreed { export, structured, allocation: structured };
-        let client =
-            Client { input: theirs.into(), output: None, agreed, leftover: vec![], unsent: vec![], seat: None };
+        let class = StreamId(export as u32);
+        let (input, output) = (theirs.into(), None);
+        let client = Client { input, output, agreed, class, leftover: vec![], unsent: vec![], seat: None };
         self.engine.connect(client);
         Peer { socket: ours, structured, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }
