@@ -49,7 +49,15 @@ impl Limit {
     pub(crate) const NONE: Self = Self { cost: Pace::UNLIMITED, bytes: Pace::UNLIMITED, queued: Load::NOTHING };
 
     /// Sets other limits; what has been used stays used.
+    #[inline]
     pub(crate) fn configure(&mut self, now: Nanos, share: &Share) {
+        if self.is_limited() || share.limit_per_second != 0 || share.limit_bytes_per_second != 0 {
+            self.change(now, share);
+        }
+    }
+
+    #[inline(never)]
+    fn change(&mut self, now: Nanos, share: &Share) {
         self.cost.configure(now, share.limit_per_second, share.burst);
         // An empty bucket would never let anything go.
         self.bytes.configure(now, share.limit_bytes_per_second, share.burst_bytes.max(1));

@@ -51,21 +51,25 @@ impl Pace {
         }
         // At most 2^33 x 10^9: no overflow.
         let tolerance = (burst - 1) * SECOND;
+        let (whole, rest) = (tolerance / per_second, tolerance % per_second);
+        if (self.per_second, self.tolerance, self.tolerance_rest) == (per_second, whole, rest) {
+            return;
+        }
         if self.full_at >= now.0 {
             // In billionths of a cost unit: exact, at any rate.
             let scaled = |whole: u64, rest| u128::from(whole) * u128::from(self.per_second) + u128::from(rest);
             let used = scaled(self.full_at - now.0, self.carried);
             let owed = used.saturating_sub(scaled(self.tolerance, self.tolerance_rest));
             let used = used.min(u128::from(tolerance) + owed);
-            let whole = u64::try_from(used / u128::from(per_second)).unwrap_or(u64::MAX);
-            self.full_at = now.0.saturating_add(whole);
+            let ahead = u64::try_from(used / u128::from(per_second)).unwrap_or(u64::MAX);
+            self.full_at = now.0.saturating_add(ahead);
             self.carried = (used % u128::from(per_second)) as u64; // less than a u64
         } else {
             self.carried = 0;
         }
         self.per_second = per_second;
         (self.interval, self.rest) = (SECOND / per_second, SECOND % per_second);
-        (self.tolerance, self.tolerance_rest) = (tolerance / per_second, tolerance % per_second);
+        (self.tolerance, self.tolerance_rest) = (whole, rest);
     }
 
     /// When the next request may go, rounded up.

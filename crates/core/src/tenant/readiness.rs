@@ -52,15 +52,21 @@ impl<P: Order> TenantScheduler<P> {
     /// A request has come to the end of a client's queue.
     #[inline]
     pub(crate) fn joined(&mut self, now: Nanos, client: u32) {
-        let Client { fifo, refuses, .. } = self.clients[client as usize];
-        if refuses {
-            self.node_limits[client as usize].queued.add(self.slab.entry(fifo.tail).load());
+        if self.clients[client as usize].refuses {
+            self.count_queued(client);
         }
-        if fifo.length == 1 {
+        if self.clients[client as usize].fifo.length == 1 {
             self.activate(now, client);
         } else {
             self.count(client, true);
         }
+    }
+
+    /// One that is refused at its limit has one more queued.
+    #[inline(never)]
+    fn count_queued(&mut self, client: u32) {
+        let load = self.slab.entry(self.clients[client as usize].fifo.tail).load();
+        self.node_limits[client as usize].queued.add(load);
     }
 
     /// Takes a group out of the order before it changes.

@@ -213,7 +213,9 @@ impl<P: Order> TenantScheduler<P> {
         self.order.forget(place);
         self.clients[place as usize].stream = stream;
         self.by_stream.insert(u64::from(stream.0), place);
-        self.node_limits[place as usize] = Limit::NONE;
+        if self.clients[place as usize].is_limited {
+            self.node_limits[place as usize] = Limit::NONE;
+        }
         self.idle_links.push_back(&mut self.idle, place);
         debug_assert!(now >= self.now);
     }
