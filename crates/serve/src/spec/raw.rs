@@ -149,7 +149,7 @@ fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device])
         let range = raw.request_bytes_max.as_ref().map_or(0..0, Spanned::span);
         return Err(Complaint::at(range, "request_bytes_max is not a multiple of 4KiB").expected("such as 256KiB"));
     }
-    let buffers = Size(128 << 20);
+    let buffers = Size(256 << 20);
     let scheduler = resolve_scheduler(raw.scheduler.as_ref())?;
     // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
     let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
