@@ -315,6 +315,9 @@ impl Engine {
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(rustix::io::Errno::NOSYS) => {
+                Err(io::Error::other("epoll_pwait2 is missing: Linux 5.11 or later is needed"))
+            }
             Err(error) => Err(error.into()),
         }
     }
