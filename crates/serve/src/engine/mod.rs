@@ -37,7 +37,8 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::{Backend, Done};
 use crate::buffer::{Buffer, Pool};
-use crate::nbd::{Command, Export, NbdError};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Agreed, Command, Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
 
@@ -107,13 +108,21 @@ struct Live {
     flags: u16,
     cookie: u64,
     offset: u64,
-    length: u32,
+    length: u64,
+    /// What is still to come of a range that is trimmed or zeroed.
+    range_left: u64,
     /// Parts on their way, and one more while data is still coming in.
     parts_left: u32,
     is_split: bool,
     error: Option<NbdError>,
     /// What was read of a reply that is sent as a whole.
     gathered: Vec<(u64, Buffer)>,
+}
+
+impl Live {
+    const fn reply(&self, agreed: Agreed) -> Reply {
+        Reply { replies: agreed.replies, command: self.command, cookie: self.cookie, offset: self.offset }
+    }
 }
 
 /// What the scheduler sees of a request, or of a part of a long one.

@@ -11,8 +11,9 @@ use toml::Spanned;
 
 use super::amount::{Scheduler, Size, Span};
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-use super::{Device, Export, ExportShare, Listen, Server, Spec};
+use super::{Device, Export, ExportShare, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
+use crate::tls;
 use ioweir_lab::spec::{Complaint, SpecError};
 
 #[derive(Deserialize)]
@@ -35,6 +36,22 @@ struct RawServer {
     handshake_timeout: Option<Span>,
     stall_timeout: Option<Span>,
     shutdown_timeout: Option<Span>,
+    tls: Option<RawTls>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    certificate: Spanned<PathBuf>,
+    key: Spanned<PathBuf>,
+    clients: Option<Spanned<PathBuf>>,
+    #[serde(default = "required")]
+    required: bool,
+}
+
+/// Who has a certificate means it.
+const fn required() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -106,7 +123,27 @@ fn resolve_server(raw: &RawServer) -> Result<Server, Complaint> {
         handshake_timeout: span(raw.handshake_timeout, 10),
         stall_timeout: span(raw.stall_timeout, 30),
         shutdown_timeout: span(raw.shutdown_timeout, 10),
+        tls: raw.tls.as_ref().map(resolve_tls).transpose()?,
     })
+}
+
+/// The files are read here, so that what is wrong with them is said with its place, and changes nothing.
+fn resolve_tls(raw: &RawTls) -> Result<Tls, Complaint> {
+    let resolved = Tls {
+        certificate: raw.certificate.get_ref().clone(),
+        key: raw.key.get_ref().clone(),
+        clients: raw.clients.as_ref().map(|clients| clients.get_ref().clone()),
+        required: raw.required,
+    };
+    let checked = tls::Server::load(&resolved).map_err(|error| {
+        let range = match (error.role, &raw.clients) {
+            (tls::Role::Key, _) => raw.key.span(),
+            (tls::Role::Clients, Some(clients)) => clients.span(),
+            _ => raw.certificate.span(),
+        };
+        Complaint::at(range, error.to_string()).expected(error.expected)
+    });
+    checked.map(|_| resolved)
 }
 
 /// A number within its bounds, or the default.
