@@ -149,6 +149,9 @@ impl Engine {
         }
         if let Err(part) = self.submit(part, request) {
             self.held[direction].push_back(part);
+        } else if !self.held[direction].is_empty() {
+            // It was split.
+            self.submit_held();
         }
     }
 
@@ -180,14 +183,49 @@ impl Engine {
                 Ok(())
             }
             Err(Refused { cause: RefusedCause::Full, .. }) => Err(part),
-            // No export of a server refuses at its limit: requests wait. What is too large or on two devices cannot be.
-            Err(Refused {
-                cause: RefusedCause::TooLarge | RefusedCause::Split(_) | RefusedCause::AtLimit(_), ..
-            }) => {
+            Err(Refused { cause: RefusedCause::Split(sectors), .. }) => {
+                let rest = self.split(&mut part, (request.sector + u64::from(sectors)) * SECTOR_BYTES);
+                let held = &mut self.held[request.operation.direction() as usize];
+                held.push_front(rest);
+                held.push_front(part);
+                Ok(())
+            }
+            // No export of a server refuses at its limit: requests wait. What is too large cannot be.
+            Err(Refused { cause: RefusedCause::TooLarge | RefusedCause::AtLimit(_), .. }) => {
                 self.finish_part(part, None, Err(NbdError::Invalid));
                 Ok(())
             }
         }
+    }
+
+    /// Cuts a part that lies on two devices at a place within it, and gives what is behind.
+    fn split(&mut self, part: &mut Part, at: u64) -> Part {
+        let length = (at - part.offset) as u32;
+        let rest_length = part.length - length;
+        let mut rest = Part { live: part.live, offset: at, length: rest_length, buffer: None, tag: None };
+        let charge = |length: u32| self.pool.charge(length as usize);
+        let (mut more, mut less) = (0, 0);
+        let Some(live) = self.lives.get_mut(part.live) else { return rest };
+        live.parts_left += 1;
+        live.is_split = true;
+        let slot = live.connection;
+        if live.command == Command::Read {
+            (more, less) = (charge(length) + charge(rest_length), charge(part.length));
+        }
+        if let Some(buffer) = &mut part.buffer {
+            more = charge(rest_length);
+            let mut behind = self.pool.take(rest_length as usize);
+            behind.bytes_mut().copy_from_slice(&buffer.bytes()[length as usize..]);
+            buffer.truncate(length as usize);
+            rest.buffer = Some(behind);
+        }
+        part.length = length;
+        // What was let in is not held back again: the buffer behind a cut may go past what a client may hold, by its size.
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.held_bytes = connection.held_bytes + more - less;
+            self.buffer_bytes = self.buffer_bytes + more - less;
+        }
+        rest
     }
 
     /// Lets those in that found no room before.

@@ -216,15 +216,23 @@ impl Engine {
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
         let device = &settings.device;
+        let fast = backend.fast_tier().unwrap_or_default();
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
             // Bounded by what a spec takes.
             unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             merge: device.merge,
             depth: device.depth,
+            fast_depth: fast.depth,
+            fast_sectors: fast.sectors,
+            fast_block_sectors: fast.block_sectors,
             ..QueueLimits::with_units(device.queue_requests)
         };
-        let scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        let mut scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        for extent in fast.placed {
+            // Where the policy holds no more extents it takes the rest for the slow device's; the backend knows better.
+            scheduler.place(extent.start, extent.end);
+        }
         let (sender, orders) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;

@@ -5,6 +5,7 @@
 mod amount;
 mod backends;
 mod raw;
+mod tiers;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 pub use amount::{Scheduler, Size, Span};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use ioweir_lab::spec::SpecError;
+pub use tiers::{Cache, Tier};
 
 /// A server: where it listens, what it serves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
