@@ -19,4 +19,5 @@ pub mod nbd;
 pub mod server;
 mod slots;
 pub mod spec;
+pub mod tls;
 pub mod watch;

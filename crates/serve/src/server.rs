@@ -18,6 +18,7 @@ use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Front, Listener, Plan, Seats, Stopper};
 use crate::nbd;
 use crate::spec::{Export, Spec};
+use crate::tls;
 use crate::watch::{self, Watch, Watched};
 
 /// Why a server did not start, or came to an early end.
@@ -104,6 +105,7 @@ impl Server {
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
             classes: spec.classes(),
+            tls: spec.server.tls.as_ref().map(tls::Server::load).transpose().map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
             clock,

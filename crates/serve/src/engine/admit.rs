@@ -9,8 +9,14 @@ use super::connection::{GUARANTEED_BYTES, Incoming};
 use super::{Call, Engine, Live, Part, Run};
 use crate::backend::{Action, Io};
 use crate::buffer::{Buffer, Buffers};
-use crate::nbd::protocol::{COMMAND_DF, COMMAND_FUA};
-use crate::nbd::{Command, NbdError, Request, reply};
+use crate::nbd::protocol::{COMMAND_DF, COMMAND_FUA, REQUEST_BYTES_MAX};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Command, NbdError, Request};
+
+/// What the scheduler is given at once of a range that is trimmed or zeroed: as much as a request with data can be.
+const RANGE_PART_BYTES: u64 = REQUEST_BYTES_MAX as u64;
+/// A hint is not taken further than this.
+const CACHE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
 
 impl Engine {
     /// Takes a request in, or answers it at once; false where there is no room for it yet.
@@ -20,15 +26,16 @@ impl Engine {
         let export = &self.settings.exports[agreed.export];
         let mut checked = request.check(export, agreed.allocation);
         if request.has(COMMAND_DF) && request.command == Command::Read {
-            checked = checked.and(if agreed.structured { Ok(()) } else { Err(NbdError::Invalid) });
+            checked = checked.and(if agreed.replies.has_chunks() { Ok(()) } else { Err(NbdError::Invalid) });
         }
         match (request.command, checked) {
             (Command::Disconnect, _) => self.let_go(slot),
-            (Command::Write, Err(error)) => {
+            (_, Err(error)) => {
                 self.refuse(slot, &request, error);
-                self.expect_data(slot, None, &request);
+                if request.payload > 0 {
+                    self.expect_data(slot, None, &request);
+                }
             }
-            (_, Err(error)) => self.refuse(slot, &request, error),
             (Command::Read, Ok(())) if request.length > 0 => return self.admit_read(slot, &request),
             (Command::Write, Ok(())) if request.length > 0 => {
                 let live = self.enlist(slot, &request);
@@ -42,7 +49,7 @@ impl Engine {
             }
             (Command::Trim | Command::WriteZeroes, Ok(())) if request.length > 0 => {
                 let live = self.enlist(slot, &request);
-                self.add_part(live, request.offset, request.length, None);
+                self.add_range_part(live);
                 self.end_part(live);
             }
             // Nothing is to be done to nothing.
@@ -63,7 +70,7 @@ impl Engine {
         let live = self.enlist(slot, request);
         for (offset, part_length) in self.parts_of(offset, length) {
             if let Some(live) = self.lives.get_mut(live) {
-                live.is_split = part_length < length;
+                live.is_split = u64::from(part_length) < length;
             }
             self.add_part(live, offset, part_length, None);
         }
@@ -71,10 +78,23 @@ impl Engine {
         true
     }
 
+    /// Goes on with a range that is trimmed or zeroed. However long it is, one part of it is on its way: others get their turn
+    /// in between, and nothing is kept of what is still to come but where it begins.
+    pub(super) fn add_range_part(&mut self, number: u32) {
+        let Some(live) = self.lives.get_mut(number) else { return };
+        if live.range_left == 0 || live.error.is_some() {
+            return;
+        }
+        let offset = live.offset + (live.length - live.range_left);
+        let length = (RANGE_PART_BYTES - offset % RANGE_PART_BYTES).min(live.range_left);
+        live.range_left -= length;
+        self.add_part(number, offset, length as u32, None);
+    }
+
     /// Cut at multiples of the largest request, so that the parts of what is aligned are aligned.
-    fn parts_of(&self, offset: u64, length: u32) -> impl Iterator<Item = (u64, u32)> + use<> {
+    fn parts_of(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u32)> + use<> {
         let bytes_max = self.settings.device.request_bytes_max.0;
-        let end = offset + u64::from(length);
+        let end = offset + length;
         let mut at = offset;
         std::iter::from_fn(move || {
             let taken = (bytes_max - at % bytes_max).min(end - at);
@@ -92,7 +112,8 @@ impl Engine {
             connection.in_flight += 1;
             class = connection.class.0;
         }
-        let Request { command, flags, cookie, offset, length } = *request;
+        let Request { command, flags, cookie, offset, length, .. } = *request;
+        let is_range = matches!(command, Command::Trim | Command::WriteZeroes);
         self.lives.insert(Live {
             connection: slot,
             class,
@@ -103,6 +124,7 @@ impl Engine {
             offset,
             length,
             arrived: None,
+            range_left: if is_range { length } else { 0 },
             parts_left: 1,
             is_split: false,
             error: None,
@@ -112,7 +134,7 @@ impl Engine {
 
     fn expect_data(&mut self, slot: u32, live: Option<u32>, request: &Request) {
         if let Some(connection) = self.connections.get_mut(slot) {
-            connection.incoming = Some(Incoming { live, offset: request.offset, left: request.length, part: None });
+            connection.incoming = Some(Incoming { live, offset: request.offset, left: request.payload, part: None });
         }
     }
 
@@ -143,7 +165,13 @@ impl Engine {
                 self.books.arrived(self.now, &part, true);
                 self.held[direction].push_back(part);
             }
-            Err(_) => self.finish_part(part, None, Err(NbdError::Invalid)),
+            Err(RefusedCause::Split(sectors)) => {
+                self.split(part, request, sectors);
+                self.submit_held();
+            }
+            Err(RefusedCause::TooLarge | RefusedCause::AtLimit(_)) => {
+                self.finish_part(part, None, Err(NbdError::Invalid));
+            }
         }
     }
 
@@ -153,7 +181,7 @@ impl Engine {
         let flags = if live.flags & COMMAND_FUA != 0 { Flags::SYNC } else { Flags::NONE };
         let sector = part.offset / SECTOR_BYTES;
         let end = (part.offset + u64::from(part.length)).div_ceil(SECTOR_BYTES);
-        // A request is shorter than 4 GiB.
+        // A part is shorter than 4 GiB.
         let (stream, sectors) = (StreamId(part.class), (end - sector) as u32);
         Some(CoreRequest { operation: part.operation, flags, stream, sector, sectors })
     }
@@ -170,6 +198,46 @@ impl Engine {
         self.parts[tag.index()] = Some(part);
     }
 
+    /// Holds a part that lies on two devices as two, ahead of all that is held.
+    fn split(&mut self, mut part: Part, request: CoreRequest, sectors: u32) {
+        let rest = self.cut(&mut part, (request.sector + u64::from(sectors)) * SECTOR_BYTES);
+        self.books.arrived(self.now, &part, true);
+        self.books.arrived(self.now, &rest, true);
+        let held = &mut self.held[request.operation.direction() as usize];
+        held.push_front(rest);
+        held.push_front(part);
+    }
+
+    /// Cuts a part that lies on two devices at a place within it, and gives what is behind.
+    fn cut(&mut self, part: &mut Part, at: u64) -> Part {
+        let length = (at - part.offset) as u32;
+        let rest_length = part.length - length;
+        let mut rest = Part { offset: at, length: rest_length, buffer: None, arrived: self.now, ..*part };
+        let charge = |length: u32| self.pool.charge(length as usize);
+        let (mut more, mut less) = (0, 0);
+        let Some(live) = self.lives.get_mut(part.live) else { return rest };
+        live.parts_left += 1;
+        live.is_split = true;
+        let slot = live.connection;
+        if live.command == Command::Read {
+            (more, less) = (charge(length) + charge(rest_length), charge(part.length));
+        }
+        if let Some(buffer) = &mut part.buffer {
+            more = charge(rest_length);
+            let mut behind = self.pool.take(rest_length as usize);
+            behind.bytes_mut().copy_from_slice(&buffer.bytes()[length as usize..]);
+            buffer.truncate(length as usize);
+            rest.buffer = Some(behind);
+        }
+        part.length = length;
+        // What was let in is not held back again: the buffer behind a cut may go past what a client may hold, by its size.
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.held_bytes = connection.held_bytes + more - less;
+            self.buffer_bytes = self.buffer_bytes + more - less;
+        }
+        rest
+    }
+
     /// Lets those in that found no room before.
     pub(super) fn submit_held(&mut self) {
         for direction in 0..self.held.len() {
@@ -184,7 +252,11 @@ impl Engine {
                         self.held[direction].push_front(part);
                         break;
                     }
-                    Err(_) => {
+                    Err(RefusedCause::Split(sectors)) => {
+                        self.books.withdrawn(self.now, &part);
+                        self.split(part, request, sectors);
+                    }
+                    Err(RefusedCause::TooLarge | RefusedCause::AtLimit(_)) => {
                         self.books.withdrawn(self.now, &part);
                         self.finish_part(part, None, Err(NbdError::Invalid));
                     }
@@ -196,12 +268,15 @@ impl Engine {
     /// Begins what asks nothing of the device but to know something, or to prepare.
     fn pass_by(&mut self, slot: u32, request: &Request) {
         let live = self.enlist(slot, request);
-        let action = if request.command == Command::Cache { Action::Cache } else { Action::Extents };
+        let (action, length) = match request.command {
+            Command::Cache => (Action::Cache, request.length.min(CACHE_BYTES_MAX)),
+            _ => (Action::Extents, request.length),
+        };
         let io = Io {
             id: self.runs.insert(Run::Beside(live)),
             action,
             offset: request.offset,
-            length: u64::from(request.length),
+            length,
             durable: false,
             dispatch: None,
             buffers: Buffers::None,
@@ -212,12 +287,9 @@ impl Engine {
     fn refuse(&mut self, slot: u32, request: &Request, error: NbdError) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         self.books.refused(connection.class.0, error);
-        let has_chunks = matches!(request.command, Command::Read | Command::BlockStatus);
-        if connection.agreed.structured && has_chunks {
-            connection.outbox.put(|out| reply::put_error(out, request.cookie, error));
-        } else {
-            connection.outbox.put(|out| reply::put_simple(out, request.cookie, Some(error)));
-        }
+        let Request { command, cookie, offset, .. } = *request;
+        let reply = Reply { replies: connection.agreed.replies, command, cookie, offset };
+        connection.outbox.put(|out| reply.put_end(out, Some(error)));
         self.mark_dirty(slot);
     }
 

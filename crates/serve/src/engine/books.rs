@@ -187,7 +187,7 @@ impl Books {
         operation.request.record(span);
         operation.requests += 1;
         match live.error {
-            None => operation.bytes += u64::from(live.length),
+            None => operation.bytes += live.length,
             Some(_) => operation.errors += 1,
         }
     }

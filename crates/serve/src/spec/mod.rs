@@ -7,6 +7,7 @@ mod backends;
 mod classes;
 mod raw;
 mod share;
+mod tiers;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use ioweir_lab::spec::SpecError;
 pub use share::{ClassShare, SHARE_KEYS};
+pub use tiers::{Cache, Tier};
 
 /// A server: where it listens, what it serves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -51,12 +53,29 @@ pub struct Server {
     pub stall_timeout: Span,
     /// How long requests that have begun may take to finish once the server is told to stop.
     pub shutdown_timeout: Span,
+    /// What connections are made secret with, where they can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// The unix socket that `ioweir ctl` talks to; only the user that the server runs as may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub control: Option<Listen>,
     /// Where the live page, the state and the metrics can be had by HTTP: a unix socket, or a port of this machine only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub watch: Option<Listen>,
+}
+
+/// Certificates, in PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tls {
+    /// The server's certificate, and behind it those between it and one that clients trust.
+    pub certificate: PathBuf,
+    /// The key to it.
+    pub key: PathBuf,
+    /// Who may sign the certificates of clients: each has to show one. Absent: clients show none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<PathBuf>,
+    /// Whether a client that does not ask for encryption is told nothing.
+    pub required: bool,
 }
 
 /// A place to listen at.

@@ -9,7 +9,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::{Device, Holder};
-use super::amount::Span;
+use super::amount::{Size, Span};
 use super::raw::number;
 
 /// What a class of clients or a group of classes is entitled to, for schedulers that tell tenants apart. Rates and bursts
@@ -24,6 +24,12 @@ pub struct ClassShare {
     pub limit_per_second: u64,
     /// How much may come at once above the limit.
     pub burst: u64,
+    /// At most so many bytes are read and written for it a second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_bytes_per_second: Option<Size>,
+    /// How many bytes may go at once above that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_bytes: Option<Size>,
     /// The latency that it is to have, where the scheduler keeps one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Span>,
@@ -37,6 +43,8 @@ impl ClassShare {
             reservation_per_second: self.reservation_per_second,
             limit_per_second: self.limit_per_second,
             burst: self.burst,
+            limit_bytes_per_second: self.limit_bytes_per_second.map_or(0, |size| size.0),
+            burst_bytes: self.burst_bytes.map_or(0, |size| size.0),
             latency: self.latency.map_or(Nanos::NEVER, |latency| latency.0),
             group,
             ..Share::weighted(self.weight)
@@ -45,7 +53,15 @@ impl ClassShare {
 }
 
 /// The keys of a share.
-pub const SHARE_KEYS: [&str; 5] = ["weight", "reservation_per_second", "limit_per_second", "burst", "latency"];
+pub const SHARE_KEYS: [&str; 7] = [
+    "weight",
+    "reservation_per_second",
+    "limit_per_second",
+    "burst",
+    "limit_bytes_per_second",
+    "burst_bytes",
+    "latency",
+];
 
 /// The keys of a share, as they stand in a spec. The macro below puts the same into every table that takes them.
 #[derive(Default)]
@@ -54,6 +70,8 @@ pub(super) struct RawShare {
     pub(super) reservation_per_second: Option<Spanned<u64>>,
     pub(super) limit_per_second: Option<Spanned<u64>>,
     pub(super) burst: Option<Spanned<u64>>,
+    pub(super) limit_bytes_per_second: Option<Spanned<Size>>,
+    pub(super) burst_bytes: Option<Spanned<Size>>,
     pub(super) latency: Option<Spanned<Span>>,
 }
 
@@ -68,6 +86,8 @@ macro_rules! table_with_share {
             reservation_per_second: Option<Spanned<u64>>,
             limit_per_second: Option<Spanned<u64>>,
             burst: Option<Spanned<u64>>,
+            limit_bytes_per_second: Option<Spanned<Size>>,
+            burst_bytes: Option<Spanned<Size>>,
             latency: Option<Spanned<Span>>,
         }
 
@@ -79,6 +99,8 @@ macro_rules! table_with_share {
                     reservation_per_second: self.reservation_per_second.take(),
                     limit_per_second: self.limit_per_second.take(),
                     burst: self.burst.take(),
+                    limit_bytes_per_second: self.limit_bytes_per_second.take(),
+                    burst_bytes: self.burst_bytes.take(),
                     latency: self.latency.take(),
                 }
             }
@@ -120,6 +142,8 @@ impl RawShare {
             ("reservation_per_second", self.reservation_per_second.as_ref().map(Spanned::span)),
             ("limit_per_second", self.limit_per_second.as_ref().map(Spanned::span)),
             ("burst", self.burst.as_ref().map(Spanned::span)),
+            ("limit_bytes_per_second", self.limit_bytes_per_second.as_ref().map(Spanned::span)),
+            ("burst_bytes", self.burst_bytes.as_ref().map(Spanned::span)),
             ("latency", self.latency.as_ref().map(Spanned::span)),
         ];
         keys.into_iter().filter_map(|(key, range)| Some((key, range?)))
@@ -132,6 +156,8 @@ impl RawShare {
             reservation_per_second: value(&self.reservation_per_second, 0),
             limit_per_second: value(&self.limit_per_second, 0),
             burst: value(&self.burst, 1),
+            limit_bytes_per_second: self.limit_bytes_per_second.as_ref().map(|size| *size.get_ref()),
+            burst_bytes: self.burst_bytes.as_ref().map(|size| *size.get_ref()),
             latency: self.latency.as_ref().map(|latency| *latency.get_ref()),
         })
     }

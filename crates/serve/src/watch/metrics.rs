@@ -173,11 +173,14 @@ impl Collected<'_> {
             })
         };
         let weights = share(|share| Some(f64::from(share.weight)));
+        let limits = share(|share| share.limit_bytes_per_second.map(|limit| limit.0 as f64));
         let mut targets = share(|share| share.latency.map(|latency| latency.0.as_seconds()));
         for (labels, _) in &mut targets {
             labels.push(("quantile", "1".into()));
         }
         self.add("ioweir_class_weight", "The weight of the class", MetricType::Gauge, weights);
+        let help = "The bytes that the class is limited to in a second";
+        self.add("ioweir_class_limit_bytes_per_second", help, MetricType::Gauge, limits);
         self.add("ioweir_class_target_seconds", "The latency that the class is to have", MetricType::Gauge, targets);
     }
 }

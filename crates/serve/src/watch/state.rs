@@ -182,7 +182,7 @@ impl ClassState {
             kind: class.kind.name(),
             export: spec.export[class.export].name.clone(),
             device: spec.device[class.device].name.clone(),
-            group,
+            group: group.cloned(),
             connections: standing.connections,
             share: share.as_ref().map(ShareState::new),
             inflight_requests: standing.inflight,
@@ -204,8 +204,8 @@ impl ShareState {
             reservation_per_second: share.reservation_per_second,
             limit_per_second: share.limit_per_second,
             burst: share.burst,
-            limit_bytes_per_second: 0,
-            burst_bytes: 0,
+            limit_bytes_per_second: share.limit_bytes_per_second.map_or(0, |size| size.0),
+            burst_bytes: share.burst_bytes.map_or(0, |size| size.0),
             latency_seconds: share.latency.map(|latency| latency.0.as_seconds()),
         }
     }
