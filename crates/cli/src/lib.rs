@@ -6,6 +6,7 @@
 
 mod arguments;
 mod compare;
+mod ctl;
 mod doc;
 mod engine;
 mod failure;
@@ -61,6 +62,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Serve(arguments) => serve::act(&arguments),
+        Verb::Ctl(arguments) => ctl::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {
