@@ -89,7 +89,7 @@ pub struct Export {
 }
 
 /// What an export is entitled to, for schedulers that tell tenants apart. Rates and bursts count requests, or sectors of
-/// 512 bytes where the scheduler's `cost` is `bytes`.
+/// 512 bytes where the scheduler's `cost` is `sectors`; the limit in bytes holds beside that, whatever the cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ExportShare {
     /// Its part of the device against the weights of other exports.
@@ -100,6 +100,10 @@ pub struct ExportShare {
     pub limit_per_second: u64,
     /// How much may come at once above the limit.
     pub burst: u64,
+    /// At most so many bytes of data are served a second; zero: no limit.
+    pub limit_bytes_per_second: Size,
+    /// How many bytes may go at once above that limit. Whatever this is, a request goes, and the next waits for all of it.
+    pub burst_bytes: Size,
     /// The latency that it is to have, where the scheduler keeps one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Span>,
@@ -113,6 +117,8 @@ impl ExportShare {
             reservation_per_second: self.reservation_per_second,
             limit_per_second: self.limit_per_second,
             burst: self.burst,
+            limit_bytes_per_second: self.limit_bytes_per_second.0,
+            burst_bytes: self.burst_bytes.0,
             latency: self.latency.map_or(ioweir_core::Nanos::NEVER, |latency| latency.0),
             ..Share::weighted(self.weight)
         }

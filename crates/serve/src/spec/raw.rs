@@ -72,6 +72,8 @@ struct RawExport {
     reservation_per_second: Option<Spanned<u64>>,
     limit_per_second: Option<Spanned<u64>>,
     burst: Option<Spanned<u64>>,
+    limit_bytes_per_second: Option<Spanned<Size>>,
+    burst_bytes: Option<Spanned<Size>>,
     latency: Option<Spanned<Span>>,
 }
 
@@ -265,6 +267,8 @@ fn resolve_share(raw: &RawExport, device: &Device) -> Result<Option<ExportShare>
         ("reservation_per_second", raw.reservation_per_second.as_ref().map(Spanned::span)),
         ("limit_per_second", raw.limit_per_second.as_ref().map(Spanned::span)),
         ("burst", raw.burst.as_ref().map(Spanned::span)),
+        ("limit_bytes_per_second", raw.limit_bytes_per_second.as_ref().map(Spanned::span)),
+        ("burst_bytes", raw.burst_bytes.as_ref().map(Spanned::span)),
         ("latency", raw.latency.as_ref().map(Spanned::span)),
     ];
     let mut policy = row.build(QueueLimits::with_units(1), &settings);
@@ -276,11 +280,20 @@ fn resolve_share(raw: &RawExport, device: &Device) -> Result<Option<ExportShare>
         return Err(Complaint::at(range, problem).expected("a scheduler that tells tenants apart, such as sfq"));
     };
     let value = |given: &Option<Spanned<u64>>, default| given.as_ref().map_or(default, |given| *given.get_ref());
+    let bytes = |given: &Option<Spanned<Size>>| given.as_ref().map_or(Size(0), |given| *given.get_ref());
+    if let (Some(burst), None) = (&raw.burst_bytes, &raw.limit_bytes_per_second) {
+        let problem = "burst_bytes: without limit_bytes_per_second it would change nothing";
+        return Err(
+            Complaint::at(burst.span(), problem).expected("limit_bytes_per_second beside it, such as \"10MiB\"")
+        );
+    }
     let share = ExportShare {
         weight: number(raw.weight.as_ref(), "weight", 100, 1, WEIGHT_MAX)?,
         reservation_per_second: value(&raw.reservation_per_second, 0),
         limit_per_second: value(&raw.limit_per_second, 0),
         burst: value(&raw.burst, 1),
+        limit_bytes_per_second: bytes(&raw.limit_bytes_per_second),
+        burst_bytes: bytes(&raw.burst_bytes),
         latency: raw.latency.as_ref().map(|latency| *latency.get_ref()),
     };
     control.configure(Nanos::ZERO, StreamId(0), share.as_share()).map_err(|error| {
