@@ -17,3 +17,4 @@ pub mod nbd;
 pub mod server;
 mod slots;
 pub mod spec;
+pub mod tls;
