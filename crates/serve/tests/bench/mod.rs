@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Client, Engine, Settings, Turn};
@@ -63,8 +63,9 @@ impl Bench {
         ours.set_nonblocking(true).expect("a socket");
         theirs.set_nonblocking(true).expect("a socket");
         let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
+        let class = StreamId(export as u32);
         let (input, leftover, unsent) = (theirs.into(), vec![], vec![]);
-        let client = Client { input, output: None, session: None, agreed, leftover, unsent, seat: None };
+        let client = Client { input, output: None, session: None, agreed, class, leftover, unsent, seat: None };
         self.engine.connect(client);
         Peer { socket: ours, replies, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }
