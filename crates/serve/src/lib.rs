@@ -10,6 +10,7 @@
 pub mod backend;
 pub mod buffer;
 pub mod capture;
+pub mod control;
 pub mod engine;
 pub mod executor;
 pub mod front;

@@ -1,0 +1,3 @@
+//! How is a running server asked, and told?
+
+pub mod client;
