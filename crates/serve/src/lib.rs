@@ -18,3 +18,4 @@ pub mod nbd;
 pub mod server;
 mod slots;
 pub mod spec;
+pub mod tls;

@@ -18,6 +18,7 @@ use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Front, Listener, Plan, Stopper};
 use crate::nbd;
 use crate::spec::{Device, Export, Spec};
+use crate::tls;
 
 /// Why a server did not start, or came to an early end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,6 +97,7 @@ impl Server {
             listeners,
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
+            tls: spec.server.tls.as_ref().map(tls::Server::load).transpose().map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             connections_max: spec.server.connections_max,
             handshake_timeout: spec.server.handshake_timeout.0,

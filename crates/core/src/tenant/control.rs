@@ -70,8 +70,12 @@ pub enum Rule {
     OwnQueue,
     /// Its client is at its limit. `own` is when it is eligible again.
     Limit,
+    /// The same, and the limit in bytes is what holds it longest.
+    ByteLimit,
     /// Its group is at its limit. `own` is when it is eligible again.
     GroupLimit,
+    /// The same, and the limit in bytes is what holds it longest.
+    GroupByteLimit,
     /// Its group is next, and another client of the group has an earlier virtual start.
     Group,
     /// Clients go in the order of submission of their oldest requests. Tags are numbers of submission.
@@ -101,7 +105,9 @@ impl Rule {
         match self {
             Self::OwnQueue => "older requests of the same client go first",
             Self::Limit => "the client is at its limit",
+            Self::ByteLimit => "the client is at its limit in bytes",
             Self::GroupLimit => "the client's group is at its limit",
+            Self::GroupByteLimit => "the client's group is at its limit in bytes",
             Self::Group => "its group is next, and another client of it goes first",
             Self::Arrival => "requests that came earlier go first",
             Self::VirtualStart => "a client with an earlier virtual start goes first",
@@ -143,7 +149,9 @@ impl fmt::Display for Explanation {
         write!(out, "{}", self.rule.words())?;
         match self.rule {
             Rule::OwnQueue => write!(out, ": {} of them", self.ahead),
-            Rule::Limit | Rule::GroupLimit => write!(out, " until {}", self.eligible),
+            Rule::Limit | Rule::ByteLimit | Rule::GroupLimit | Rule::GroupByteLimit => {
+                write!(out, " until {}", self.eligible)
+            }
             Rule::Device => Ok(()),
             Rule::Window => write!(out, ": {} in flight of {}", self.clock, self.own),
             _ => {

@@ -8,8 +8,14 @@ use super::connection::{GUARANTEED_BYTES, Incoming};
 use super::{Call, Engine, Live, Part, Run};
 use crate::backend::{Action, Io};
 use crate::buffer::{Buffer, Buffers};
-use crate::nbd::protocol::{COMMAND_DF, COMMAND_FUA};
-use crate::nbd::{Command, NbdError, Request, reply};
+use crate::nbd::protocol::{COMMAND_DF, COMMAND_FUA, REQUEST_BYTES_MAX};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Command, NbdError, Request};
+
+/// What the scheduler is given at once of a range that is trimmed or zeroed: as much as a request with data can be.
+const RANGE_PART_BYTES: u64 = REQUEST_BYTES_MAX as u64;
+/// A hint is not taken further than this.
+const CACHE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
 
 impl Engine {
     /// Takes a request in, or answers it at once; false where there is no room for it yet.
@@ -19,15 +25,16 @@ impl Engine {
         let export = &self.settings.exports[agreed.export];
         let mut checked = request.check(export, agreed.allocation);
         if request.has(COMMAND_DF) && request.command == Command::Read {
-            checked = checked.and(if agreed.structured { Ok(()) } else { Err(NbdError::Invalid) });
+            checked = checked.and(if agreed.replies.has_chunks() { Ok(()) } else { Err(NbdError::Invalid) });
         }
         match (request.command, checked) {
             (Command::Disconnect, _) => self.let_go(slot),
-            (Command::Write, Err(error)) => {
+            (_, Err(error)) => {
                 self.refuse(slot, &request, error);
-                self.expect_data(slot, None, &request);
+                if request.payload > 0 {
+                    self.expect_data(slot, None, &request);
+                }
             }
-            (_, Err(error)) => self.refuse(slot, &request, error),
             (Command::Read, Ok(())) if request.length > 0 => return self.admit_read(slot, &request),
             (Command::Write, Ok(())) if request.length > 0 => {
                 let live = self.enlist(slot, &request);
@@ -41,7 +48,7 @@ impl Engine {
             }
             (Command::Trim | Command::WriteZeroes, Ok(())) if request.length > 0 => {
                 let live = self.enlist(slot, &request);
-                self.add_part(live, request.offset, request.length, None);
+                self.add_range_part(live);
                 self.end_part(live);
             }
             // Nothing is to be done to nothing.
@@ -62,7 +69,7 @@ impl Engine {
         let live = self.enlist(slot, request);
         for (offset, part_length) in self.parts_of(offset, length) {
             if let Some(live) = self.lives.get_mut(live) {
-                live.is_split = part_length < length;
+                live.is_split = u64::from(part_length) < length;
             }
             self.add_part(live, offset, part_length, None);
         }
@@ -70,10 +77,23 @@ impl Engine {
         true
     }
 
+    /// Goes on with a range that is trimmed or zeroed. However long it is, one part of it is on its way: others get their turn
+    /// in between, and nothing is kept of what is still to come but where it begins.
+    pub(super) fn add_range_part(&mut self, number: u32) {
+        let Some(live) = self.lives.get_mut(number) else { return };
+        if live.range_left == 0 || live.error.is_some() {
+            return;
+        }
+        let offset = live.offset + (live.length - live.range_left);
+        let length = (RANGE_PART_BYTES - offset % RANGE_PART_BYTES).min(live.range_left);
+        live.range_left -= length;
+        self.add_part(number, offset, length as u32, None);
+    }
+
     /// Cut at multiples of the largest request, so that the parts of what is aligned are aligned.
-    fn parts_of(&self, offset: u64, length: u32) -> impl Iterator<Item = (u64, u32)> + use<> {
+    fn parts_of(&self, offset: u64, length: u64) -> impl Iterator<Item = (u64, u32)> + use<> {
         let bytes_max = self.settings.device.request_bytes_max.0;
-        let end = offset + u64::from(length);
+        let end = offset + length;
         let mut at = offset;
         std::iter::from_fn(move || {
             let taken = (bytes_max - at % bytes_max).min(end - at);
@@ -89,7 +109,8 @@ impl Engine {
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.in_flight += 1;
         }
-        let Request { command, flags, cookie, offset, length } = *request;
+        let Request { command, flags, cookie, offset, length, .. } = *request;
+        let is_range = matches!(command, Command::Trim | Command::WriteZeroes);
         self.lives.insert(Live {
             connection: slot,
             command,
@@ -97,6 +118,7 @@ impl Engine {
             cookie,
             offset,
             length,
+            range_left: if is_range { length } else { 0 },
             parts_left: 1,
             is_split: false,
             error: None,
@@ -106,7 +128,7 @@ impl Engine {
 
     fn expect_data(&mut self, slot: u32, live: Option<u32>, request: &Request) {
         if let Some(connection) = self.connections.get_mut(slot) {
-            connection.incoming = Some(Incoming { live, offset: request.offset, left: request.length, part: None });
+            connection.incoming = Some(Incoming { live, offset: request.offset, left: request.payload, part: None });
         }
     }
 
@@ -127,6 +149,9 @@ impl Engine {
         }
         if let Err(part) = self.submit(part, request) {
             self.held[direction].push_back(part);
+        } else if !self.held[direction].is_empty() {
+            // It was split.
+            self.submit_held();
         }
     }
 
@@ -143,7 +168,7 @@ impl Engine {
         let export = self.connections.get(live.connection)?.agreed.export;
         let sector = part.offset / SECTOR_BYTES;
         let end = (part.offset + u64::from(part.length)).div_ceil(SECTOR_BYTES);
-        // Exports are numbered from zero, and a request is shorter than 4 GiB.
+        // Exports are numbered from zero, and a part is shorter than 4 GiB.
         let (stream, sectors) = (StreamId(export as u32), (end - sector) as u32);
         Some(CoreRequest { operation, flags, stream, sector, sectors })
     }
@@ -158,14 +183,49 @@ impl Engine {
                 Ok(())
             }
             Err(Refused { cause: RefusedCause::Full, .. }) => Err(part),
-            // No export of a server refuses at its limit: requests wait. What is too large or on two devices cannot be.
-            Err(Refused {
-                cause: RefusedCause::TooLarge | RefusedCause::Split(_) | RefusedCause::AtLimit(_), ..
-            }) => {
+            Err(Refused { cause: RefusedCause::Split(sectors), .. }) => {
+                let rest = self.split(&mut part, (request.sector + u64::from(sectors)) * SECTOR_BYTES);
+                let held = &mut self.held[request.operation.direction() as usize];
+                held.push_front(rest);
+                held.push_front(part);
+                Ok(())
+            }
+            // No export of a server refuses at its limit: requests wait. What is too large cannot be.
+            Err(Refused { cause: RefusedCause::TooLarge | RefusedCause::AtLimit(_), .. }) => {
                 self.finish_part(part, None, Err(NbdError::Invalid));
                 Ok(())
             }
         }
+    }
+
+    /// Cuts a part that lies on two devices at a place within it, and gives what is behind.
+    fn split(&mut self, part: &mut Part, at: u64) -> Part {
+        let length = (at - part.offset) as u32;
+        let rest_length = part.length - length;
+        let mut rest = Part { live: part.live, offset: at, length: rest_length, buffer: None, tag: None };
+        let charge = |length: u32| self.pool.charge(length as usize);
+        let (mut more, mut less) = (0, 0);
+        let Some(live) = self.lives.get_mut(part.live) else { return rest };
+        live.parts_left += 1;
+        live.is_split = true;
+        let slot = live.connection;
+        if live.command == Command::Read {
+            (more, less) = (charge(length) + charge(rest_length), charge(part.length));
+        }
+        if let Some(buffer) = &mut part.buffer {
+            more = charge(rest_length);
+            let mut behind = self.pool.take(rest_length as usize);
+            behind.bytes_mut().copy_from_slice(&buffer.bytes()[length as usize..]);
+            buffer.truncate(length as usize);
+            rest.buffer = Some(behind);
+        }
+        part.length = length;
+        // What was let in is not held back again: the buffer behind a cut may go past what a client may hold, by its size.
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.held_bytes = connection.held_bytes + more - less;
+            self.buffer_bytes = self.buffer_bytes + more - less;
+        }
+        rest
     }
 
     /// Lets those in that found no room before.
@@ -184,12 +244,15 @@ impl Engine {
     /// Begins what asks nothing of the device but to know something, or to prepare.
     fn pass_by(&mut self, slot: u32, request: &Request) {
         let live = self.enlist(slot, request);
-        let action = if request.command == Command::Cache { Action::Cache } else { Action::Extents };
+        let (action, length) = match request.command {
+            Command::Cache => (Action::Cache, request.length.min(CACHE_BYTES_MAX)),
+            _ => (Action::Extents, request.length),
+        };
         let io = Io {
             id: self.runs.insert(Run::Beside(live)),
             action,
             offset: request.offset,
-            length: u64::from(request.length),
+            length,
             durable: false,
             dispatch: None,
             buffers: Buffers::None,
@@ -199,12 +262,9 @@ impl Engine {
 
     fn refuse(&mut self, slot: u32, request: &Request, error: NbdError) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
-        let has_chunks = matches!(request.command, Command::Read | Command::BlockStatus);
-        if connection.agreed.structured && has_chunks {
-            connection.outbox.put(|out| reply::put_error(out, request.cookie, error));
-        } else {
-            connection.outbox.put(|out| reply::put_simple(out, request.cookie, Some(error)));
-        }
+        let Request { command, cookie, offset, .. } = *request;
+        let reply = Reply { replies: connection.agreed.replies, command, cookie, offset };
+        connection.outbox.put(|out| reply.put_end(out, Some(error)));
         self.mark_dirty(slot);
     }
 

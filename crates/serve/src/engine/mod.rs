@@ -37,7 +37,8 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::{Backend, Done};
 use crate::buffer::{Buffer, Pool};
-use crate::nbd::{Command, Export, NbdError};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Agreed, Command, Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
 
@@ -107,13 +108,21 @@ struct Live {
     flags: u16,
     cookie: u64,
     offset: u64,
-    length: u32,
+    length: u64,
+    /// What is still to come of a range that is trimmed or zeroed.
+    range_left: u64,
     /// Parts on their way, and one more while data is still coming in.
     parts_left: u32,
     is_split: bool,
     error: Option<NbdError>,
     /// What was read of a reply that is sent as a whole.
     gathered: Vec<(u64, Buffer)>,
+}
+
+impl Live {
+    const fn reply(&self, agreed: Agreed) -> Reply {
+        Reply { replies: agreed.replies, command: self.command, cookie: self.cookie, offset: self.offset }
+    }
 }
 
 /// What the scheduler sees of a request, or of a part of a long one.
@@ -207,15 +216,23 @@ impl Engine {
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
         let device = &settings.device;
+        let fast = backend.fast_tier().unwrap_or_default();
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
             // Bounded by what a spec takes.
             unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             merge: device.merge,
             depth: device.depth,
+            fast_depth: fast.depth,
+            fast_sectors: fast.sectors,
+            fast_block_sectors: fast.block_sectors,
             ..QueueLimits::with_units(device.queue_requests)
         };
-        let scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        let mut scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        for extent in fast.placed {
+            // Where the policy holds no more extents it takes the rest for the slow device's; the backend knows better.
+            scheduler.place(extent.start, extent.end);
+        }
         let (sender, orders) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -315,6 +332,9 @@ impl Engine {
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(rustix::io::Errno::NOSYS) => {
+                Err(io::Error::other("epoll_pwait2 is missing: Linux 5.11 or later is needed"))
+            }
             Err(error) => Err(error.into()),
         }
     }

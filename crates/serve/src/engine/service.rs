@@ -55,10 +55,17 @@ impl Engine {
                 connection.moved = self.now;
                 self.digest(slot);
             }
-            Received::Nothing => {}
+            Received::Nothing => self.say_more(slot),
             Received::End if hung_up => self.abandon(slot),
             Received::End => self.let_go(slot),
             Received::Broken => self.abandon(slot),
+        }
+    }
+
+    /// TLS may have something to say though there is no answer.
+    fn say_more(&mut self, slot: u32) {
+        if self.connections.get(slot).is_some_and(Connection::has_unsent_records) {
+            self.mark_dirty(slot);
         }
     }
 
@@ -92,6 +99,10 @@ impl Engine {
                 }
                 break;
             }
+        }
+        if self.connections.get(slot).is_some_and(|its| its.has_ended() && !its.has_unread() && its.waiting.is_none()) {
+            // There is no end of the socket's to wake us with.
+            return self.let_go(slot);
         }
         self.note_stall(slot);
         self.update_interest(slot);
@@ -175,12 +186,11 @@ impl Engine {
                 self.close_if_done(slot);
                 continue;
             }
-            let (mut outbox, pool, mut released) = (std::mem::take(&mut connection.outbox), &mut self.pool, 0);
-            let sent = outbox.send(connection.output(), |buffer| {
+            let (pool, mut released) = (&mut self.pool, 0);
+            let sent = connection.send(|buffer| {
                 released += pool.charge(buffer.capacity());
                 pool.give(buffer);
             });
-            connection.outbox = outbox;
             connection.is_blocked = sent == Err(rustix::io::Errno::AGAIN);
             if released > 0 || sent.is_ok() {
                 connection.moved = self.now;
@@ -308,13 +318,17 @@ impl Engine {
     }
 
     fn close_if_done(&mut self, slot: u32) {
-        let Some(connection) = self.connections.get(slot) else { return };
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         let is_done = match connection.mode {
             Mode::Open => false,
-            Mode::Draining | Mode::Gone => connection.in_flight == 0 && connection.outbox.is_empty(),
+            Mode::Draining => connection.in_flight == 0 && connection.is_sent(),
+            Mode::Gone => connection.in_flight == 0,
         };
         if is_done {
             debug_assert_eq!(connection.held_bytes, 0, "who has nothing on its way holds no buffers");
+            if connection.mode == Mode::Draining {
+                connection.close();
+            }
             self.connections.remove(slot);
         }
     }

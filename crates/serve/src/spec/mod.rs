@@ -5,6 +5,7 @@
 mod amount;
 mod backends;
 mod raw;
+mod tiers;
 
 use std::path::PathBuf;
 
@@ -14,6 +15,7 @@ use serde::Serialize;
 pub use amount::{Scheduler, Size, Span};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use ioweir_lab::spec::SpecError;
+pub use tiers::{Cache, Tier};
 
 /// A server: where it listens, what it serves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,6 +41,23 @@ pub struct Server {
     pub stall_timeout: Span,
     /// How long requests that have begun may take to finish once the server is told to stop.
     pub shutdown_timeout: Span,
+    /// What connections are made secret with, where they can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// Certificates, in PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tls {
+    /// The server's certificate, and behind it those between it and one that clients trust.
+    pub certificate: PathBuf,
+    /// The key to it.
+    pub key: PathBuf,
+    /// Who may sign the certificates of clients: each has to show one. Absent: clients show none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<PathBuf>,
+    /// Whether a client that does not ask for encryption is told nothing.
+    pub required: bool,
 }
 
 /// A place to listen at.

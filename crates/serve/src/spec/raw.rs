@@ -11,8 +11,10 @@ use toml::Spanned;
 
 use super::amount::{Scheduler, Size, Span};
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-use super::{Device, Export, ExportShare, Listen, Server, Spec};
+use super::tiers::{self, Cache, Placing, RawTiers};
+use super::{Device, Export, ExportShare, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
+use crate::tls;
 use ioweir_lab::spec::{Complaint, SpecError};
 
 #[derive(Deserialize)]
@@ -35,6 +37,22 @@ struct RawServer {
     handshake_timeout: Option<Span>,
     stall_timeout: Option<Span>,
     shutdown_timeout: Option<Span>,
+    tls: Option<RawTls>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    certificate: Spanned<PathBuf>,
+    key: Spanned<PathBuf>,
+    clients: Option<Spanned<PathBuf>>,
+    #[serde(default = "required")]
+    required: bool,
+}
+
+/// Who has a certificate means it.
+const fn required() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -57,6 +75,47 @@ struct RawDevice {
     model: Option<Spanned<String>>,
     seed: Option<Spanned<u64>>,
     faults: Option<Spanned<Faults>>,
+    slow: Option<Spanned<RawBackend>>,
+    fast: Option<Spanned<RawBackend>>,
+    map: Option<Spanned<PathBuf>>,
+    cache: Option<Spanned<Cache>>,
+}
+
+/// What a device is made of, or a tier of one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawBackend {
+    pub(super) backend: Spanned<String>,
+    /// Of a tier.
+    pub(super) depth: Option<Spanned<u32>>,
+    pub(super) path: Option<Spanned<PathBuf>>,
+    size: Option<Spanned<Size>>,
+    direct: Option<Spanned<bool>>,
+    io: Option<Spanned<FileIo>>,
+    threads: Option<Spanned<u32>>,
+    model: Option<Spanned<String>>,
+    seed: Option<Spanned<u64>>,
+    faults: Option<Spanned<Faults>>,
+}
+
+impl RawDevice {
+    /// Takes out what says what it is made of.
+    fn take_backend(&mut self) -> (RawBackend, RawTiers) {
+        let own = RawBackend {
+            backend: self.backend.clone(),
+            depth: None,
+            path: self.path.take(),
+            size: self.size.take(),
+            direct: self.direct.take(),
+            io: self.io.take(),
+            threads: self.threads.take(),
+            model: self.model.take(),
+            seed: self.seed.take(),
+            faults: self.faults.take(),
+        };
+        let Self { slow, fast, map, cache, .. } = self;
+        (own, RawTiers { slow: slow.take(), fast: fast.take(), map: map.take(), cache: cache.take() })
+    }
 }
 
 #[derive(Deserialize)]
@@ -106,11 +165,31 @@ fn resolve_server(raw: &RawServer) -> Result<Server, Complaint> {
         handshake_timeout: span(raw.handshake_timeout, 10),
         stall_timeout: span(raw.stall_timeout, 30),
         shutdown_timeout: span(raw.shutdown_timeout, 10),
+        tls: raw.tls.as_ref().map(resolve_tls).transpose()?,
     })
 }
 
+/// The files are read here, so that what is wrong with them is said with its place, and changes nothing.
+fn resolve_tls(raw: &RawTls) -> Result<Tls, Complaint> {
+    let resolved = Tls {
+        certificate: raw.certificate.get_ref().clone(),
+        key: raw.key.get_ref().clone(),
+        clients: raw.clients.as_ref().map(|clients| clients.get_ref().clone()),
+        required: raw.required,
+    };
+    let checked = tls::Server::load(&resolved).map_err(|error| {
+        let range = match (error.role, &raw.clients) {
+            (tls::Role::Key, _) => raw.key.span(),
+            (tls::Role::Clients, Some(clients)) => clients.span(),
+            _ => raw.certificate.span(),
+        };
+        Complaint::at(range, error.to_string()).expected(error.expected)
+    });
+    checked.map(|_| resolved)
+}
+
 /// A number within its bounds, or the default.
-fn number(given: Option<&Spanned<u32>>, key: &str, default: u32, min: u32, max: u32) -> Result<u32, Complaint> {
+pub(super) fn number(given: Option<&Spanned<u32>>, key: &str, default: u32, min: u32, max: u32) -> Result<u32, Complaint> {
     let Some(given) = given else { return Ok(default) };
     let value = *given.get_ref();
     if value < min || value > max {
@@ -130,57 +209,83 @@ fn size(given: Option<&Spanned<Size>>, key: &str, default: Size, min: Size, max:
     Ok(value)
 }
 
-fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device]) -> Result<Device, Complaint> {
+fn resolve_device(mut raw: RawDevice, at: std::ops::Range<usize>, others: &[Device]) -> Result<Device, Complaint> {
     let name = raw.name.get_ref();
     if name.is_empty() || others.iter().any(|other| other.name == *name) {
         let problem = format!("device name `{}` is empty or taken", shown(name));
         return Err(Complaint::at(raw.name.span(), problem).expected("a name of its own for each device"));
     }
-    let row = BackendRow::find(raw.backend.get_ref()).ok_or_else(|| {
-        let names: Vec<_> = BACKENDS.iter().map(|row| row.name).collect();
-        let error = unknown("backend", raw.backend.get_ref(), &names, "");
-        Complaint::at(raw.backend.span(), error.problem).expected(error.expected).hint(error.hint)
-    })?;
-    check_keys(&raw, row, at)?;
-    let unit = Size(512);
+    let name = name.clone();
+    let row = find_row(&raw.backend)?;
+    let (own, tiers) = raw.take_backend();
+    let paths = tiers::paths_in(&own, &tiers);
+    let scheduler = resolve_scheduler(raw.scheduler.as_ref(), row)?;
+    let backend = if row.name == "tiered" {
+        check_keys(&own, row, &[], at.clone())?;
+        let range = raw.scheduler.as_ref().map_or(0..0, Spanned::span);
+        tiers.resolve(&Placing { choice: scheduler.0, range }, at)?
+    } else {
+        let of_tiers = [
+            ("slow", tiers.slow.as_ref().map(Spanned::span)),
+            ("fast", tiers.fast.as_ref().map(Spanned::span)),
+            ("map", tiers.map.as_ref().map(Spanned::span)),
+            ("cache", tiers.cache.as_ref().map(Spanned::span)),
+        ];
+        check_keys(&own, row, &of_tiers, at.clone())?;
+        resolve_backend(own, row, at)?
+    };
+    let taken: Vec<_> = others.iter().flat_map(|other| other.backend.paths()).collect();
+    tiers::check_paths(&paths, &taken)?;
     let bytes_max =
         size(raw.request_bytes_max.as_ref(), "request_bytes_max", Size(256 << 10), Size(4096), Size(4 << 20))?;
     if !bytes_max.0.is_multiple_of(4096) {
         let range = raw.request_bytes_max.as_ref().map_or(0..0, Spanned::span);
         return Err(Complaint::at(range, "request_bytes_max is not a multiple of 4KiB").expected("such as 256KiB"));
     }
-    let buffers = Size(128 << 20);
-    let scheduler = resolve_scheduler(raw.scheduler.as_ref())?;
+    let buffers = Size(256 << 20);
     // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
     let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
     Ok(Device {
-        name: name.clone(),
+        name,
         scheduler,
-        depth: number(raw.depth.as_ref(), "depth", row.depth, 1, 1024)?,
+        depth: number(raw.depth.as_ref(), "depth", backend.depth(row), 1, 1024)?,
         queue_requests: number(raw.queue_requests.as_ref(), "queue_requests", 4096, 1, 65_536)?,
         request_bytes_max: bytes_max,
         merge: raw.merge.unwrap_or(true),
         buffer_bytes_max: size(raw.buffer_bytes_max.as_ref(), "buffer_bytes_max", buffers, least, Size(1 << 40))?,
-        backend: resolve_backend(raw, row, unit)?,
+        backend,
     })
 }
 
 /// Without one, first come, first served.
-fn resolve_scheduler(given: Option<&Spanned<String>>) -> Result<Scheduler, Complaint> {
+fn resolve_scheduler(given: Option<&Spanned<String>>, backend: &BackendRow) -> Result<Scheduler, Complaint> {
     let (text, range) = given.map_or(("noop", 0..0), |given| (given.get_ref().as_str(), given.span()));
     let choice: Result<SchedulerChoice, ChoiceError> = text.parse();
     let choice = choice
         .map_err(|error| Complaint::at(range.clone(), error.problem).expected(error.expected).hint(error.hint))?;
-    if choice.row.places {
-        let problem = format!("scheduler {choice} places data on a second device, which an export cannot have yet");
-        return Err(Complaint::at(range, problem).expected("a scheduler of one device"));
+    if choice.row.places && backend.name != "tiered" {
+        let problem =
+            format!("scheduler {choice} places data on a second device, and backend {} has none", backend.name);
+        return Err(Complaint::at(range, problem).expected("backend = \"tiered\", or a scheduler of one device"));
     }
     Ok(Scheduler(choice))
 }
 
+/// The row that the key `backend` names.
+pub(super) fn find_row(name: &Spanned<String>) -> Result<&'static BackendRow, Complaint> {
+    BackendRow::find(name.get_ref()).ok_or_else(|| {
+        let names: Vec<_> = BACKENDS.iter().map(|row| row.name).collect();
+        let error = unknown("backend", name.get_ref(), &names, "");
+        Complaint::at(name.span(), error.problem).expected(error.expected).hint(error.hint)
+    })
+}
+
+/// A key, and where it is, if it is given.
+type Given = (&'static str, Option<std::ops::Range<usize>>);
+
 /// Keys that other backends take, and those that this one lacks.
-fn check_keys(raw: &RawDevice, row: &BackendRow, at: std::ops::Range<usize>) -> Result<(), Complaint> {
-    let given = [
+fn check_keys(raw: &RawBackend, row: &BackendRow, more: &[Given], at: std::ops::Range<usize>) -> Result<(), Complaint> {
+    let given: [Given; 8] = [
         ("path", raw.path.as_ref().map(Spanned::span)),
         ("size", raw.size.as_ref().map(Spanned::span)),
         ("direct", raw.direct.as_ref().map(Spanned::span)),
@@ -190,13 +295,13 @@ fn check_keys(raw: &RawDevice, row: &BackendRow, at: std::ops::Range<usize>) -> 
         ("seed", raw.seed.as_ref().map(Spanned::span)),
         ("faults", raw.faults.as_ref().map(Spanned::span)),
     ];
-    for (key, range) in given {
-        match range {
-            Some(range) if !row.keys.contains(&key) => {
+    for (key, range) in given.iter().chain(more) {
+        match range.clone() {
+            Some(range) if !row.keys.contains(key) => {
                 let problem = format!("backend {} takes no key `{key}`", row.name);
                 return Err(Complaint::at(range, problem).expected(format!("of its own keys: {}", row.keys.join(", "))));
             }
-            None if row.required.contains(&key) => {
+            None if row.required.contains(key) => {
                 return Err(Complaint::at(at, format!("backend {} needs the key `{key}`", row.name)));
             }
             _ => {}
@@ -205,8 +310,13 @@ fn check_keys(raw: &RawDevice, row: &BackendRow, at: std::ops::Range<usize>) -> 
     Ok(())
 }
 
-fn resolve_backend(raw: RawDevice, row: &BackendRow, unit: Size) -> Result<Backend, Complaint> {
-    let max = Size(1 << 60);
+pub(super) fn resolve_backend(
+    raw: RawBackend,
+    row: &BackendRow,
+    at: std::ops::Range<usize>,
+) -> Result<Backend, Complaint> {
+    check_keys(&raw, row, &[], at)?;
+    let (unit, max) = (Size(512), Size(1 << 60));
     let given = raw.size.as_ref().map(|given| size(Some(given), "size", unit, unit, max)).transpose()?;
     let needed = given.unwrap_or(unit);
     Ok(match row.name {
