@@ -5,6 +5,7 @@
 //! it is: a change of that is refused.
 
 mod assignment;
+pub mod client;
 mod command;
 mod difference;
 
