@@ -233,7 +233,7 @@ impl Engine {
             None => {}
         }
         if goes_on && is_heard {
-            self.add_range_part(number);
+            self.hold_range(number);
         }
         self.end_part(number);
     }
