@@ -152,7 +152,13 @@ fn resolve_server(raw: &RawServer) -> Result<Server, Complaint> {
 }
 
 /// A number within its bounds, or the default.
-pub(super) fn number(given: Option<&Spanned<u32>>, key: &str, default: u32, min: u32, max: u32) -> Result<u32, Complaint> {
+pub(super) fn number(
+    given: Option<&Spanned<u32>>,
+    key: &str,
+    default: u32,
+    min: u32,
+    max: u32,
+) -> Result<u32, Complaint> {
     let Some(given) = given else { return Ok(default) };
     let value = *given.get_ref();
     if value < min || value > max {
