@@ -210,7 +210,13 @@ fn resolve_tls(raw: &RawTls) -> Result<Tls, Complaint> {
 }
 
 /// A number within its bounds, or the default.
-pub(super) fn number(given: Option<&Spanned<u32>>, key: &str, default: u32, min: u32, max: u32) -> Result<u32, Complaint> {
+pub(super) fn number(
+    given: Option<&Spanned<u32>>,
+    key: &str,
+    default: u32,
+    min: u32,
+    max: u32,
+) -> Result<u32, Complaint> {
     let Some(given) = given else { return Ok(default) };
     let value = *given.get_ref();
     if value < min || value > max {
