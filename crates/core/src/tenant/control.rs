@@ -47,6 +47,10 @@ pub trait TenantControl {
     /// [`CancelError`] says why it stays; nothing has changed then.
     fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError>;
 
+    /// For which reason what a client has queued waits: all of it for the same. [`crate::Scheduler::waiting`] counts the
+    /// same of all clients together.
+    fn reason(&self, client: StreamId) -> Reason;
+
     /// Why a queued request waits; `None` where the tag names no queued request. For people: it counts what is ahead of the
     /// request in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;

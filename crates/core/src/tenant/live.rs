@@ -178,6 +178,21 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         Ok(())
     }
 
+    fn reason(&self, client: StreamId) -> Reason {
+        let place = self.find(client).unwrap_or(OTHERS);
+        let of = &self.clients[place as usize];
+        if of.is_parked || (of.group != NONE && self.groups.group(of.group).is_parked) {
+            return Reason::Throttled;
+        }
+        if P::RANKS
+            && let Some(first) = self.order.peek(self.now)
+            && self.first_client(first) != Some(place)
+        {
+            return Reason::Ordering;
+        }
+        self.full()
+    }
+
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation> {
         let slot = self.slab.slot(tag).filter(|&slot| self.slab.entry(slot).state == State::Queued)?;
         let client = self.slab.entry(slot).client;

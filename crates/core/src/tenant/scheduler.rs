@@ -275,6 +275,12 @@ impl<P: Order> TenantScheduler<P> {
         Step::WaitUntil(until, Reason::Throttled)
     }
 
+    /// What those wait for whose turn it is.
+    pub(crate) fn full(&self) -> Reason {
+        let is_window = self.in_flight < self.limits.depth && self.in_flight >= self.order.window(self.limits.depth);
+        if is_window { Reason::Throttled } else { Reason::DeviceFull }
+    }
+
     /// Takes the head of a client's queue; answers with it, and with the next if the client is still ready.
     #[inline(always)]
     fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, Option<Head>) {
@@ -452,8 +458,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
     fn waiting(&self) -> Waiting {
         let mut waiting = Waiting::default();
         let ready = self.queued - self.throttled;
-        let is_window = self.in_flight < self.limits.depth && self.in_flight >= self.order.window(self.limits.depth);
-        let reason = if is_window { Reason::Throttled } else { Reason::DeviceFull };
+        let reason = self.full();
         let first = if P::RANKS { self.order.peek(self.now).and_then(|node| self.first_client(node)) } else { None };
         let next = match first {
             Some(client) => self.clients[client as usize].fifo.length,

@@ -13,7 +13,7 @@ use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Client, Engine, Settings, Turn};
 use ioweir_serve::nbd::{Agreed, Export, Replies};
-use ioweir_serve::spec::{Device, Spec};
+use ioweir_serve::spec::{Device, Holder, Spec};
 
 /// The device of a spec that is given by the keys that matter.
 pub(crate) fn device(keys: &str) -> Device {
@@ -58,9 +58,9 @@ impl Bench {
         Self { engine, exports, now: Nanos::ZERO, stopped: false }
     }
 
-    /// Gives a stream, which is an export's number, another share.
-    pub(crate) fn entitle(&mut self, stream: StreamId, share: Share) {
-        self.engine.show(self.exports.clone(), &[(stream, share)]).expect("it can be had");
+    /// Gives a class, which may be an export's number, another share.
+    pub(crate) fn entitle(&mut self, class: StreamId, share: Share) {
+        self.engine.show(self.exports.clone(), &[(Holder::Class(class), share)]).expect("it can be had");
     }
 
     pub(crate) fn connect(&mut self, export: usize, structured: bool) -> Peer {
@@ -72,8 +72,9 @@ impl Bench {
         ours.set_nonblocking(true).expect("a socket");
         theirs.set_nonblocking(true).expect("a socket");
         let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
+        let class = StreamId(export as u32);
         let (input, leftover, unsent) = (theirs.into(), vec![], vec![]);
-        let client = Client { input, output: None, session: None, agreed, leftover, unsent, seat: None };
+        let client = Client { input, output: None, session: None, agreed, class, leftover, unsent, seat: None };
         self.engine.connect(client);
         Peer { socket: ours, replies, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }
