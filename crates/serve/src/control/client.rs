@@ -16,13 +16,13 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// Nobody listens there, or the socket may not be used.
-    #[error("{}: no server can be reached there: {1}", .0.display())]
+    #[error("{place}: no server can be reached there: {1}", place = .0.display())]
     Unreachable(PathBuf, io::Error),
     /// It broke off, or was silent for [`SILENCE_MAX`].
-    #[error("{}: the server has not answered: {1}", .0.display())]
+    #[error("{place}: the server has not answered: {1}", place = .0.display())]
     Silent(PathBuf, io::Error),
     /// It said something that is no answer, or more than [`ANSWER_BYTES_MAX`].
-    #[error("{}: {1}", .0.display())]
+    #[error("{place}: {1}", place = .0.display())]
     Odd(PathBuf, String),
     /// It said why not.
     #[error("{0}")]
