@@ -6,6 +6,7 @@
 
 mod arguments;
 mod compare;
+mod control;
 mod ctl;
 mod doc;
 mod engine;
@@ -18,6 +19,7 @@ mod reproduce;
 mod serve;
 mod show;
 mod simulate;
+mod top;
 mod trace;
 
 use std::ffi::OsString;
@@ -63,6 +65,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Serve(arguments) => serve::act(&arguments),
         Verb::Ctl(arguments) => ctl::act(&arguments),
+        Verb::Top(arguments) => top::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

@@ -5,7 +5,7 @@ use ioweir_core::{
 };
 
 use super::books::operation_of;
-use super::connection::{GUARANTEED_BYTES, Incoming};
+use super::connection::{GUARANTEED_BYTES, Incoming, Mode};
 use super::{Call, Engine, Live, Part, Run};
 use crate::backend::{Action, Io};
 use crate::buffer::{Buffer, Buffers};
@@ -78,13 +78,33 @@ impl Engine {
         true
     }
 
-    /// Goes on with a range that is trimmed or zeroed. However long it is, one part of it is on its way: others get their turn
-    /// in between, and nothing is kept of what is still to come but where it begins.
-    pub(super) fn add_range_part(&mut self, number: u32) {
-        let Some(live) = self.lives.get_mut(number) else { return };
-        if live.range_left == 0 || live.error.is_some() {
-            return;
+    /// A range that is trimmed or zeroed goes on with the next turn, and not before: a device that is done at once would
+    /// keep everybody waiting until all of it is.
+    pub(super) fn hold_range(&mut self, number: u32) {
+        if let Some(live) = self.lives.get_mut(number)
+            && live.error.is_none()
+        {
+            live.parts_left += 1;
+            self.ranges.push(number);
         }
+    }
+
+    /// Goes on with ranges, each by one part.
+    pub(super) fn go_on_with_ranges(&mut self) {
+        for number in std::mem::take(&mut self.ranges) {
+            let live = self.lives.get(number);
+            let connection = live.and_then(|live| self.connections.get(live.connection));
+            if connection.is_some_and(|connection| connection.mode != Mode::Gone) {
+                self.add_range_part(number);
+            }
+            self.end_part(number);
+        }
+    }
+
+    /// However long a range is, one part of it is on its way: others get their turn in between, and nothing is kept of what
+    /// is still to come but where it begins.
+    fn add_range_part(&mut self, number: u32) {
+        let Some(live) = self.lives.get_mut(number) else { return };
         let offset = live.offset + (live.length - live.range_left);
         let length = (RANGE_PART_BYTES - offset % RANGE_PART_BYTES).min(live.range_left);
         live.range_left -= length;

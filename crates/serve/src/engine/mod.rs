@@ -218,6 +218,8 @@ pub struct Engine {
     resumable: Vec<u32>,
     /// Connections that wait until others hold less data.
     starved: Vec<u32>,
+    /// Requests whose range goes on with the next turn.
+    ranges: Vec<u32>,
     /// Whether something was begun since the backend was last asked.
     has_begun: bool,
     epoll: OwnedFd,
@@ -281,6 +283,7 @@ impl Engine {
             dirty: Vec::new(),
             resumable: Vec::new(),
             starved: Vec::new(),
+            ranges: Vec::new(),
             has_begun: false,
             epoll,
             events: Vec::with_capacity(256),
@@ -379,6 +382,7 @@ impl Engine {
         self.events = events;
         self.check_stalls();
         self.check_stopping();
+        self.go_on_with_ranges();
         loop {
             self.work()?;
             self.send_all();
@@ -396,6 +400,9 @@ impl Engine {
             && until > self.now
         {
             next = next.min(until);
+        }
+        if !self.ranges.is_empty() {
+            next = self.now;
         }
         Ok(Turn::WaitUntil(next))
     }

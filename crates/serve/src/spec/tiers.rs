@@ -97,8 +97,11 @@ fn check_map(
     let outlives = |tier: &Tier| matches!(tier.backend, Backend::File { .. });
     let name = |tier: &Tier| tier.backend.name();
     if outlives(slow) != outlives(fast) {
-        let problem =
-            format!("slow is of backend {}, fast of {}: one outlives the server, and one does not", name(slow), name(fast));
+        let problem = format!(
+            "slow is of backend {}, fast of {}: one outlives the server, and one does not",
+            name(slow),
+            name(fast)
+        );
         return Err(Complaint::at(fast_range, problem).expected("two tiers that both do, or both do not"));
     }
     match map {
@@ -117,7 +120,9 @@ fn resolve_tier(raw: Spanned<RawBackend>) -> Result<Tier, Complaint> {
     let raw = raw.into_inner();
     let row = find_row(&raw.backend)?;
     if row.name == "tiered" {
-        return Err(Complaint::at(raw.backend.span(), "a tier has no tiers itself").expected("such as file or emulated"));
+        return Err(
+            Complaint::at(raw.backend.span(), "a tier has no tiers itself").expected("such as file or emulated")
+        );
     }
     let depth = number(raw.depth.as_ref(), "depth", row.depth, 1, 1024)?;
     Ok(Tier { backend: resolve_backend(raw, row, range)?, depth })
@@ -132,7 +137,8 @@ pub(super) fn paths_in(own: &RawBackend, tiers: &RawTiers) -> Vec<Spanned<PathBu
 /// Refuses a file that is named twice: nobody would see to it that what overlaps does not meet.
 pub(super) fn check_paths(paths: &[Spanned<PathBuf>], taken: &[PathBuf]) -> Result<(), Complaint> {
     for (number, path) in paths.iter().enumerate() {
-        let is_taken = taken.contains(path.get_ref()) || paths[..number].iter().any(|other| other.get_ref() == path.get_ref());
+        let is_taken =
+            taken.contains(path.get_ref()) || paths[..number].iter().any(|other| other.get_ref() == path.get_ref());
         if is_taken {
             let problem = format!("file {} is used already", path.get_ref().display());
             return Err(Complaint::at(path.span(), problem).expected("a file of its own for each device, tier and map"));

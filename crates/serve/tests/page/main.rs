@@ -3,26 +3,21 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
 mod browser;
+#[path = "../client/mod.rs"]
+mod client;
 mod fixture;
+mod real;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use browser::Browser;
 use fixture::{Fixture, class, second, state};
 use ioweir_core::Reason;
+use real::Place;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 const PAGE: &str = include_str!("../../src/watch/page.html");
-
-/// As in a content security policy.
-fn digest(text: &str) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let bits: String = Sha256::digest(text).iter().map(|byte| format!("{byte:08b}")).collect();
-    let digit = |six: &[u8]| {
-        let six = format!("{:0<6}", std::str::from_utf8(six).unwrap());
-        char::from(DIGITS[usize::from_str_radix(&six, 2).unwrap()])
-    };
-    format!("sha256-{}=", bits.as_bytes().chunks(6).map(digit).collect::<String>())
-}
 
 #[test]
 fn only_the_style_and_the_script_of_the_page_are_run() {
@@ -30,7 +25,7 @@ fn only_the_style_and_the_script_of_the_page_are_run() {
         let (_, rest) = PAGE.split_once(&format!("<{element}>")).unwrap();
         let (text, rest) = rest.split_once(&format!("</{element}>")).unwrap();
         assert!(!rest.contains(&format!("<{element}")));
-        let policy = format!("{element}-src '{}'", digest(text));
+        let policy = format!("{element}-src 'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)));
         assert!(PAGE.contains(&policy), "the page's Content-Security-Policy has to say: {policy}");
     }
 }
@@ -134,4 +129,85 @@ fn a_server_that_is_gone_is_said_to_be_and_one_that_comes_again_is_shown() {
     assert!(!noticed.unanswered.is_empty(), "the browser notes that nobody answered");
     assert!(noticed.requested.iter().all(|url| url.starts_with(&page) || url == "data:,"), "{:?}", noticed.requested);
     browser.close();
+}
+
+#[test]
+fn clients_of_a_real_server_are_shown_and_a_change_is_seen_to_happen() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new();
+    let server = place.serve();
+    browser.open(&place.page());
+    browser.until("!document.getElementById('welcome').hidden");
+    browser.evaluate("window.isTheSame = true");
+    let clients = [place.ask("gold"), place.ask("bronze")];
+    let (gold, bronze) = (cell("classes", "gold", 1), cell("classes", "bronze", 1));
+    browser.until(&format!("Number({gold}) > 0 && Number({bronze}) > 0 && document.getElementById('welcome').hidden"));
+    browser.until("document.querySelectorAll('#throughput path.line').length === 4");
+    browser.until("document.getElementById('headline').innerText.includes('waits longest')");
+    let before = browser.evaluate(&cell("classes", "gold", 3));
+    browser.until(&format!("{} !== {before}", cell("classes", "gold", 3)));
+    assert_eq!(browser.evaluate(&cell("shares", "bronze", 1)), json!("100"));
+    place.set("export.bronze.weight=300");
+    browser.until(&format!("{} === '300'", cell("shares", "bronze", 1)));
+    browser.until("document.querySelector('#throughput .mark').innerText.includes('export.bronze.weight 100 -> 300')");
+    end(server, clients);
+    browser.until("document.getElementById('banner').innerText.includes('cannot be reached')");
+    let server = place.serve();
+    let clients = [place.ask("gold"), place.ask("bronze")];
+    browser.until(&format!("document.getElementById('banner').hidden && Number({gold}) > 0 && Number({bronze}) > 0"));
+    assert_eq!(browser.evaluate(&cell("shares", "bronze", 1)), json!("100"));
+    assert_eq!(browser.evaluate("window.isTheSame"), json!(true), "it was never loaded anew");
+    let noticed = browser.noticed();
+    assert_eq!(noticed.complaints, [""; 0]);
+    let is_own = |url: &String| url.starts_with(&place.page()) || url == "data:,";
+    assert!(noticed.requested.iter().all(is_own), "{:?}", noticed.requested);
+    browser.close();
+    end(server, clients);
+}
+
+/// Makes the picture of the README. `cargo test -p ioweir-serve --test page -- --ignored picture`
+#[test]
+#[ignore = "takes two minutes and writes docs/live-page.png"]
+fn picture() {
+    let Some(mut browser) = Browser::start() else { return };
+    let place = Place::new();
+    let server = place.serve();
+    let fio = |export: &str| {
+        let uri = format!("--uri=nbd+unix:///{export}?socket={}", place.socket().display());
+        let load = ["--ioengine=nbd", "--rw=randread", "--bs=4k", "--iodepth=16", "--size=1g", "--time_based"];
+        let mut command = std::process::Command::new("fio");
+        command.args(load).args(["--runtime=200", "--name", export, &uri]).stdout(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    let mut clients = [fio("gold"), fio("bronze")];
+    browser.look(1200, 1300, "light");
+    browser.open(&place.page());
+    let up = |seconds: u32| {
+        format!("Number(/up (\\d+) s/.exec(document.getElementById('about').innerText)[1]) >= {seconds}")
+    };
+    for seconds in [25, 50] {
+        browser.until(&up(seconds));
+    }
+    place.set("export.bronze.weight=300");
+    for seconds in [75, 100] {
+        browser.until(&up(seconds));
+    }
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut shoot = |name: &str, width, height, colours| {
+        browser.look(width, height, colours);
+        let shot = browser.call("Page.captureScreenshot", json!({ "format": "png" }));
+        std::fs::write(name, BASE64_STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()).unwrap();
+    };
+    shoot(root.join("docs/live-page.png").to_str().unwrap(), 1200, 1300, "light");
+    // For who looks whether it is as it should be.
+    if let Ok(folder) = std::env::var("IOWEIR_PICTURES") {
+        shoot(&format!("{folder}/dark.png"), 1200, 2200, "dark");
+        shoot(&format!("{folder}/narrow.png"), 360, 2400, "light");
+    }
+    browser.close();
+    for client in &mut clients {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    end(server, []);
 }

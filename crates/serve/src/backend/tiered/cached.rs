@@ -76,7 +76,11 @@ impl Cached {
         let tier = if piece.place == Place::Home { Tier::Base } else { Tier::Fast };
         let (offset, length) = (piece.offset(), piece.length());
         let dispatch = dispatch_of(dispatch, tier, action, offset, length);
-        self.pair.start(now, Flight { owner, part, tier }, Io { id: 0, action, offset, length, durable, dispatch, buffers });
+        self.pair.start(
+            now,
+            Flight { owner, part, tier },
+            Io { id: 0, action, offset, length, durable, dispatch, buffers },
+        );
     }
 
     fn end_piece(&mut self, now: Nanos, flight: Flight, done: Done) {

@@ -50,9 +50,8 @@ pub(super) fn pieces(start: u64, end: u64, mut slot_of: impl FnMut(u64) -> Optio
     let mut pieces: Vec<Piece> = Vec::new();
     for block in blocks_of(start, end) {
         let (from, until) = ((block * BLOCK_BYTES).max(start), ((block + 1) * BLOCK_BYTES).min(end));
-        let place = slot_of(block).map_or(Place::Home, |slot| {
-            Place::Slots(u64::from(slot) * BLOCK_BYTES + (from - block * BLOCK_BYTES))
-        });
+        let place = slot_of(block)
+            .map_or(Place::Home, |slot| Place::Slots(u64::from(slot) * BLOCK_BYTES + (from - block * BLOCK_BYTES)));
         match pieces.last_mut() {
             Some(Piece { end, place: Place::Home, .. }) if place == Place::Home => *end = until,
             Some(Piece { start, end, place: Place::Slots(offset) })

@@ -71,7 +71,13 @@ impl Pair {
 }
 
 /// The scheduler's view of a part of what it dispatched.
-pub(super) fn dispatch_of(whole: Option<Dispatch>, tier: Tier, action: Action, offset: u64, length: u64) -> Option<Dispatch> {
+pub(super) fn dispatch_of(
+    whole: Option<Dispatch>,
+    tier: Tier,
+    action: Action,
+    offset: u64,
+    length: u64,
+) -> Option<Dispatch> {
     let operation = match action {
         Action::Read | Action::Cache | Action::Extents => Operation::Read,
         Action::Write => Operation::Write,

@@ -189,7 +189,10 @@ impl Placed {
         let is_placed = io.dispatch.is_some_and(|dispatch| dispatch.tier == Tier::Fast);
         let moves = if is_placed { self.take_slots(start, end) } else { BTreeMap::new() };
         let mut edges = Vec::new();
-        for (block, is_edge) in [(start / BLOCK_BYTES, !start.is_multiple_of(BLOCK_BYTES)), (end / BLOCK_BYTES, !end.is_multiple_of(BLOCK_BYTES))] {
+        for (block, is_edge) in [
+            (start / BLOCK_BYTES, !start.is_multiple_of(BLOCK_BYTES)),
+            (end / BLOCK_BYTES, !end.is_multiple_of(BLOCK_BYTES)),
+        ] {
             if is_edge && moves.contains_key(&block) {
                 start = start.min(block * BLOCK_BYTES);
                 end = end.max((block + 1) * BLOCK_BYTES);
@@ -378,8 +381,15 @@ impl Placed {
         self.sync = Some(Sync { waiters, flushes_left: tiers.len() as u32, result: Ok(()) });
         for tier in tiers {
             let dispatch = dispatch_of(dispatch, tier, Action::Flush, 0, 0);
-            let io =
-                Io { id: 0, action: Action::Flush, offset: 0, length: 0, durable: false, dispatch, buffers: Buffers::None };
+            let io = Io {
+                id: 0,
+                action: Action::Flush,
+                offset: 0,
+                length: 0,
+                durable: false,
+                dispatch,
+                buffers: Buffers::None,
+            };
             self.pair.start(now, Flight { owner: SYNC, part: 0, tier }, io);
         }
         self.go_on_syncing(now);
@@ -449,7 +459,9 @@ fn introduce(fast: &mut dyn Backend, identity: u64, is_unused: bool) -> Result<(
         if *name == identity.to_le_bytes() {
             return Ok(());
         }
-        return Err("belongs to another map, or its map was lost; to begin anew, losing what lies there, empty it".into());
+        return Err(
+            "belongs to another map, or its map was lost; to begin anew, losing what lies there, empty it".into()
+        );
     }
     if magic.iter().any(|&byte| byte != 0) {
         return Err("holds something else; expected an empty one, or the one that belongs to the map".into());
