@@ -167,7 +167,11 @@ fn what_is_wrong_with_classes_is_said_with_its_place() {
         ("\"t.example\"", "\"\"", "s.toml:25:15: certificate `` is empty"),
         ("certificate = \"t.example\"", "", "s.toml:22:1: missing field `certificate`"),
         ("\"mclock\"", "\"mclock:clients=2\"", "s.toml:23:8: there are places for 2 clients"),
-        ("unix:/run/ioweir.control", "tcp:127.0.0.1:1", "s.toml:3:11: control: tcp:127.0.0.1:1 can be reached by others"),
+        (
+            "unix:/run/ioweir.control",
+            "tcp:127.0.0.1:1",
+            "s.toml:3:11: control: tcp:127.0.0.1:1 can be reached by others",
+        ),
         ("127.0.0.1:9090", "192.0.2.1:9090", "s.toml:4:9: watch: tcp:192.0.2.1:9090 can be reached by others"),
     ] {
         let error = wrong(from, to);

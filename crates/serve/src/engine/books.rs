@@ -224,9 +224,8 @@ impl Books {
     pub(super) fn look_at_all(&mut self, now: Nanos, scheduler: &Policy) {
         let mut listed = std::mem::take(&mut self.listed);
         let tenants = scheduler.tenants();
-        let wait_of = |class: u32| {
-            tenants.map_or(Wait::Mixed, |tenants| Wait::For(tenants.reason(ioweir_core::StreamId(class))))
-        };
+        let wait_of =
+            |class: u32| tenants.map_or(Wait::Mixed, |tenants| Wait::For(tenants.reason(ioweir_core::StreamId(class))));
         let mix = if tenants.is_some() { Waiting::default() } else { scheduler.waiting() };
         if self.mix == Waiting::default() {
             self.mix = mix;

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use toml::Spanned;
 
-use super::{Device, Holder};
 use super::amount::{Size, Span};
 use super::raw::number;
+use super::{Device, Holder};
 
 /// What a class of clients or a group of classes is entitled to, for schedulers that tell tenants apart. Rates and bursts
 /// count requests, or sectors of 512 bytes where the scheduler's `cost` is `sectors`; the limit in bytes holds beside that,
@@ -174,7 +174,8 @@ pub(super) struct Judge(Vec<Policy>);
 
 impl Judge {
     pub(super) fn new(devices: &[Device]) -> Self {
-        let build = |device: &Device| device.scheduler.0.row.build(QueueLimits::with_units(1), &device.scheduler.0.settings);
+        let build =
+            |device: &Device| device.scheduler.0.row.build(QueueLimits::with_units(1), &device.scheduler.0.settings);
         Self(devices.iter().map(build).collect())
     }
 

@@ -123,7 +123,9 @@ impl Collected<'_> {
         self.add("ioweir_rejected_requests", "Requests refused when they came", MetricType::Counter, refused);
         type Part = fn(&OperationTally) -> &Durations;
         let durations: [(_, _, Part); 3] = [
-            ("ioweir_request_duration_seconds", "From when a request was there until it was answered", |of| &of.request),
+            ("ioweir_request_duration_seconds", "From when a request was there until it was answered", |of| {
+                &of.request
+            }),
             ("ioweir_queue_duration_seconds", "From when a request was there until it was dispatched", |of| &of.queue),
             ("ioweir_service_duration_seconds", "From the dispatch of a request until the device had done it", |of| {
                 &of.service
@@ -195,7 +197,12 @@ pub(super) fn text(spec: &Spec, record: &Record, connections: u32) -> String {
     let build = vec![(build, Value::Gauge(1.0))];
     collected.add("ioweir_build_info", "The program", MetricType::Gauge, build);
     let connections = vec![(vec![], Value::Gauge(f64::from(connections)))];
-    collected.add("ioweir_nbd_connections", "Clients, those that still negotiate included", MetricType::Gauge, connections);
+    collected.add(
+        "ioweir_nbd_connections",
+        "Clients, those that still negotiate included",
+        MetricType::Gauge,
+        connections,
+    );
     collected.add_requests();
     collected.add_waits();
     collected.add_devices();

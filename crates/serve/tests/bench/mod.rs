@@ -254,7 +254,8 @@ impl Peer {
             }
             6 => {
                 assert_eq!(u64::from(short(4)) * 16 + 8, body.len() as u64);
-                answer.extents = (0..short(4) as usize).map(|at| (long(8 + 16 * at), long(16 + 16 * at) as u32)).collect();
+                answer.extents =
+                    (0..short(4) as usize).map(|at| (long(8 + 16 * at), long(16 + 16 * at) as u32)).collect();
             }
             0x8001 => answer.error = short(0),
             other => panic!("no chunk is a {other:x}"),
