@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use ioweir_serve::control::client::AskError;
+use ioweir_serve::spec::{Listen, Spec};
 
 use crate::failure::Failure;
 use crate::show::read_spec;
@@ -12,11 +13,9 @@ pub(crate) fn socket_of(server: &str) -> Result<PathBuf, Failure> {
     if let Some(path) = server.strip_prefix("unix:") {
         return Ok(path.into());
     }
-    // Until the spec knows the key.
-    let table = read_spec(server)?.parse::<toml::Table>().unwrap_or_default();
-    let place = table.get("server").and_then(|server| server.get("control")).and_then(toml::Value::as_str);
-    match place.and_then(|place| place.strip_prefix("unix:")) {
-        Some(path) => Ok(path.into()),
+    let spec = Spec::parse(server, &read_spec(server)?)?;
+    match spec.server.control {
+        Some(Listen::Unix(path)) => Ok(path),
         _ => Err(Failure::input(
             format!("{server}: the server has no control socket"),
             "in [server]: control = \"unix:PATH\"",
