@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ioweir_serve::control::client::AskError;
 use ioweir_serve::spec::{Listen, Spec};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::show::read_spec;
 
 /// The control socket of a server: `unix:PATH`, or what the spec file says.
@@ -27,9 +27,11 @@ pub(crate) fn socket_of(server: &str) -> Result<PathBuf, Failure> {
 /// A server that could not be asked, or has refused.
 pub(crate) fn failure(error: AskError) -> Failure {
     match error {
-        AskError::Unreachable(..) => {
-            Failure::Running(format!("{error}\n\nhint: start it with `ioweir serve SPEC`, the spec with a `control`"))
-        }
+        AskError::Unreachable(path, error) => Failure::Running(format!(
+            "{}: no server can be reached there: {}\n\nhint: start one with `ioweir serve SPEC`, where the spec says `control`",
+            path.display(),
+            plain(&error)
+        )),
         _ => Failure::Running(error.to_string()),
     }
 }
