@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use ioweir_serve::control::client::AskError;
+use ioweir_serve::spec::{Listen, Spec};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, plain};
 use crate::show::read_spec;
 
 /// The control socket of a server: `unix:PATH`, or what the spec file says.
@@ -12,11 +13,9 @@ pub(crate) fn socket_of(server: &str) -> Result<PathBuf, Failure> {
     if let Some(path) = server.strip_prefix("unix:") {
         return Ok(path.into());
     }
-    // Until the spec knows the key.
-    let table = read_spec(server)?.parse::<toml::Table>().unwrap_or_default();
-    let place = table.get("server").and_then(|server| server.get("control")).and_then(toml::Value::as_str);
-    match place.and_then(|place| place.strip_prefix("unix:")) {
-        Some(path) => Ok(path.into()),
+    let spec = Spec::parse(server, &read_spec(server)?)?;
+    match spec.server.control {
+        Some(Listen::Unix(path)) => Ok(path),
         _ => Err(Failure::input(
             format!("{server}: the server has no control socket"),
             "in [server]: control = \"unix:PATH\"",
@@ -28,9 +27,11 @@ pub(crate) fn socket_of(server: &str) -> Result<PathBuf, Failure> {
 /// A server that could not be asked, or has refused.
 pub(crate) fn failure(error: AskError) -> Failure {
     match error {
-        AskError::Unreachable(..) => {
-            Failure::Running(format!("{error}\n\nhint: start it with `ioweir serve SPEC`, the spec with a `control`"))
-        }
+        AskError::Unreachable(path, error) => Failure::Running(format!(
+            "{}: no server can be reached there: {}\n\nhint: start one with `ioweir serve SPEC`, where the spec says `control`",
+            path.display(),
+            plain(&error)
+        )),
         _ => Failure::Running(error.to_string()),
     }
 }
