@@ -1,9 +1,10 @@
 //! How does a request of a client become requests of the scheduler?
 
 use ioweir_core::{
-    Flags, Operation, Refused, RefusedCause, Request as CoreRequest, SECTOR_BYTES, Scheduler as _, StreamId,
+    Flags, Operation, RefusedCause, Request as CoreRequest, SECTOR_BYTES, Scheduler as _, StreamId, Tag,
 };
 
+use super::books::operation_of;
 use super::connection::{GUARANTEED_BYTES, Incoming, Mode};
 use super::{Call, Engine, Live, Part, Run};
 use crate::backend::{Action, Io};
@@ -126,18 +127,23 @@ impl Engine {
     /// A request that is on its way from now on. It ends with its last part; until [`Engine::end_part`] is called once more
     /// than parts were added, it goes on.
     fn enlist(&mut self, slot: u32, request: &Request) -> u32 {
+        let mut class = 0;
         if let Some(connection) = self.connections.get_mut(slot) {
             connection.in_flight += 1;
+            class = connection.class.0;
         }
         let Request { command, flags, cookie, offset, length, .. } = *request;
         let is_range = matches!(command, Command::Trim | Command::WriteZeroes);
         self.lives.insert(Live {
             connection: slot,
+            class,
             command,
+            operation: operation_of(command),
             flags,
             cookie,
             offset,
             length,
+            arrived: None,
             range_left: if is_range { length } else { 0 },
             parts_left: 1,
             is_split: false,
@@ -157,57 +163,100 @@ impl Engine {
         self.add_part(live, offset, buffer.len() as u32, Some(buffer));
     }
 
-    fn add_part(&mut self, live: u32, offset: u64, length: u32, buffer: Option<Buffer>) {
-        if let Some(live) = self.lives.get_mut(live) {
-            live.parts_left += 1;
-        }
-        let part = Part { live, offset, length, buffer, tag: None };
+    fn add_part(&mut self, number: u32, offset: u64, length: u32, buffer: Option<Buffer>) {
+        let Some(live) = self.lives.get_mut(number) else { return };
+        live.parts_left += 1;
+        live.arrived.get_or_insert(self.now);
+        let operation = live.operation.unwrap_or(Operation::Read);
+        let (class, arrived) = (live.class, self.now);
+        let part =
+            Part { live: number, class, operation, arrived, dispatched: None, offset, length, buffer, tag: None };
         let Some(request) = self.core_request(&part) else { return };
-        let direction = request.operation.direction() as usize;
+        let direction = operation.direction() as usize;
         if !self.held[direction].is_empty() {
+            self.books.arrived(self.now, &part, true);
             return self.held[direction].push_back(part);
         }
-        if let Err(part) = self.submit(part, request) {
-            self.held[direction].push_back(part);
+        match self.submit(request) {
+            Ok(tag) => {
+                self.books.arrived(self.now, &part, false);
+                self.keep(part, tag);
+            }
+            Err(RefusedCause::Full) => {
+                self.books.arrived(self.now, &part, true);
+                self.held[direction].push_back(part);
+            }
+            Err(RefusedCause::Split(sectors)) => {
+                self.split(part, request, sectors);
+                self.submit_held();
+            }
+            Err(RefusedCause::TooLarge | RefusedCause::AtLimit(_)) => {
+                self.finish_part(part, None, Err(NbdError::Invalid));
+            }
         }
     }
 
     /// What the scheduler is told: whole sectors. FUA is kept from it; see the head of this module's parent.
     fn core_request(&self, part: &Part) -> Option<CoreRequest> {
         let live = self.lives.get(part.live)?;
-        let operation = match live.command {
-            Command::Read => Operation::Read,
-            Command::Write => Operation::Write,
-            Command::Flush => Operation::Flush,
-            _ => Operation::Discard,
-        };
         let flags = if live.flags & COMMAND_FUA != 0 { Flags::SYNC } else { Flags::NONE };
-        let export = self.connections.get(live.connection)?.agreed.export;
         let sector = part.offset / SECTOR_BYTES;
         let end = (part.offset + u64::from(part.length)).div_ceil(SECTOR_BYTES);
-        // Exports are numbered from zero, and a part is shorter than 4 GiB.
-        let (stream, sectors) = (StreamId(export as u32), (end - sector) as u32);
-        Some(CoreRequest { operation, flags, stream, sector, sectors })
+        // A part is shorter than 4 GiB.
+        let (stream, sectors) = (StreamId(part.class), (end - sector) as u32);
+        Some(CoreRequest { operation: part.operation, flags, stream, sector, sectors })
     }
 
-    fn submit(&mut self, mut part: Part, request: CoreRequest) -> Result<(), Part> {
+    /// No class of a server is refused at its limit: requests wait. What is too large or on two devices cannot be.
+    fn submit(&mut self, request: CoreRequest) -> Result<Tag, RefusedCause> {
         let submitted = self.scheduler.submit(self.now, request);
         self.called(&Call::Submit(request, submitted));
-        match submitted {
-            Ok(tag) => {
-                part.tag = Some(tag);
-                self.parts[tag.index()] = Some(part);
-                Ok(())
-            }
-            Err(Refused { cause: RefusedCause::Full, .. }) => Err(part),
-            // No export of a server refuses at its limit: requests wait. What is too large or on two devices cannot be.
-            Err(Refused {
-                cause: RefusedCause::TooLarge | RefusedCause::Split(_) | RefusedCause::AtLimit(_), ..
-            }) => {
-                self.finish_part(part, None, Err(NbdError::Invalid));
-                Ok(())
-            }
+        submitted.map_err(|refused| refused.cause)
+    }
+
+    fn keep(&mut self, mut part: Part, tag: Tag) {
+        part.tag = Some(tag);
+        self.parts[tag.index()] = Some(part);
+    }
+
+    /// Holds a part that lies on two devices as two, ahead of all that is held.
+    fn split(&mut self, mut part: Part, request: CoreRequest, sectors: u32) {
+        let rest = self.cut(&mut part, (request.sector + u64::from(sectors)) * SECTOR_BYTES);
+        self.books.arrived(self.now, &part, true);
+        self.books.arrived(self.now, &rest, true);
+        let held = &mut self.held[request.operation.direction() as usize];
+        held.push_front(rest);
+        held.push_front(part);
+    }
+
+    /// Cuts a part that lies on two devices at a place within it, and gives what is behind.
+    fn cut(&mut self, part: &mut Part, at: u64) -> Part {
+        let length = (at - part.offset) as u32;
+        let rest_length = part.length - length;
+        let mut rest = Part { offset: at, length: rest_length, buffer: None, arrived: self.now, ..*part };
+        let charge = |length: u32| self.pool.charge(length as usize);
+        let (mut more, mut less) = (0, 0);
+        let Some(live) = self.lives.get_mut(part.live) else { return rest };
+        live.parts_left += 1;
+        live.is_split = true;
+        let slot = live.connection;
+        if live.command == Command::Read {
+            (more, less) = (charge(length) + charge(rest_length), charge(part.length));
         }
+        if let Some(buffer) = &mut part.buffer {
+            more = charge(rest_length);
+            let mut behind = self.pool.take(rest_length as usize);
+            behind.bytes_mut().copy_from_slice(&buffer.bytes()[length as usize..]);
+            buffer.truncate(length as usize);
+            rest.buffer = Some(behind);
+        }
+        part.length = length;
+        // What was let in is not held back again: the buffer behind a cut may go past what a client may hold, by its size.
+        if let Some(connection) = self.connections.get_mut(slot) {
+            connection.held_bytes = connection.held_bytes + more - less;
+            self.buffer_bytes = self.buffer_bytes + more - less;
+        }
+        rest
     }
 
     /// Lets those in that found no room before.
@@ -215,9 +264,23 @@ impl Engine {
         for direction in 0..self.held.len() {
             while let Some(part) = self.held[direction].pop_front() {
                 let Some(request) = self.core_request(&part) else { continue };
-                if let Err(part) = self.submit(part, request) {
-                    self.held[direction].push_front(part);
-                    break;
+                match self.submit(request) {
+                    Ok(tag) => {
+                        self.books.let_in(self.now, part.class);
+                        self.keep(part, tag);
+                    }
+                    Err(RefusedCause::Full) => {
+                        self.held[direction].push_front(part);
+                        break;
+                    }
+                    Err(RefusedCause::Split(sectors)) => {
+                        self.books.withdrawn(self.now, &part);
+                        self.split(part, request, sectors);
+                    }
+                    Err(RefusedCause::TooLarge | RefusedCause::AtLimit(_)) => {
+                        self.books.withdrawn(self.now, &part);
+                        self.finish_part(part, None, Err(NbdError::Invalid));
+                    }
                 }
             }
         }
@@ -244,6 +307,7 @@ impl Engine {
 
     fn refuse(&mut self, slot: u32, request: &Request, error: NbdError) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
+        self.books.refused(connection.class.0, error);
         let Request { command, cookie, offset, .. } = *request;
         let reply = Reply { replies: connection.agreed.replies, command, cookie, offset };
         connection.outbox.put(|out| reply.put_end(out, Some(error)));

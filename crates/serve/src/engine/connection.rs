@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::EventFlags;
 
 use super::outbox::Outbox;
@@ -34,6 +34,8 @@ pub struct Client {
     pub session: Option<Box<Session>>,
     /// What was agreed upon.
     pub agreed: Agreed,
+    /// The class that it belongs to.
+    pub class: StreamId,
     /// What it has sent already.
     pub leftover: Vec<u8>,
     /// Bytes of the last answer of the negotiation that were not sent yet.
@@ -113,6 +115,8 @@ pub(super) struct Connection {
     pub(super) output: Option<OwnedFd>,
     session: Option<Box<Session>>,
     pub(super) agreed: Agreed,
+    /// What the scheduler tells it by.
+    pub(super) class: StreamId,
     pub(super) mode: Mode,
     pub(super) decoder: Decoder,
     chunk: Box<[u8]>,
@@ -148,6 +152,7 @@ impl Connection {
             output: client.output,
             session: client.session,
             agreed: client.agreed,
+            class: client.class,
             mode: Mode::Open,
             decoder: Decoder::new(client.agreed.replies),
             chunk: chunk.into(),

@@ -31,6 +31,7 @@ impl Engine {
             self.called(&Call::Poll(step));
             match step {
                 Step::Dispatch(dispatch) => {
+                    self.note_dispatch(&dispatch);
                     let unit = Unit::new(dispatch);
                     let conflicts = self.conflicts(&unit, self.deferred.len());
                     let unit = self.units.insert(unit);
@@ -45,6 +46,16 @@ impl Engine {
                     return;
                 }
             }
+        }
+    }
+
+    fn note_dispatch(&mut self, dispatch: &Dispatch) {
+        let mut tag = Some(dispatch.tag);
+        while let Some(member) = tag {
+            if let Some(part) = self.parts.get_mut(member.index()).and_then(Option::as_mut) {
+                self.books.dispatched(self.now, part);
+            }
+            tag = if dispatch.members == 1 { None } else { self.scheduler.next_member(member) };
         }
     }
 
@@ -160,6 +171,7 @@ impl Engine {
             Some(Run::One(unit, tag)) => {
                 let buffer = if let Buffers::One(buffer) = buffers { Some(buffer) } else { None };
                 if let Some(part) = self.parts[tag.index()].take() {
+                    self.books.completed(self.now, &part);
                     self.finish_part(part, buffer, result);
                 }
                 self.finish_run(unit);
@@ -168,6 +180,7 @@ impl Engine {
                 let mut buffers = if let Buffers::Many(buffers) = buffers { buffers } else { Vec::new() }.into_iter();
                 for tag in tags {
                     if let Some(part) = self.parts[tag.index()].take() {
+                        self.books.completed(self.now, &part);
                         self.finish_part(part, buffers.next(), result.clone());
                     }
                 }
@@ -263,6 +276,9 @@ impl Engine {
         let reply = live.reply(connection.agreed);
         let gathered = std::mem::take(&mut live.gathered);
         let is_heard = connection.mode != super::connection::Mode::Gone;
+        if is_heard {
+            self.books.answered(self.now, &live);
+        }
         match (live.command, live.error) {
             _ if !is_heard => self.drop_gathered(slot, gathered),
             (Command::Read, None) if live.length > 0 => self.answer_gathered(slot, reply, live.length, gathered),
@@ -309,6 +325,8 @@ impl Engine {
         connection.in_flight -= 1;
         let reply = live.reply(connection.agreed);
         match result {
+            // What is put into the box of somebody who is gone would keep his place for ever.
+            _ if connection.mode == super::connection::Mode::Gone => {}
             Ok(Outcome::Extents(mut extents)) if !extents.is_empty() => {
                 if flags & COMMAND_REQUEST_ONE != 0 {
                     extents.truncate(1);

@@ -9,7 +9,9 @@ use super::{Call, Engine, TOKEN_OUTPUT};
 impl Engine {
     /// Takes a client in. One whose descriptors cannot be waited for is closed.
     pub fn connect(&mut self, client: Client) {
+        let class = client.class.0;
         let slot = self.connections.insert(Connection::new(client, self.now));
+        self.books.connected(class);
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.interest = EventFlags::IN;
         let mut watched =
@@ -313,6 +315,7 @@ impl Engine {
             }
         }
         for part in taken_back {
+            self.books.withdrawn(self.now, &part);
             self.finish_part(part, None, Err(crate::nbd::NbdError::ShuttingDown));
         }
     }
@@ -326,6 +329,7 @@ impl Engine {
         };
         if is_done {
             debug_assert_eq!(connection.held_bytes, 0, "who has nothing on its way holds no buffers");
+            self.books.disconnected(connection.class.0);
             if connection.mode == Mode::Draining {
                 connection.close();
             }

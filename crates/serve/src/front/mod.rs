@@ -11,16 +11,18 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
+use crate::control::Tunables;
 use crate::engine::{Client, Handle, Order, Seat};
 use crate::executor::{Clock as _, MachineClock};
 use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
+use crate::spec::{Class, class_of};
 use crate::tls;
 
 pub use listen::Listener;
@@ -65,14 +67,14 @@ pub(crate) struct Front {
     exports: Arc<[Export]>,
     /// By export: whom to give the client to.
     engines: Vec<Handle>,
+    classes: Vec<Class>,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     /// Readable once a signal has come.
     _signals: Option<UnixStream>,
-    seats: Arc<AtomicU32>,
+    seats: Seats,
     tls: Option<tls::Server>,
-    connections_max: u32,
-    handshake_timeout: Nanos,
+    tunables: Arc<Tunables>,
     clock: MachineClock,
     /// It serves the one client it was started for, and ends with it.
     is_single: bool,
@@ -85,13 +87,23 @@ pub(crate) struct Plan {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) exports: Arc<[Export]>,
     pub(crate) engines: Vec<Handle>,
+    pub(crate) classes: Vec<Class>,
     pub(crate) signals: Option<UnixStream>,
     pub(crate) tls: Option<tls::Server>,
-    pub(crate) connections_max: u32,
-    pub(crate) handshake_timeout: Nanos,
+    pub(crate) tunables: Arc<Tunables>,
     pub(crate) clock: MachineClock,
     /// The descriptors of the one client, where there is only one.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// The number of clients, those that still negotiate included.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seats(Arc<AtomicU32>);
+
+impl Seats {
+    pub(crate) fn taken(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Ends a front from another thread.
@@ -127,13 +139,13 @@ impl Front {
             callers: Slots::default(),
             exports: plan.exports,
             engines: plan.engines,
+            classes: plan.classes,
             epoll,
             wake,
             _signals: plan.signals,
-            seats: Arc::default(),
+            seats: Seats::default(),
             tls: plan.tls,
-            connections_max: plan.connections_max,
-            handshake_timeout: plan.handshake_timeout,
+            tunables: plan.tunables,
             clock: plan.clock,
             is_single: plan.single.is_some(),
             stops: Arc::default(),
@@ -148,6 +160,11 @@ impl Front {
 
     pub(crate) fn stopper(&self) -> Stopper {
         Stopper { stops: Arc::clone(&self.stops), wake: Arc::clone(&self.wake) }
+    }
+
+    /// How many clients there are.
+    pub(crate) fn seats(&self) -> Seats {
+        self.seats.clone()
     }
 
     /// Serves until it is told to stop; then the engines are, too.
@@ -177,7 +194,7 @@ impl Front {
                 }
             }
             self.cut_off_slow();
-            let is_over = self.is_single && self.seats.load(Ordering::Relaxed) == 0;
+            let is_over = self.is_single && self.seats.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
             }
@@ -215,7 +232,8 @@ impl Front {
 
     /// Greets a client, where there is a place for it.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
-        let Some(seat) = Seat::take(&self.seats, self.connections_max, &self.wake) else { return };
+        let seat = Seat::take(&self.seats.0, self.tunables.connections_max(), &self.wake);
+        let Some(seat) = seat else { return };
         let tls = match &self.tls {
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
@@ -223,7 +241,7 @@ impl Front {
         };
         let negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
         let unsent = negotiation.greeting().to_vec();
-        let until = self.clock.now().after(self.handshake_timeout);
+        let until = self.clock.now().after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
         let caller = Caller { input, output, session, negotiation, unread: Vec::new(), unsent, until, ending, seat };
         let slot = self.callers.insert(caller);
@@ -280,7 +298,11 @@ impl Front {
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
-            let client = Client { input, output, session, agreed, leftover: unread, unsent, seat: Some(seat) };
+            // Without TLS there are no certificates.
+            let names = session.as_ref().map_or_else(Vec::new, |session| session.client_names());
+            let class = class_of(&self.classes, agreed.export, &names);
+            let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
+            let client = Client { input, output, session, agreed, class, leftover: unread, unsent, seat: Some(seat) };
             engine.give(Order::Serve(Box::new(client)));
         } else if let Some(session) = &mut session {
             session.close(output.as_ref().unwrap_or(&input));

@@ -134,8 +134,9 @@ pub const CONTEXT_ALLOCATION_ID: u32 = 1;
 
 /// The longest string (name, description) that the protocol allows.
 pub const STRING_BYTES_MAX: usize = 4096;
-/// The most data that goes with a request or its answer: what the protocol lets a client assume.
-pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
+/// The most data that goes with a request or its answer: twice what the protocol lets a client assume, because there are
+/// clients that do not ask and send more.
+pub const REQUEST_BYTES_MAX: u32 = 64 << 20;
 /// The longest data of an option that is read into memory.
 pub const OPTION_BYTES_MAX: u32 = 64 << 10;
 /// Options that a client may send before it has to use an export.
