@@ -237,13 +237,21 @@ fn the_tools_of_others_copy_and_compare_under_three_policies() {
     }
 }
 
+/// A device of two files, and what the fast one is for.
+const TIERED: &str = "[[device]]\nname = \"d\"\nbackend = \"tiered\"\nUSE\n[device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"16MiB\"\n[device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"4MiB\"\n";
+const PLACEMENT: &str = "scheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"";
+const CACHE: &str = "scheduler = \"deadline\"\ncache = \"read\"";
+const EXPORT: &str = "[[export]]\nname = \"export\"\ndevice = \"d\"\n";
+
 #[test]
-fn fio_finds_what_it_wrote_under_three_policies() {
+fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {
     if !has("fio") {
         return;
     }
-    for policy in POLICIES {
-        let served = serve("", &FILE.replace("POLICY", policy));
+    let mut devices: Vec<String> = POLICIES.iter().map(|policy| FILE.replace("POLICY", policy)).collect();
+    devices.extend([PLACEMENT, CACHE].map(|used| TIERED.replace("USE", used) + EXPORT));
+    for device in devices {
+        let served = serve("", &device);
         let uri = format!("--uri={}", served.uri());
         let job = [
             "--name=verify",
@@ -278,20 +286,27 @@ fn serve_as_a_process() {
 
 #[test]
 fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
-    const ROUNDS: u64 = 20;
+    kill_and_look(&FILE.replace("POLICY", "deadline").replace("16MiB", "64MiB"));
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_when_a_server_of_tiers_is_killed() {
+    // Fewer slots than blocks, so that both tiers are written.
+    let tiered = TIERED.replace("16MiB", "64MiB").replace("4MiB", "160KiB") + EXPORT;
+    for used in [PLACEMENT, CACHE] {
+        kill_and_look(&tiered.replace("USE", used));
+    }
+}
+
+fn kill_and_look(devices: &str) {
+    let rounds: u64 = std::env::var("IOWEIR_TEST_KILLS").map_or(20, |rounds| rounds.parse().unwrap());
     let folder = tempfile::tempdir().unwrap();
     let (spec, socket) = (folder.path().join("spec.toml"), folder.path().join("s"));
-    let device = format!(
-        "[[device]]\nname = \"d\"\nbackend = \"file\"\npath = {:?}\nsize = \"64MiB\"\nscheduler = \"deadline\"",
-        folder.path().join("disk")
-    );
-    let text = format!(
-        "[server]\nlisten = [\"unix:{}\"]\n{device}\n[[export]]\nname = \"export\"\ndevice = \"d\"",
-        socket.display()
-    );
+    let devices = devices.replace("FOLDER", folder.path().to_str().unwrap());
+    let text = format!("[server]\nlisten = [\"unix:{}\"]\n{devices}", socket.display());
     std::fs::write(&spec, text).unwrap();
     let mut killed = Killed { blocks: vec![0; 64], random: 1, cookie: 0 };
-    for round in 0..=ROUNDS {
+    for round in 0..=rounds {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["serve_as_a_process", "--exact", "--ignored", "--nocapture"])
             .env("IOWEIR_TEST_SPEC", &spec)
@@ -308,7 +323,7 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
         };
         agree(&mut client);
         killed.check(&mut client);
-        if round < ROUNDS {
+        if round < rounds {
             killed.write_some(&mut client);
         }
         child.kill().unwrap();
@@ -344,7 +359,7 @@ impl Killed {
                 }
                 let flags = if self.draw(2) == 0 { FUA } else { 0 };
                 let mut message = request(WRITE, flags, self.cookie, block * 4096, 4096);
-                message.extend(self.cookie.to_be_bytes().repeat(512));
+                message.extend((self.cookie << 8 | block).to_be_bytes().repeat(512));
                 client.write_all(&message).unwrap();
                 on_their_way.push((self.cookie, block, flags));
             }
@@ -380,7 +395,10 @@ impl Killed {
             answer(client);
             let mut bytes = [0; 4096];
             client.read_exact(&mut bytes).unwrap();
-            let found = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            let word = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            assert!(word == 0 || word & 0xff == block, "block {block} holds what was written to another");
+            assert!(bytes.chunks(8).all(|other| other == &bytes[..8]), "block {block} is torn");
+            let found = word >> 8;
             assert!(found >= least, "block {block} holds write {found}, and write {least} was acknowledged");
         }
     }
