@@ -288,8 +288,7 @@ impl Placed {
         match piece.place {
             Place::Home => self.start_pieces(now, Op::new(io, vec![piece])),
             Place::Slots(_) => {
-                let length = u32::try_from(piece.length()).unwrap_or(u32::MAX);
-                let extents = Outcome::Extents(vec![Extent { length, state: 0 }]);
+                let extents = Outcome::Extents(vec![Extent { length: piece.length(), state: 0 }]);
                 self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(extents) });
             }
         }
