@@ -87,12 +87,12 @@ def background(command: list, socket: pathlib.Path, what: str):
 
 
 @contextlib.contextmanager
-def server(folder: pathlib.Path, spec: str):
+def server(folder: pathlib.Path, spec: str, *arguments: str):
     """`ioweir serve` of a spec that listens at `folder/server.sock`; yields that path."""
     socket = folder / "server.sock"
     file = folder / "server.toml"
     file.write_text(f'[server]\nlisten = ["unix:{socket}"]\n{spec}')
-    with background([*SERVER_FIRST, PROGRAM, "serve", file, "--quiet"], socket, "ioweir serve"):
+    with background([*SERVER_FIRST, PROGRAM, "serve", file, "--quiet", *arguments], socket, "ioweir serve"):
         yield socket
 
 
