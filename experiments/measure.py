@@ -131,6 +131,14 @@ def figures(direction: dict) -> dict:
     }
 
 
+def head(title: str, result: dict, script: str) -> str:
+    """Where the tables below it come from, as Markdown."""
+    versions = ", ".join(f"{name} {version.removeprefix(name).strip(' -')}" for name, version in result["versions"].items())
+    loads = f"load averages {result['load_average_before']} before and {result['load_average_after']} after"
+    return (f"# {title}\n\nMade by `{script} --from` from its `results.json`: medians of {result['parameters']['repetitions']} repetitions.\n"
+            f"{result['machine']}; {result['shared']} ({loads}).\n{versions}.\n")
+
+
 def write(path: pathlib.Path, result: dict) -> None:
     """A result as JSON, a row a line where it is a list of rows."""
     parts = []
