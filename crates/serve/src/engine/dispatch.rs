@@ -324,6 +324,8 @@ impl Engine {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.in_flight -= 1;
         match result {
+            // What is put into the box of somebody who is gone would keep his place for ever.
+            _ if connection.mode == super::connection::Mode::Gone => {}
             Ok(Outcome::Extents(mut extents)) if !extents.is_empty() => {
                 if flags & COMMAND_REQUEST_ONE != 0 {
                     extents.truncate(1);
