@@ -9,6 +9,7 @@ mod file;
 mod memory;
 mod store;
 mod threads;
+mod tiered;
 #[allow(unsafe_code, reason = "the kernel is told where buffers are")]
 mod uring;
 
@@ -27,6 +28,7 @@ pub use emulated::Emulated;
 pub use faulty::{Faulty, Platter};
 pub use memory::Memory;
 pub use threads::Threads;
+pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
 
 /// What is done.
@@ -123,6 +125,11 @@ pub trait Backend {
         Vec::new()
     }
 
+    /// What a scheduler that places data has to know, where this places what is dispatched to a fast device.
+    fn fast_tier(&self) -> Option<FastTier> {
+        None
+    }
+
     /// How long it is.
     fn size_bytes(&self) -> u64;
 
@@ -135,8 +142,12 @@ pub trait Backend {
 /// # Errors
 /// What is wrong, in words for people.
 pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
+    open_backend(&device.backend, device.depth, registered)
+}
+
+fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
     let sizes = |size: &spec::Size| size.0;
-    Ok(match &device.backend {
+    Ok(match backend {
         spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
         spec::Backend::Memory { size } => Box::new(Memory::new(sizes(size))),
         spec::Backend::Emulated { model, size, seed } => {
@@ -145,7 +156,18 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
         spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Platter::new(sizes(size)), *faults)),
         spec::Backend::File { path, size, direct, io, threads } => {
             let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct)?);
-            open_file(files, *io, device.depth, *threads, registered)?
+            open_file(files, *io, depth, *threads, registered)?
+        }
+        spec::Backend::Tiered { slow, fast, cache, map } => {
+            let mut tier = |name: &str, tier: &spec::Tier| {
+                open_backend(&tier.backend, tier.depth, registered).map_err(|error| format!("{name} tier: {error}"))
+            };
+            let (slow, fast, depth) = (tier("slow", slow)?, tier("fast", fast)?, fast.depth);
+            match (cache, map) {
+                (Some(spec::Cache::Read), _) => Box::new(Cached::open(slow, fast)?),
+                (None, Some(path)) => Box::new(Placed::open(slow, fast, Ledger::open(path)?, depth)?),
+                (None, None) => Box::new(Placed::open(slow, fast, Ledger::in_memory()?, depth)?),
+            }
         }
     })
 }
