@@ -7,7 +7,6 @@
 mod arguments;
 mod compare;
 mod control;
-mod ctl;
 mod doc;
 mod engine;
 mod failure;
@@ -64,8 +63,8 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Serve(arguments) => serve::act(&arguments),
-        Verb::Ctl(arguments) => ctl::act(&arguments),
         Verb::Top(arguments) => top::act(&arguments),
+        Verb::Ctl(arguments) => control::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

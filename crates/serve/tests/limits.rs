@@ -47,7 +47,8 @@ impl Reader {
                 assert_eq!((answer.error, answer.bytes().len()), (0, self.length as usize));
                 (bytes, longest) = (bytes + u64::from(self.length), longest.max(bench.now.since(since)));
             }
-            if is_asking || !answers.is_empty() {
+            // Time stands still until all has come that is on its way.
+            if is_asking || !answers.is_empty() || self.peer.hears_on() {
                 continue;
             }
             if due >= end {

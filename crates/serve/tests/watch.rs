@@ -16,7 +16,7 @@ use std::process::{Command as Process, Stdio};
 use client::*;
 use ioweir_lab::trace::{self, Input, Names, ReadOptions, Target};
 use ioweir_serve::capture::Capture;
-use ioweir_serve::control::client::{AskError, ask};
+use ioweir_serve::control::{AskError, Command, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
@@ -86,16 +86,17 @@ impl Served {
         self.folder.path().join("control")
     }
 
-    fn ask(&self, command: &Value) -> Result<Value, AskError> {
+    fn ask(&self, command: &Command) -> Result<Value, AskError> {
         ask(&self.control(), command)
     }
 
     fn set(&self, assignments: &[&str]) -> Result<Value, String> {
-        self.ask(&json!({ "set": assignments })).map_err(|error| error.to_string())
+        let assignments = assignments.iter().map(|text| (*text).to_string()).collect();
+        self.ask(&Command::Set(assignments)).map_err(|error| error.to_string())
     }
 
     fn state(&self) -> Value {
-        self.ask(&json!({"state": {}})).unwrap()
+        self.ask(&Command::State {}).unwrap()
     }
 
     /// An answer by HTTP: its status, its head and its body.
@@ -462,7 +463,7 @@ fn a_spec_that_is_wrong_changes_nothing_and_one_that_is_right_is_taken_as_a_whol
     let text = std::fs::read_to_string(&file).unwrap();
     let reload = |text: &str| {
         std::fs::write(&file, text).unwrap();
-        served.ask(&json!({"reload": {}}))
+        served.ask(&Command::Reload {})
     };
     let name = file.to_str().unwrap();
     for (from, to, beginning) in [
@@ -497,7 +498,7 @@ fn a_spec_that_is_wrong_changes_nothing_and_one_that_is_right_is_taken_as_a_whol
         json!([])
     );
     std::fs::remove_file(&file).unwrap();
-    assert!(served.ask(&json!({"reload": {}})).unwrap_err().to_string().contains("cannot be read"));
+    assert!(served.ask(&Command::Reload {}).unwrap_err().to_string().contains("cannot be read"));
 }
 
 #[test]
