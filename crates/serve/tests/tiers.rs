@@ -22,7 +22,7 @@ use proptest::prelude::*;
 
 /// Policies that place: nearly all that is written, or only what is small.
 const PLACING: [&str; 3] =
-    ["bid-hybrid", "bid-hybrid:packing-threshold=3KiB", "bid-hybrid:packing-threshold=6KiB,wait=1ms"];
+    ["bid-hybrid", "bid-hybrid:packing-threshold=3KiB", "bid-hybrid:packing-threshold=6KiB:wait=1ms"];
 
 fn keys(scheduler: &str, request_bytes_max: &str, rest: &str) -> String {
     format!(
@@ -400,7 +400,7 @@ fn what_is_read_a_third_time_comes_from_the_cache_until_it_changes_or_the_cache_
     assert_eq!(took(&mut before), [1, 1]);
     counts[1].lock().unwrap().1 = true;
     assert_eq!(read(&mut peer, &mut bench, 4096, 4096), [1; 4096]);
-    assert_eq!(took(&mut before), [1, 2], "it failed, was read from the disk, and failed to be copied again");
+    assert_eq!(took(&mut before), [1, 1], "it failed, and was read from the disk");
 }
 
 #[test]
@@ -466,7 +466,7 @@ device = "d"
             "backend = \"null\"\nsize = \"1MiB\"",
             "s.toml:10:1: the fast tier is of backend null",
         ),
-        (text, "path = \"fast\"", "model = \"hdd\"", "s.toml:12:9: backend file takes no key `model`"),
+        (text, "path = \"fast\"", "path = \"fast\"\nmodel = \"hdd\"", "s.toml:13:9: backend file takes no key `model`"),
         (text, "backend = \"file\"\npath = \"fast\"", memory, "s.toml:10:1: slow is of backend file, fast of memory"),
         (
             &of_memory,
