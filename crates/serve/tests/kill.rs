@@ -12,11 +12,23 @@ use client::*;
 use process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 2] = [
+const DEVICES: [(&str, &str); 4] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd\"\nio = \"threads\"\ndirect = false",
+    ),
+    (
+        "tiers, placed",
+        "backend = \"tiered\"\nmap = \"FOLDER/map\"\nscheduler = \"bid-hybrid\"\n\
+         [device.slow]\nbackend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\n\
+         [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"16MiB\"",
+    ),
+    (
+        "tiers, cached",
+        "backend = \"tiered\"\ncache = \"read\"\nscheduler = \"deadline\"\n\
+         [device.slow]\nbackend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\n\
+         [device.fast]\nbackend = \"memory\"\nsize = \"16MiB\"",
     ),
 ];
 
