@@ -21,6 +21,8 @@ pub struct State {
     schema_version: u32,
     version: &'static str,
     spec: String,
+    /// Where clients can connect, in the words of the spec.
+    listen: Vec<String>,
     now_seconds: f64,
     connections: u32,
     connections_max: u32,
@@ -154,6 +156,7 @@ impl State {
             schema_version: SCHEMA_VERSION,
             version: env!("CARGO_PKG_VERSION"),
             spec: spec.file.clone(),
+            listen: spec.server.listen.iter().map(ToString::to_string).collect(),
             now_seconds: now.as_seconds(),
             connections,
             connections_max: spec.server.connections_max,
