@@ -12,11 +12,24 @@ use client::*;
 use process::Process;
 
 /// What is killed; `FOLDER` is the same in every round. One more device is one more row.
-const DEVICES: [(&str, &str); 2] = [
+const DEVICES: [(&str, &str); 4] = [
     ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
     (
         "file-threads",
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd\"\nio = \"threads\"\ndirect = false",
+    ),
+    // Fewer slots than blocks, so that both tiers are written and the map is full.
+    (
+        "tiers-placement",
+        "backend = \"tiered\"\nscheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"
+        [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
+        [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
+    ),
+    (
+        "tiers-cache",
+        "backend = \"tiered\"\nscheduler = \"deadline\"\ncache = \"read\"
+        [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
+        [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
     ),
 ];
 
@@ -42,7 +55,8 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
             }
             process.kill();
         }
-        println!("{name}: killed {} times, {} writes", rounds(), killed.cookie);
+        let told = format!("{name}: killed {} times, {} writes, nothing lost", rounds(), killed.cookie);
+        writeln!(std::io::stderr(), "{told}").unwrap();
     }
 }
 
@@ -74,7 +88,7 @@ impl Killed {
                 }
                 let flags = if self.draw(2) == 0 { FUA } else { 0 };
                 let mut message = request(WRITE, flags, self.cookie, block * 4096, 4096);
-                message.extend(self.cookie.to_be_bytes().repeat(512));
+                message.extend((self.cookie << 8 | block).to_be_bytes().repeat(512));
                 client.write_all(&message).unwrap();
                 on_their_way.push((self.cookie, block, flags));
             }
@@ -110,7 +124,10 @@ impl Killed {
             answer(client);
             let mut bytes = [0; 4096];
             client.read_exact(&mut bytes).unwrap();
-            let found = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            let word = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            assert!(word == 0 || word & 0xff == block, "block {block} holds what was written to another");
+            assert!(bytes.chunks(8).all(|other| other == &bytes[..8]), "block {block} is torn");
+            let found = word >> 8;
             assert!(found >= least, "block {block} holds write {found}, and write {least} was acknowledged");
         }
     }
