@@ -379,7 +379,7 @@ fn a_terabyte_is_zeroed_part_by_part_and_nobody_waits_for_all_of_it() {
     bench.settle();
     assert_eq!(peer.answers(), [ok(1)]);
     let seen = seen.lock().unwrap();
-    assert_eq!((seen.held_most, seen.sectors_most, seen.count), (1, 65_536, 32_768));
+    assert_eq!((seen.held_most, seen.sectors_most, seen.count), (1, 131_072, 16_384));
 }
 
 #[test]

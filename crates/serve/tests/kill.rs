@@ -18,17 +18,18 @@ const DEVICES: [(&str, &str); 4] = [
         "file-threads",
         "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd\"\nio = \"threads\"\ndirect = false",
     ),
+    // Fewer slots than blocks, so that both tiers are written and the map is full.
     (
-        "tiers, placed",
-        "backend = \"tiered\"\nmap = \"FOLDER/map\"\nscheduler = \"bid-hybrid\"\n\
-         [device.slow]\nbackend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\n\
-         [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"16MiB\"",
+        "tiers-placement",
+        "backend = \"tiered\"\nscheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"
+        [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
+        [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
     ),
     (
-        "tiers, cached",
-        "backend = \"tiered\"\ncache = \"read\"\nscheduler = \"deadline\"\n\
-         [device.slow]\nbackend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\n\
-         [device.fast]\nbackend = \"memory\"\nsize = \"16MiB\"",
+        "tiers-cache",
+        "backend = \"tiered\"\nscheduler = \"deadline\"\ncache = \"read\"
+        [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
+        [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
     ),
 ];
 
@@ -87,7 +88,7 @@ impl Killed {
                 }
                 let flags = if self.draw(2) == 0 { FUA } else { 0 };
                 let mut message = request(WRITE, flags, self.cookie, block * 4096, 4096);
-                message.extend(self.cookie.to_be_bytes().repeat(512));
+                message.extend((self.cookie << 8 | block).to_be_bytes().repeat(512));
                 client.write_all(&message).unwrap();
                 on_their_way.push((self.cookie, block, flags));
             }
@@ -123,7 +124,10 @@ impl Killed {
             answer(client);
             let mut bytes = [0; 4096];
             client.read_exact(&mut bytes).unwrap();
-            let found = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            let word = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            assert!(word == 0 || word & 0xff == block, "block {block} holds what was written to another");
+            assert!(bytes.chunks(8).all(|other| other == &bytes[..8]), "block {block} is torn");
+            let found = word >> 8;
             assert!(found >= least, "block {block} holds write {found}, and write {least} was acknowledged");
         }
     }

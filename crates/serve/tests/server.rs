@@ -199,13 +199,21 @@ fn the_tools_of_others_copy_and_compare_under_three_policies() {
     }
 }
 
+/// A device of two files, and what the fast one is for.
+const TIERED: &str = "[[device]]\nname = \"d\"\nbackend = \"tiered\"\nUSE\n[device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"16MiB\"\n[device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"4MiB\"\n";
+const PLACEMENT: &str = "scheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"";
+const CACHE: &str = "scheduler = \"deadline\"\ncache = \"read\"";
+const EXPORT: &str = "[[export]]\nname = \"export\"\ndevice = \"d\"\n";
+
 #[test]
-fn fio_finds_what_it_wrote_under_three_policies() {
+fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {
     if !has("fio") {
         return;
     }
-    for policy in POLICIES {
-        let served = serve("", &FILE.replace("POLICY", policy));
+    let mut devices: Vec<String> = POLICIES.iter().map(|policy| FILE.replace("POLICY", policy)).collect();
+    devices.extend([PLACEMENT, CACHE].map(|used| TIERED.replace("USE", used) + EXPORT));
+    for device in devices {
+        let served = serve("", &device);
         let uri = format!("--uri={}", served.uri());
         let job = [
             "--name=verify",
