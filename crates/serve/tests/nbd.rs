@@ -276,6 +276,9 @@ fn extended_headers_are_agreed_upon_and_there_is_no_way_back() {
     assert_eq!(kinds, [(8, ACK), (10, 4), (10, ACK), (11, ACK), (8, EXTENDED_HEADERS_REQUIRED), (7, 3), (7, ACK)]);
     let heard = hear_options(&[option(OPTION_EXTENDED_HEADERS, &[1]), base]);
     assert_eq!(option_replies(&heard.answers).iter().map(|reply| reply.1).collect::<Vec<_>>(), [INVALID, INVALID]);
+    // Once is enough.
+    let heard = hear_options(&[wide.clone(), wide.clone()]);
+    assert_eq!(option_replies(&heard.answers).iter().map(|reply| reply.1).collect::<Vec<_>>(), [ACK, INVALID]);
     let heard = hear_options(&[wide, option(OPTION_EXPORT_NAME, b"a")]);
     assert!(heard.closed && heard.agreed.is_none());
 }
