@@ -45,6 +45,7 @@ pub struct Server {
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
     places: Vec<String>,
     devices: Vec<String>,
+    remarks: Option<Receiver<String>>,
 }
 
 /// What an engine's thread says once it has opened its device.
@@ -79,8 +80,9 @@ impl Server {
         }
         let places = listeners.iter().map(|listener| listener.name().to_string()).collect();
         let mut starting = Vec::new();
+        let (say, remarks) = channel();
         for device in &spec.device {
-            starting.push(Starting::new(spec, device, clock, capture.take())?);
+            starting.push(Starting::new(spec, device, clock, capture.take(), say.clone())?);
         }
         let mut opened = Vec::new();
         for starting in &starting {
@@ -115,6 +117,7 @@ impl Server {
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
             places,
             devices: opened.into_iter().map(|opened| opened.description).collect(),
+            remarks: Some(remarks),
         })
     }
 
@@ -128,6 +131,12 @@ impl Server {
     #[must_use]
     pub fn devices(&self) -> &[String] {
         &self.devices
+    }
+
+    /// What people should know of what happens to the devices, as it happens, until the server has ended. Can be taken once.
+    #[must_use]
+    pub const fn take_remarks(&mut self) -> Option<Receiver<String>> {
+        self.remarks.take()
     }
 
     /// The way to end it from elsewhere.
@@ -183,7 +192,13 @@ struct Starting {
 }
 
 impl Starting {
-    fn new(spec: &Spec, device: &Device, clock: MachineClock, capture: Option<Capture>) -> Result<Self, ServeError> {
+    fn new(
+        spec: &Spec,
+        device: &Device,
+        clock: MachineClock,
+        capture: Option<Capture>,
+        remarks: Sender<String>,
+    ) -> Result<Self, ServeError> {
         let (say, opened) = channel();
         let (exports, hear_exports) = channel();
         let (stopper, hear_stopper) = channel();
@@ -209,6 +224,7 @@ impl Starting {
             if let Some(capture) = capture {
                 engine.observe(Box::new(capture));
             }
+            engine.tell(remarks);
             if let Err(error) = engine.show(exports, &shares) {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));

@@ -35,7 +35,7 @@ use ioweir_core::tenant::{Share, ShareError};
 use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, StreamId, Tag};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
-use crate::backend::{Backend, Done};
+use crate::backend::{Backend, Checksums, Done};
 use crate::buffer::{Buffer, Pool};
 use crate::nbd::{Command, Export, NbdError};
 use crate::slots::Slots;
@@ -166,6 +166,7 @@ pub struct Engine {
     settings: Settings,
     scheduler: Policy,
     observer: Option<Box<dyn Observer>>,
+    remarks: Option<Sender<String>>,
     backend: Box<dyn Backend>,
     pool: Pool,
     buffer_bytes: u64,
@@ -227,6 +228,7 @@ impl Engine {
         Ok(Self {
             scheduler,
             observer: None,
+            remarks: None,
             backend,
             pool,
             buffer_bytes: 0,
@@ -278,6 +280,28 @@ impl Engine {
     /// Lets somebody see what the scheduler is told and asked. To be called before the first client comes.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.observer = Some(observer);
+    }
+
+    /// Has somebody told what people should know of its device.
+    pub fn tell(&mut self, remarks: Sender<String>) {
+        self.remarks = Some(remarks);
+        self.hand_on_remarks();
+    }
+
+    fn hand_on_remarks(&mut self) {
+        if let Some(listener) = &self.remarks {
+            let name = &self.settings.device.name;
+            for remark in self.backend.remarks() {
+                // Nobody has to listen.
+                let _ = listener.send(format!("device {name}: {remark}"));
+            }
+        }
+    }
+
+    /// What its device has checked, where it does.
+    #[must_use]
+    pub fn checksums(&self) -> Option<Checksums> {
+        self.backend.checksums()
     }
 
     fn called(&mut self, call: &Call) {
@@ -388,6 +412,7 @@ impl Engine {
         if is_news {
             self.begin_deferred();
             self.submit_held();
+            self.hand_on_remarks();
         }
         Ok(is_news)
     }

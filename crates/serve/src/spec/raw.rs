@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use ioweir_core::tenant::WEIGHT_MAX;
 use ioweir_core::{Nanos, QueueLimits, StreamId};
-use ioweir_lab::choice::{ChoiceError, SchedulerChoice, unknown};
+use ioweir_lab::choice::{ChoiceError, ScheduleChoice, SchedulerChoice, unknown};
 use ioweir_lab::units::shown;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::amount::{Scheduler, Size, Span};
+use super::amount::{Schedule, Scheduler, Size, Span};
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
-use super::{Device, Export, ExportShare, Listen, Server, Spec};
+use super::{Device, Export, ExportShare, Listen, Server, Spec, Workers};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use ioweir_lab::spec::{Complaint, SpecError};
 
@@ -48,6 +48,8 @@ struct RawDevice {
     request_bytes_max: Option<Spanned<Size>>,
     merge: Option<bool>,
     buffer_bytes_max: Option<Spanned<Size>>,
+    checksums: Option<bool>,
+    cores: Option<Spanned<RawWorkers>>,
     // What only some backends take.
     path: Option<Spanned<PathBuf>>,
     size: Option<Spanned<Size>>,
@@ -57,6 +59,13 @@ struct RawDevice {
     model: Option<Spanned<String>>,
     seed: Option<Spanned<u64>>,
     faults: Option<Spanned<Faults>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWorkers {
+    schedule: Option<Spanned<String>>,
+    workers: Option<Spanned<u32>>,
 }
 
 #[derive(Deserialize)]
@@ -151,6 +160,7 @@ fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device])
     }
     let buffers = Size(128 << 20);
     let scheduler = resolve_scheduler(raw.scheduler.as_ref())?;
+    let checksums = raw.checksums.unwrap_or(false);
     // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
     let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
     Ok(Device {
@@ -161,6 +171,8 @@ fn resolve_device(raw: RawDevice, at: std::ops::Range<usize>, others: &[Device])
         request_bytes_max: bytes_max,
         merge: raw.merge.unwrap_or(true),
         buffer_bytes_max: size(raw.buffer_bytes_max.as_ref(), "buffer_bytes_max", buffers, least, Size(1 << 40))?,
+        checksums,
+        cores: resolve_workers(raw.cores.as_ref(), checksums)?,
         backend: resolve_backend(raw, row, unit)?,
     })
 }
@@ -176,6 +188,27 @@ fn resolve_scheduler(given: Option<&Spanned<String>>) -> Result<Scheduler, Compl
         return Err(Complaint::at(range, problem).expected("a scheduler of one device"));
     }
     Ok(Scheduler(choice))
+}
+
+/// Without checksums there is nothing for workers to do.
+fn resolve_workers(given: Option<&Spanned<RawWorkers>>, checksums: bool) -> Result<Option<Workers>, Complaint> {
+    if let Some(given) = given.filter(|_| !checksums) {
+        let problem = "cores: the device has no checksums, so that workers would have nothing to do";
+        return Err(Complaint::at(given.span(), problem).expected("checksums = true beside it"));
+    }
+    if !checksums {
+        return Ok(None);
+    }
+    let none = RawWorkers::default();
+    let raw = given.map_or(&none, |given| given.get_ref());
+    let (text, range) =
+        raw.schedule.as_ref().map_or(("baseline", 0..0), |given| (given.get_ref().as_str(), given.span()));
+    let choice: Result<ScheduleChoice, ChoiceError> = text.parse();
+    let choice =
+        choice.map_err(|error| Complaint::at(range, error.problem).expected(error.expected).hint(error.hint))?;
+    let workers = raw.workers.as_ref();
+    let workers = workers.map(|given| number(Some(given), "workers", 1, 1, 256)).transpose()?;
+    Ok(Some(Workers { schedule: Schedule(choice), workers }))
 }
 
 /// Keys that other backends take, and those that this one lacks.
