@@ -40,7 +40,8 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
         tell(&spec, &server);
     }
     // Also where nothing else is said: something is wrong with a device.
-    let remarks = server.take_remarks().map(|remarks| std::thread::spawn(move || remarks.iter().for_each(|it| say(&it))));
+    let remarks =
+        server.take_remarks().map(|remarks| std::thread::spawn(move || remarks.iter().for_each(|it| say(&it))));
     server.wait()?;
     if let Some(remarks) = remarks {
         // It ends with the last device, and has nothing to say itself.

@@ -179,7 +179,8 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     };
     // Twice the usual, so that no worker waits for the engine to hand on what it has.
     let items = device.depth.saturating_mul(2);
-    let workforce = Workforce::of_machine(cores.schedule.0.row.schedule(&cores.schedule.0.settings), cores.workers, items);
+    let workforce =
+        Workforce::of_machine(cores.schedule.0.row.schedule(&cores.schedule.0.settings), cores.workers, items);
     Ok(Box::new(Checked::new(backend, begun, workforce)?))
 }
 

@@ -104,7 +104,9 @@ pub fn read(identity: &Identity, input: impl Read) -> io::Result<Table> {
         return Err(damaged("it does not hold checksums"));
     }
     if version != VERSION || u64::from(block_bytes) != BLOCK_BYTES {
-        let problem = format!("version {version}, blocks of {block_bytes} bytes: only version {VERSION}, blocks of {BLOCK_BYTES} is known");
+        let problem = format!(
+            "version {version}, blocks of {block_bytes} bytes: only version {VERSION}, blocks of {BLOCK_BYTES} is known"
+        );
         return Err(damaged(&problem));
     }
     let mut found = [0; 5];

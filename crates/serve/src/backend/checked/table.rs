@@ -35,7 +35,11 @@ impl Chunk {
 
     fn set(&mut self, at: u64, sum: Option<u32>) {
         let (word, bit) = ((at / WORD_BITS) as usize, 1 << (at % WORD_BITS));
-        if sum.is_some() { self.known[word] |= bit } else { self.known[word] &= !bit }
+        if sum.is_some() {
+            self.known[word] |= bit
+        } else {
+            self.known[word] &= !bit
+        }
         self.sums[at as usize] = sum.unwrap_or(0);
     }
 
