@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use ioweir_serve::nbd::{Agreed, Decoder, Event, Export, Negotiation, Progress, Request};
+use ioweir_serve::nbd::{Agreed, Decoder, Event, Export, Negotiation, Progress, Request, Tls};
 
 /// What came out of a stream of bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) answers: Vec<u8>,
     pub(crate) agreed: Option<Agreed>,
+    /// Whether the rest came encrypted.
+    pub(crate) is_secret: bool,
     pub(crate) closed: bool,
     pub(crate) requests: Vec<Request>,
     pub(crate) payload: Vec<u8>,
@@ -29,8 +31,13 @@ pub(crate) fn exports() -> Arc<[Export]> {
 
 /// Feeds `bytes` in pieces of the lengths that `pieces` gives, the last of which repeats.
 pub(crate) fn hear(bytes: &[u8], pieces: impl IntoIterator<Item = usize>) -> Heard {
-    let mut negotiation = Negotiation::new(exports());
-    let mut decoder = Decoder::default();
+    hear_under(Tls::None, bytes, pieces)
+}
+
+/// The same, of a server with a certificate. What comes behind `STARTTLS` is taken for what was decrypted.
+pub(crate) fn hear_under(tls: Tls, bytes: &[u8], pieces: impl IntoIterator<Item = usize>) -> Heard {
+    let mut negotiation = Negotiation::new(exports(), tls);
+    let mut decoder = None;
     let mut heard = Heard::default();
     let mut pieces = pieces.into_iter();
     let (mut rest, mut length) = (bytes, usize::MAX);
@@ -42,12 +49,19 @@ pub(crate) fn hear(bytes: &[u8], pieces: impl IntoIterator<Item = usize>) -> Hea
             match negotiation.feed(&mut piece, &mut heard.answers) {
                 Progress::More => assert!(piece.is_empty(), "more is wanted only when all was taken"),
                 Progress::Answered => {}
-                Progress::Agreed(agreed) => heard.agreed = Some(agreed),
+                Progress::StartTls => {
+                    assert!(!heard.is_secret, "TLS begins once");
+                    heard.is_secret = true;
+                }
+                Progress::Agreed(agreed) => {
+                    heard.agreed = Some(agreed);
+                    decoder = Some(Decoder::new(agreed.replies));
+                }
                 Progress::Closed => heard.closed = true,
             }
         }
-        if heard.agreed.is_some() {
-            read_requests(&mut decoder, &mut piece, &mut heard);
+        if let Some(decoder) = &mut decoder {
+            read_requests(decoder, &mut piece, &mut heard);
         }
     }
     heard
@@ -67,17 +81,21 @@ fn read_requests(decoder: &mut Decoder, piece: &mut &[u8], heard: &mut Heard) {
     }
 }
 
-/// First byte: the length of the pieces. The rest is what a client sends. However it is cut, the same comes out.
+/// First byte: the length of the pieces, and whether there is TLS. The rest is what a client sends. However it is cut, the
+/// same comes out.
 pub(crate) fn drive(data: &[u8]) {
     let Some((&length, bytes)) = data.split_first() else { return };
-    let whole = hear(bytes, [usize::MAX]);
-    assert_eq!(whole, hear(bytes, [usize::from(length)]), "the same in pieces as at once");
+    let tls = [Tls::None, Tls::Offered, Tls::Required][usize::from(length % 3)];
+    let whole = hear_under(tls, bytes, [usize::MAX]);
+    assert_eq!(whole, hear_under(tls, bytes, [usize::from(length)]), "the same in pieces as at once");
+    assert!(tls != Tls::Required || whole.agreed.is_none() || whole.is_secret, "no export is agreed upon in the open");
     assert!(whole.answers.len() <= bytes.len().saturating_mul(64) + 4096, "answers are bounded by what was asked");
     for request in &whole.requests {
         for export in exports().iter() {
             if request.check(export, true).is_ok() {
-                let end = request.offset.checked_add(u64::from(request.length));
+                let end = request.offset.checked_add(request.length);
                 assert!(end.is_some_and(|end| end <= export.size_bytes), "what is taken lies on the export");
+                assert!(request.payload == 0 || u64::from(request.payload) == request.length, "data is as long as it says");
             }
         }
     }

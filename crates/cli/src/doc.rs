@@ -134,7 +134,7 @@ look at busy time and latency, or press harder.",
     Topic {
         name: "reason",
         summary: "what a waiting request waits for",
-        entries: || Reason::ALL.iter().map(|reason| (reason.name(), reason_text(*reason))).collect(),
+        entries: || Reason::ALL.iter().map(|reason| (reason.name(), reason.words())).collect(),
         about: "Reasons for waiting. Reports add up the waiting time of all requests by reason; with the device's service \
 times this makes up the latencies.",
         entry: None,
@@ -376,16 +376,4 @@ fn mix(mix: &JobMix) -> String {
         f64::from(mix.read_sequential_per_mille) / 10.0
     );
     out
-}
-
-fn reason_text(reason: Reason) -> &'static str {
-    match reason {
-        Reason::DeviceFull => "the device holds as many requests as it may, and it is this one's turn",
-        Reason::Ordering => "another stream, direction or batch is being served first",
-        Reason::Anticipating => "the device idles on purpose: the stream just served is expected to ask again nearby",
-        Reason::Staging => "the stream's requests are gathered until they leave together",
-        Reason::Throttled => "a rate limit is reached",
-        Reason::Budget => "a share of a period is used up",
-        Reason::QueueFull => "the scheduler's queue is full: the submitter is held back",
-    }
 }

@@ -6,6 +6,7 @@
 
 mod arguments;
 mod compare;
+mod control;
 mod doc;
 mod engine;
 mod failure;
@@ -17,6 +18,7 @@ mod reproduce;
 mod serve;
 mod show;
 mod simulate;
+mod top;
 mod trace;
 
 use std::ffi::OsString;
@@ -61,6 +63,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Serve(arguments) => serve::act(&arguments),
+        Verb::Top(arguments) => top::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

@@ -63,7 +63,7 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
         format.write.ok_or_else(|| Failure::input(format!("format {} cannot be written", format.name), "", ""))?;
     let file = std::fs::File::create(name).map_err(|error| Failure::unwritable(name, &error))?;
     let names = Names {
-        streams: spec.export.iter().map(|export| export.name.clone()).collect(),
+        streams: spec.classes().into_iter().map(|class| class.name).collect(),
         volumes: spec.device.iter().map(|device| device.name.clone()).collect(),
     };
     Capture::begin(Target::new(name, Box::new(io::BufWriter::new(file))), writer, names)

@@ -76,6 +76,12 @@ pub(crate) trait Elevator {
         Route::To(Tier::Base)
     }
 
+    /// The sectors from `start` to before `end` lie on the fast device since before the first request; answers whether that
+    /// can be remembered.
+    fn place(&mut self, _start: u64, _end: u64) -> bool {
+        false
+    }
+
     /// Which unit is next for the fast device? Asked only while that has room.
     fn next_fast(&mut self, _queue: &RequestQueue, _now: Nanos) -> Option<u32> {
         None

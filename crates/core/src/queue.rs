@@ -26,6 +26,9 @@ pub struct QueueLimits {
     pub fast_depth: u32,
     /// Sectors of the fast device; zero where there is none.
     pub fast_sectors: u64,
+    /// Sectors that lie on the same device as their neighbours: what is placed is rounded to whole blocks of this. At least
+    /// one.
+    pub fast_block_sectors: u32,
 }
 
 impl QueueLimits {
@@ -43,6 +46,7 @@ impl QueueLimits {
             depth: 1,
             fast_depth: 32,
             fast_sectors: 0,
+            fast_block_sectors: 1,
         }
     }
 

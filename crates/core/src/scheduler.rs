@@ -50,6 +50,20 @@ impl Reason {
             Self::QueueFull => "queue_full",
         }
     }
+
+    /// What it means, for people.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::DeviceFull => "the device holds as many requests as it may, and it is this one's turn",
+            Self::Ordering => "another stream, direction or batch is being served first",
+            Self::Anticipating => "the device idles on purpose: the stream just served is expected to ask again nearby",
+            Self::Staging => "the stream's requests are gathered until they leave together",
+            Self::Throttled => "a rate limit is reached",
+            Self::Budget => "a share of a period is used up",
+            Self::QueueFull => "the scheduler's queue is full: the submitter is held back",
+        }
+    }
 }
 
 /// How many submitted requests wait now, by reason.

@@ -110,3 +110,42 @@ fn where_the_fast_device_is_full_writes_stay_on_the_disk() {
     }
     assert_eq!(serve_all(&mut scheduler, &mut now), [(1_600, Tier::Fast), (9_000, Tier::Base)]);
 }
+
+#[test]
+fn what_lay_on_the_fast_device_before_is_looked_for_there_as_if_it_had_been_placed() {
+    let (mut scheduler, mut now) = (scheduler(24), Nanos::ZERO);
+    assert!(scheduler.place(1_600, 1_608) && scheduler.place(4_000, 4_008));
+    assert!(!scheduler.place(9_000, 9_016), "there are 24 sectors");
+    for (sector, tier) in [(1_600, Tier::Fast), (4_000, Tier::Fast), (9_000, Tier::Base)] {
+        scheduler.submit(now, request(Operation::Read, 9, sector, 8)).unwrap();
+        assert_eq!(serve_all(&mut scheduler, &mut now), [(sector, tier)]);
+    }
+    let mut noop = policy::find("noop").unwrap().build(QueueLimits::DEFAULT, &policy::find("noop").unwrap().defaults());
+    assert!(!noop.place(0, 8), "who places nothing remembers nothing");
+}
+
+#[test]
+fn blocks_of_the_fast_device_are_placed_and_discarded_whole() {
+    let row = policy::find("bid-hybrid").unwrap();
+    let limits = QueueLimits { fast_sectors: 1 << 20, fast_block_sectors: 8, ..QueueLimits::DEFAULT };
+    let (mut scheduler, mut now) = (row.build(limits, &row.defaults()), Nanos::ZERO);
+    // Blocks 1 and 2 are touched, and are placed.
+    scheduler.submit(now, request(Operation::Write, 3, 15, 2)).unwrap();
+    assert_eq!(serve_all(&mut scheduler, &mut now), [(15, Tier::Fast)]);
+    for (sector, sectors) in [(8, 16), (9, 1), (23, 1)] {
+        scheduler.submit(now, request(Operation::Read, 9, sector, sectors)).unwrap();
+        assert_eq!(serve_all(&mut scheduler, &mut now), [(sector, Tier::Fast)]);
+    }
+    let split = |scheduler: &mut Policy, sector, sectors| {
+        scheduler.submit(now, request(Operation::Read, 9, sector, sectors)).unwrap_err().cause
+    };
+    assert_eq!(split(&mut scheduler, 5, 4), RefusedCause::Split(3));
+    assert_eq!(split(&mut scheduler, 20, 5), RefusedCause::Split(4));
+    // Of block 1 a part is kept, block 2 is given up.
+    scheduler.submit(now, request(Operation::Discard, 3, 9, 20)).unwrap();
+    serve_all(&mut scheduler, &mut now);
+    for (sector, tier) in [(8, Tier::Fast), (16, Tier::Base)] {
+        scheduler.submit(now, request(Operation::Read, 9, sector, 8)).unwrap();
+        assert_eq!(serve_all(&mut scheduler, &mut now), [(sector, tier)]);
+    }
+}

@@ -170,6 +170,47 @@ fn what_is_refused_at_a_limit_comes_again_and_the_limit_is_reached() {
     assert!(class.refused > 0);
 }
 
+/// Bytes a second of the classes of an experiment on an array that does far more.
+fn bandwidths(classes: &str) -> Vec<f64> {
+    let text = format!(
+        "duration = \"21s\"\nwarm_up = \"1s\"\nschedulers = [\"sfq\"]\ndepth = 8\n[device.tiered]\ncapacity = \"8GB\"\nplacement = \
+         {{ hit_ratio = 1.0 }}\nfast = {{ depth = 8, read = \"20us\" }}\nslow = {{ read = \"20us\" }}\n{classes}"
+    );
+    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let bandwidth = METRICS.iter().find(|metric| metric.name == "bytes_per_second").expect("there");
+    let names = parse(&text).classes.into_iter().map(|class| class.name);
+    names.map(|name| report.summaries[0].figure(bandwidth, Some(&name)).expect("measured").mean).collect()
+}
+
+#[test]
+fn a_class_with_both_limits_gets_the_smaller_whatever_the_size() {
+    let mib = f64::from(1 << 20);
+    // 100 requests a second, or 8 MiB, of which 4K reaches the first and 1M the second.
+    for (size, goal) in [("4KiB", 100.0 * 4096.0), ("64KiB", 100.0 * 65536.0), ("1MiB", 8.0 * mib)] {
+        let limits = "limit = \"100/s\"\nlimit_bytes_per_second = \"8MiB\"\n";
+        let class = format!("[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"{size}\"\n{limits}");
+        let got = bandwidths(&class);
+        assert!((got[0] / goal - 1.0).abs() < 0.01, "{size}: {got:?} of {goal}");
+        // The same for a group, of what its classes get together.
+        let group = format!("[[group]]\nname = \"g\"\n{limits}");
+        let member =
+            |name: &str| format!("[[class]]\nname = \"{name}\"\nbacklog = 8\nsize = \"{size}\"\ngroup = \"g\"\n");
+        let got = bandwidths(&(group + &member("a") + &member("b")));
+        assert!(((got[0] + got[1]) / goal - 1.0).abs() < 0.01, "{size}: {got:?} of {goal} together");
+    }
+}
+
+#[test]
+fn a_phase_changes_the_limit_in_bytes_as_often_as_it_likes() {
+    let mib = f64::from(1 << 20);
+    let phase =
+        |at: u32, limit: &str| format!("[[class.phase]]\nat = \"{at}s\"\nlimit_bytes_per_second = \"{limit}\"\n");
+    let class = "[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"64KiB\"\nlimit_bytes_per_second = \"1MiB\"\nburst_bytes = \"256KiB\"\n";
+    let got = bandwidths(&(class.to_owned() + &phase(6, "32MiB") + &phase(11, "2MiB") + &phase(16, "16MiB")));
+    let goal = mib * (1.0 + 32.0 + 2.0 + 16.0) * 5.0 / 20.0;
+    assert!((got[0] / goal - 1.0).abs() < 0.01, "{got:?} of {goal}");
+}
+
 #[test]
 fn an_expectation_that_is_not_met_says_by_how_much() {
     let text = busy("wfq")
@@ -235,11 +276,11 @@ fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
     let text = busy("wfq")
         .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\ncapacity = \"1M/s\"\nduration", 1)
-        .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2")
-        .replace("name = \"closed\"", "name = \"closed\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nregion = { from = \"0B\", to = \"1MB\" }")
+        .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
+        .replace("name = \"closed\"", "name = \"closed\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(
             "at = \"1500ms\"",
-            "at = \"1500ms\"\nread_ratio = 1.0\nhit_ratio = 0.5\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlatency = \"1s\"",
+            "at = \"1500ms\"\nread_ratio = 1.0\nhit_ratio = 0.5\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
         )
         + "[[expect]]\nclass = \"open\"\nratio_to = \"closed\"\nscheduler = \"wfq\"\nmetric = \"iops\"\nat_least = 0\nat_most = 1\n[sweep]\ndepth \
            = [1]\n";

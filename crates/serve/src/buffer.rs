@@ -51,6 +51,11 @@ impl Buffer {
         self.length
     }
 
+    /// Uses no more than this of it.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
     /// Whether nothing is in use.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

@@ -27,7 +27,7 @@ pub struct CaptureWriter {
 }
 
 impl Capture {
-    /// Begins a trace. Streams are the exports, in the order of the spec; times count from the first request.
+    /// Begins a trace. Streams are the classes of clients; times count from the first request.
     ///
     /// # Errors
     /// The target cannot be written, or no thread be started.

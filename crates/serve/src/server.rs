@@ -7,17 +7,19 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
-use ioweir_core::StreamId;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
+use crate::control::{Controller, Tunables};
 use crate::engine::{Engine, Handle, Settings, Turn};
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Front, Listener, Plan, Stopper};
+use crate::front::{Front, Listener, Plan, Seats, Stopper};
 use crate::nbd;
-use crate::spec::{Device, Export, Spec};
+use crate::spec::{Export, Spec};
+use crate::tls;
+use crate::watch::{self, Watch, Watched};
 
 /// Why a server did not start, or came to an early end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +44,9 @@ pub enum Entrance {
 pub struct Server {
     stopper: Stopper,
     front: JoinHandle<io::Result<()>>,
+    controller: Controller,
+    watch: Option<Watch>,
+    watched_at: Option<String>,
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
     places: Vec<String>,
     devices: Vec<String>,
@@ -81,8 +86,8 @@ impl Server {
         let places = listeners.iter().map(|listener| listener.name().to_string()).collect();
         let mut starting = Vec::new();
         let (say, remarks) = channel();
-        for device in &spec.device {
-            starting.push(Starting::new(spec, device, clock, capture.take(), say.clone())?);
+        for number in 0..spec.device.len() {
+            starting.push(Starting::new(spec, number, clock, capture.take(), say.clone())?);
         }
         let mut opened = Vec::new();
         for starting in &starting {
@@ -93,19 +98,24 @@ impl Server {
             // A thread that has ended in the meantime says why when it is joined.
             let _ = starting.exports.send(Arc::clone(&exports));
         }
-        let engines = spec.export.iter().filter_map(|export| opened.get(place(export, spec)));
+        let engines = spec.export.iter().filter_map(|export| opened.get(spec.device_of(export)));
+        let tunables = Arc::new(Tunables::new(&spec.server));
+        let handles = opened.iter().map(|opened| opened.handle.clone()).collect();
+        let controller = Controller::new(spec.clone(), handles, Arc::clone(&tunables), clock);
         let front = Front::new(Plan {
             listeners,
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
+            classes: spec.classes(),
+            tls: spec.server.tls.as_ref().map(tls::Server::load).transpose().map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
-            connections_max: spec.server.connections_max,
-            handshake_timeout: spec.server.handshake_timeout.0,
+            tunables,
             clock,
             single,
         });
         let front = front.map_err(|error| failed("sockets cannot be waited for", &error))?;
         let stopper = front.stopper();
+        let (watch, watched_at) = start_watch(spec, &controller, &opened, front.seats(), clock)?;
         for starting in &starting {
             // As above.
             let _ = starting.stopper.send(stopper.clone());
@@ -113,6 +123,9 @@ impl Server {
         let front = Builder::new().name("ioweir-front".into()).spawn(move || front.run());
         Ok(Self {
             stopper,
+            controller,
+            watch,
+            watched_at,
             front: front.map_err(|error| failed("no thread can be started", &error))?,
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
             places,
@@ -139,6 +152,18 @@ impl Server {
         self.remarks.take()
     }
 
+    /// Where it can be watched by HTTP, if anywhere: `unix:PATH` or `tcp:ADDRESS:PORT`.
+    #[must_use]
+    pub fn watched_at(&self) -> Option<&str> {
+        self.watched_at.as_deref()
+    }
+
+    /// The way to change it while it runs.
+    #[must_use]
+    pub fn controller(&self) -> Controller {
+        self.controller.clone()
+    }
+
     /// The way to end it from elsewhere.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
@@ -156,20 +181,41 @@ impl Server {
         for engine in self.engines {
             engine.join().map_err(panicked)??;
         }
+        drop(self.watch);
         front
     }
 }
 
-/// The device of an export. Specs are checked to have it.
-fn place(export: &Export, spec: &Spec) -> usize {
-    spec.device.iter().position(|device| device.name == export.device).unwrap_or(0)
+/// The thread beside the data path, where the spec asks for what it does.
+fn start_watch(
+    spec: &Spec,
+    controller: &Controller,
+    opened: &[Opened],
+    seats: Seats,
+    clock: MachineClock,
+) -> Result<(Option<Watch>, Option<String>), ServeError> {
+    let watch = spec.server.watch.as_ref().map(Listener::bind).transpose().map_err(ServeError)?;
+    let control = spec.server.control.as_ref().map(Listener::bind_private).transpose().map_err(ServeError)?;
+    if watch.is_none() && control.is_none() {
+        return Ok((None, None));
+    }
+    let watched_at = watch.as_ref().map(|listener| listener.name().to_string());
+    let watched = |opened: &Opened| Watched {
+        handle: opened.handle.clone(),
+        size_bytes: opened.size_bytes,
+        description: opened.description.clone(),
+    };
+    let devices = opened.iter().map(watched).collect();
+    let plan = watch::Plan { controller: controller.clone(), devices, seats, clock, watch, control };
+    let watch = Watch::start(plan).map_err(|error| failed("the watch cannot be started", &error))?;
+    Ok((Some(watch), watched_at))
 }
 
 fn describe(export: &Export, spec: &Spec, opened: &[Opened]) -> nbd::Export {
     nbd::Export {
         name: export.name.clone(),
         description: export.description.clone(),
-        size_bytes: opened.get(place(export, spec)).map_or(0, |opened| opened.size_bytes),
+        size_bytes: opened.get(spec.device_of(export)).map_or(0, |opened| opened.size_bytes),
         read_only: export.read_only,
         block_bytes_preferred: ALIGNMENT_BYTES as u32,
     }
@@ -194,11 +240,12 @@ struct Starting {
 impl Starting {
     fn new(
         spec: &Spec,
-        device: &Device,
+        number: usize,
         clock: MachineClock,
         capture: Option<Capture>,
         remarks: Sender<String>,
     ) -> Result<Self, ServeError> {
+        let device = &spec.device[number];
         let (say, opened) = channel();
         let (exports, hear_exports) = channel();
         let (stopper, hear_stopper) = channel();
@@ -209,8 +256,7 @@ impl Starting {
             shutdown_timeout: spec.server.shutdown_timeout.0,
         };
         let name = device.name.clone();
-        let its = (0..).map(StreamId).zip(&spec.export).filter(|(_, export)| export.device == name);
-        let shares: Vec<_> = its.filter_map(|(stream, export)| Some((stream, export.share?.as_share()))).collect();
+        let entitlements = spec.entitlements(number);
         let work = move || {
             let mut engine = match open(settings, &say) {
                 Ok(engine) => engine,
@@ -225,7 +271,7 @@ impl Starting {
                 engine.observe(Box::new(capture));
             }
             engine.tell(remarks);
-            if let Err(error) = engine.show(exports, &shares) {
+            if let Err(error) = engine.show(exports, &entitlements) {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));
             }

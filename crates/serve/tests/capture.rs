@@ -154,6 +154,7 @@ proptest! {
             match call {
                 Call::Submit(request, answer) => prop_assert_eq!(scheduler.submit(now, request), answer),
                 Call::Poll(step) => prop_assert_eq!(scheduler.poll(now), step),
+                Call::Configure(..) => unreachable!("nobody changes anything here"),
                 Call::Complete(tag) => scheduler.complete(now, tag),
                 Call::Cancel(tag, answer) => prop_assert_eq!(scheduler.cancel(now, tag), answer),
             }

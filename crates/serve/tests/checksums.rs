@@ -564,11 +564,16 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     drop(backend::open(&device(&keys), &mut []).unwrap());
     assert!(!kept.exists());
 
-    // What lies there and is no table is said to be none.
+    // What lies there and is somebody's own is left alone.
     std::fs::write(&kept, "a note to myself").unwrap();
-    let served = Served::start(folder.path(), CHECKSUMS);
-    let told = served.stop();
-    assert!(told.len() == 1 && told[0].contains("not used: it does not hold checksums"), "{told:?}");
+    let error = backend::open(&device(&keys), &mut []).err().unwrap();
+    assert!(error.contains("disk.checksums: is in the way of the checksums"), "{error}");
+    assert_eq!(std::fs::read(&kept).unwrap(), b"a note to myself");
+
+    // A table whose writing was cut off is none.
+    std::fs::write(&kept, b"ioweirCS").unwrap();
+    let told = Served::start(folder.path(), CHECKSUMS).stop();
+    assert!(told.len() == 1 && told[0].contains("disk.checksums: not used: it has no proper end"), "{told:?}");
 }
 
 #[test]

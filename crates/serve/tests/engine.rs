@@ -5,11 +5,13 @@ mod client;
 
 use std::io::Read as _;
 use std::net::Shutdown;
+use std::sync::{Arc, Mutex};
 
 use bench::{Answer, Bench, Peer};
 use client::*;
-use ioweir_core::Nanos;
-use ioweir_serve::engine::Order;
+use ioweir_core::{Nanos, Operation};
+use ioweir_serve::engine::{Call, Observer, Order};
+use ioweir_serve::nbd::Replies;
 
 const MEMORY: &str = "backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"noop\"";
 
@@ -74,6 +76,28 @@ fn long_requests_are_split_and_put_together() {
 }
 
 #[test]
+fn the_longest_request_finds_room_in_the_smallest_buffers() {
+    let mut bench = Bench::new("backend = \"memory\"\nsize = \"65MiB\"\nbuffer_bytes_max = \"192MiB\"");
+    let mut peer = bench.connect(0, false);
+    let data: Vec<u8> = (0..16_u32 << 20).flat_map(u32::to_be_bytes).collect();
+    // Neither begins nor ends at a part.
+    peer.send_long(&write(1, 0, 777, &data), || {
+        bench.turn();
+    });
+    bench.settle();
+    assert_eq!(peer.answers(), [ok(1)]);
+    peer.expect(2, data.len());
+    peer.send(&request(READ, 0, 2, 777, data.len() as u32));
+    let mut answers = Vec::new();
+    while answers.is_empty() {
+        bench.turn();
+        answers = peer.answers();
+    }
+    assert!(answers[0].error == 0 && answers[0].bytes() == data);
+    assert_eq!(bench.engine.buffered_bytes(), 0);
+}
+
+#[test]
 fn holes_are_not_sent_and_are_told_of() {
     let mut bench = Bench::new(MEMORY);
     let mut peer = bench.connect(0, true);
@@ -110,7 +134,7 @@ fn what_makes_no_sense_is_answered_and_the_talk_goes_on() {
     let wrong = [
         write(1, 0, 0, b"abc"),
         request(READ, 0, 2, size, 1),
-        request(READ, 0, 3, 0, 64 << 20),
+        request(READ, 0, 3, 0, u32::MAX),
         request(77, 0, 4, 0, 0),
         request(TRIM, 0, 5, 0, 512),
         request(FLUSH, 0, 6, 3, 4),
@@ -210,7 +234,7 @@ fn a_client_that_does_not_listen_holds_up_nobody_and_is_cut_off() {
         bench.turn();
     }
     let held = bench.engine.buffered_bytes();
-    assert!(held > 1 << 20 && held <= 64 << 20, "{held} bytes are held");
+    assert!(held > 1 << 20 && held <= 128 << 20, "{held} bytes are held");
     assert_eq!(ask_of(&mut bench, &mut other, &request(READ, 0, 1, 0, 65_536))[0].bytes(), [0; 65_536]);
     bench.now = bench.now.after(Nanos::from_seconds(31));
     bench.turn();
@@ -256,4 +280,120 @@ fn an_emulated_disk_takes_its_time() {
     bench.now = due;
     bench.turn();
     assert_eq!(peer.answers()[0].bytes(), [0; 4096]);
+}
+
+fn wide(bench: &mut Bench) -> Peer {
+    bench.connect_for(0, Replies::Extended)
+}
+
+fn write_wide(cookie: u64, offset: u64, data: &[u8]) -> Vec<u8> {
+    [extended(WRITE, PAYLOAD_LENGTH, cookie, offset, data.len() as u64), data.to_vec()].concat()
+}
+
+#[test]
+fn extended_headers_carry_what_the_others_do() {
+    let mut bench = Bench::new(&format!("{MEMORY}\nrequest_bytes_max = \"64KiB\""));
+    let data: Vec<u8> = (0..150_000_u32).map(|number| (number / 3) as u8 | 1).collect();
+    let mut peer = wide(&mut bench);
+    peer.send_long(&write_wide(1, 5_000, &data), || {
+        bench.turn();
+    });
+    bench.settle();
+    assert_eq!(peer.answers(), [ok(1)]);
+    for (flags, pieces) in [(0, 3), (DF, 1)] {
+        let answers = ask_of(&mut bench, &mut peer, &extended(READ, flags, 2, 5_000, 150_000));
+        assert_eq!((answers[0].bytes(), answers[0].data.len()), (data.clone(), pieces));
+    }
+    let zeroed = ask(&mut bench, &mut peer, &extended(WRITE_ZEROES, FUA, 3, 0, 64 << 20));
+    assert_eq!(zeroed, [ok(3)]);
+    let all = ask(&mut bench, &mut peer, &extended(BLOCK_STATUS, 0, 4, 0, 64 << 20));
+    assert_eq!(all[0].extents, [(64 << 20, 3)]);
+    let others = [extended(FLUSH, 0, 5, 0, 0), extended(CACHE, 0, 6, 0, 64 << 20), extended(TRIM, 0, 7, 0, 0)].concat();
+    let mut answers = ask(&mut bench, &mut peer, &others);
+    answers.sort_by_key(|answer| answer.cookie);
+    assert_eq!(answers, [ok(5), ok(6), ok(7)]);
+}
+
+#[test]
+fn data_that_a_request_should_not_have_is_passed_over() {
+    let mut bench = Bench::new(MEMORY);
+    let mut peer = wide(&mut bench);
+    let wrong = [
+        [extended(BLOCK_STATUS, PAYLOAD_LENGTH, 1, 0, 12), vec![0x25; 12]].concat(),
+        [extended(TRIM, PAYLOAD_LENGTH, 2, 0, 512), vec![0x25; 512]].concat(),
+        [extended(77, PAYLOAD_LENGTH, 3, 0, 4), vec![0x25; 4]].concat(),
+        extended(WRITE, 0, 4, 0, 512),
+        extended(READ, 0, 5, 1, 64 << 20),
+        write_wide(6, 64 << 20, b"past the end"),
+        extended(FLUSH, 0, 7, 0, 0),
+    ]
+    .concat();
+    let answers = ask(&mut bench, &mut peer, &wrong);
+    let errors: Vec<_> = answers.iter().map(|answer| (answer.cookie, answer.error)).collect();
+    assert_eq!(errors, [(1, 22), (2, 22), (3, 22), (4, 22), (5, 22), (6, 28), (7, 0)]);
+    peer.send(&extended(WRITE, PAYLOAD_LENGTH, 8, 0, 1 << 40));
+    bench.turn();
+    peer.answers();
+    assert!(peer.is_closed, "nobody sends a terabyte in one request");
+}
+
+/// How many discards the scheduler has at once, and how long they are.
+#[derive(Default)]
+struct Discards {
+    held: u32,
+    held_most: u32,
+    sectors_most: u32,
+    count: u32,
+}
+
+struct Counter(Arc<Mutex<Discards>>);
+
+impl Observer for Counter {
+    fn called(&mut self, _now: Nanos, call: &Call) {
+        let mut seen = self.0.lock().expect("nobody panicked");
+        match call {
+            Call::Submit(request, Ok(_)) if request.operation == Operation::Discard => {
+                seen.held += 1;
+                seen.count += 1;
+                seen.held_most = seen.held_most.max(seen.held);
+                seen.sectors_most = seen.sectors_most.max(request.sectors);
+            }
+            // Nothing else is asked while these are counted.
+            Call::Complete(_) | Call::Cancel(_, Ok(_)) => seen.held = seen.held.saturating_sub(1),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_terabyte_is_zeroed_part_by_part_and_nobody_waits_for_all_of_it() {
+    let mut bench = Bench::new("backend = \"null\"\nsize = \"1TiB\"\nscheduler = \"noop\"");
+    let seen = Arc::new(Mutex::new(Discards::default()));
+    bench.engine.observe(Box::new(Counter(Arc::clone(&seen))));
+    let (mut peer, mut other) = (wide(&mut bench), bench.connect(1, true));
+    peer.send(&extended(WRITE_ZEROES, 0, 1, 4096, (1 << 40) - 4096));
+    bench.turn();
+    assert!(bench.turn() <= bench.now, "it goes on at once");
+    assert_eq!(ask_of(&mut bench, &mut other, &request(READ, 0, 2, 0, 512))[0].bytes(), [0; 512]);
+    assert!(peer.answers().is_empty(), "a terabyte is not done in three turns");
+    bench.settle();
+    assert_eq!(peer.answers(), [ok(1)]);
+    let seen = seen.lock().unwrap();
+    assert_eq!((seen.held_most, seen.sectors_most, seen.count), (1, 65_536, 32_768));
+}
+
+#[test]
+fn a_long_range_ends_with_its_client_or_with_an_error() {
+    let mut bench = Bench::new("backend = \"null\"\nsize = \"1TiB\"\nscheduler = \"noop\"");
+    let mut peer = wide(&mut bench);
+    peer.send(&extended(TRIM, 0, 1, 0, 1 << 40));
+    bench.turn();
+    drop(peer);
+    (0..3).for_each(|_| drop(bench.turn()));
+    assert_eq!((bench.engine.requests(), bench.engine.clients()), (0, 0));
+    let faults = "backend = \"faulty\"\nsize = \"256MiB\"\n[device.faults]\nerrors_per_million = 1000000";
+    let mut bench = Bench::new(faults);
+    let mut peer = wide(&mut bench);
+    let answers = ask(&mut bench, &mut peer, &extended(TRIM, 0, 1, 0, 256 << 20));
+    assert_eq!((answers[0].cookie, answers[0].error), (1, 5));
 }

@@ -3,204 +3,17 @@
 
 mod bench;
 mod client;
+mod history;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use bench::{Bench, Peer, device};
+use bench::{Bench, device};
 use client::*;
+use history::*;
 use ioweir_core::Nanos;
 use ioweir_core::cores::SCHEDULES;
 use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Memory, Platter};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::spec::{Faults, Span};
 use proptest::prelude::*;
-
-/// What the tests take for a block: it changes at one moment.
-const BLOCK: u64 = 512;
-const BLOCKS: u64 = 96;
-
-#[derive(Clone, Debug)]
-enum Move {
-    Ask {
-        client: usize,
-        command: u16,
-        flags: u16,
-        block: u64,
-        blocks: u64,
-    },
-    /// A turn of the engine, and time that passes before it.
-    Turn(u64),
-    Hear(usize),
-}
-
-fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let command =
-        prop_oneof![4 => Just(READ), 5 => Just(WRITE), 1 => Just(TRIM), 1 => Just(WRITE_ZEROES), 1 => Just(FLUSH)];
-    let ask =
-        (0_usize..3, command, any::<bool>(), 0..BLOCKS, 1_u64..20).prop_map(|(client, command, fua, block, blocks)| {
-            let flags = if fua && command != READ && command != FLUSH { FUA } else { 0 };
-            Move::Ask { client, command, flags, block, blocks: blocks.min(BLOCKS - block) }
-        });
-    let other = prop_oneof![
-        3 => (0_u64..3_000_000).prop_map(Move::Turn),
-        1 => (0_usize..3).prop_map(Move::Hear),
-    ];
-    prop::collection::vec(prop_oneof![3 => ask, 2 => other], 1..60)
-}
-
-/// Something asked, and when it was and was answered, counted in steps.
-#[derive(Clone, Debug)]
-struct Asked {
-    command: u16,
-    flags: u16,
-    block: u64,
-    blocks: u64,
-    from: u64,
-    /// None: never answered, so that it happened at any time later, or never.
-    until: Option<u64>,
-    failed: bool,
-    /// What was read, block by block.
-    read: Vec<u32>,
-}
-
-struct Run {
-    bench: Bench,
-    peers: Vec<Peer>,
-    asked: BTreeMap<u64, Asked>,
-    step: u64,
-}
-
-impl Run {
-    fn new(mut bench: Bench) -> Self {
-        let peers = vec![bench.connect(0, true), bench.connect(1, true), bench.connect(0, false)];
-        Self { bench, peers, asked: BTreeMap::new(), step: 0 }
-    }
-
-    /// A write's value is its cookie, so that no two are the same; zero is what was there before.
-    fn ask(&mut self, client: usize, command: u16, flags: u16, block: u64, blocks: u64) {
-        self.step += 1;
-        let cookie = self.step;
-        let (offset, length) = if command == FLUSH { (0, 0) } else { (block * BLOCK, blocks * BLOCK) };
-        let mut message = request(command, flags, cookie, offset, length as u32);
-        if command == WRITE {
-            message.extend((cookie as u32).to_be_bytes().repeat(length as usize / 4));
-        }
-        let peer = &mut self.peers[client];
-        if command == READ {
-            peer.expect(cookie, length as usize);
-        }
-        peer.send(&message);
-        let asked =
-            Asked { command, flags, block, blocks, from: self.step, until: None, failed: false, read: Vec::new() };
-        self.asked.insert(cookie, asked);
-    }
-
-    fn hear(&mut self, client: usize) {
-        self.step += 1;
-        for answer in self.peers[client].answers() {
-            let asked = self.asked.get_mut(&answer.cookie).expect("nothing is answered that was not asked");
-            assert_eq!(asked.until, None, "nothing is answered twice");
-            asked.until = Some(self.step);
-            asked.failed = answer.error != 0;
-            if asked.command == READ && !asked.failed {
-                let bytes = answer.bytes();
-                assert_eq!(bytes.len() as u64, asked.blocks * BLOCK);
-                asked.read = bytes.chunks(BLOCK as usize).map(value_of).collect();
-            }
-        }
-    }
-
-    fn play(&mut self, moves: &[Move]) {
-        for step in moves {
-            match *step {
-                Move::Ask { client, command, flags, block, blocks } => self.ask(client, command, flags, block, blocks),
-                Move::Turn(nanos) => {
-                    self.bench.now = self.bench.now.after(Nanos(nanos));
-                    self.bench.turn();
-                }
-                Move::Hear(client) => self.hear(client),
-            }
-        }
-    }
-
-    fn settle(&mut self) {
-        self.bench.turn();
-        self.bench.settle();
-        (0..3).for_each(|client| self.hear(client));
-    }
-}
-
-/// A block holds one value all over, or it was torn.
-fn value_of(block: &[u8]) -> u32 {
-    assert!(block.chunks(4).all(|word| word == &block[..4]), "a block was torn");
-    u32::from_be_bytes(block[..4].try_into().expect("four bytes"))
-}
-
-impl Asked {
-    fn covers(&self, block: u64) -> bool {
-        self.command != FLUSH && (self.block..self.block + self.blocks).contains(&block)
-    }
-
-    fn changes(&self) -> bool {
-        matches!(self.command, WRITE | TRIM | WRITE_ZEROES)
-    }
-}
-
-/// What happened to one block: a write of a value, or a read that saw it.
-#[derive(Clone, Copy, Debug)]
-struct Event {
-    from: u64,
-    until: Option<u64>,
-    value: u32,
-    writes: bool,
-}
-
-/// Whether there is an order of the events that keeps to their times and explains every read. Events that were never
-/// answered may be left out.
-fn is_linearisable(events: &[Event]) -> bool {
-    fn explains(events: &[Event], done: u64, value: u32, seen: &mut BTreeSet<(u64, u32)>) -> bool {
-        let is_left = |place: &usize| done >> place & 1 == 0;
-        let left: Vec<usize> = (0..events.len()).filter(is_left).collect();
-        if left.iter().all(|&place| events[place].until.is_none()) {
-            return true;
-        }
-        if !seen.insert((done, value)) {
-            return false;
-        }
-        // Next is something that began before anything that is left was answered.
-        let first_end = left.iter().filter_map(|&place| events[place].until).min().unwrap_or(u64::MAX);
-        left.iter().any(|&place| {
-            let event = events[place];
-            let fits = event.from < first_end && (event.writes || event.value == value);
-            fits && explains(events, done | 1 << place, if event.writes { event.value } else { value }, seen)
-        })
-    }
-    explains(events, 0, 0, &mut BTreeSet::new())
-}
-
-fn events_of(asked: &BTreeMap<u64, Asked>, block: u64) -> Vec<Event> {
-    let of_block = asked.iter().filter(|(_, asked)| asked.covers(block) && !(asked.failed && asked.command == READ));
-    of_block
-        .filter_map(|(&cookie, asked)| {
-            let value = match asked.command {
-                READ => *asked.read.get((block - asked.block) as usize)?,
-                WRITE => cookie as u32,
-                _ => 0,
-            };
-            // What failed may have happened in part, at any time.
-            let until = if asked.failed { None } else { asked.until };
-            Some(Event { from: asked.from, until, value, writes: asked.changes() })
-        })
-        .take(60)
-        .collect()
-}
-
-fn check(run: &Run) {
-    for block in 0..BLOCKS {
-        let events = events_of(&run.asked, block);
-        assert!(is_linearisable(&events), "block {block} cannot be explained: {events:?}");
-    }
-}
 
 #[test]
 fn the_model_tells_what_can_be_explained_from_what_cannot() {
@@ -227,10 +40,6 @@ fn run_on(backend: &str, policy: &str, merge: bool, moves: &[Move]) {
     assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
     assert_eq!(run.bench.engine.buffered_bytes(), 0);
     check(&run);
-}
-
-fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, max_shrink_iters: 2_000, ..ProptestConfig::default() }
 }
 
 proptest! {
@@ -358,35 +167,6 @@ proptest! {
         run.settle();
         check(&run);
     }
-}
-
-/// What may be in a block after the power failed: nothing older than the last write that was made durable.
-fn check_durable(asked: &BTreeMap<u64, Asked>, block: u64, found: u32) {
-    let writes = asked.iter().filter(|(_, asked)| asked.covers(block) && asked.changes());
-    let writes: Vec<_> =
-        writes.map(|(&cookie, asked)| (if asked.command == WRITE { cookie as u32 } else { 0 }, asked)).collect();
-    let answered = |asked: &Asked| asked.until.filter(|_| !asked.failed);
-    let is_durable = |write: &Asked| {
-        let Some(end) = answered(write) else { return false };
-        let flushed =
-            asked.values().any(|flush| flush.command == FLUSH && flush.from > end && answered(flush).is_some());
-        write.flags & FUA != 0 || flushed
-    };
-    let durable: Vec<_> = writes.iter().filter(|(_, asked)| is_durable(asked)).collect();
-    let is_newer = |write: &Asked, than: &Asked| {
-        than.until.is_none_or(|end| write.from < end) && write.until.is_none_or(|end| end > than.from)
-    };
-    let allowed = |value: u32, write: Option<&Asked>| {
-        durable.iter().all(|(_, durable)| match write {
-            None => false,
-            // Itself, or at the same time, or later.
-            Some(write) => {
-                std::ptr::eq(*durable, write) || is_newer(write, durable) || write.from > durable.until.unwrap_or(0)
-            }
-        }) && found == value
-    };
-    let fits = allowed(0, None) || writes.iter().any(|(value, write)| allowed(*value, Some(write)));
-    assert!(fits, "block {block} holds {found}, which is older than what was made durable: {writes:?}");
 }
 
 proptest! {

@@ -1,6 +1,8 @@
 //! The spec file: the smallest works as it is, everything is printed with defaults, and what is wrong is said with its place.
 
-use ioweir_serve::spec::{Backend, Spec};
+use ioweir_core::StreamId;
+use ioweir_core::tenant::GroupId;
+use ioweir_serve::spec::{Backend, Holder, Spec, class_of};
 
 const SMALLEST: &str = r#"[server]
 listen = ["unix:/run/ioweir.sock"]
@@ -94,4 +96,71 @@ fn what_is_wrong_is_said_with_its_place() {
     }
     assert!(wrong("\"sfq\"", "\"bid-hybrid\"").contains("places data on a second device"));
     assert!(Spec::parse("s.toml", "").unwrap_err().to_string().starts_with("s.toml: there is nothing to serve"));
+}
+
+const CLASSES: &str = r#"[server]
+listen = ["unix:/run/ioweir.sock"]
+control = "unix:/run/ioweir.control"
+watch = "tcp:127.0.0.1:9090"
+[[device]]
+name = "d"
+backend = "null"
+size = "1GiB"
+scheduler = "mclock"
+[[group]]
+name = "g"
+device = "d"
+weight = 7
+[[export]]
+name = "a"
+device = "d"
+group = "g"
+weight = 2
+[[export]]
+name = "b"
+device = "d"
+[[tenant]]
+name = "t"
+export = "b"
+certificate = "t.example"
+limit_per_second = 50
+"#;
+
+#[test]
+fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
+    let spec = Spec::parse("s.toml", CLASSES).unwrap();
+    // The scheduler has places for the groups that there are.
+    assert!(spec.to_toml().contains("scheduler = \"mclock:groups=1\""), "{}", spec.to_toml());
+    assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
+    let classes = spec.classes();
+    let names: Vec<_> = classes.iter().map(|class| (class.name.as_str(), class.kind.name(), class.export)).collect();
+    assert_eq!(names, [("a", "export", 0), ("b", "export", 1), ("t", "tenant", 1)]);
+    let of = |export, names: &[&str]| {
+        class_of(&classes, export, &names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!([of(0, &[]), of(1, &[]), of(1, &["x", "t.example"]), of(0, &["t.example"])], [0, 1, 2, 0]);
+    let told = spec.entitlements(0);
+    assert_eq!((told.len(), told[0].0, told[0].1.weight), (4, Holder::Group(GroupId(0)), 7));
+    assert_eq!((told[1].0, told[1].1.group), (Holder::Class(StreamId(0)), Some(GroupId(0))));
+    assert_eq!((told[3].1.group, told[3].1.limit_per_second), (None, 50));
+}
+
+#[test]
+fn what_is_wrong_with_classes_is_said_with_its_place() {
+    let wrong = |from: &str, to: &str| Spec::parse("s.toml", &CLASSES.replacen(from, to, 1)).unwrap_err().to_string();
+    for (from, to, beginning) in [
+        ("group = \"g\"", "group = \"h\"", "s.toml:17:9: unknown group of device d `h`\n  expected: one of g"),
+        ("\"mclock\"", "\"noop\"", "s.toml:11:8: group: scheduler noop knows no shares"),
+        ("weight = 2", "reservation_per_second = 2", "s.toml:18:26: 2/s cannot be reserved for a client in a group"),
+        ("name = \"t\"", "name = \"a\"", "s.toml:23:8: tenant name `a` is empty, or taken"),
+        ("export = \"b\"", "export = \"c\"", "s.toml:24:10: unknown export `c`"),
+        ("\"t.example\"", "\"\"", "s.toml:25:15: certificate `` is empty"),
+        ("certificate = \"t.example\"", "", "s.toml:22:1: missing field `certificate`"),
+        ("\"mclock\"", "\"mclock:clients=2\"", "s.toml:23:8: there are places for 2 clients"),
+        ("unix:/run/ioweir.control", "tcp:127.0.0.1:1", "s.toml:3:11: control: tcp:127.0.0.1:1 can be reached by others"),
+        ("127.0.0.1:9090", "192.0.2.1:9090", "s.toml:4:9: watch: tcp:192.0.2.1:9090 can be reached by others"),
+    ] {
+        let error = wrong(from, to);
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
 }

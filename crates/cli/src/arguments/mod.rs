@@ -48,6 +48,8 @@ pub(crate) enum Verb {
     Validate(ValidateArguments),
     /// Serve files and devices over NBD, every request through a scheduler
     Serve(ServeArguments),
+    /// Watch a running server: who is served, who waits, and why
+    Top(TopArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes
     Doc(DocArguments),
     /// Print a comparison, an experiment, a server's spec or a device with every default filled in, as TOML
@@ -166,6 +168,25 @@ pub(crate) struct ServeArguments {
     /// Do not say what is served
     #[arg(long)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples:\n  ioweir top disks.toml\n  ioweir top unix:/run/ioweir.control --once\n\nOn a terminal it draws \
+in place until it is interrupted; elsewhere it writes one table behind the other."
+)]
+pub(crate) struct TopArguments {
+    /// The server: its spec file, or its control socket as unix:PATH
+    #[arg(value_name = "SERVER")]
+    pub(crate) server: String,
+
+    /// Print how things stand now, and end
+    #[arg(long)]
+    pub(crate) once: bool,
+
+    /// Time between two looks; rates are of the last whole second in any case
+    #[arg(long, value_name = "SPAN", default_value = "1s", conflicts_with = "once")]
+    pub(crate) interval: String,
 }
 
 #[derive(Args, Debug)]

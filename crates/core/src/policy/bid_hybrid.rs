@@ -33,7 +33,8 @@ pub(crate) static ROW: Row<()> = Row {
 writes over number of writes) below `packing-threshold` sends its writes to the fast device, where each submitting \
 process has a FIFO and the FIFOs are served in turn; its reads are flushed to the disk. A location map holds what lives \
 on the fast device: later reads and overwrites of it go there, a request that lies on both is split, and a discard takes \
-its range out of the map. The map holds up to 65536 extents and as many sectors as the fast device has; when either is \
+its range out of the map. What is placed, and what a discard takes out, is whole blocks of the fast device: sectors in the \
+simulator, 4 KiB in the server. The map holds up to 65536 extents and as many sectors as the fast device has; when either is \
 used up, writes stay on the disk. The paper does not give the threshold; 64 KiB is an eighth of its largest request. \
 Flushes go to the disk only. Without a fast device it is `bid-hdd`.",
     linux: None,
@@ -59,8 +60,9 @@ Flushes go to the disk only. Without a fast device it is `bid-hdd`.",
 #[derive(Clone, Debug)]
 pub(crate) struct BidHybrid {
     disk: BidHdd,
-    /// What lives on the fast device.
+    /// What lives on the fast device, in whole blocks.
     placed: Extents,
+    block_sectors: u64,
     threshold_sectors: u64,
     is_fast: Box<[bool]>,
     links: Links,
@@ -82,6 +84,7 @@ impl BidHybrid {
         let mut hybrid = Self {
             disk: BidHdd::new(limits, (), settings),
             placed: Extents::new(extents_max, limits.fast_sectors),
+            block_sectors: u64::from(limits.fast_block_sectors.max(1)),
             threshold_sectors: 0,
             is_fast: vec![false; slots as usize].into_boxed_slice(),
             links: Links::new(slots),
@@ -100,6 +103,11 @@ impl BidHybrid {
         self.disk.configure(settings);
         let [.., threshold_bytes] = settings.values::<7>();
         self.threshold_sectors = threshold_bytes / SECTOR_BYTES;
+    }
+
+    /// The range that a block beginning at or before `start` and one ending at or after `end` make.
+    fn whole_blocks(&self, start: u64, end: u64) -> (u64, u64) {
+        (start - start % self.block_sectors, end.div_ceil(self.block_sectors).saturating_mul(self.block_sectors))
     }
 
     /// Queues a unit for the fast device.
@@ -150,7 +158,8 @@ impl BidHybrid {
             while slot != NONE {
                 let following = self.disk.next_staged(slot);
                 let entry = queue.entry(slot);
-                if entry.operation == Operation::Write && self.placed.insert(entry.sector, entry.sector_end()) {
+                let (start, end) = self.whole_blocks(entry.sector, entry.sector_end());
+                if entry.operation == Operation::Write && self.placed.insert(start, end) {
                     self.disk.remove(queue, slot);
                     self.push_fast(queue, slot);
                 }
@@ -164,12 +173,14 @@ impl Elevator for BidHybrid {
     const PLACES: bool = true;
 
     fn route(&self, request: &Request) -> Route {
-        let end = request.sector_end();
-        let prefix = self.placed.prefix(request.sector, end);
         if request.operation == Operation::Discard || request.sectors == 0 {
-            Route::To(Tier::Base)
-        } else if prefix.sectors < u64::from(request.sectors) {
-            Route::Split(prefix.sectors as u32) // less than the request's own sectors
+            return Route::To(Tier::Base);
+        }
+        let (start, end) = self.whole_blocks(request.sector, request.sector_end());
+        let prefix = self.placed.prefix(start, end);
+        if prefix.sectors < end - start {
+            // A boundary of blocks, and so within the request.
+            Route::Split((start + prefix.sectors - request.sector) as u32)
         } else if prefix.is_in {
             Route::To(Tier::Fast)
         } else {
@@ -177,11 +188,18 @@ impl Elevator for BidHybrid {
         }
     }
 
+    fn place(&mut self, start: u64, end: u64) -> bool {
+        let (start, end) = self.whole_blocks(start, end);
+        self.placed.insert(start, end)
+    }
+
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let request = queue.entry(slot).request();
         if request.operation == Operation::Discard {
-            // Where an extent cannot be cut in two, it stays: what is discarded may be kept.
-            self.placed.remove(request.sector, request.sector_end());
+            // Where an extent cannot be cut in two, it stays, and so does a block of which a part is kept.
+            let first = request.sector.div_ceil(self.block_sectors).saturating_mul(self.block_sectors);
+            let end = request.sector_end();
+            self.placed.remove(first, end - end % self.block_sectors);
         }
         if self.route(&request) == Route::To(Tier::Fast) {
             self.push_fast(queue, slot);

@@ -63,9 +63,9 @@ impl Mclock {
 impl Order for Mclock {
     fn configure(&mut self, _settings: &Settings) {}
 
-    fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
+    fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
         self.fair.weigh(node, share.weight);
-        self.reservations.entitle(node, share);
+        self.reservations.entitle(now, node, share);
     }
 
     fn forget(&mut self, node: u32) {

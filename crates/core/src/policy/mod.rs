@@ -227,6 +227,16 @@ macro_rules! policies {
                 }
             }
 
+            /// Says that the sectors from `start` to before `end` lie on the fast device already, for a policy that places
+            /// data; to be called before the first request. Answers whether it can remember that: no, and nothing has
+            /// changed, where it places nothing, or has as many extents or sectors as it holds.
+            pub fn place(&mut self, start: u64, end: u64) -> bool {
+                match &mut self.0 {
+                    $(Inner::$variant(scheduler) => scheduler.elevator.place(start, end),)*
+                    $(Inner::$tenant(_) => false,)*
+                }
+            }
+
             /// Live control of clients' shares; `None` where the policy knows no shares.
             pub fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
                 match &mut self.0 {

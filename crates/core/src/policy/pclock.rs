@@ -113,8 +113,9 @@ impl Order for Pclock {
         self.latency = Nanos(latency);
     }
 
-    fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
-        self.curves[node as usize].configure(share.reservation_per_second, share.burst);
+    fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
+        let now = self.on_clock(now);
+        self.curves[node as usize].configure(now, share.reservation_per_second, share.burst);
         self.latencies[node as usize] = share.latency;
     }
 

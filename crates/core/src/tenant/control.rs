@@ -47,6 +47,10 @@ pub trait TenantControl {
     /// [`CancelError`] says why it stays; nothing has changed then.
     fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError>;
 
+    /// For which reason what a client has queued waits: all of it for the same. [`crate::Scheduler::waiting`] counts the
+    /// same of all clients together.
+    fn reason(&self, client: StreamId) -> Reason;
+
     /// Why a queued request waits; `None` where the tag names no queued request. For people: it counts what is ahead of the
     /// request in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
@@ -70,8 +74,12 @@ pub enum Rule {
     OwnQueue,
     /// Its client is at its limit. `own` is when it is eligible again.
     Limit,
+    /// The same, and the limit in bytes is what holds it longest.
+    ByteLimit,
     /// Its group is at its limit. `own` is when it is eligible again.
     GroupLimit,
+    /// The same, and the limit in bytes is what holds it longest.
+    GroupByteLimit,
     /// Its group is next, and another client of the group has an earlier virtual start.
     Group,
     /// Clients go in the order of submission of their oldest requests. Tags are numbers of submission.
@@ -101,7 +109,9 @@ impl Rule {
         match self {
             Self::OwnQueue => "older requests of the same client go first",
             Self::Limit => "the client is at its limit",
+            Self::ByteLimit => "the client is at its limit in bytes",
             Self::GroupLimit => "the client's group is at its limit",
+            Self::GroupByteLimit => "the client's group is at its limit in bytes",
             Self::Group => "its group is next, and another client of it goes first",
             Self::Arrival => "requests that came earlier go first",
             Self::VirtualStart => "a client with an earlier virtual start goes first",
@@ -143,7 +153,9 @@ impl fmt::Display for Explanation {
         write!(out, "{}", self.rule.words())?;
         match self.rule {
             Rule::OwnQueue => write!(out, ": {} of them", self.ahead),
-            Rule::Limit | Rule::GroupLimit => write!(out, " until {}", self.eligible),
+            Rule::Limit | Rule::ByteLimit | Rule::GroupLimit | Rule::GroupByteLimit => {
+                write!(out, " until {}", self.eligible)
+            }
             Rule::Device => Ok(()),
             Rule::Window => write!(out, ": {} in flight of {}", self.clock, self.own),
             _ => {

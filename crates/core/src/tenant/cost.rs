@@ -1,6 +1,6 @@
 //! What does a request cost?
 
-use crate::{Operation, Request};
+use crate::{Operation, Request, SECTOR_BYTES};
 
 /// The most that one request is charged, in cost units: 16 MiB in sectors. It bounds how far one dispatch moves a tag.
 pub(crate) const COST_MAX: u32 = (1 << 15) - 1;
@@ -38,5 +38,14 @@ impl CostModel {
                 Operation::Discard | Operation::Flush => 1,
             },
         }
+    }
+}
+
+/// The bytes of data that a request moves.
+#[inline(always)]
+pub(crate) const fn bytes(operation: Operation, sectors: u32) -> u64 {
+    match operation {
+        Operation::Read | Operation::Write => sectors as u64 * SECTOR_BYTES,
+        Operation::Discard | Operation::Flush => 0,
     }
 }

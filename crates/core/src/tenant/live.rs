@@ -1,8 +1,8 @@
 //! Live control of the shared scheduler: shares that come, change and go while requests are queued.
 
 use super::control::{Explanation, Place, Rule, TenantControl};
+use super::limit::Limit;
 use super::order::Order;
-use super::pace::Pace;
 use super::scheduler::{OTHERS, TenantScheduler};
 use super::slab::State;
 use super::{GroupId, Share, ShareError};
@@ -95,9 +95,9 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         self.suspend_group(group.0);
         if !of.is_configured {
             self.order.forget(node);
-            self.paces[node as usize] = Pace::UNLIMITED;
+            self.node_limits[node as usize] = Limit::NONE;
         }
-        self.paces[node as usize].configure(share.limit_per_second, share.burst);
+        self.node_limits[node as usize].configure(now, &share);
         self.order.entitle(now, node, &share);
         let of = self.groups.group_mut(group.0);
         (of.share, of.is_configured) = (share, true);
@@ -178,6 +178,21 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         Ok(())
     }
 
+    fn reason(&self, client: StreamId) -> Reason {
+        let place = self.find(client).unwrap_or(OTHERS);
+        let of = &self.clients[place as usize];
+        if of.is_parked || (of.group != NONE && self.groups.group(of.group).is_parked) {
+            return Reason::Throttled;
+        }
+        if P::RANKS
+            && let Some(first) = self.order.peek(self.now)
+            && self.first_client(first) != Some(place)
+        {
+            return Reason::Ordering;
+        }
+        self.full()
+    }
+
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation> {
         let slot = self.slab.slot(tag).filter(|&slot| self.slab.entry(slot).state == State::Queued)?;
         let client = self.slab.entry(slot).client;
@@ -188,7 +203,7 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         let first = self.order.peek(now);
         let stream = |client: u32| (client != OTHERS).then(|| self.clients[client as usize].stream);
         let held = if of.is_parked { Some(client) } else { group_is_parked.then_some(node) };
-        let eligible = held.map_or(now, |node| self.paces[node as usize].eligible());
+        let eligible = held.map_or(now, |node| self.node_limits[node as usize].eligible());
         let mut told = Explanation {
             rule: Rule::Device,
             reason: Reason::DeviceFull,
@@ -201,7 +216,12 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         };
         let window = self.order.window(self.limits().depth);
         if held.is_some() {
-            told.rule = if of.is_parked { Rule::Limit } else { Rule::GroupLimit };
+            told.rule = match (of.is_parked, held.is_some_and(|node| self.node_limits[node as usize].is_for_bytes())) {
+                (true, false) => Rule::Limit,
+                (true, true) => Rule::ByteLimit,
+                (false, false) => Rule::GroupLimit,
+                (false, true) => Rule::GroupByteLimit,
+            };
             (told.reason, told.own, told.clock) = (Reason::Throttled, eligible.0, now.0);
         } else if let Some(first) = first.filter(|&first| first != node) {
             let standing = self.order.stand(now, node, first);

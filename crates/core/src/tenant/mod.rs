@@ -12,6 +12,7 @@ mod control;
 mod cost;
 mod fair;
 mod groups;
+mod limit;
 mod live;
 mod order;
 mod pace;
@@ -22,7 +23,7 @@ mod share;
 mod slab;
 
 pub use control::{Explanation, Place, Rule, TenantControl};
-pub use share::{BURST_MAX, GroupId, RATE_MAX, Share, ShareError, WEIGHT_MAX};
+pub use share::{BURST_BYTES_MAX, BURST_MAX, GroupId, RATE_BYTES_MAX, RATE_MAX, Share, ShareError, WEIGHT_MAX};
 
 /// Clients that can be told apart.
 pub const CLIENTS_MAX: u32 = 30_000;

@@ -1,9 +1,14 @@
 //! When may a client at a limit go on? A rate with a burst, in whole nanoseconds without rounding errors that add up.
 //!
 //! The rule is the token bucket's, kept as one time instead of a level: `full_at`, when the bucket will be full again.
-//! A request may go when that is at most `burst - 1` intervals ahead; it then moves the time by its cost's intervals. In
-//! any window of length d at most `burst` + rate x d go. What an interval's division leaves over is carried, so that after
-//! k requests at 3 a second exactly floor(k / 3) seconds and the right third have gone by.
+//! A request may go when that is at most `burst - 1` intervals ahead, which is when the bucket is not empty; it then moves
+//! the time by its cost's intervals, past that if need be: what costs more than the burst goes too, and the next waits for
+//! it. In any window of length d at most `burst` + (the largest cost - 1) + rate x d go. What an interval's division leaves
+//! over is carried, so that after k requests at 3 a second exactly floor(k / 3) seconds and the right third have gone by.
+//!
+//! A rate that changes finds as much used as before, in cost units, and paid back at the new rate. Of a burst that becomes
+//! smaller no more than all of it has been used; what had been taken beyond it is owed still. Without a rate nothing is
+//! counted, and nothing remembered.
 //!
 //! Example: 3/s, burst 2, at time 0: two go at once, `full_at` = 666,666,666 ns and 2/3; the third may go when that is one
 //! interval ahead, at 333,333,333 ns and 1/3, which is rounded up.
@@ -15,7 +20,7 @@ const SECOND: u64 = 1_000_000_000;
 /// A rate, and how far it has been used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Cost units a second; zero: no limit.
+    /// Cost units a second, at most 2^40; zero: no limit.
     per_second: u64,
     /// One cost unit takes so many nanoseconds, and `rest` / `per_second` more.
     interval: u64,
@@ -36,17 +41,35 @@ impl Pace {
         self.per_second != 0
     }
 
-    /// Sets another rate. What has been used stays used.
-    pub(crate) fn configure(&mut self, per_second: u64, burst: u64) {
-        self.per_second = per_second;
-        self.carried = 0;
+    /// Sets another rate, and a burst of 1 to 2^33. What has been used stays used.
+    pub(crate) fn configure(&mut self, now: Nanos, per_second: u64, burst: u64) {
         if per_second == 0 {
+            if self.is_limited() {
+                *self = Self::UNLIMITED;
+            }
             return;
         }
-        (self.interval, self.rest) = (SECOND / per_second, SECOND % per_second);
-        // At most 10^18: no overflow.
+        // At most 2^33 x 10^9: no overflow.
         let tolerance = (burst - 1) * SECOND;
-        (self.tolerance, self.tolerance_rest) = (tolerance / per_second, tolerance % per_second);
+        let (whole, rest) = (tolerance / per_second, tolerance % per_second);
+        if (self.per_second, self.tolerance, self.tolerance_rest) == (per_second, whole, rest) {
+            return;
+        }
+        if self.full_at >= now.0 {
+            // In billionths of a cost unit: exact, at any rate.
+            let scaled = |whole: u64, rest| u128::from(whole) * u128::from(self.per_second) + u128::from(rest);
+            let used = scaled(self.full_at - now.0, self.carried);
+            let owed = used.saturating_sub(scaled(self.tolerance, self.tolerance_rest));
+            let used = used.min(u128::from(tolerance) + owed);
+            let ahead = u64::try_from(used / u128::from(per_second)).unwrap_or(u64::MAX);
+            self.full_at = now.0.saturating_add(ahead);
+            self.carried = (used % u128::from(per_second)) as u64; // less than a u64
+        } else {
+            self.carried = 0;
+        }
+        self.per_second = per_second;
+        (self.interval, self.rest) = (SECOND / per_second, SECOND % per_second);
+        (self.tolerance, self.tolerance_rest) = (whole, rest);
     }
 
     /// When the next request may go, rounded up.
@@ -54,13 +77,6 @@ impl Pace {
     pub(crate) const fn eligible(&self) -> Nanos {
         let is_over = self.carried > self.tolerance_rest;
         Nanos(self.full_at.saturating_add(is_over as u64).saturating_sub(self.tolerance))
-    }
-
-    /// When a request could go after `cost` more have gone.
-    pub(crate) fn eligible_after(&self, now: Nanos, cost: u64) -> Nanos {
-        let mut ahead = *self;
-        ahead.take(now, cost);
-        ahead.eligible()
     }
 
     /// What has not been used by now is lost.
@@ -75,14 +91,23 @@ impl Pace {
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos, cost: u64) {
         self.align(now);
-        let (mut whole, mut rest) =
-            (self.interval.saturating_mul(cost), self.carried.saturating_add(self.rest.saturating_mul(cost)));
-        if rest >= self.per_second {
-            whole = whole.saturating_add(rest / self.per_second);
-            rest %= self.per_second;
-        }
-        self.full_at = self.full_at.saturating_add(whole);
+        let whole = self.interval.saturating_mul(cost);
+        let (more, rest) = match self.rest.checked_mul(cost).and_then(|rest| rest.checked_add(self.carried)) {
+            Some(rest) if rest < self.per_second => (0, rest),
+            Some(rest) => (rest / self.per_second, rest % self.per_second),
+            None => self.divide_long(cost),
+        };
+        self.full_at = self.full_at.saturating_add(whole).saturating_add(more);
         self.carried = rest;
+    }
+
+    /// What the division leaves over, of requests of more than 16 GiB.
+    #[cold]
+    fn divide_long(&self, cost: u64) -> (u64, u64) {
+        let (rest, per_second) =
+            (u128::from(self.rest) * u128::from(cost) + u128::from(self.carried), u128::from(self.per_second));
+        // Less than 10^9 x 2^64 over what is at least the 10^9, and less than a u64.
+        ((rest / per_second) as u64, (rest % per_second) as u64)
     }
 }
 
@@ -94,7 +119,7 @@ mod tests {
     fn no_error_adds_up() {
         for per_second in [1, 3, 7, 1_000, 999_983, 1_000_000_000] {
             let mut pace = Pace::UNLIMITED;
-            pace.configure(per_second, 1);
+            pace.configure(Nanos::ZERO, per_second, 1);
             for _ in 0..per_second.min(10_000) * 3 {
                 pace.take(Nanos::ZERO, 1);
             }
@@ -107,7 +132,7 @@ mod tests {
     #[test]
     fn the_worked_example() {
         let mut pace = Pace::UNLIMITED;
-        pace.configure(3, 2);
+        pace.configure(Nanos::ZERO, 3, 2);
         pace.take(Nanos::ZERO, 1);
         assert_eq!(pace.eligible(), Nanos::ZERO);
         pace.take(Nanos::ZERO, 1);

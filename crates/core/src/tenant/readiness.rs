@@ -15,7 +15,7 @@ impl<P: Order> TenantScheduler<P> {
     /// A client that has requests comes in, unless its limit holds it back.
     pub(crate) fn activate(&mut self, now: Nanos, client: u32) {
         let is_limited = self.clients[client as usize].is_limited;
-        if is_limited && self.paces[client as usize].eligible() > now {
+        if is_limited && self.node_limits[client as usize].eligible() > now {
             self.clients[client as usize].is_parked = true;
             self.park(client);
             self.throttled += self.clients[client as usize].fifo.length;
@@ -25,7 +25,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     pub(crate) fn park(&mut self, node: u32) {
-        self.parked.set(node, self.paces[node as usize].eligible().0.min(NOT_PARKED - 1));
+        self.parked.set(node, self.node_limits[node as usize].eligible().0.min(NOT_PARKED - 1));
     }
 
     pub(crate) fn enter(&mut self, now: Nanos, client: u32) {
@@ -52,11 +52,21 @@ impl<P: Order> TenantScheduler<P> {
     /// A request has come to the end of a client's queue.
     #[inline]
     pub(crate) fn joined(&mut self, now: Nanos, client: u32) {
+        if self.clients[client as usize].refuses {
+            self.count_queued(client);
+        }
         if self.clients[client as usize].fifo.length == 1 {
             self.activate(now, client);
         } else {
             self.count(client, true);
         }
+    }
+
+    /// One that is refused at its limit has one more queued.
+    #[inline(never)]
+    fn count_queued(&mut self, client: u32) {
+        let load = self.slab.entry(self.clients[client as usize].fifo.tail).load();
+        self.node_limits[client as usize].queued.add(load);
     }
 
     /// Takes a group out of the order before it changes.
@@ -77,7 +87,7 @@ impl<P: Order> TenantScheduler<P> {
         if self.groups.first(group).is_none() {
             return;
         }
-        if self.paces[node as usize].eligible() > now {
+        if self.node_limits[node as usize].eligible() > now {
             let of = self.groups.group_mut(group);
             of.is_parked = true;
             self.throttled += of.requests;
@@ -195,6 +205,9 @@ impl<P: Order> TenantScheduler<P> {
         let fifo = &mut self.clients[client as usize].fifo;
         let (was_head, length) = (fifo.head == slot, fifo.length);
         self.slab.remove(slot, fifo);
+        if self.clients[client as usize].refuses {
+            self.node_limits[client as usize].queued.subtract(self.slab.entry(slot).load());
+        }
         if length == 1 {
             self.deactivate(now, client, 1);
         } else {

@@ -29,8 +29,8 @@ impl Reservations {
         Self { due: Tournament::new(nodes, NEVER), paces: vec![Pace::UNLIMITED; nodes as usize].into_boxed_slice() }
     }
 
-    pub(crate) fn entitle(&mut self, node: u32, share: &Share) {
-        self.paces[node as usize].configure(share.reservation_per_second, 1);
+    pub(crate) fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
+        self.paces[node as usize].configure(now, share.reservation_per_second, 1);
     }
 
     /// When a node that asks is due next.

@@ -2,7 +2,7 @@
 //! device?
 //!
 //! Four parts, each in a file of its own: what a request costs ([`super::cost`]), how fast a client may go
-//! ([`super::pace`]), what may be reserved ([`super::control`]), and whose turn it is ([`super::order`]), which alone
+//! ([`super::limit`]), what may be reserved ([`super::control`]), and whose turn it is ([`super::order`]), which alone
 //! differs from policy to policy.
 //!
 //! **Clients.** A request's stream is its client. A client of whom nothing was said gets the default share with its first
@@ -18,8 +18,8 @@ use alloc::vec;
 
 use super::cost::CostModel;
 use super::groups::Groups;
+use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
-use super::pace::Pace;
 use super::slab::{Fifo, Slab, State};
 use super::{Capacity, Share};
 use crate::policy::Settings;
@@ -46,6 +46,7 @@ pub(crate) struct Client {
     /// Held back by its own limit.
     pub(crate) is_parked: bool,
     pub(crate) is_limited: bool,
+    /// Its requests are refused at its limit, of which it has one.
     pub(crate) refuses: bool,
     /// Neither limited nor in a group: nothing is to be counted for it.
     pub(crate) is_plain: bool,
@@ -68,7 +69,7 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) idle_links: Links,
     pub(crate) groups: Groups,
     /// Of clients, then of groups.
-    pub(crate) paces: Box<[Pace]>,
+    pub(crate) node_limits: Box<[Limit]>,
     /// When those held back by their limits are eligible again.
     pub(crate) parked: Tournament,
     /// Requests of those held back.
@@ -115,7 +116,7 @@ impl<P: Order> TenantScheduler<P> {
             idle: List::EMPTY,
             idle_links: Links::new(clients),
             groups: Groups::new(capacity.groups, clients),
-            paces: vec![Pace::UNLIMITED; nodes as usize].into_boxed_slice(),
+            node_limits: vec![Limit::NONE; nodes as usize].into_boxed_slice(),
             parked: Tournament::new(nodes, NOT_PARKED),
             throttled: 0,
             cost: capacity.cost,
@@ -212,7 +213,9 @@ impl<P: Order> TenantScheduler<P> {
         self.order.forget(place);
         self.clients[place as usize].stream = stream;
         self.by_stream.insert(u64::from(stream.0), place);
-        self.paces[place as usize] = Pace::UNLIMITED;
+        if self.clients[place as usize].is_limited {
+            self.node_limits[place as usize] = Limit::NONE;
+        }
         self.idle_links.push_back(&mut self.idle, place);
         debug_assert!(now >= self.now);
     }
@@ -227,10 +230,12 @@ impl<P: Order> TenantScheduler<P> {
     /// Sets the share of a client that is not in.
     pub(crate) fn entitle(&mut self, now: Nanos, place: u32, share: Share) {
         self.shares[place as usize] = share;
-        let pace = &mut self.paces[place as usize];
-        pace.configure(share.limit_per_second, share.burst);
+        let limit = &mut self.node_limits[place as usize];
+        limit.configure(now, &share);
         let client = &mut self.clients[place as usize];
-        (client.is_limited, client.refuses) = (pace.is_limited(), share.refuses_at_limit);
+        client.is_limited = limit.is_limited();
+        client.refuses = client.is_limited && share.refuses_at_limit;
+        limit.queued = if client.refuses { self.slab.load(&client.fifo) } else { Load::NOTHING };
         match share.group {
             Some(group) => self.groups.admit(group.0, place, share.weight),
             None => self.order.entitle(now, place, &share),
@@ -270,6 +275,12 @@ impl<P: Order> TenantScheduler<P> {
         Step::WaitUntil(until, Reason::Throttled)
     }
 
+    /// What those wait for whose turn it is.
+    pub(crate) fn full(&self) -> Reason {
+        let is_window = self.in_flight < self.limits.depth && self.in_flight >= self.order.window(self.limits.depth);
+        if is_window { Reason::Throttled } else { Reason::DeviceFull }
+    }
+
     /// Takes the head of a client's queue; answers with it, and with the next if the client is still ready.
     #[inline(always)]
     fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, Option<Head>) {
@@ -277,17 +288,21 @@ impl<P: Order> TenantScheduler<P> {
         let taken = self.slab.dispatch(now, node, &mut of.fifo);
         of.in_flight += 1;
         let next = self.slab.head(&of.fifo);
-        let is_held_back = of.is_limited && self.count_against_limit(now, client, taken.cost);
+        let is_held_back = of.is_limited && self.count_against_limit(now, client, taken.slot);
         (taken, if is_held_back { None } else { next })
     }
 
     /// A limited client has been served; answers with whether its limit holds back what it has left.
     #[inline(never)]
-    fn count_against_limit(&mut self, now: Nanos, client: u32, cost: u32) -> bool {
-        let pace = &mut self.paces[client as usize];
-        pace.take(now, u64::from(cost));
-        let is_over = pace.eligible() > now;
+    fn count_against_limit(&mut self, now: Nanos, client: u32, slot: u32) -> bool {
+        let limit = &mut self.node_limits[client as usize];
         let of = &mut self.clients[client as usize];
+        let load = self.slab.entry(slot).load();
+        if of.refuses {
+            limit.queued.subtract(load);
+        }
+        limit.take(now, load);
+        let is_over = limit.eligible() > now;
         let is_held_back = is_over && of.fifo.length > 0;
         if is_held_back {
             of.is_parked = true;
@@ -316,10 +331,10 @@ impl<P: Order> TenantScheduler<P> {
         self.groups.charge(group, client, taken.cost, is_ready);
         self.discount_group(group, if is_ready { 1 } else { length });
         let mut next = self.groups.first(group).and_then(|client| self.head_of(client));
-        let pace = &mut self.paces[node as usize];
-        if pace.is_limited() {
-            pace.take(now, u64::from(taken.cost));
-            if next.is_some() && pace.eligible() > now {
+        let limit = &mut self.node_limits[node as usize];
+        if limit.is_limited() {
+            limit.take(now, self.slab.entry(taken.slot).load());
+            if next.is_some() && limit.eligible() > now {
                 next = None;
                 self.groups.group_mut(group).is_parked = true;
                 self.throttled += self.groups.group(group).requests;
@@ -343,11 +358,10 @@ impl<P: Order> TenantScheduler<P> {
 
     /// When a client would be taken again that would rather be refused, and is at its limit, what it has queued counted.
     fn refused_until(&self, now: Nanos, client: u32) -> Option<Nanos> {
-        let of = &self.clients[client as usize];
-        if !of.refuses || !of.is_limited {
+        if !self.clients[client as usize].refuses {
             return None;
         }
-        let eligible = self.paces[client as usize].eligible_after(now, of.fifo.cost);
+        let eligible = self.node_limits[client as usize].eligible_after_queued(now);
         (eligible > now).then_some(eligible)
     }
 
@@ -444,8 +458,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
     fn waiting(&self) -> Waiting {
         let mut waiting = Waiting::default();
         let ready = self.queued - self.throttled;
-        let is_window = self.in_flight < self.limits.depth && self.in_flight >= self.order.window(self.limits.depth);
-        let reason = if is_window { Reason::Throttled } else { Reason::DeviceFull };
+        let reason = self.full();
         let first = if P::RANKS { self.order.peek(self.now).and_then(|node| self.first_client(node)) } else { None };
         let next = match first {
             Some(client) => self.clients[client as usize].fifo.length,

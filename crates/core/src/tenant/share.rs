@@ -13,13 +13,20 @@ pub const RATE_MAX: u64 = 1_000_000_000;
 /// The largest burst, in cost units.
 pub const BURST_MAX: u64 = 1_000_000_000;
 
+/// The largest rate in bytes: 1 TiB a second.
+pub const RATE_BYTES_MAX: u64 = 1 << 40;
+
+/// The largest burst in bytes: 8 GiB.
+pub const BURST_BYTES_MAX: u64 = 1 << 33;
+
 /// A group of clients: a number below the capacity for groups given at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
 /// What one client, or a group of clients, is entitled to. One type for every policy; each uses what it knows of.
 ///
-/// Rates and bursts count cost units: requests, or sectors of 512 bytes where the policy's `cost` is `bytes`.
+/// Rates and bursts count cost units: requests, or sectors of 512 bytes where the policy's `cost` is `sectors`. A limit in
+/// bytes is one beside it, whatever the cost units are: a client with both is held to the smaller of the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Its part of what nobody has reserved, against the weights of others; 1 to [`WEIGHT_MAX`]. Of a client in a group:
@@ -32,6 +39,12 @@ pub struct Share {
     pub limit_per_second: u64,
     /// How much may come at once: above the limit after a pause, and above the arrival curve. At least 1.
     pub burst: u64,
+    /// At most so many bytes of data are read and written a second; zero: no limit.
+    pub limit_bytes_per_second: u64,
+    /// How many bytes may go at once above that limit after a pause. A request goes whenever this is not used up, however
+    /// large it is, and what it takes beyond it the next one waits for: in any window, less than this and one request go
+    /// above the limit. Zero: one request.
+    pub burst_bytes: u64,
     /// `pclock`: the longest latency while it keeps to its arrival curve. `parda`: the latency the array is held at, for
     /// which the smallest of all clients' counts. [`Nanos::NEVER`]: none asked for.
     pub latency: Nanos,
@@ -48,6 +61,8 @@ impl Share {
         reservation_per_second: 0,
         limit_per_second: 0,
         burst: 1,
+        limit_bytes_per_second: 0,
+        burst_bytes: 0,
         latency: Nanos::NEVER,
         group: None,
         refuses_at_limit: false,
@@ -62,6 +77,7 @@ impl Share {
     /// What is wrong with it whoever else there is.
     pub(crate) const fn check(&self) -> Result<(), ShareError> {
         let Self { weight, reservation_per_second, limit_per_second, burst, .. } = *self;
+        let Self { limit_bytes_per_second, burst_bytes, .. } = *self;
         if weight == 0 || weight > WEIGHT_MAX {
             return Err(ShareError::Weight { weight });
         }
@@ -73,6 +89,12 @@ impl Share {
         }
         if burst == 0 || burst > BURST_MAX {
             return Err(ShareError::Burst { burst });
+        }
+        if limit_bytes_per_second > RATE_BYTES_MAX {
+            return Err(ShareError::ByteRate { bytes_per_second: limit_bytes_per_second });
+        }
+        if burst_bytes > BURST_BYTES_MAX {
+            return Err(ShareError::ByteBurst { bytes: burst_bytes });
         }
         if limit_per_second != 0 && limit_per_second < reservation_per_second {
             return Err(ShareError::LimitBelowReservation { limit_per_second, reservation_per_second });
@@ -101,6 +123,16 @@ pub enum ShareError {
     Burst {
         /// What was asked.
         burst: u64,
+    },
+    /// The limit in bytes is above [`RATE_BYTES_MAX`].
+    ByteRate {
+        /// What was asked.
+        bytes_per_second: u64,
+    },
+    /// The burst in bytes is above [`BURST_BYTES_MAX`].
+    ByteBurst {
+        /// What was asked.
+        bytes: u64,
     },
     /// The limit would keep the client from what it has reserved.
     LimitBelowReservation {
@@ -163,6 +195,12 @@ impl fmt::Display for ShareError {
             Self::Weight { weight } => write!(out, "weight {weight} is not between 1 and {WEIGHT_MAX}"),
             Self::Rate { rate_per_second } => write!(out, "{rate_per_second}/s is more than {RATE_MAX}/s"),
             Self::Burst { burst } => write!(out, "a burst of {burst} is not between 1 and {BURST_MAX}"),
+            Self::ByteRate { bytes_per_second } => {
+                write!(out, "{bytes_per_second} bytes/s are more than {RATE_BYTES_MAX} bytes/s")
+            }
+            Self::ByteBurst { bytes } => {
+                write!(out, "a burst of {bytes} bytes is more than {BURST_BYTES_MAX} bytes")
+            }
             Self::LimitBelowReservation { limit_per_second, reservation_per_second } => {
                 write!(out, "the limit, {limit_per_second}/s, is below the reservation, {reservation_per_second}/s")
             }

@@ -2,7 +2,8 @@
 
 use alloc::boxed::Box;
 
-use super::cost::COST_MAX;
+use super::cost::{COST_MAX, bytes};
+use super::limit::Load;
 use super::order::Head;
 use crate::structure::NONE;
 use crate::{Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag};
@@ -42,6 +43,11 @@ impl Entry {
         self.cost as u32
     }
 
+    #[inline(always)]
+    pub(crate) const fn load(&self) -> Load {
+        Load { cost: self.cost as u64, bytes: bytes(self.dispatch.operation, self.dispatch.sectors) }
+    }
+
     pub(crate) const fn request(&self) -> Request {
         let Dispatch { operation, flags, stream, sector, sectors, .. } = self.dispatch;
         Request { operation, flags, stream, sector, sectors }
@@ -52,14 +58,12 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo {
     pub(crate) head: u32,
-    tail: u32,
+    pub(crate) tail: u32,
     pub(crate) length: u32,
-    /// What the requests in it cost together.
-    pub(crate) cost: u64,
 }
 
 impl Fifo {
-    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, length: 0, cost: 0 };
+    pub(crate) const EMPTY: Self = Self { head: NONE, tail: NONE, length: 0 };
 }
 
 #[derive(Clone, Debug)]
@@ -122,13 +126,13 @@ impl Slab {
         entry.state = State::Queued;
         let tag = entry.dispatch.tag;
         self.sequence += 1;
-        self.hang(slot, cost, fifo);
+        self.hang(slot, fifo);
         tag
     }
 
     /// Makes `slot`, which points back to the tail, the new tail.
     #[inline(always)]
-    fn hang(&mut self, slot: u32, cost: u32, fifo: &mut Fifo) {
+    fn hang(&mut self, slot: u32, fifo: &mut Fifo) {
         if fifo.length == 0 {
             fifo.head = slot;
         } else {
@@ -136,20 +140,27 @@ impl Slab {
         }
         fifo.tail = slot;
         fifo.length += 1;
-        fifo.cost += u64::from(cost);
+    }
+
+    /// What the requests in a queue are together, counted one by one.
+    pub(crate) fn load(&self, fifo: &Fifo) -> Load {
+        let (mut load, mut at) = (Load::NOTHING, fifo.head);
+        for _ in 0..fifo.length {
+            load.add(self.entry(at).load());
+            at = self.entry(at).next;
+        }
+        load
     }
 
     pub(crate) fn push_back(&mut self, slot: u32, client: u32, fifo: &mut Fifo) {
         let entry = &mut self.entries[slot as usize];
         (entry.client, entry.previous) = (client, fifo.tail);
-        let cost = entry.cost();
-        self.hang(slot, cost, fifo);
+        self.hang(slot, fifo);
     }
 
     pub(crate) fn push_front(&mut self, slot: u32, fifo: &mut Fifo) {
         let entry = &mut self.entries[slot as usize];
         entry.next = fifo.head;
-        fifo.cost += u64::from(entry.cost());
         if fifo.length == 0 {
             fifo.tail = slot;
         } else {
@@ -160,7 +171,7 @@ impl Slab {
     }
 
     pub(crate) fn remove(&mut self, slot: u32, fifo: &mut Fifo) {
-        let Entry { next, previous, cost, .. } = self.entries[slot as usize];
+        let Entry { next, previous, .. } = self.entries[slot as usize];
         let (is_head, is_tail) = (fifo.head == slot, fifo.tail == slot);
         if is_head {
             fifo.head = next;
@@ -173,7 +184,6 @@ impl Slab {
             self.entries[next as usize].previous = previous;
         }
         fifo.length -= 1;
-        fifo.cost -= u64::from(cost);
     }
 
     /// Takes the head of a queue, which has one, for the device; it was ordered as `node`.
@@ -186,7 +196,6 @@ impl Slab {
         entry.since = now;
         fifo.head = core::mem::replace(&mut entry.next, node);
         fifo.length -= 1;
-        fifo.cost -= u64::from(head.cost);
         head
     }
 

@@ -7,6 +7,7 @@ mod failures;
 mod fairness;
 mod golden;
 mod latency;
+mod limits;
 mod models;
 mod rewards;
 mod starvation;

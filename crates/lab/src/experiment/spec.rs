@@ -123,6 +123,12 @@ pub struct GroupSpec {
     /// How much may come at once above the limit.
     #[serde(default = "one_long")]
     pub burst: u64,
+    /// At most so many bytes of data are served a second, beside the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes_per_second: Option<Bytes>,
+    /// How many bytes may come at once above that limit; one request may where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_bytes: Option<Bytes>,
 }
 
 /// Clients that are alike.
@@ -148,6 +154,12 @@ pub struct ClassSpec {
     /// How much may come at once above the limit after a pause.
     #[serde(default = "one_long")]
     pub burst: u64,
+    /// At most so many bytes of a client's data are served a second, beside the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes_per_second: Option<Bytes>,
+    /// How many bytes may come at once above that limit after a pause; one request may where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_bytes: Option<Bytes>,
     /// The latency that is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Time>,
@@ -227,6 +239,12 @@ pub struct PhaseSpec {
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<PerSecond>,
+    /// As in the class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes_per_second: Option<Bytes>,
+    /// As in the class.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_bytes: Option<Bytes>,
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Time>,

@@ -8,6 +8,7 @@ use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
+use crate::device::Bytes;
 use crate::random::Random;
 use crate::sim::{Arrivals, Failure, LOOK_AHEAD_RECORDS, Site};
 use crate::trace::{self, ReadOptions, Record, TraceError, TraceSource};
@@ -224,6 +225,8 @@ fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
         reservation_per_second: spec.reservation.map_or(0, |rate| rate.0),
         limit_per_second: spec.limit.map_or(0, |rate| rate.0),
         burst: spec.burst,
+        limit_bytes_per_second: spec.limit_bytes_per_second.map_or(0, |bytes| bytes.0),
+        burst_bytes: spec.burst_bytes.map_or(0, |bytes| bytes.0),
         latency: spec.latency.map_or(Nanos::NEVER, |time| time.0),
         group: group.map(|(id, _)| *id),
         refuses_at_limit: spec.refuse_at_limit,
@@ -236,6 +239,8 @@ fn group_share(group: &GroupSpec) -> Share {
         reservation_per_second: group.reservation.map_or(0, |rate| rate.0),
         limit_per_second: group.limit.map_or(0, |rate| rate.0),
         burst: group.burst,
+        limit_bytes_per_second: group.limit_bytes_per_second.map_or(0, |bytes| bytes.0),
+        burst_bytes: group.burst_bytes.map_or(0, |bytes| bytes.0),
         ..Share::DEFAULT
     }
 }
@@ -294,6 +299,9 @@ impl Traffic {
                 share.weight = phase.weight.unwrap_or(share.weight);
                 share.reservation_per_second = phase.reservation.map_or(share.reservation_per_second, |rate| rate.0);
                 share.limit_per_second = phase.limit.map_or(share.limit_per_second, |rate| rate.0);
+                let bytes = |phase: Option<Bytes>, own| phase.map_or(own, |bytes| bytes.0);
+                share.limit_bytes_per_second = bytes(phase.limit_bytes_per_second, share.limit_bytes_per_second);
+                share.burst_bytes = bytes(phase.burst_bytes, share.burst_bytes);
                 share.latency = phase.latency.map_or(share.latency, |time| time.0);
                 shares = class.is_present && *share != before;
             }

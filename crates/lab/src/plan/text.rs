@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::made::{Plan, PlanBin};
 use super::replay::Replayed;
 use crate::report::ReportError;
-use crate::report::terminal::{align_right, new_table, push_table};
+use crate::report::terminal::push_rows;
 use crate::reproduce::{Provenance, Table};
 use crate::series::civil_from_days;
 use crate::units::{format_bytes, format_count, format_decimals};
@@ -216,13 +216,9 @@ pub fn render_text(plan: &Plan, replayed: Option<&Replayed>, notes: &[String], c
     tables.extend(replayed.map(|replayed| replay_table(plan, replayed)));
     for table in tables.iter().filter(|table| !table.rows.is_empty()) {
         let _ = writeln!(out, "\n{}\n", table.title);
-        let mut drawn = new_table(colour);
-        drawn.set_header(std::iter::once(String::new()).chain(table.columns.clone()));
-        for (name, cells) in &table.rows {
-            drawn.add_row(std::iter::once(name).chain(cells));
-        }
-        align_right(&mut drawn);
-        push_table(&mut out, &drawn);
+        let columns = std::iter::once(String::new()).chain(table.columns.clone()).collect();
+        let rows = table.rows.iter().map(|(name, cells)| std::iter::once(name).chain(cells).cloned().collect());
+        push_rows(&mut out, columns, rows, colour);
     }
     let lines = plan.finding_lines();
     let _ = writeln!(out, "\n{}", if lines.is_empty() { "Nothing is wrong with it." } else { "Findings\n" });

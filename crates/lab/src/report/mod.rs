@@ -25,7 +25,7 @@ pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::{HTML_BYTES_MAX, render_html};
 pub use json::{SCHEMA_VERSION, render_json};
 pub use markdown::render_markdown;
-pub use terminal::render_terminal;
+pub use terminal::{push_rows, render_terminal};
 pub use validation::{render_validation, render_validation_json};
 
 use crate::compare::Report;

@@ -159,6 +159,15 @@ pub(crate) fn align_right(table: &mut Table) {
     }
 }
 
+/// Writes a table whose rows begin with a name; what follows it stands to the right.
+pub fn push_rows(out: &mut String, columns: Vec<String>, rows: impl IntoIterator<Item = Vec<String>>, colour: bool) {
+    let mut table = new_table(colour);
+    table.set_header(columns);
+    table.add_rows(rows);
+    align_right(&mut table);
+    push_table(out, &table);
+}
+
 /// Writes the table's lines without the blanks at their ends.
 pub(crate) fn push_table(out: &mut String, table: &Table) {
     for line in table.lines() {

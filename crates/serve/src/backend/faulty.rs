@@ -122,7 +122,7 @@ impl Surface {
             Action::Extents => {
                 let all = &self.volatile[offset as usize..(offset + length) as usize];
                 let state = if all.iter().all(|&byte| byte == 0) { STATE_ZERO } else { 0 };
-                return Outcome::Extents(vec![Extent { length: length as u32, state }]);
+                return Outcome::Extents(vec![Extent { length, state }]);
             }
             Action::Cache => {}
         }

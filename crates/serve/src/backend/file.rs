@@ -185,11 +185,11 @@ impl Files {
                 Err(_) => at,
             };
             if data > at {
-                extents.push(Extent { length: (data - at) as u32, state: STATE_HOLE | STATE_ZERO });
+                extents.push(Extent { length: data - at, state: STATE_HOLE | STATE_ZERO });
             }
             if data < end && extents.len() < EXTENTS_MAX {
                 let hole = rustix::fs::seek(&self.cached, SeekFrom::Hole(data)).map_or(end, |hole| hole.min(end));
-                extents.push(Extent { length: (hole - data) as u32, state: 0 });
+                extents.push(Extent { length: hole - data, state: 0 });
                 at = hole;
             } else {
                 at = data;

@@ -63,8 +63,7 @@ fn forget(io: &mut Io) -> Outcome {
         // What was in the buffer before is nobody's business.
         Action::Read => each(&mut io.buffers, 0, |_, bytes| bytes.fill(0)),
         Action::Extents => {
-            let length = u32::try_from(io.length).unwrap_or(u32::MAX);
-            return Outcome::Extents(vec![Extent { length, state: STATE_HOLE | STATE_ZERO }]);
+            return Outcome::Extents(vec![Extent { length: io.length, state: STATE_HOLE | STATE_ZERO }]);
         }
         _ => {}
     }

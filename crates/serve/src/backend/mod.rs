@@ -11,6 +11,7 @@ mod memory;
 mod returned;
 mod store;
 mod threads;
+mod tiered;
 #[allow(unsafe_code, reason = "the kernel is told where buffers are")]
 mod uring;
 
@@ -33,6 +34,7 @@ pub use emulated::Emulated;
 pub use faulty::{Faulty, Platter};
 pub use memory::Memory;
 pub use threads::Threads;
+pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
 
 /// What is done.
@@ -146,6 +148,11 @@ pub trait Backend {
         Vec::new()
     }
 
+    /// What a scheduler that places data has to know, where this places what is dispatched to a fast device.
+    fn fast_tier(&self) -> Option<FastTier> {
+        None
+    }
+
     /// How long it is.
     fn size_bytes(&self) -> u64;
 
@@ -171,7 +178,7 @@ pub trait Backend {
 /// # Errors
 /// What is wrong, in words for people.
 pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
-    let backend = open_unchecked(device, registered)?;
+    let backend = open_backend(&device.backend, device.depth, registered)?;
     let Some(cores) = device.cores.filter(|_| device.checksums) else { return Ok(backend) };
     let begun = match &device.backend {
         spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
@@ -184,9 +191,9 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     Ok(Box::new(Checked::new(backend, begun, workforce)?))
 }
 
-fn open_unchecked(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
+fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
     let sizes = |size: &spec::Size| size.0;
-    Ok(match &device.backend {
+    Ok(match backend {
         spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
         spec::Backend::Memory { size } => Box::new(Memory::new(sizes(size))),
         spec::Backend::Emulated { model, size, seed } => {
@@ -195,7 +202,18 @@ fn open_unchecked(device: &spec::Device, registered: &mut [Buffer]) -> Result<Bo
         spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Platter::new(sizes(size)), *faults)),
         spec::Backend::File { path, size, direct, io, threads } => {
             let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct)?);
-            open_file(files, *io, device.depth, *threads, registered)?
+            open_file(files, *io, depth, *threads, registered)?
+        }
+        spec::Backend::Tiered { slow, fast, cache, map } => {
+            let mut tier = |name: &str, tier: &spec::Tier| {
+                open_backend(&tier.backend, tier.depth, registered).map_err(|error| format!("{name} tier: {error}"))
+            };
+            let (slow, fast, depth) = (tier("slow", slow)?, tier("fast", fast)?, fast.depth);
+            match (cache, map) {
+                (Some(spec::Cache::Read), _) => Box::new(Cached::open(slow, fast)?),
+                (None, Some(path)) => Box::new(Placed::open(slow, fast, Ledger::open(path)?, depth)?),
+                (None, None) => Box::new(Placed::open(slow, fast, Ledger::in_memory()?, depth)?),
+            }
         }
     })
 }

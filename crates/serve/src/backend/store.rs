@@ -5,6 +5,9 @@ use crate::nbd::reply::Extent;
 
 const CHUNK_BYTES: usize = 64 << 10;
 
+/// Chunks that are looked at for one answer: whoever wants to know of more asks again.
+const LOOKED_AT_MAX: usize = 1 << 16;
+
 /// Extents that are told at once.
 pub(super) const EXTENTS_MAX: usize = 1024;
 
@@ -85,14 +88,13 @@ impl Store {
 
     pub(super) fn extents(&self, offset: u64, length: u64) -> Vec<Extent> {
         let mut extents: Vec<Extent> = Vec::new();
-        for (chunk, _, length) in Self::pieces(offset, length) {
+        for (chunk, _, length) in Self::pieces(offset, length).take(LOOKED_AT_MAX) {
             let state = if self.chunk(chunk).is_some() { 0 } else { STATE_HOLE | STATE_ZERO };
             let is_full = extents.len() == EXTENTS_MAX;
             match extents.last_mut() {
-                // A range is shorter than 4 GiB, and so is what is in it.
-                Some(last) if last.state == state => last.length += length as u32,
+                Some(last) if last.state == state => last.length += length as u64,
                 _ if is_full => break,
-                _ => extents.push(Extent { length: length as u32, state }),
+                _ => extents.push(Extent { length: length as u64, state }),
             }
         }
         extents

@@ -1,19 +1,21 @@
 //! What is known of a client that has agreed on an export?
 
 use std::io::IoSliceMut;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::EventFlags;
 
 use super::outbox::Outbox;
 use crate::buffer::Buffer;
 use crate::nbd::{Agreed, Decoder, Request};
+use crate::tls::{self, Session};
 
 /// What is read from a socket at once.
 const CHUNK_BYTES: usize = 256 << 10;
+const _: () = assert!(CHUNK_BYTES >= tls::RECEIVED_BYTES_MAX, "what is decrypted at once finds room");
 /// Data of which this much is missing is read straight to where it belongs.
 const STRAIGHT_BYTES: usize = 16 << 10;
 /// Requests that a client may have on their way; more wait in its socket.
@@ -28,8 +30,12 @@ pub struct Client {
     pub input: OwnedFd,
     /// Where replies go, where that is something else.
     pub output: Option<OwnedFd>,
+    /// What makes it secret, where it is.
+    pub session: Option<Box<Session>>,
     /// What was agreed upon.
     pub agreed: Agreed,
+    /// The class that it belongs to.
+    pub class: StreamId,
     /// What it has sent already.
     pub leftover: Vec<u8>,
     /// Bytes of the last answer of the negotiation that were not sent yet.
@@ -107,7 +113,10 @@ pub(super) enum Received {
 pub(super) struct Connection {
     pub(super) input: OwnedFd,
     pub(super) output: Option<OwnedFd>,
+    session: Option<Box<Session>>,
     pub(super) agreed: Agreed,
+    /// What the scheduler tells it by.
+    pub(super) class: StreamId,
     pub(super) mode: Mode,
     pub(super) decoder: Decoder,
     chunk: Box<[u8]>,
@@ -141,9 +150,11 @@ impl Connection {
         Self {
             input: client.input,
             output: client.output,
+            session: client.session,
             agreed: client.agreed,
+            class: client.class,
             mode: Mode::Open,
-            decoder: Decoder::default(),
+            decoder: Decoder::new(client.agreed.replies),
             chunk: chunk.into(),
             unread: (0, client.leftover.len()),
             incoming: None,
@@ -159,8 +170,32 @@ impl Connection {
         }
     }
 
-    pub(super) fn output(&self) -> BorrowedFd<'_> {
-        self.output.as_ref().unwrap_or(&self.input).as_fd()
+    /// Sends what is in the outbox as far as the client takes it, and hands back the buffers that were sent.
+    pub(super) fn send(&mut self, give: impl FnMut(Buffer)) -> rustix::io::Result<()> {
+        let output = self.output.as_ref().unwrap_or(&self.input);
+        self.outbox.send(output, self.session.as_deref_mut(), give)
+    }
+
+    /// Whether nothing is left to be sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.outbox.is_empty() && !self.has_unsent_records()
+    }
+
+    /// Whether TLS has something to say, answers or not.
+    pub(super) fn has_unsent_records(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.has_unsent())
+    }
+
+    /// Whether it has said, by means of TLS, that nothing more will come.
+    pub(super) fn has_ended(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.has_ended())
+    }
+
+    /// Says that nothing more will come, where there is a way to say it.
+    pub(super) fn close(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.close(self.output.as_ref().unwrap_or(&self.input));
+        }
     }
 
     pub(super) const fn has_unread(&self) -> bool {
@@ -226,9 +261,20 @@ impl Connection {
                 let target = &mut filling.buffer.bytes_mut()[filling.filled..];
                 straight = target.len();
                 let mut slices = [IoSliceMut::new(target), IoSliceMut::new(&mut self.chunk)];
-                rustix::io::retry_on_intr(|| rustix::io::readv(&self.input, &mut slices))
+                match &mut self.session {
+                    None => rustix::io::retry_on_intr(|| rustix::io::readv(&self.input, &mut slices)),
+                    Some(session) => {
+                        session.receive(&self.input, self.output.as_ref().unwrap_or(&self.input), &mut slices)
+                    }
+                }
             }
-            _ => rustix::io::retry_on_intr(|| rustix::io::read(&self.input, &mut *self.chunk)),
+            _ => match &mut self.session {
+                None => rustix::io::retry_on_intr(|| rustix::io::read(&self.input, &mut *self.chunk)),
+                Some(session) => {
+                    let output = self.output.as_ref().unwrap_or(&self.input);
+                    session.receive(&self.input, output, &mut [IoSliceMut::new(&mut self.chunk)])
+                }
+            },
         };
         let read = match read {
             Ok(0) => return Received::End,

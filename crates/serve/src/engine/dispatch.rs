@@ -6,7 +6,7 @@ use super::{Call, Engine, Part, Run, Stopping, Unit};
 use crate::backend::{Action, Done, Io, Outcome, part_of};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers};
 use crate::nbd::protocol::{COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_REQUEST_ONE};
-use crate::nbd::reply::{self, Extent};
+use crate::nbd::reply::{Extent, Reply};
 use crate::nbd::{Command, NbdError};
 
 const SECTORS_PER_BLOCK: u64 = ALIGNMENT_BYTES as u64 / SECTOR_BYTES;
@@ -31,6 +31,7 @@ impl Engine {
             self.called(&Call::Poll(step));
             match step {
                 Step::Dispatch(dispatch) => {
+                    self.note_dispatch(&dispatch);
                     let unit = Unit::new(dispatch);
                     let conflicts = self.conflicts(&unit, self.deferred.len());
                     let unit = self.units.insert(unit);
@@ -45,6 +46,16 @@ impl Engine {
                     return;
                 }
             }
+        }
+    }
+
+    fn note_dispatch(&mut self, dispatch: &Dispatch) {
+        let mut tag = Some(dispatch.tag);
+        while let Some(member) = tag {
+            if let Some(part) = self.parts.get_mut(member.index()).and_then(Option::as_mut) {
+                self.books.dispatched(self.now, part);
+            }
+            tag = if dispatch.members == 1 { None } else { self.scheduler.next_member(member) };
         }
     }
 
@@ -161,6 +172,7 @@ impl Engine {
                 let buffer = if let Buffers::One(buffer) = buffers { Some(buffer) } else { None };
                 if let Some(part) = self.parts[tag.index()].take() {
                     let result = part_of(&result, part.offset, u64::from(part.length));
+                    self.books.completed(self.now, &part);
                     self.finish_part(part, buffer, result);
                 }
                 self.finish_run(unit);
@@ -170,6 +182,7 @@ impl Engine {
                 for tag in tags {
                     if let Some(part) = self.parts[tag.index()].take() {
                         let result = part_of(&result, part.offset, u64::from(part.length));
+                        self.books.completed(self.now, &part);
                         self.finish_part(part, buffers.next(), result);
                     }
                 }
@@ -207,7 +220,7 @@ impl Engine {
         if let Err(error) = result {
             live.error.get_or_insert(error);
         }
-        let has_failed = live.error.is_some();
+        let (has_failed, goes_on) = (live.error.is_some(), live.range_left > 0);
         let charge = if is_read { length as usize } else { 0 };
         let is_heard =
             self.connections.get(slot).is_some_and(|connection| connection.mode != super::connection::Mode::Gone);
@@ -227,6 +240,9 @@ impl Engine {
             }
             None => {}
         }
+        if goes_on && is_heard {
+            self.hold_range(number);
+        }
         self.end_part(number);
     }
 
@@ -234,17 +250,16 @@ impl Engine {
     fn answer_read(&mut self, number: u32, offset: u64, mut buffer: Buffer, is_hole: bool) {
         let Some(live) = self.lives.get_mut(number) else { return };
         let Some(connection) = self.connections.get_mut(live.connection) else { return };
-        let structured = connection.agreed.structured;
-        let (slot, cookie) = (live.connection, live.cookie);
-        if structured && !(live.is_split && live.flags & COMMAND_DF != 0) {
+        let (slot, reply) = (live.connection, live.reply(connection.agreed));
+        if reply.replies.has_chunks() && !(live.is_split && live.flags & COMMAND_DF != 0) {
             let (is_last, length) = (live.parts_left == 1, buffer.len() as u32);
             if is_hole {
-                connection.outbox.put(|out| reply::put_hole(out, cookie, is_last, offset, length));
+                connection.outbox.put(|out| reply.put_hole(out, is_last, offset, length));
                 let charge = self.pool.charge(buffer.capacity());
                 self.pool.give(buffer);
                 self.release(slot, charge);
             } else {
-                connection.outbox.put(|out| reply::put_data(out, cookie, is_last, offset, length));
+                connection.outbox.put(|out| reply.put_data(out, is_last, offset, length));
                 connection.outbox.put_data(buffer);
             }
             return;
@@ -266,22 +281,17 @@ impl Engine {
         let slot = live.connection;
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.in_flight -= 1;
-        let outbox = &mut connection.outbox;
-        let structured = connection.agreed.structured;
+        let reply = live.reply(connection.agreed);
         let gathered = std::mem::take(&mut live.gathered);
         let is_heard = connection.mode != super::connection::Mode::Gone;
+        if is_heard {
+            self.books.answered(self.now, &live);
+        }
         match (live.command, live.error) {
             _ if !is_heard => self.drop_gathered(slot, gathered),
-            (Command::Read, None) if live.length > 0 => {
-                self.answer_gathered(slot, structured, (live.cookie, live.offset, live.length), gathered);
-            }
-            (Command::Read, None) if structured => outbox.put(|out| reply::put_done(out, live.cookie)),
-            (Command::Read, Some(error)) if structured => {
-                outbox.put(|out| reply::put_error(out, live.cookie, error));
-                self.drop_gathered(slot, gathered);
-            }
+            (Command::Read, None) if live.length > 0 => self.answer_gathered(slot, reply, live.length, gathered),
             (_, error) => {
-                outbox.put(|out| reply::put_simple(out, live.cookie, error));
+                connection.outbox.put(|out| reply.put_end(out, error));
                 self.drop_gathered(slot, gathered);
             }
         }
@@ -289,25 +299,15 @@ impl Engine {
         self.resume(slot);
     }
 
-    fn answer_gathered(
-        &mut self,
-        slot: u32,
-        structured: bool,
-        head: (u64, u64, u32),
-        mut gathered: Vec<(u64, Buffer)>,
-    ) {
-        let (cookie, offset, length) = head;
+    fn answer_gathered(&mut self, slot: u32, reply: Reply, length: u64, mut gathered: Vec<(u64, Buffer)>) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         if gathered.is_empty() {
             // Its pieces have been sent as they came.
             return;
         }
         gathered.sort_by_key(|(offset, _)| *offset);
-        if structured {
-            connection.outbox.put(|out| reply::put_data(out, cookie, true, offset, length));
-        } else {
-            connection.outbox.put(|out| reply::put_simple(out, cookie, None));
-        }
+        // Reads are at most 32 MiB.
+        connection.outbox.put(|out| reply.put_data(out, true, reply.offset, length as u32));
         for (_, buffer) in gathered {
             connection.outbox.put_data(buffer);
         }
@@ -323,26 +323,27 @@ impl Engine {
 
     fn finish_beside(&mut self, number: u32, result: Result<Outcome, NbdError>) {
         let Some(live) = self.lives.get_mut(number) else { return };
-        let (slot, cookie, flags, length) = (live.connection, live.cookie, live.flags, live.length);
+        let (slot, flags, length) = (live.connection, live.flags, live.length);
         if live.command == Command::Cache {
             // A hint that is not taken does no harm.
             return self.end_part(number);
         }
-        self.lives.remove(number);
+        let Some(live) = self.lives.remove(number) else { return };
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.in_flight -= 1;
+        let reply = live.reply(connection.agreed);
         match result {
             Ok(Outcome::Extents(mut extents)) if !extents.is_empty() => {
                 if flags & COMMAND_REQUEST_ONE != 0 {
                     extents.truncate(1);
                 }
-                connection.outbox.put(|out| reply::put_extents(out, cookie, &extents));
+                connection.outbox.put(|out| reply.put_extents(out, &extents));
             }
             Ok(_) => {
                 let whole = [Extent { length, state: 0 }];
-                connection.outbox.put(|out| reply::put_extents(out, cookie, &whole));
+                connection.outbox.put(|out| reply.put_extents(out, &whole));
             }
-            Err(error) => connection.outbox.put(|out| reply::put_error(out, cookie, error)),
+            Err(error) => connection.outbox.put(|out| reply.put_end(out, Some(error))),
         }
         self.mark_dirty(slot);
         self.resume(slot);

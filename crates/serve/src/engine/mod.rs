@@ -18,11 +18,14 @@
 //! - A connection that breaks takes its requests along that are still queued; those with the backend end unanswered.
 
 mod admit;
+mod books;
+mod change;
 mod connection;
 mod dispatch;
 mod observe;
 mod outbox;
 mod service;
+mod tally;
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,18 +35,23 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Share, ShareError};
-use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, StreamId, Tag};
+use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, SECTOR_BYTES, Tag};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::{Backend, Checksums, Done};
 use crate::buffer::{Buffer, Pool};
-use crate::nbd::{Command, Export, NbdError};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Agreed, Command, Export, NbdError};
 use crate::slots::Slots;
-use crate::spec;
+use crate::spec::{self, Holder};
 
+use books::Books;
+pub use change::{Change, Refusal};
+pub use books::{Because, Question, Report, Standing};
 use connection::Connection;
 pub use connection::{Client, Seat};
 pub use observe::{Call, Observer};
+pub use tally::{ClassTally, DURATION_BOUNDS, Durations, OperationTally, Tally};
 
 /// What epoll says of something that is no connection.
 const TOKEN_WAKE: u64 = u64::MAX;
@@ -56,6 +64,10 @@ const TOKEN_OUTPUT: u64 = 1 << 32;
 pub enum Order {
     /// Here is a client.
     Serve(Box<Client>),
+    /// Others are entitled to something else from now on, if everybody concerned can do it.
+    Change(Box<Change>),
+    /// What have you done, and how do things stand?
+    Report(Question),
     /// Finish what has begun, and stop.
     Stop,
 }
@@ -89,7 +101,7 @@ pub enum Turn {
 /// What an engine has to know of its device and its server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Every export of the server; the place in the list is the stream that the scheduler sees.
+    /// Every export of the server.
     pub exports: Arc<[Export]>,
     /// The scheduler and its limits.
     pub device: spec::Device,
@@ -103,11 +115,18 @@ pub struct Settings {
 #[derive(Debug)]
 struct Live {
     connection: u32,
+    class: u32,
     command: Command,
+    /// What it is to the scheduler; none where it passes that by.
+    operation: Option<Operation>,
     flags: u16,
     cookie: u64,
     offset: u64,
-    length: u32,
+    length: u64,
+    /// What is still to come of a range that is trimmed or zeroed.
+    range_left: u64,
+    /// When it was there, with the data of its first part.
+    arrived: Option<Nanos>,
     /// Parts on their way, and one more while data is still coming in.
     parts_left: u32,
     is_split: bool,
@@ -116,10 +135,20 @@ struct Live {
     gathered: Vec<(u64, Buffer)>,
 }
 
+impl Live {
+    const fn reply(&self, agreed: Agreed) -> Reply {
+        Reply { replies: agreed.replies, command: self.command, cookie: self.cookie, offset: self.offset }
+    }
+}
+
 /// What the scheduler sees of a request, or of a part of a long one.
 #[derive(Debug)]
 struct Part {
     live: u32,
+    class: u32,
+    operation: Operation,
+    arrived: Nanos,
+    dispatched: Option<Nanos>,
     offset: u64,
     length: u32,
     /// The data of a write.
@@ -167,6 +196,7 @@ pub struct Engine {
     scheduler: Policy,
     observer: Option<Box<dyn Observer>>,
     remarks: Option<Sender<String>>,
+    books: Books,
     backend: Box<dyn Backend>,
     pool: Pool,
     buffer_bytes: u64,
@@ -189,6 +219,8 @@ pub struct Engine {
     resumable: Vec<u32>,
     /// Connections that wait until others hold less data.
     starved: Vec<u32>,
+    /// Requests whose range goes on with the next turn.
+    ranges: Vec<u32>,
     /// Whether something was begun since the backend was last asked.
     has_begun: bool,
     epoll: OwnedFd,
@@ -208,15 +240,23 @@ impl Engine {
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
         let device = &settings.device;
+        let fast = backend.fast_tier().unwrap_or_default();
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
             // Bounded by what a spec takes.
             unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             merge: device.merge,
             depth: device.depth,
+            fast_depth: fast.depth,
+            fast_sectors: fast.sectors,
+            fast_block_sectors: fast.block_sectors,
             ..QueueLimits::with_units(device.queue_requests)
         };
-        let scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        let mut scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        for extent in fast.placed {
+            // Where the policy holds no more extents it takes the rest for the slow device's; the backend knows better.
+            scheduler.place(extent.start, extent.end);
+        }
         let (sender, orders) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
@@ -229,6 +269,7 @@ impl Engine {
             scheduler,
             observer: None,
             remarks: None,
+            books: Books::default(),
             backend,
             pool,
             buffer_bytes: 0,
@@ -244,6 +285,7 @@ impl Engine {
             dirty: Vec::new(),
             resumable: Vec::new(),
             starved: Vec::new(),
+            ranges: Vec::new(),
             has_begun: false,
             epoll,
             events: Vec::with_capacity(256),
@@ -263,18 +305,14 @@ impl Engine {
         self.handle.clone()
     }
 
-    /// Says what there is to serve, and what which export is entitled to. To be called before the first client comes.
+    /// Says what there is to serve, and what which class is entitled to. To be called before the first client comes.
     ///
     /// # Errors
     /// A share that cannot be had.
-    pub fn show(&mut self, exports: Arc<[Export]>, shares: &[(StreamId, Share)]) -> Result<(), ShareError> {
+    pub fn show(&mut self, exports: Arc<[Export]>, shares: &[(Holder, Share)]) -> Result<(), ShareError> {
         self.settings.exports = exports;
-        if let Some(control) = self.scheduler.tenants_mut() {
-            for &(stream, share) in shares {
-                control.configure(self.now, stream, share)?;
-            }
-        }
-        Ok(())
+        let Some(control) = self.scheduler.tenants_mut() else { return Ok(()) };
+        shares.iter().try_for_each(|&(holder, share)| holder.configure(control, self.now, share))
     }
 
     /// Lets somebody see what the scheduler is told and asked. To be called before the first client comes.
@@ -339,6 +377,9 @@ impl Engine {
         self.events.clear();
         match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(rustix::io::Errno::NOSYS) => {
+                Err(io::Error::other("epoll_pwait2 is missing: Linux 5.11 or later is needed"))
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -365,6 +406,7 @@ impl Engine {
         self.events = events;
         self.check_stalls();
         self.check_stopping();
+        self.go_on_with_ranges();
         loop {
             self.work()?;
             self.send_all();
@@ -376,11 +418,15 @@ impl Engine {
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
+        self.books.look(self.now, &self.scheduler);
         let mut next = self.timer.min(self.backend.due()).min(self.stall_check);
         if let Stopping::Closing(until) = self.stopping
             && until > self.now
         {
             next = next.min(until);
+        }
+        if !self.ranges.is_empty() {
+            next = self.now;
         }
         Ok(Turn::WaitUntil(next))
     }
@@ -425,6 +471,8 @@ impl Engine {
             match order {
                 Order::Serve(client) if self.stopping == Stopping::No => self.connect(*client),
                 Order::Serve(_) => {}
+                Order::Change(change) => self.change(*change),
+                Order::Report(question) => self.report(question),
                 Order::Stop => self.begin_stopping(),
             }
         }

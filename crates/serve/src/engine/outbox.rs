@@ -5,6 +5,7 @@ use std::io::IoSlice;
 use std::os::fd::AsFd;
 
 use crate::buffer::Buffer;
+use crate::tls::Session;
 
 /// Slices that one call takes.
 const SLICES: usize = 128;
@@ -57,20 +58,26 @@ impl Outbox {
     }
 
     /// Sends as much as the client takes, and hands back the buffers that were sent.
-    pub(super) fn send(&mut self, to: impl AsFd, mut give: impl FnMut(Buffer)) -> rustix::io::Result<()> {
+    pub(super) fn send(
+        &mut self,
+        to: impl AsFd,
+        mut session: Option<&mut Session>,
+        mut give: impl FnMut(Buffer),
+    ) -> rustix::io::Result<()> {
         while !self.items.is_empty() {
-            let (offered, sent) = self.send_slices(&to)?;
+            let (offered, sent) = self.send_slices(&to, session.as_deref_mut())?;
             self.advance(sent, &mut give);
-            if sent < offered {
+            // A session takes less at once than a socket does.
+            if sent < offered && session.is_none() {
                 return Err(rustix::io::Errno::AGAIN);
             }
         }
         self.heads.clear();
         self.heads_sent = 0;
-        Ok(())
+        session.map_or(Ok(()), |session| session.flush(&to))
     }
 
-    fn send_slices(&self, to: &impl AsFd) -> rustix::io::Result<(usize, usize)> {
+    fn send_slices(&self, to: &impl AsFd, session: Option<&mut Session>) -> rustix::io::Result<(usize, usize)> {
         let mut slices = [IoSlice::new(&[]); SLICES];
         let (mut head, mut skip, mut offered) = (self.heads_sent, self.sent, 0);
         let mut used = 0;
@@ -89,7 +96,10 @@ impl Outbox {
             skip = 0;
             used += 1;
         }
-        let sent = rustix::io::retry_on_intr(|| rustix::io::writev(to, &slices[..used]))?;
+        let sent = match session {
+            None => rustix::io::retry_on_intr(|| rustix::io::writev(to, &slices[..used]))?,
+            Some(session) => session.send(to, &slices[..used])?,
+        };
         Ok((offered, sent))
     }
 

@@ -9,7 +9,9 @@ use super::{Call, Engine, TOKEN_OUTPUT};
 impl Engine {
     /// Takes a client in. One whose descriptors cannot be waited for is closed.
     pub fn connect(&mut self, client: Client) {
+        let class = client.class.0;
         let slot = self.connections.insert(Connection::new(client, self.now));
+        self.books.connected(class);
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.interest = EventFlags::IN;
         let mut watched =
@@ -55,10 +57,17 @@ impl Engine {
                 connection.moved = self.now;
                 self.digest(slot);
             }
-            Received::Nothing => {}
+            Received::Nothing => self.say_more(slot),
             Received::End if hung_up => self.abandon(slot),
             Received::End => self.let_go(slot),
             Received::Broken => self.abandon(slot),
+        }
+    }
+
+    /// TLS may have something to say though there is no answer.
+    fn say_more(&mut self, slot: u32) {
+        if self.connections.get(slot).is_some_and(Connection::has_unsent_records) {
+            self.mark_dirty(slot);
         }
     }
 
@@ -92,6 +101,10 @@ impl Engine {
                 }
                 break;
             }
+        }
+        if self.connections.get(slot).is_some_and(|its| its.has_ended() && !its.has_unread() && its.waiting.is_none()) {
+            // There is no end of the socket's to wake us with.
+            return self.let_go(slot);
         }
         self.note_stall(slot);
         self.update_interest(slot);
@@ -175,12 +188,11 @@ impl Engine {
                 self.close_if_done(slot);
                 continue;
             }
-            let (mut outbox, pool, mut released) = (std::mem::take(&mut connection.outbox), &mut self.pool, 0);
-            let sent = outbox.send(connection.output(), |buffer| {
+            let (pool, mut released) = (&mut self.pool, 0);
+            let sent = connection.send(|buffer| {
                 released += pool.charge(buffer.capacity());
                 pool.give(buffer);
             });
-            connection.outbox = outbox;
             connection.is_blocked = sent == Err(rustix::io::Errno::AGAIN);
             if released > 0 || sent.is_ok() {
                 connection.moved = self.now;
@@ -303,18 +315,24 @@ impl Engine {
             }
         }
         for part in taken_back {
+            self.books.withdrawn(self.now, &part);
             self.finish_part(part, None, Err(crate::nbd::NbdError::ShuttingDown));
         }
     }
 
     fn close_if_done(&mut self, slot: u32) {
-        let Some(connection) = self.connections.get(slot) else { return };
+        let Some(connection) = self.connections.get_mut(slot) else { return };
         let is_done = match connection.mode {
             Mode::Open => false,
-            Mode::Draining | Mode::Gone => connection.in_flight == 0 && connection.outbox.is_empty(),
+            Mode::Draining => connection.in_flight == 0 && connection.is_sent(),
+            Mode::Gone => connection.in_flight == 0,
         };
         if is_done {
             debug_assert_eq!(connection.held_bytes, 0, "who has nothing on its way holds no buffers");
+            self.books.disconnected(connection.class.0);
+            if connection.mode == Mode::Draining {
+                connection.close();
+            }
             self.connections.remove(slot);
         }
     }

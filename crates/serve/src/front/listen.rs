@@ -26,6 +26,28 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Another descriptor of the socket, not blocking.
+    pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
+        rustix::io::ioctl_fionbio(&self.socket, true)?;
+        self.socket.try_clone()
+    }
+
+    /// Whether it is a unix socket.
+    pub(crate) const fn is_unix(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// As [`Listener::bind`], but only the user that the server runs as can connect to a unix socket, from its beginning on.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`].
+    pub(crate) fn bind_private(listen: &Listen) -> Result<Self, String> {
+        let Listen::Unix(path) = listen else { return Self::bind(listen) };
+        let failed = |error: io::Error| format!("{listen}: cannot be listened at: {error}");
+        let socket = bind_unix(path, bind_own).map_err(failed)?;
+        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+    }
+
     /// Makes a socket. A unix socket that nobody listens at any more is replaced; one that somebody listens at is not.
     ///
     /// # Errors
@@ -34,8 +56,8 @@ impl Listener {
         let failed = |error: &io::Error| format!("{listen}: cannot be listened at: {error}");
         match listen {
             Listen::Unix(path) => {
-                let socket = bind_unix(path).map_err(|error| failed(&error))?;
-                Ok(Self { socket: socket.into(), name: listen.to_string(), path: Some(path.clone()) })
+                let socket = bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from)).map_err(|error| failed(&error))?;
+                Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
             }
             Listen::Tcp(address) => {
                 let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
@@ -96,14 +118,24 @@ impl Drop for Listener {
     }
 }
 
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
+fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> io::Result<OwnedFd> {
+    match bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_dead(path) => {
             fs::remove_file(path)?;
-            UnixListener::bind(path)
+            bind(path)
         }
         bound => bound,
     }
+}
+
+/// A socket that nobody else can connect to: its name gets the mode that the socket has before it has a name.
+fn bind_own(path: &Path) -> io::Result<OwnedFd> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    bind(&socket, &SocketAddrUnix::new(path)?)?;
+    listen(&socket, 16)?;
+    Ok(socket)
 }
 
 /// Whether a socket is left of a server that is gone: only that is removed, nothing else that stands in the way.

@@ -5,26 +5,29 @@
 
 mod listen;
 
-use std::io;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
+use crate::control::Tunables;
 use crate::engine::{Client, Handle, Order, Seat};
 use crate::executor::{Clock as _, MachineClock};
-use crate::nbd::{Agreed, Export, Negotiation, Progress};
+use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
+use crate::spec::{Class, class_of};
+use crate::tls;
 
 pub use listen::Listener;
 
-/// What is read of a negotiation at once.
+/// What is read of a negotiation at once; what is decrypted may be more.
 const READ_BYTES: usize = 16 << 10;
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
@@ -37,6 +40,8 @@ const TOKEN_OUTPUT: u64 = 1 << 32;
 struct Caller {
     input: OwnedFd,
     output: Option<OwnedFd>,
+    /// Once the talk is encrypted.
+    session: Option<Box<tls::Session>>,
     negotiation: Negotiation,
     unread: Vec<u8>,
     unsent: Vec<u8>,
@@ -49,6 +54,8 @@ struct Caller {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     None,
+    /// It is not over, but encrypted from here on.
+    StartTls,
     Agreed(Agreed),
     Closed,
 }
@@ -60,13 +67,14 @@ pub(crate) struct Front {
     exports: Arc<[Export]>,
     /// By export: whom to give the client to.
     engines: Vec<Handle>,
+    classes: Vec<Class>,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     /// Readable once a signal has come.
     _signals: Option<UnixStream>,
-    seats: Arc<AtomicU32>,
-    connections_max: u32,
-    handshake_timeout: Nanos,
+    seats: Seats,
+    tls: Option<tls::Server>,
+    tunables: Arc<Tunables>,
     clock: MachineClock,
     /// It serves the one client it was started for, and ends with it.
     is_single: bool,
@@ -79,12 +87,23 @@ pub(crate) struct Plan {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) exports: Arc<[Export]>,
     pub(crate) engines: Vec<Handle>,
+    pub(crate) classes: Vec<Class>,
     pub(crate) signals: Option<UnixStream>,
-    pub(crate) connections_max: u32,
-    pub(crate) handshake_timeout: Nanos,
+    pub(crate) tls: Option<tls::Server>,
+    pub(crate) tunables: Arc<Tunables>,
     pub(crate) clock: MachineClock,
     /// The descriptors of the one client, where there is only one.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// The number of clients, those that still negotiate included.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seats(Arc<AtomicU32>);
+
+impl Seats {
+    pub(crate) fn taken(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Ends a front from another thread.
@@ -120,12 +139,13 @@ impl Front {
             callers: Slots::default(),
             exports: plan.exports,
             engines: plan.engines,
+            classes: plan.classes,
             epoll,
             wake,
             _signals: plan.signals,
-            seats: Arc::default(),
-            connections_max: plan.connections_max,
-            handshake_timeout: plan.handshake_timeout,
+            seats: Seats::default(),
+            tls: plan.tls,
+            tunables: plan.tunables,
             clock: plan.clock,
             is_single: plan.single.is_some(),
             stops: Arc::default(),
@@ -140,6 +160,11 @@ impl Front {
 
     pub(crate) fn stopper(&self) -> Stopper {
         Stopper { stops: Arc::clone(&self.stops), wake: Arc::clone(&self.wake) }
+    }
+
+    /// How many clients there are.
+    pub(crate) fn seats(&self) -> Seats {
+        self.seats.clone()
     }
 
     /// Serves until it is told to stop; then the engines are, too.
@@ -169,7 +194,7 @@ impl Front {
                 }
             }
             self.cut_off_slow();
-            let is_over = self.is_single && self.seats.load(Ordering::Relaxed) == 0;
+            let is_over = self.is_single && self.seats.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
             }
@@ -207,12 +232,18 @@ impl Front {
 
     /// Greets a client, where there is a place for it.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
-        let Some(seat) = Seat::take(&self.seats, self.connections_max, &self.wake) else { return };
-        let negotiation = Negotiation::new(Arc::clone(&self.exports));
+        let seat = Seat::take(&self.seats.0, self.tunables.connections_max(), &self.wake);
+        let Some(seat) = seat else { return };
+        let tls = match &self.tls {
+            None => nbd::Tls::None,
+            Some(server) if server.required => nbd::Tls::Required,
+            Some(_) => nbd::Tls::Offered,
+        };
+        let negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
         let unsent = negotiation.greeting().to_vec();
-        let until = self.clock.now().after(self.handshake_timeout);
-        let caller =
-            Caller { input, output, negotiation, unread: Vec::new(), unsent, until, ending: Ending::None, seat };
+        let until = self.clock.now().after(self.tunables.handshake_timeout());
+        let (session, ending) = (None, Ending::None);
+        let caller = Caller { input, output, session, negotiation, unread: Vec::new(), unsent, until, ending, seat };
         let slot = self.callers.insert(caller);
         let Some(caller) = self.callers.get(slot) else { return };
         let data = u64::from(slot);
@@ -231,7 +262,7 @@ impl Front {
     /// Goes on with a negotiation as far as it goes without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
-        match caller.talk() {
+        match caller.talk(self.tls.as_ref()) {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
             Err(_) => drop(self.callers.remove(slot)),
@@ -263,12 +294,18 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, unread, unsent, ending, seat, .. } = caller;
+        let Caller { input, output, mut session, unread, unsent, ending, seat, .. } = caller;
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
-            let client = Client { input, output, agreed, leftover: unread, unsent, seat: Some(seat) };
+            // Without TLS there are no certificates.
+            let names = session.as_ref().map_or_else(Vec::new, |session| session.client_names());
+            let class = class_of(&self.classes, agreed.export, &names);
+            let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
+            let client = Client { input, output, session, agreed, class, leftover: unread, unsent, seat: Some(seat) };
             engine.give(Order::Serve(Box::new(client)));
+        } else if let Some(session) = &mut session {
+            session.close(output.as_ref().unwrap_or(&input));
         }
     }
 
@@ -289,16 +326,19 @@ enum Pace {
 }
 
 impl Caller {
-    fn talk(&mut self) -> Result<Pace, Errno> {
+    fn talk(&mut self, server: Option<&tls::Server>) -> Result<Pace, Errno> {
         loop {
             if !self.send()? {
                 return Ok(Pace::Wait { for_output: true });
             }
-            if self.ending != Ending::None {
-                return Ok(Pace::Ended);
+            match self.ending {
+                Ending::None => {}
+                Ending::StartTls => self.start_tls(server)?,
+                Ending::Agreed(_) | Ending::Closed => return Ok(Pace::Ended),
             }
             if self.unread.is_empty() && !self.receive()? {
-                return Ok(Pace::Wait { for_output: false });
+                // A handshake is answered though there is nothing to read.
+                return Ok(Pace::Wait { for_output: !self.send()? });
             }
             let mut input = self.unread.as_slice();
             let progress = self.negotiation.feed(&mut input, &mut self.unsent);
@@ -306,29 +346,56 @@ impl Caller {
             self.unread.drain(..self.unread.len() - left);
             match progress {
                 Progress::More | Progress::Answered => {}
+                Progress::StartTls => self.ending = Ending::StartTls,
                 Progress::Agreed(agreed) => self.ending = Ending::Agreed(agreed),
                 Progress::Closed => self.ending = Ending::Closed,
             }
         }
     }
 
+    /// From here on nothing is taken that is not encrypted. What was sent behind the option came too early to be, whoever
+    /// it is from.
+    fn start_tls(&mut self, server: Option<&tls::Server>) -> Result<(), Errno> {
+        let Some(server) = server.filter(|_| self.unread.is_empty()) else { return Err(Errno::PROTO) };
+        self.session = Some(Box::new(tls::Session::new(server)?));
+        self.ending = Ending::None;
+        Ok(())
+    }
+
     /// Whether everything is sent.
     fn send(&mut self) -> Result<bool, Errno> {
-        while !self.unsent.is_empty() {
-            let output = self.output.as_ref().unwrap_or(&self.input);
-            match rustix::io::retry_on_intr(|| rustix::io::write(output.as_fd(), &self.unsent)) {
-                Ok(sent) => drop(self.unsent.drain(..sent)),
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(error) => return Err(error),
-            }
+        let output = self.output.as_ref().unwrap_or(&self.input).as_fd();
+        let mut sent = Ok(());
+        while sent.is_ok() && !self.unsent.is_empty() {
+            let taken = match &mut self.session {
+                None => rustix::io::retry_on_intr(|| rustix::io::write(output, &self.unsent)),
+                Some(session) => session.send(output, &[IoSlice::new(&self.unsent)]),
+            };
+            sent = taken.map(|taken| drop(self.unsent.drain(..taken)));
         }
-        Ok(true)
+        if let Some(session) = &mut self.session {
+            sent = sent.and_then(|()| session.flush(output));
+        }
+        match sent {
+            Ok(()) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether something came in.
     fn receive(&mut self) -> Result<bool, Errno> {
-        self.unread.resize(READ_BYTES, 0);
-        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.input, self.unread.as_mut_slice()));
+        let read = match &mut self.session {
+            None => {
+                self.unread.resize(READ_BYTES, 0);
+                rustix::io::retry_on_intr(|| rustix::io::read(&self.input, self.unread.as_mut_slice()))
+            }
+            Some(session) => {
+                self.unread.resize(tls::RECEIVED_BYTES_MAX, 0);
+                let output = self.output.as_ref().unwrap_or(&self.input);
+                session.receive(&self.input, output, &mut [IoSliceMut::new(&mut self.unread)])
+            }
+        };
         self.unread.truncate(*read.as_ref().unwrap_or(&0));
         match read {
             Ok(0) => Err(Errno::PIPE),

@@ -23,6 +23,38 @@ pub enum NbdError {
 }
 
 impl NbdError {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 8] = [
+        Self::NotPermitted,
+        Self::InputOutput,
+        Self::OutOfMemory,
+        Self::Invalid,
+        Self::NoSpace,
+        Self::Overflow,
+        Self::NotSupported,
+        Self::ShuttingDown,
+    ];
+
+    /// The name used in metrics and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotPermitted => "not_permitted",
+            Self::InputOutput => "input_output",
+            Self::OutOfMemory => "out_of_memory",
+            Self::Invalid => "invalid",
+            Self::NoSpace => "no_space",
+            Self::Overflow => "overflow",
+            Self::NotSupported => "not_supported",
+            Self::ShuttingDown => "shutting_down",
+        }
+    }
+
+    /// Its place among [`Self::ALL`].
+    pub(crate) fn place(self) -> usize {
+        Self::ALL.iter().position(|&other| other == self).unwrap_or(0)
+    }
+
     /// The number on the wire.
     #[must_use]
     pub const fn code(self) -> u32 {

@@ -21,9 +21,9 @@ pub struct Export {
 }
 
 impl Export {
-    /// The transmission flags for a connection with or without structured replies.
+    /// The transmission flags for a connection with replies in one piece, or in chunks.
     #[must_use]
-    pub const fn flags(&self, structured: bool) -> u16 {
+    pub const fn flags(&self, chunks: bool) -> u16 {
         let mut flags = EXPORT_HAS_FLAGS | EXPORT_SEND_FLUSH | EXPORT_SEND_FUA | EXPORT_CAN_MULTI_CONN;
         flags |= EXPORT_SEND_CACHE;
         flags |= if self.read_only {
@@ -31,6 +31,6 @@ impl Export {
         } else {
             EXPORT_SEND_TRIM | EXPORT_SEND_WRITE_ZEROES | EXPORT_SEND_FAST_ZERO
         };
-        if structured { flags | EXPORT_SEND_DF } else { flags }
+        if chunks { flags | EXPORT_SEND_DF } else { flags }
     }
 }

@@ -4,8 +4,9 @@
 //! [`reply`] writes the answers. None of them reads a clock or a socket, and none allocates what a client only claims to
 //! send: lengths are checked before anything is kept.
 //!
-//! Spoken is the fixed newstyle handshake with structured replies, block status (`base:allocation`), and every command
-//! but `RESIZE`. Not spoken yet: extended headers, TLS.
+//! Spoken is the fixed newstyle handshake with structured replies or extended headers, block status (`base:allocation`),
+//! the change to TLS, and every command but `RESIZE`. Not spoken: block status with a payload, which only says which of
+//! several metadata contexts are meant, and here there is one.
 
 mod error;
 mod export;
@@ -18,5 +19,6 @@ mod request;
 
 pub use error::NbdError;
 pub use export::Export;
-pub use negotiation::{Agreed, GREETING_BYTES, Negotiation, Progress};
-pub use request::{BadRequest, Command, Decoder, Event, REQUEST_HEADER_BYTES, Request};
+pub use negotiation::{Agreed, GREETING_BYTES, Negotiation, Progress, Tls};
+pub use reply::Replies;
+pub use request::{BadRequest, Command, Decoder, Event, Request};

@@ -3,6 +3,9 @@
 //! The driver sends [`Negotiation::greeting`], then feeds what the client sends, in pieces of any size. After each option
 //! the negotiation stops, so that its answer can be sent before the next is read: a client that asks and never listens
 //! makes nothing grow.
+//!
+//! Where a client asks for TLS and gets it, the driver makes the connection encrypted and goes on with what is inside it;
+//! nothing that was agreed upon before counts.
 
 use std::sync::Arc;
 
@@ -11,9 +14,11 @@ use super::fields::Fields;
 use super::option::{ContextQuery, InfoQuery, put_context, put_listed, put_reply};
 use super::protocol::{
     FLAG_FIXED_NEWSTYLE, FLAG_NO_ZEROES, MAGIC_INIT, MAGIC_OPTION, OPTION_ABORT, OPTION_BYTES_MAX, OPTION_EXPORT_NAME,
-    OPTION_GO, OPTION_INFO, OPTION_LIST, OPTION_LIST_META_CONTEXT, OPTION_SET_META_CONTEXT, OPTION_STRUCTURED_REPLY,
-    OPTIONS_MAX, REPLY_ACK, REPLY_ERROR_INVALID, REPLY_ERROR_TOO_BIG, REPLY_ERROR_UNKNOWN, REPLY_ERROR_UNSUPPORTED,
+    OPTION_EXTENDED_HEADERS, OPTION_GO, OPTION_INFO, OPTION_LIST, OPTION_LIST_META_CONTEXT, OPTION_SET_META_CONTEXT,
+    OPTION_STARTTLS, OPTION_STRUCTURED_REPLY, OPTIONS_MAX, REPLY_ACK, REPLY_ERROR_EXTENDED_HEADERS_REQUIRED,
+    REPLY_ERROR_INVALID, REPLY_ERROR_TLS_REQUIRED, REPLY_ERROR_TOO_BIG, REPLY_ERROR_UNKNOWN, REPLY_ERROR_UNSUPPORTED,
 };
+use super::reply::Replies;
 
 /// What a server sends first.
 pub const GREETING_BYTES: usize = 18;
@@ -26,10 +31,24 @@ const ZEROES: [u8; 124] = [0; 124];
 pub struct Agreed {
     /// Place of the export in the list.
     pub export: usize,
-    /// Whether replies are structured.
-    pub structured: bool,
+    /// How requests are answered, and how they come.
+    pub replies: Replies,
     /// Whether block status can be asked for (`base:allocation`).
     pub allocation: bool,
+}
+
+/// Whether a client can, or has to, go on encrypted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tls {
+    /// The server has no certificate to show.
+    #[default]
+    None,
+    /// As the client likes.
+    Offered,
+    /// There is nothing to talk about before.
+    Required,
+    /// Both sides have agreed on it.
+    Agreed,
 }
 
 /// How far a negotiation is.
@@ -39,6 +58,9 @@ pub enum Progress {
     More,
     /// An option has been answered: send the answer, then go on with the rest of the input.
     Answered,
+    /// Send the answer; what the client sends from now on, and hears, is encrypted. It may not have sent anything behind
+    /// its option: who did is to be let go, or somebody in between could put words in its mouth.
+    StartTls,
     /// Send the answer; what comes behind it are requests.
     Agreed(Agreed),
     /// Send the answer, if there is one, and close.
@@ -71,7 +93,8 @@ pub struct Negotiation {
     options_left: u32,
     fixed: bool,
     zeroes: bool,
-    structured: bool,
+    tls: Tls,
+    replies: Replies,
     /// The export for which block status was selected.
     allocation: Option<usize>,
 }
@@ -79,7 +102,7 @@ pub struct Negotiation {
 impl Negotiation {
     /// Begins with a list of exports.
     #[must_use]
-    pub fn new(exports: Arc<[Export]>) -> Self {
+    pub fn new(exports: Arc<[Export]>, tls: Tls) -> Self {
         Self {
             exports,
             state: State::ClientFlags,
@@ -87,7 +110,8 @@ impl Negotiation {
             options_left: OPTIONS_MAX,
             fixed: false,
             zeroes: true,
-            structured: false,
+            tls,
+            replies: Replies::Simple,
             allocation: None,
         }
     }
@@ -114,7 +138,11 @@ impl Negotiation {
                     return Progress::More;
                 }
                 self.state = State::OptionHeader;
-                put_reply(out, option, REPLY_ERROR_TOO_BIG, b"more data than any option needs");
+                if self.tls == Tls::Required {
+                    put_reply(out, option, REPLY_ERROR_TLS_REQUIRED, &[]);
+                } else {
+                    put_reply(out, option, REPLY_ERROR_TOO_BIG, b"more data than any option needs");
+                }
                 return Progress::Answered;
             }
             let wanted = self.wanted();
@@ -134,7 +162,7 @@ impl Negotiation {
                     self.state = State::Ended;
                     return progress;
                 }
-                Progress::Answered => return progress,
+                Progress::Answered | Progress::StartTls => return progress,
             }
         }
     }
@@ -202,7 +230,15 @@ impl Negotiation {
     }
 
     fn answer(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Progress {
-        let is_plain = matches!(option, OPTION_LIST | OPTION_STRUCTURED_REPLY);
+        if self.tls == Tls::Required && !matches!(option, OPTION_STARTTLS | OPTION_ABORT) {
+            if option == OPTION_EXPORT_NAME {
+                return Progress::Closed;
+            }
+            put_reply(out, option, REPLY_ERROR_TLS_REQUIRED, b"the server talks of nothing before STARTTLS");
+            return Progress::Answered;
+        }
+        let is_plain =
+            matches!(option, OPTION_LIST | OPTION_STRUCTURED_REPLY | OPTION_EXTENDED_HEADERS | OPTION_STARTTLS);
         if is_plain && !data.is_empty() {
             put_reply(out, option, REPLY_ERROR_INVALID, b"this option takes no data");
             return Progress::Answered;
@@ -220,12 +256,36 @@ impl Negotiation {
                 put_reply(out, option, REPLY_ACK, &[]);
             }
             OPTION_INFO | OPTION_GO => return self.describe(option, data, out),
+            OPTION_STARTTLS => return self.start_tls(out),
+            OPTION_STRUCTURED_REPLY if self.replies == Replies::Extended => {
+                put_reply(out, option, REPLY_ERROR_EXTENDED_HEADERS_REQUIRED, b"extended headers are agreed upon");
+            }
             OPTION_STRUCTURED_REPLY => {
-                self.structured = true;
+                self.replies = Replies::Structured;
+                put_reply(out, option, REPLY_ACK, &[]);
+            }
+            OPTION_EXTENDED_HEADERS => {
+                self.replies = Replies::Extended;
                 put_reply(out, option, REPLY_ACK, &[]);
             }
             OPTION_LIST_META_CONTEXT | OPTION_SET_META_CONTEXT => self.answer_contexts(option, data, out),
             _ => put_reply(out, option, REPLY_ERROR_UNSUPPORTED, &[]),
+        }
+        Progress::Answered
+    }
+
+    fn start_tls(&mut self, out: &mut Vec<u8>) -> Progress {
+        match self.tls {
+            Tls::None => put_reply(out, OPTION_STARTTLS, REPLY_ERROR_UNSUPPORTED, &[]),
+            Tls::Agreed => put_reply(out, OPTION_STARTTLS, REPLY_ERROR_INVALID, b"the connection is encrypted already"),
+            Tls::Offered | Tls::Required => {
+                put_reply(out, OPTION_STARTTLS, REPLY_ACK, &[]);
+                self.tls = Tls::Agreed;
+                // Whoever listened in may have said it.
+                self.replies = Replies::Simple;
+                self.allocation = None;
+                return Progress::StartTls;
+            }
         }
         Progress::Answered
     }
@@ -237,15 +297,16 @@ impl Negotiation {
     }
 
     fn agree(&self, export: usize) -> Agreed {
-        Agreed { export, structured: self.structured, allocation: self.allocation == Some(export) }
+        Agreed { export, replies: self.replies, allocation: self.allocation == Some(export) }
     }
 
-    /// There is no way to say no to this option but to close.
+    /// There is no way to say no to this option but to close. Who has agreed on extended headers must not use it.
     fn use_export(&self, name: &[u8], out: &mut Vec<u8>) -> Progress {
-        let Some(place) = self.find(name) else { return Progress::Closed };
+        let found = self.find(name).filter(|_| self.replies != Replies::Extended);
+        let Some(place) = found else { return Progress::Closed };
         let export = &self.exports[place];
         out.extend(export.size_bytes.to_be_bytes());
-        out.extend(export.flags(self.structured).to_be_bytes());
+        out.extend(export.flags(self.replies.has_chunks()).to_be_bytes());
         if self.zeroes {
             out.extend(ZEROES);
         }
@@ -261,7 +322,7 @@ impl Negotiation {
             put_reply(out, option, REPLY_ERROR_UNKNOWN, b"no export of this name");
             return Progress::Answered;
         };
-        query.answer(out, option, &self.exports[place], self.structured);
+        query.answer(out, option, &self.exports[place], self.replies.has_chunks());
         put_reply(out, option, REPLY_ACK, &[]);
         if option == OPTION_GO { Progress::Agreed(self.agree(place)) } else { Progress::Answered }
     }
@@ -271,7 +332,7 @@ impl Negotiation {
         if selects {
             self.allocation = None;
         }
-        let Some(query) = ContextQuery::parse(data).filter(|_| self.structured) else {
+        let Some(query) = ContextQuery::parse(data).filter(|_| self.replies.has_chunks()) else {
             put_reply(out, option, REPLY_ERROR_INVALID, b"needs structured replies, and data that is what it says");
             return;
         };

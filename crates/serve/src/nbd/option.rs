@@ -30,10 +30,10 @@ impl<'a> InfoQuery<'a> {
     }
 
     /// Writes what is told of `export`: always its size, the rest where it was asked for.
-    pub(super) fn answer(&self, out: &mut Vec<u8>, option: u32, export: &Export, structured: bool) {
+    pub(super) fn answer(&self, out: &mut Vec<u8>, option: u32, export: &Export, chunks: bool) {
         let mut information = INFO_EXPORT.to_be_bytes().to_vec();
         information.extend(export.size_bytes.to_be_bytes());
-        information.extend(export.flags(structured).to_be_bytes());
+        information.extend(export.flags(chunks).to_be_bytes());
         put_reply(out, option, REPLY_INFO, &information);
         for (item, text) in [(INFO_NAME, &export.name), (INFO_DESCRIPTION, &export.description)] {
             if self.asks_for(item) && !text.is_empty() {

@@ -8,10 +8,14 @@ pub const MAGIC_OPTION: u64 = 0x4948_4156_454f_5054;
 pub const MAGIC_OPTION_REPLY: u64 = 0x0003_e889_0455_65a9;
 /// Begins every request.
 pub const MAGIC_REQUEST: u32 = 0x2560_9513;
+/// Begins every request once extended headers are agreed upon.
+pub const MAGIC_EXTENDED_REQUEST: u32 = 0x21e4_1c71;
 /// Begins a simple reply.
 pub const MAGIC_SIMPLE_REPLY: u32 = 0x6744_6698;
 /// Begins a chunk of a structured reply.
 pub const MAGIC_STRUCTURED_REPLY: u32 = 0x668e_33ef;
+/// Begins every chunk of a reply once extended headers are agreed upon.
+pub const MAGIC_EXTENDED_REPLY: u32 = 0x6e8a_278c;
 
 /// Handshake flag: options other than the export's name are understood.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1;
@@ -24,6 +28,8 @@ pub const OPTION_EXPORT_NAME: u32 = 1;
 pub const OPTION_ABORT: u32 = 2;
 /// Option: list the exports.
 pub const OPTION_LIST: u32 = 3;
+/// Option: go on encrypted.
+pub const OPTION_STARTTLS: u32 = 5;
 /// Option: describe an export.
 pub const OPTION_INFO: u32 = 6;
 /// Option: describe an export and use it.
@@ -34,6 +40,8 @@ pub const OPTION_STRUCTURED_REPLY: u32 = 8;
 pub const OPTION_LIST_META_CONTEXT: u32 = 9;
 /// Option: select metadata contexts.
 pub const OPTION_SET_META_CONTEXT: u32 = 10;
+/// Option: requests and replies with lengths of 64 bits.
+pub const OPTION_EXTENDED_HEADERS: u32 = 11;
 
 /// Option reply: done.
 pub const REPLY_ACK: u32 = 1;
@@ -47,10 +55,14 @@ pub const REPLY_META_CONTEXT: u32 = 4;
 pub const REPLY_ERROR_UNSUPPORTED: u32 = 0x8000_0001;
 /// Option reply: the option's data makes no sense.
 pub const REPLY_ERROR_INVALID: u32 = 0x8000_0003;
+/// Option reply: not without encryption.
+pub const REPLY_ERROR_TLS_REQUIRED: u32 = 0x8000_0005;
 /// Option reply: no such export.
 pub const REPLY_ERROR_UNKNOWN: u32 = 0x8000_0006;
 /// Option reply: more data than is taken.
 pub const REPLY_ERROR_TOO_BIG: u32 = 0x8000_0009;
+/// Option reply: extended headers are agreed upon, and there is no way back.
+pub const REPLY_ERROR_EXTENDED_HEADERS_REQUIRED: u32 = 0x8000_000a;
 
 /// Information: size and transmission flags.
 pub const INFO_EXPORT: u16 = 0;
@@ -92,6 +104,8 @@ pub const COMMAND_DF: u16 = 1 << 2;
 pub const COMMAND_REQUEST_ONE: u16 = 1 << 3;
 /// Command flag of write-zeroes: fail where writing would be as fast.
 pub const COMMAND_FAST_ZERO: u16 = 1 << 4;
+/// Command flag of extended headers: the length is that of the data behind the request.
+pub const COMMAND_PAYLOAD_LENGTH: u16 = 1 << 5;
 
 /// Chunk flag: the last one of its reply.
 pub const CHUNK_DONE: u16 = 1;
@@ -103,6 +117,8 @@ pub const CHUNK_OFFSET_DATA: u16 = 1;
 pub const CHUNK_OFFSET_HOLE: u16 = 2;
 /// Chunk: extents.
 pub const CHUNK_BLOCK_STATUS: u16 = 5;
+/// Chunk: extents with lengths of 64 bits.
+pub const CHUNK_BLOCK_STATUS_EXTENDED: u16 = 6;
 /// Chunk: an error of the request as a whole.
 pub const CHUNK_ERROR: u16 = (1 << 15) + 1;
 
@@ -118,8 +134,9 @@ pub const CONTEXT_ALLOCATION_ID: u32 = 1;
 
 /// The longest string (name, description) that the protocol allows.
 pub const STRING_BYTES_MAX: usize = 4096;
-/// The longest request that is taken: what the protocol lets a client assume.
-pub const REQUEST_BYTES_MAX: u32 = 32 << 20;
+/// The most data that goes with a request or its answer: twice what the protocol lets a client assume, because there are
+/// clients that do not ask and send more.
+pub const REQUEST_BYTES_MAX: u32 = 64 << 20;
 /// The longest data of an option that is read into memory.
 pub const OPTION_BYTES_MAX: u32 = 64 << 10;
 /// Options that a client may send before it has to use an export.

@@ -4,70 +4,134 @@
 
 use super::error::NbdError;
 use super::protocol::{
-    CHUNK_BLOCK_STATUS, CHUNK_DONE, CHUNK_ERROR, CHUNK_NONE, CHUNK_OFFSET_DATA, CHUNK_OFFSET_HOLE,
-    CONTEXT_ALLOCATION_ID, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY,
+    CHUNK_BLOCK_STATUS, CHUNK_BLOCK_STATUS_EXTENDED, CHUNK_DONE, CHUNK_ERROR, CHUNK_NONE, CHUNK_OFFSET_DATA,
+    CHUNK_OFFSET_HOLE, CONTEXT_ALLOCATION_ID, MAGIC_EXTENDED_REPLY, MAGIC_SIMPLE_REPLY, MAGIC_STRUCTURED_REPLY,
 };
+use super::request::Command;
+
+/// How a client wants to be answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    /// A head, and then all data.
+    #[default]
+    Simple,
+    /// In chunks, where there is anything to say but that it is done.
+    Structured,
+    /// Always in chunks, whose heads have lengths of 64 bits. Requests have, too.
+    Extended,
+}
+
+impl Replies {
+    /// Whether data comes in chunks.
+    #[must_use]
+    pub const fn has_chunks(self) -> bool {
+        !matches!(self, Self::Simple)
+    }
+}
 
 /// A stretch of an export in the answer to block status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How long it is.
-    pub length: u32,
+    /// How long it is, in bytes.
+    pub length: u64,
     /// `STATE_HOLE`, `STATE_ZERO`.
     pub state: u32,
 }
 
-/// Writes a simple reply; where it answers a read, the data follows.
-pub fn put_simple(out: &mut Vec<u8>, cookie: u64, error: Option<NbdError>) {
-    let mut reply = [0; 16];
-    reply[..4].copy_from_slice(&MAGIC_SIMPLE_REPLY.to_be_bytes());
-    reply[4..8].copy_from_slice(&error.map_or(0, NbdError::code).to_be_bytes());
-    reply[8..].copy_from_slice(&cookie.to_be_bytes());
-    out.extend_from_slice(&reply);
+/// The answer to one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// How the client wants it.
+    pub replies: Replies,
+    /// What was asked for.
+    pub command: Command,
+    /// The client's name for it.
+    pub cookie: u64,
+    /// The offset of the request.
+    pub offset: u64,
 }
 
-fn put_chunk(out: &mut Vec<u8>, cookie: u64, kind: u16, last: bool, length: u32) {
-    let mut chunk = [0; 20];
-    chunk[..4].copy_from_slice(&MAGIC_STRUCTURED_REPLY.to_be_bytes());
-    chunk[4..6].copy_from_slice(&(if last { CHUNK_DONE } else { 0 }).to_be_bytes());
-    chunk[6..8].copy_from_slice(&kind.to_be_bytes());
-    chunk[8..16].copy_from_slice(&cookie.to_be_bytes());
-    chunk[16..].copy_from_slice(&length.to_be_bytes());
-    out.extend_from_slice(&chunk);
-}
+impl Reply {
+    fn put_simple(&self, out: &mut Vec<u8>, error: u32) {
+        let mut head = [0; 16];
+        head[..4].copy_from_slice(&MAGIC_SIMPLE_REPLY.to_be_bytes());
+        head[4..8].copy_from_slice(&error.to_be_bytes());
+        head[8..].copy_from_slice(&self.cookie.to_be_bytes());
+        out.extend_from_slice(&head);
+    }
 
-/// Writes a chunk that says nothing but that it is the last.
-pub fn put_done(out: &mut Vec<u8>, cookie: u64) {
-    put_chunk(out, cookie, CHUNK_NONE, true, 0);
-}
+    fn put_chunk(&self, out: &mut Vec<u8>, kind: u16, last: bool, length: u32) {
+        let is_extended = self.replies == Replies::Extended;
+        let mut head = [0; 32];
+        let magic = if is_extended { MAGIC_EXTENDED_REPLY } else { MAGIC_STRUCTURED_REPLY };
+        head[..4].copy_from_slice(&magic.to_be_bytes());
+        head[4..6].copy_from_slice(&(if last { CHUNK_DONE } else { 0 }).to_be_bytes());
+        head[6..8].copy_from_slice(&kind.to_be_bytes());
+        head[8..16].copy_from_slice(&self.cookie.to_be_bytes());
+        if is_extended {
+            head[16..24].copy_from_slice(&self.offset.to_be_bytes());
+            head[24..].copy_from_slice(&u64::from(length).to_be_bytes());
+            out.extend_from_slice(&head);
+        } else {
+            head[16..20].copy_from_slice(&length.to_be_bytes());
+            out.extend_from_slice(&head[..20]);
+        }
+    }
 
-/// Writes what stands before `length` bytes of data.
-pub fn put_data(out: &mut Vec<u8>, cookie: u64, last: bool, offset: u64, length: u32) {
-    put_chunk(out, cookie, CHUNK_OFFSET_DATA, last, length.saturating_add(8));
-    out.extend_from_slice(&offset.to_be_bytes());
-}
+    /// Writes that the request is done, or why it failed; nothing comes after it.
+    pub fn put_end(&self, out: &mut Vec<u8>, error: Option<NbdError>) {
+        let in_chunks = match self.replies {
+            Replies::Simple => false,
+            Replies::Structured => matches!(self.command, Command::Read | Command::BlockStatus),
+            Replies::Extended => true,
+        };
+        match error {
+            _ if !in_chunks => self.put_simple(out, error.map_or(0, NbdError::code)),
+            None => self.put_chunk(out, CHUNK_NONE, true, 0),
+            Some(error) => {
+                self.put_chunk(out, CHUNK_ERROR, true, 6);
+                out.extend_from_slice(&error.code().to_be_bytes());
+                out.extend_from_slice(&0_u16.to_be_bytes());
+            }
+        }
+    }
 
-/// Writes a chunk that stands for `length` zeroes.
-pub fn put_hole(out: &mut Vec<u8>, cookie: u64, last: bool, offset: u64, length: u32) {
-    put_chunk(out, cookie, CHUNK_OFFSET_HOLE, last, 12);
-    out.extend_from_slice(&offset.to_be_bytes());
-    out.extend_from_slice(&length.to_be_bytes());
-}
+    /// Writes what stands before `length` bytes of data that were read at `offset`. A simple reply has all data, from the
+    /// request's offset on.
+    pub fn put_data(&self, out: &mut Vec<u8>, last: bool, offset: u64, length: u32) {
+        if !self.replies.has_chunks() {
+            return self.put_simple(out, 0);
+        }
+        self.put_chunk(out, CHUNK_OFFSET_DATA, last, length.saturating_add(8));
+        out.extend_from_slice(&offset.to_be_bytes());
+    }
 
-/// Writes that a request failed.
-pub fn put_error(out: &mut Vec<u8>, cookie: u64, error: NbdError) {
-    put_chunk(out, cookie, CHUNK_ERROR, true, 6);
-    out.extend_from_slice(&error.code().to_be_bytes());
-    out.extend_from_slice(&0_u16.to_be_bytes());
-}
+    /// Writes a chunk that stands for `length` zeroes. Not for simple replies.
+    pub fn put_hole(&self, out: &mut Vec<u8>, last: bool, offset: u64, length: u32) {
+        self.put_chunk(out, CHUNK_OFFSET_HOLE, last, 12);
+        out.extend_from_slice(&offset.to_be_bytes());
+        out.extend_from_slice(&length.to_be_bytes());
+    }
 
-/// Writes the extents of `base:allocation`; there is at least one.
-pub fn put_extents(out: &mut Vec<u8>, cookie: u64, extents: &[Extent]) {
-    let length = 4 + 8 * u32::try_from(extents.len()).unwrap_or(0);
-    put_chunk(out, cookie, CHUNK_BLOCK_STATUS, true, length);
-    out.extend_from_slice(&CONTEXT_ALLOCATION_ID.to_be_bytes());
-    for extent in extents {
-        out.extend_from_slice(&extent.length.to_be_bytes());
-        out.extend_from_slice(&extent.state.to_be_bytes());
+    /// Writes the extents of `base:allocation`; there is at least one. Not for simple replies.
+    pub fn put_extents(&self, out: &mut Vec<u8>, extents: &[Extent]) {
+        let count = u32::try_from(extents.len()).unwrap_or(0);
+        if self.replies == Replies::Extended {
+            self.put_chunk(out, CHUNK_BLOCK_STATUS_EXTENDED, true, 8 + 16 * count);
+            out.extend_from_slice(&CONTEXT_ALLOCATION_ID.to_be_bytes());
+            out.extend_from_slice(&count.to_be_bytes());
+            for extent in extents {
+                out.extend_from_slice(&extent.length.to_be_bytes());
+                out.extend_from_slice(&u64::from(extent.state).to_be_bytes());
+            }
+            return;
+        }
+        self.put_chunk(out, CHUNK_BLOCK_STATUS, true, 4 + 8 * count);
+        out.extend_from_slice(&CONTEXT_ALLOCATION_ID.to_be_bytes());
+        for extent in extents {
+            // Who asks in 32 bits is told of no more than was asked about.
+            out.extend_from_slice(&u32::try_from(extent.length).unwrap_or(u32::MAX).to_be_bytes());
+            out.extend_from_slice(&extent.state.to_be_bytes());
+        }
     }
 }

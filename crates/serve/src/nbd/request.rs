@@ -4,11 +4,15 @@ use super::error::NbdError;
 use super::export::Export;
 use super::fields::Fields;
 use super::protocol::{
-    COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_REQUEST_ONE, MAGIC_REQUEST, REQUEST_BYTES_MAX,
+    COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_PAYLOAD_LENGTH, COMMAND_REQUEST_ONE,
+    MAGIC_EXTENDED_REQUEST, MAGIC_REQUEST, REQUEST_BYTES_MAX,
 };
+use super::reply::Replies;
 
 /// Length of a request without its data.
-pub const REQUEST_HEADER_BYTES: usize = 28;
+const HEADER_BYTES: usize = 28;
+/// The same with extended headers.
+const EXTENDED_HEADER_BYTES: usize = 32;
 
 /// What a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,16 +97,37 @@ pub struct Request {
     /// First byte.
     pub offset: u64,
     /// Length in bytes.
-    pub length: u32,
+    pub length: u64,
+    /// Bytes of data behind it.
+    pub payload: u32,
 }
 
 impl Request {
-    fn parse(header: &[u8; REQUEST_HEADER_BYTES]) -> Option<Self> {
+    fn parse(header: &[u8; HEADER_BYTES]) -> Option<Self> {
         let mut fields = Fields(header);
         let (magic, flags, number) = (fields.u32()?, fields.u16()?, fields.u16()?);
         let (cookie, offset, length) = (fields.u64()?, fields.u64()?, fields.u32()?);
         let command = Command::from_number(number);
-        (magic == MAGIC_REQUEST).then_some(Self { command, flags, cookie, offset, length })
+        let payload = if matches!(command, Command::Write) { length } else { 0 };
+        let length = u64::from(length);
+        (magic == MAGIC_REQUEST).then_some(Self { command, flags, cookie, offset, length, payload })
+    }
+
+    /// None also where more data follows than anybody may send.
+    fn parse_extended(header: &[u8; EXTENDED_HEADER_BYTES]) -> Option<Self> {
+        let mut fields = Fields(header);
+        let (magic, mut flags, number) = (fields.u32()?, fields.u16()?, fields.u16()?);
+        let (cookie, offset, length) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        let command = Command::from_number(number);
+        let mut payload = 0;
+        if flags & COMMAND_PAYLOAD_LENGTH != 0 {
+            payload = u32::try_from(length).ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
+            // The flag is said by `payload`, and stays only where there should not be any.
+            if command == Command::Write {
+                flags &= !COMMAND_PAYLOAD_LENGTH;
+            }
+        }
+        (magic == MAGIC_EXTENDED_REQUEST).then_some(Self { command, flags, cookie, offset, length, payload })
     }
 
     /// Whether a flag is set.
@@ -111,18 +136,15 @@ impl Request {
         self.flags & flag != 0
     }
 
-    /// Bytes of data behind the request.
-    #[must_use]
-    pub const fn payload_bytes(&self) -> u32 {
-        if matches!(self.command, Command::Write) { self.length } else { 0 }
-    }
-
     /// Whether this can be asked of `export`.
     ///
     /// # Errors
     /// What to answer instead of doing it.
     pub fn check(&self, export: &Export, allocation: bool) -> Result<(), NbdError> {
         if self.flags & !self.command.flags() != 0 || matches!(self.command, Command::Unknown(_)) {
+            return Err(NbdError::Invalid);
+        }
+        if self.command == Command::Write && u64::from(self.payload) != self.length {
             return Err(NbdError::Invalid);
         }
         if self.command.changes() && export.read_only {
@@ -134,12 +156,12 @@ impl Request {
         if self.command == Command::BlockStatus && (!allocation || self.length == 0) {
             return Err(NbdError::Invalid);
         }
-        let end = self.offset.checked_add(u64::from(self.length));
+        let end = self.offset.checked_add(self.length);
         if end.is_none_or(|end| end > export.size_bytes) {
             return Err(if self.command.changes() { NbdError::NoSpace } else { NbdError::Invalid });
         }
         let has_data = matches!(self.command, Command::Read | Command::Write);
-        if has_data && self.length > REQUEST_BYTES_MAX {
+        if has_data && self.length > u64::from(REQUEST_BYTES_MAX) {
             return Err(NbdError::Invalid);
         }
         Ok(())
@@ -149,32 +171,34 @@ impl Request {
 /// Something in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A request. Where it is a write, so many bytes of data follow.
+    /// A request, and how much data follows it.
     Request(Request),
-    /// Data of the write that came before; may come in several pieces.
+    /// Data of the request that came before; may come in several pieces.
     Payload(&'a [u8]),
 }
 
-/// What does not begin as a request does: the stream cannot be understood from here on.
+/// What does not begin as a request does, or claims to be longer than any may be: the stream cannot be understood from here on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what should be a request does not begin as one")]
+#[error("what should be a request does not begin as one, or is too long")]
 pub struct BadRequest;
 
 /// Finds the requests in a stream that comes in pieces. Data passes through without being kept.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    header: [u8; REQUEST_HEADER_BYTES],
+    extended: bool,
+    header: [u8; EXTENDED_HEADER_BYTES],
     held: usize,
     payload_left: u32,
 }
 
-impl Default for Decoder {
-    fn default() -> Self {
-        Self { header: [0; REQUEST_HEADER_BYTES], held: 0, payload_left: 0 }
-    }
-}
-
 impl Decoder {
+    /// For requests as they come from a client that wants these replies.
+    #[must_use]
+    pub const fn new(replies: Replies) -> Self {
+        let extended = matches!(replies, Replies::Extended);
+        Self { extended, header: [0; EXTENDED_HEADER_BYTES], held: 0, payload_left: 0 }
+    }
+
     /// The next event in `input`, which is shortened by it; none where more input is needed.
     ///
     /// # Errors
@@ -189,25 +213,32 @@ impl Decoder {
             self.skip_payload(payload.len());
             return Ok(Some(Event::Payload(payload)));
         }
-        let request = if self.held == 0
+        let found = if self.extended {
+            self.take_header(input).map(|header| Request::parse_extended(&header))
+        } else {
+            self.take_header(input).map(|header| Request::parse(&header))
+        };
+        let Some(request) = found else { return Ok(None) };
+        let request = request.ok_or(BadRequest)?;
+        self.payload_left = request.payload;
+        Ok(Some(Event::Request(request)))
+    }
+
+    /// The next header, once all of it is there.
+    fn take_header<const N: usize>(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
+        if self.held == 0
             && let Some((header, rest)) = input.split_first_chunk()
         {
             *input = rest;
-            Request::parse(header)
-        } else {
-            let (taken, rest) = input.split_at(input.len().min(REQUEST_HEADER_BYTES - self.held));
-            self.header[self.held..self.held + taken.len()].copy_from_slice(taken);
-            self.held += taken.len();
-            *input = rest;
-            if self.held < REQUEST_HEADER_BYTES {
-                return Ok(None);
-            }
-            self.held = 0;
-            Request::parse(&self.header)
-        };
-        let request = request.ok_or(BadRequest)?;
-        self.payload_left = request.payload_bytes();
-        Ok(Some(Event::Request(request)))
+            return Some(*header);
+        }
+        let (taken, rest) = input.split_at(input.len().min(N - self.held));
+        self.header[self.held..self.held + taken.len()].copy_from_slice(taken);
+        self.held += taken.len();
+        *input = rest;
+        let header = self.header[..self.held].first_chunk().copied()?;
+        self.held = 0;
+        Some(header)
     }
 
     /// Data that is still to come.

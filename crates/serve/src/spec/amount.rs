@@ -98,6 +98,17 @@ impl FromStr for Listen {
     }
 }
 
+impl Listen {
+    /// Whether only this machine can reach it.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(address) => address.ip().is_loopback(),
+        }
+    }
+}
+
 impl fmt::Display for Listen {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::amount::{Size, Span};
+use super::tiers::{Cache, Tier};
 
 /// How a file is read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +97,35 @@ pub enum Backend {
         /// The plan.
         faults: Faults,
     },
+    /// A device and a faster one. With a scheduler that places data, both hold some of it; else the fast one is a cache.
+    Tiered {
+        /// What the fast tier is used for where the scheduler does not place data.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache: Option<Cache>,
+        /// The file that says which blocks lie on the fast tier, where the tiers outlive the server. It is made where it is
+        /// not there; it belongs to these two tiers from then on.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        map: Option<PathBuf>,
+        /// What is as long as the device.
+        slow: Box<Tier>,
+        /// What holds what was placed, or copies.
+        fast: Box<Tier>,
+    },
+}
+
+impl Backend {
+    /// The value of the key `backend`.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Null { .. } => "null",
+            Self::Memory { .. } => "memory",
+            Self::File { .. } => "file",
+            Self::Emulated { .. } => "emulated",
+            Self::Faulty { .. } => "faulty",
+            Self::Tiered { .. } => "tiered",
+        }
+    }
 }
 
 /// A row of the table of backends.
@@ -149,6 +179,14 @@ pub const BACKENDS: &[BackendRow] = &[
         keys: &["size", "faults"],
         required: &["size"],
         depth: 8,
+    },
+    BackendRow {
+        name: "tiered",
+        summary: "a device and a faster one: placement by the scheduler, or a read cache",
+        keys: &["slow", "fast", "map", "cache"],
+        required: &["slow", "fast"],
+        // Whatever the tiers hold.
+        depth: 0,
     },
 ];
 

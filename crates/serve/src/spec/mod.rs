@@ -4,26 +4,40 @@
 
 mod amount;
 mod backends;
+mod classes;
 mod raw;
+mod share;
+mod tiers;
 
 use std::path::PathBuf;
 
-use ioweir_core::tenant::Share;
 use serde::Serialize;
 
 pub use amount::{Schedule, Scheduler, Size, Span};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
+pub use classes::{Class, ClassKind, Holder, class_of};
 use ioweir_lab::spec::SpecError;
+pub use share::{ClassShare, SHARE_KEYS};
+pub use tiers::{Cache, Tier};
 
 /// A server: where it listens, what it serves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spec {
+    /// The file it was read from, as it was named.
+    #[serde(skip)]
+    pub file: String,
     /// The server as a whole.
     pub server: Server,
     /// The devices, each with a scheduler of its own.
     pub device: Vec<Device>,
+    /// Groups of classes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub group: Vec<Group>,
     /// What clients can ask for by name.
     pub export: Vec<Export>,
+    /// Clients that are told apart within an export.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenant: Vec<Tenant>,
 }
 
 /// Where and how clients are taken.
@@ -39,6 +53,29 @@ pub struct Server {
     pub stall_timeout: Span,
     /// How long requests that have begun may take to finish once the server is told to stop.
     pub shutdown_timeout: Span,
+    /// What connections are made secret with, where they can be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+    /// The unix socket that `ioweir ctl` talks to; only the user that the server runs as may.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub control: Option<Listen>,
+    /// Where the live page, the state and the metrics can be had by HTTP: a unix socket, or a port of this machine only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Listen>,
+}
+
+/// Certificates, in PEM files.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tls {
+    /// The server's certificate, and behind it those between it and one that clients trust.
+    pub certificate: PathBuf,
+    /// The key to it.
+    pub key: PathBuf,
+    /// Who may sign the certificates of clients: each has to show one. Absent: clients show none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<PathBuf>,
+    /// Whether a client that does not ask for encryption is told nothing.
+    pub required: bool,
 }
 
 /// A place to listen at.
@@ -99,39 +136,49 @@ pub struct Export {
     pub device: String,
     /// Whether writes are refused.
     pub read_only: bool,
+    /// The group that its own class belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// What its clients that are no tenants are together entitled to; none where the scheduler knows no shares.
+    #[serde(flatten)]
+    pub share: Option<ClassShare>,
+}
+
+/// Classes that share what they get: served as one against others, and among themselves by their weights.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Group {
+    /// The name that exports and tenants use.
+    pub name: String,
+    /// The device whose scheduler knows it.
+    pub device: String,
+    /// What its classes together are entitled to.
+    #[serde(flatten)]
+    pub share: ClassShare,
+}
+
+/// Clients of an export that are told by their certificate, with what they are entitled to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tenant {
+    /// A name of its own, also among exports.
+    pub name: String,
+    /// The export that its clients use.
+    pub export: String,
+    /// The common name, or a DNS name, of their certificates.
+    pub certificate: String,
+    /// The group that it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// What its clients together are entitled to; none where the scheduler knows no shares.
     #[serde(flatten)]
-    pub share: Option<ExportShare>,
+    pub share: Option<ClassShare>,
 }
 
-/// What an export is entitled to, for schedulers that tell tenants apart. Rates and bursts count requests, or sectors of
-/// 512 bytes where the scheduler's `cost` is `bytes`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct ExportShare {
-    /// Its part of the device against the weights of other exports.
-    pub weight: u32,
-    /// It is served at least so often a second while it asks for it; zero: nothing is reserved.
-    pub reservation_per_second: u64,
-    /// It is served at most so often a second; zero: no limit.
-    pub limit_per_second: u64,
-    /// How much may come at once above the limit.
-    pub burst: u64,
-    /// The latency that it is to have, where the scheduler keeps one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Span>,
-}
-
-impl ExportShare {
-    /// As the scheduler takes it.
+impl Device {
+    /// Whether its scheduler tells classes apart by what they are entitled to.
     #[must_use]
-    pub fn as_share(&self) -> Share {
-        Share {
-            reservation_per_second: self.reservation_per_second,
-            limit_per_second: self.limit_per_second,
-            burst: self.burst,
-            latency: self.latency.map_or(ioweir_core::Nanos::NEVER, |latency| latency.0),
-            ..Share::weighted(self.weight)
-        }
+    pub fn knows_shares(&self) -> bool {
+        // Every tenant policy has places for groups, and no other has.
+        self.scheduler.0.row.get(&self.scheduler.0.settings, "groups").is_some()
     }
 }
 

@@ -7,11 +7,11 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Client, Engine, Settings, Turn};
-use ioweir_serve::nbd::{Agreed, Export};
+use ioweir_serve::nbd::{Agreed, Export, Replies};
 use ioweir_serve::spec::{Device, Spec};
 
 /// The device of a spec that is given by the keys that matter.
@@ -55,14 +55,19 @@ impl Bench {
     }
 
     pub(crate) fn connect(&mut self, export: usize, structured: bool) -> Peer {
+        self.connect_for(export, if structured { Replies::Structured } else { Replies::Simple })
+    }
+
+    pub(crate) fn connect_for(&mut self, export: usize, replies: Replies) -> Peer {
         let (ours, theirs) = UnixStream::pair().expect("descriptors");
         ours.set_nonblocking(true).expect("a socket");
         theirs.set_nonblocking(true).expect("a socket");
-        let agreed = Agreed { export, structured, allocation: structured };
-        let client =
-            Client { input: theirs.into(), output: None, agreed, leftover: vec![], unsent: vec![], seat: None };
+        let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
+        let class = StreamId(export as u32);
+        let (input, leftover, unsent) = (theirs.into(), vec![], vec![]);
+        let client = Client { input, output: None, session: None, agreed, class, leftover, unsent, seat: None };
         self.engine.connect(client);
-        Peer { socket: ours, structured, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
+        Peer { socket: ours, replies, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }
 
     /// One turn with what is there, and time going on by as little as there is.
@@ -103,7 +108,7 @@ pub(crate) struct Answer {
     pub(crate) error: u32,
     /// Pieces of data by offset; for simple replies from offset zero on.
     pub(crate) data: Vec<(u64, Vec<u8>)>,
-    pub(crate) extents: Vec<(u32, u32)>,
+    pub(crate) extents: Vec<(u64, u32)>,
 }
 
 impl Answer {
@@ -118,7 +123,7 @@ impl Answer {
 /// A client's end.
 pub(crate) struct Peer {
     pub(crate) socket: UnixStream,
-    structured: bool,
+    replies: Replies,
     heard: Vec<u8>,
     /// Lengths of reads that a simple reply is expected for, by cookie; and chunks that came in.
     reads: VecDeque<Expected>,
@@ -200,15 +205,24 @@ impl Peer {
                 self.heard.drain(..16 + length);
                 Some(Some(Answer { cookie, error, data, extents: vec![] }))
             }
-            0x668e_33ef => self.next_chunk(),
+            0x668e_33ef => self.next_chunk(20),
+            0x6e8a_278c => self.next_chunk(32),
             other => panic!("no reply begins with {other:x}"),
         }
     }
 
-    fn next_chunk(&mut self) -> Option<Option<Answer>> {
-        assert!(self.structured, "chunks are only for those who asked for them");
-        let length = if self.heard.len() < 20 { return None } else { self.number(16, 4) as usize };
-        if self.heard.len() < 20 + length {
+    fn next_chunk(&mut self, head: usize) -> Option<Option<Answer>> {
+        let wanted = match self.replies {
+            Replies::Simple => panic!("chunks are only for those who asked for them"),
+            Replies::Structured => 20,
+            Replies::Extended => 32,
+        };
+        assert_eq!(head, wanted, "chunks are as they were asked for");
+        if self.heard.len() < head {
+            return None;
+        }
+        let length = if head == 20 { self.number(16, 4) } else { self.number(24, 8) } as usize;
+        if self.heard.len() < head + length {
             return None;
         }
         let (is_last, kind, cookie) = (self.number(4, 2) == 1, self.number(6, 2), self.number(8, 8));
@@ -216,8 +230,8 @@ impl Peer {
             self.expect(cookie, 0);
             self.reads.len() - 1
         });
-        let body = self.heard[20..20 + length].to_vec();
-        self.heard.drain(..20 + length);
+        let body = self.heard[head..head + length].to_vec();
+        self.heard.drain(..head + length);
         let long = |at: usize| u64::from_be_bytes(body[at..at + 8].try_into().expect("eight bytes"));
         let short = |at: usize| u32::from_be_bytes(body[at..at + 4].try_into().expect("four bytes"));
         let answer = &mut self.reads[place].answer;
@@ -226,8 +240,12 @@ impl Peer {
             1 => answer.data.push((long(0), body[8..].to_vec())),
             2 => answer.data.push((long(0), vec![0; short(8) as usize])),
             5 => {
-                answer.extents =
-                    body[4..].chunks(8).enumerate().map(|(at, _)| (short(4 + 8 * at), short(8 + 8 * at))).collect()
+                let extent = |at: usize| (u64::from(short(4 + 8 * at)), short(8 + 8 * at));
+                answer.extents = (0..(body.len() - 4) / 8).map(extent).collect();
+            }
+            6 => {
+                assert_eq!(u64::from(short(4)) * 16 + 8, body.len() as u64);
+                answer.extents = (0..short(4) as usize).map(|at| (long(8 + 16 * at), long(16 + 16 * at) as u32)).collect();
             }
             0x8001 => answer.error = short(0),
             other => panic!("no chunk is a {other:x}"),

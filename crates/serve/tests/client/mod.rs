@@ -14,6 +14,7 @@ pub(crate) const OPTION_GO: u32 = 7;
 pub(crate) const OPTION_STRUCTURED_REPLY: u32 = 8;
 pub(crate) const OPTION_LIST_META_CONTEXT: u32 = 9;
 pub(crate) const OPTION_SET_META_CONTEXT: u32 = 10;
+pub(crate) const OPTION_EXTENDED_HEADERS: u32 = 11;
 
 pub(crate) const READ: u16 = 0;
 pub(crate) const WRITE: u16 = 1;
@@ -29,6 +30,7 @@ pub(crate) const NO_HOLE: u16 = 2;
 pub(crate) const DF: u16 = 4;
 pub(crate) const REQUEST_ONE: u16 = 8;
 pub(crate) const FAST_ZERO: u16 = 16;
+pub(crate) const PAYLOAD_LENGTH: u16 = 32;
 
 /// An option with its data.
 pub(crate) fn option(number: u32, data: &[u8]) -> Vec<u8> {
@@ -72,6 +74,17 @@ pub(crate) fn request(command: u16, flags: u16, cookie: u64, offset: u64, length
     bytes
 }
 
+/// The same with extended headers.
+pub(crate) fn extended(command: u16, flags: u16, cookie: u64, offset: u64, length: u64) -> Vec<u8> {
+    let mut bytes = 0x21e4_1c71_u32.to_be_bytes().to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend(command.to_be_bytes());
+    bytes.extend(cookie.to_be_bytes());
+    bytes.extend(offset.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes
+}
+
 /// All that a client sends that negotiates everything and then does a bit of each.
 pub(crate) fn whole_talk() -> Vec<u8> {
     whole_talk_of("a")
@@ -97,6 +110,29 @@ pub(crate) fn whole_talk_of(name: &str) -> Vec<u8> {
         request(CACHE, 0, 6, 0, 4096),
         request(FLUSH, 0, 7, 0, 0),
         request(DISCONNECT, 0, 8, 0, 0),
+    ]
+    .concat()
+}
+
+/// All that a client sends that goes encrypted where it can, and agrees on extended headers.
+pub(crate) fn extended_talk_of(name: &str) -> Vec<u8> {
+    [
+        CLIENT_FLAGS.to_vec(),
+        option(OPTION_STRUCTURED_REPLY, &[]),
+        option(OPTION_STARTTLS, &[]),
+        option(OPTION_EXTENDED_HEADERS, &[]),
+        option(OPTION_STRUCTURED_REPLY, &[]),
+        contexts(OPTION_SET_META_CONTEXT, name, &["base:allocation"]),
+        info(OPTION_GO, name, &[3]),
+        extended(WRITE, PAYLOAD_LENGTH, 1, 512, 5),
+        b"hello".to_vec(),
+        extended(READ, DF, 2, 512, 4096),
+        extended(BLOCK_STATUS, 0, 3, 0, 1 << 20),
+        extended(BLOCK_STATUS, PAYLOAD_LENGTH, 4, 0, 12),
+        [&1_u64.to_be_bytes()[..], &1_u32.to_be_bytes()].concat(),
+        extended(WRITE_ZEROES, NO_HOLE, 5, 0, 65536),
+        extended(TRIM, 0, 6, 0, 1 << 20),
+        extended(DISCONNECT, 0, 7, 0, 0),
     ]
     .concat()
 }

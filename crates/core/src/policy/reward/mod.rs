@@ -266,9 +266,9 @@ impl Order for Reward {
         })
     }
 
-    fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
+    fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
         self.fair.weigh(node, share.weight);
-        self.reservations.entitle(node, share);
+        self.reservations.entitle(now, node, share);
         let worst_nanos = self.worst_nanos;
         let of = &mut self.nodes[node as usize];
         self.needed_nanos -= u128::from(of.reservation_per_second) * u128::from(of.worst_nanos);

@@ -7,7 +7,7 @@ mod page;
 
 use std::fmt::Write as _;
 
-use super::terminal::{align_right, new_table, push_table};
+use super::terminal::push_rows;
 use super::{Form, ReportError};
 use crate::experiment::{ExperimentReport, Figure, METRICS, Metric, Summary};
 use crate::reproduce::Table;
@@ -34,13 +34,9 @@ pub fn render_experiment_terminal(report: &ExperimentReport, colour: bool) -> St
     let _ = writeln!(out, "{}", shown(&title(report)));
     for table in tables(report) {
         let _ = writeln!(out, "\n{}\n", shown(&table.title));
-        let mut drawn = new_table(colour);
-        drawn.set_header(std::iter::once(String::new()).chain(table.columns));
-        for (name, cells) in table.rows {
-            drawn.add_row(std::iter::once(shown(&name)).chain(cells));
-        }
-        align_right(&mut drawn);
-        push_table(&mut out, &drawn);
+        let columns = std::iter::once(String::new()).chain(table.columns).collect();
+        let rows = table.rows.into_iter().map(|(name, cells)| std::iter::once(shown(&name)).chain(cells).collect());
+        push_rows(&mut out, columns, rows, colour);
     }
     out
 }

@@ -41,7 +41,7 @@ use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 use ioweir_lab::units::format_bytes;
 
 use super::returned::Returned;
-use super::{Action, Backend, Done, Io, Outcome};
+use super::{Action, Backend, Done, FastTier, Io, Outcome};
 use crate::buffer::{Buffer, Buffers};
 use crate::executor::Executor;
 use crate::nbd::NbdError;
@@ -587,6 +587,10 @@ impl Backend for Checked {
         let mut descriptors = self.inner.descriptors();
         descriptors.push(self.home.as_fd());
         descriptors
+    }
+
+    fn fast_tier(&self) -> Option<FastTier> {
+        self.inner.fast_tier()
     }
 
     fn size_bytes(&self) -> u64 {

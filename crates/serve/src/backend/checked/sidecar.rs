@@ -9,7 +9,7 @@
 //! a bit for each of 1024 blocks, and 1024 checksums of 32 bits; at last the CRC-32C of everything before.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -171,13 +171,20 @@ impl Sidecar {
         path.push(".checksums");
         let sidecar = Self { of: of.into(), path: path.into() };
         let failed = |error: io::Error| format!("{}: {error}", sidecar.path.display());
-        let kept = match File::open(&sidecar.path) {
+        let mut kept = match File::open(&sidecar.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Ok(Begun { sidecar: Some(sidecar), ..Begun::anew(size_bytes) });
             }
             Err(error) => return Err(failed(error)),
         };
+        let mut magic = [0; MAGIC.len()];
+        // One that was not written to its end may have no beginning either.
+        if kept.metadata().map_err(failed)?.len() > 0 && (kept.read_exact(&mut magic).is_err() || magic != MAGIC) {
+            let path = sidecar.path.display();
+            return Err(format!("{path}: is in the way of the checksums, and holds something else: move it away"));
+        }
+        kept.rewind().map_err(failed)?;
         let identity = Identity { size_bytes, ..Identity::of(&metadata) };
         let (table, remark) = match read(&identity, BufReader::new(kept)) {
             Ok(table) => (table, None),

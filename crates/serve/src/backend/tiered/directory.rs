@@ -1,0 +1,221 @@
+//! Which blocks does a cache hold, which are let in, and which have to go?
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// Slots that are looked at for one block at most. Where none of them can be had, the block is not let in.
+const LOOKS_MAX: u32 = 4096;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Free,
+    /// A copy is being written to it.
+    Filling,
+    /// Its block has changed while the copy was being written.
+    Spoilt,
+    /// It holds a copy.
+    Clean,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    block: u64,
+    readers: u16,
+    state: State,
+    /// Since the hand passed last.
+    was_read: bool,
+}
+
+/// The slots of a cache; about 40 bytes of memory each.
+#[derive(Debug)]
+pub(super) struct Directory {
+    /// Blocks that have a slot, with a copy in it or about to be.
+    slots: BTreeMap<u64, u32>,
+    entries: Vec<Entry>,
+    /// Marks of blocks that were read and not let in, each in the place that its number gives it; zero: none.
+    remembered: Vec<u32>,
+    hand: u32,
+}
+
+/// A number without a pattern, from one with.
+const fn mixed(block: u64) -> u64 {
+    let mixed = (block ^ (block >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
+}
+
+impl Directory {
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            slots: BTreeMap::new(),
+            entries: vec![Entry::default(); slots as usize],
+            remembered: vec![0; slots as usize],
+            hand: 0,
+        }
+    }
+
+    /// Where a copy of this block is, which is about to be read.
+    pub(super) fn look(&mut self, block: u64) -> Option<u32> {
+        let slot = *self.slots.get(&block)?;
+        let entry = &mut self.entries[slot as usize];
+        if entry.state != State::Clean || entry.readers == u16::MAX {
+            return None;
+        }
+        entry.was_read = true;
+        Some(slot)
+    }
+
+    /// These slots are being read, and are not to be used for other blocks until they were released as often.
+    pub(super) fn hold(&mut self, slots: Range<u32>) {
+        slots.for_each(|slot| self.entries[slot as usize].readers += 1);
+    }
+
+    pub(super) fn release(&mut self, slots: Range<u32>) {
+        slots.for_each(|slot| self.entries[slot as usize].readers -= 1);
+    }
+
+    /// A block was read that is not in the cache: a slot for it, which is being filled from now on, if it is let in.
+    pub(super) fn admit(&mut self, block: u64) -> Option<u32> {
+        if self.slots.contains_key(&block) {
+            return None;
+        }
+        let (places, mixed) = (self.remembered.len() as u64, mixed(block));
+        let place = (mixed % places) as usize;
+        // The upper half of the number; odd, since zero is no mark.
+        let mark = (mixed >> 32) as u32 | 1;
+        if self.remembered[place] != mark {
+            self.remembered[place] = mark;
+            return None;
+        }
+        let slot = self.find_slot()?;
+        self.remembered[place] = 0;
+        self.entries[slot as usize] = Entry { block, state: State::Filling, ..Entry::default() };
+        self.slots.insert(block, slot);
+        Some(slot)
+    }
+
+    /// A free slot, or that of a block that was not read since the hand passed it.
+    fn find_slot(&mut self) -> Option<u32> {
+        for _ in 0..LOOKS_MAX {
+            let slot = self.hand;
+            self.hand = (slot + 1) % self.entries.len() as u32;
+            let entry = &mut self.entries[slot as usize];
+            match entry.state {
+                _ if entry.readers > 0 => {}
+                State::Free => return Some(slot),
+                State::Clean if !std::mem::take(&mut entry.was_read) => {
+                    self.slots.remove(&entry.block);
+                    return Some(slot);
+                }
+                State::Clean | State::Filling | State::Spoilt => {}
+            }
+        }
+        None
+    }
+
+    /// What was to be copied to a slot is there, or not.
+    pub(super) fn filled(&mut self, slot: u32, is_there: bool) {
+        let entry = &mut self.entries[slot as usize];
+        let is_wanted = entry.state == State::Filling;
+        entry.state = if is_wanted && is_there { State::Clean } else { State::Free };
+        if is_wanted && !is_there {
+            self.slots.remove(&entry.block);
+        }
+    }
+
+    /// These blocks change: no copy of them is read any more.
+    pub(super) fn forget(&mut self, blocks: Range<u64>) {
+        if blocks.is_empty() {
+            return;
+        }
+        let forgotten: Vec<_> = self.slots.range(blocks).map(|(&block, &slot)| (block, slot)).collect();
+        for (block, slot) in forgotten {
+            self.slots.remove(&block);
+            let state = &mut self.entries[slot as usize].state;
+            *state = if *state == State::Filling { State::Spoilt } else { State::Free };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn let_in(directory: &mut Directory, block: u64) -> Option<u32> {
+        let slot = directory.admit(block).or_else(|| directory.admit(block));
+        slot.inspect(|&slot| directory.filled(slot, true))
+    }
+
+    #[test]
+    fn a_block_is_let_in_when_it_is_read_again() {
+        let mut directory = Directory::new(4);
+        assert_eq!((directory.look(7), directory.admit(7)), (None, None));
+        let slot = directory.admit(7).unwrap();
+        assert_eq!((directory.look(7), directory.admit(7)), (None, None), "it is on its way");
+        directory.filled(slot, true);
+        assert_eq!(directory.look(7), Some(slot));
+        directory.forget(0..8);
+        assert_eq!(directory.look(7), None);
+    }
+
+    #[test]
+    fn what_is_read_stays_and_what_is_not_goes() {
+        let mut directory = Directory::new(4);
+        (0..4).for_each(|block| assert!(let_in(&mut directory, block).is_some()));
+        for block in 4..40 {
+            assert!(directory.look(0).is_some(), "block 0 was read each time the hand came round");
+            assert!(let_in(&mut directory, block).is_some());
+        }
+        assert!((1..4).all(|block| directory.look(block).is_none()));
+    }
+
+    #[test]
+    fn a_slot_that_is_read_or_written_is_not_given_away() {
+        let mut directory = Directory::new(2);
+        let held = let_in(&mut directory, 0).unwrap();
+        directory.hold(held..held + 1);
+        directory.forget(0..1);
+        let filling = directory.admit(1).or_else(|| directory.admit(1)).unwrap();
+        assert_ne!(filling, held);
+        directory.forget(1..2);
+        assert_eq!((directory.admit(2), directory.admit(2)), (None, None), "there is none left");
+        directory.filled(filling, true);
+        assert_eq!(directory.look(1), None, "it changed while it was copied");
+        assert_eq!(directory.admit(2), Some(filling));
+        directory.release(held..held + 1);
+        assert_eq!(let_in(&mut directory, 3), Some(held));
+    }
+
+    proptest! {
+        #[test]
+        fn a_slot_belongs_to_one_block(steps in prop::collection::vec((0u8..5, 0u64..12), 1..300), slots in 1u32..6) {
+            let mut directory = Directory::new(slots);
+            let mut filling: Vec<(u64, u32)> = Vec::new();
+            for (step, block) in steps {
+                match step {
+                    0 | 1 => {
+                        if let Some(slot) = directory.admit(block) {
+                            prop_assert!(filling.iter().all(|&(_, other)| other != slot), "it is being filled");
+                            filling.push((block, slot));
+                        }
+                    }
+                    2 => directory.forget(block..block + 2),
+                    3 => {
+                        if let Some((_, slot)) = filling.pop() {
+                            directory.filled(slot, block % 3 > 0);
+                        }
+                    }
+                    _ => {
+                        let slot = directory.look(block);
+                        prop_assert!(slot.is_none_or(|slot| directory.entries[slot as usize].block == block));
+                    }
+                }
+                let mut taken: Vec<u32> = directory.slots.values().copied().collect();
+                taken.sort_unstable();
+                taken.dedup();
+                prop_assert_eq!(taken.len(), directory.slots.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! How does one operation become several on two devices, and one answer again?
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Tier};
+
+use super::super::{Action, Backend, Done, Io};
+use crate::buffer::Buffers;
+use crate::slots::Slots;
+
+/// Two devices, and what is under way on them.
+pub(super) struct Pair {
+    pub(super) slow: Box<dyn Backend>,
+    pub(super) fast: Box<dyn Backend>,
+    /// Whose each operation is, by the number that the devices are told.
+    flights: Slots<Flight>,
+    done: Vec<Done>,
+}
+
+/// What an operation of a device belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Flight {
+    /// Whom it belongs to, and which of its parts it is; the owner chooses both.
+    pub(super) owner: u32,
+    pub(super) part: u32,
+    pub(super) tier: Tier,
+}
+
+impl Pair {
+    pub(super) fn new(slow: Box<dyn Backend>, fast: Box<dyn Backend>) -> Self {
+        Self { slow, fast, flights: Slots::default(), done: Vec::new() }
+    }
+
+    /// Begins an operation of a device; its number is chosen here.
+    pub(super) fn start(&mut self, now: Nanos, flight: Flight, io: Io) {
+        let id = self.flights.insert(flight);
+        let io = Io { id, ..io };
+        match flight.tier {
+            Tier::Base => self.slow.start(now, io),
+            Tier::Fast => self.fast.start(now, io),
+        }
+    }
+
+    pub(super) fn submit(&mut self) -> io::Result<()> {
+        self.slow.submit()?;
+        self.fast.submit()
+    }
+
+    /// What has finished by now, in the order in which the devices say so, the slow one first.
+    pub(super) fn collect(&mut self, now: Nanos) -> io::Result<Vec<(Flight, Done)>> {
+        self.slow.collect(now, &mut self.done)?;
+        self.fast.collect(now, &mut self.done)?;
+        let flights = &mut self.flights;
+        Ok(self.done.drain(..).filter_map(|done| Some((flights.remove(done.id)?, done))).collect())
+    }
+
+    pub(super) fn due(&self) -> Nanos {
+        self.slow.due().min(self.fast.due())
+    }
+
+    pub(super) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut descriptors = self.slow.descriptors();
+        descriptors.extend(self.fast.descriptors());
+        descriptors
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!("slow: {}; fast: {}", self.slow.describe(), self.fast.describe())
+    }
+}
+
+/// The scheduler's view of a part of what it dispatched.
+pub(super) fn dispatch_of(
+    whole: Option<Dispatch>,
+    tier: Tier,
+    action: Action,
+    offset: u64,
+    length: u64,
+) -> Option<Dispatch> {
+    let operation = match action {
+        Action::Read | Action::Cache | Action::Extents => Operation::Read,
+        Action::Write => Operation::Write,
+        Action::Flush => Operation::Flush,
+        Action::Trim | Action::Zero { .. } => Operation::Discard,
+    };
+    let sector = offset / SECTOR_BYTES;
+    // A part of a request, which is shorter than 4 GiB.
+    let sectors = ((offset + length).div_ceil(SECTOR_BYTES) - sector) as u32;
+    Some(Dispatch { operation, sector, sectors, tier, ..whole? })
+}
+
+/// Copies what lies `from` bytes behind the beginning of the buffers.
+pub(super) fn copy_from(buffers: &Buffers, from: u64, target: &mut [u8]) {
+    let (mut at, mut done) = (0, 0);
+    for buffer in buffers.as_slice() {
+        let bytes = buffer.bytes();
+        let skip = (from + done as u64).saturating_sub(at).min(bytes.len() as u64) as usize;
+        let taken = (bytes.len() - skip).min(target.len() - done);
+        target[done..done + taken].copy_from_slice(&bytes[skip..skip + taken]);
+        done += taken;
+        at += bytes.len() as u64;
+    }
+}
+
+/// Copies to what lies `to` bytes behind the beginning of the buffers.
+pub(super) fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
+    each_part(buffers, to, source.len(), |place, bytes| bytes.copy_from_slice(&source[place..place + bytes.len()]));
+}
+
+/// Zeroes what lies `from` bytes behind the beginning of the buffers.
+pub(super) fn clear(buffers: &mut Buffers, from: u64, length: usize) {
+    each_part(buffers, from, length, |_, bytes| bytes.fill(0));
+}
+
+fn each_part(buffers: &mut Buffers, from: u64, length: usize, mut act: impl FnMut(usize, &mut [u8])) {
+    let (mut at, mut done) = (0, 0);
+    for buffer in buffers.as_mut_slice() {
+        let bytes = buffer.bytes_mut();
+        let whole = bytes.len();
+        let skip = (from + done as u64).saturating_sub(at).min(whole as u64) as usize;
+        let taken = (whole - skip).min(length - done);
+        act(done, &mut bytes[skip..skip + taken]);
+        done += taken;
+        at += whole as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Buffer;
+
+    fn buffers(lengths: &[usize]) -> Buffers {
+        Buffers::Many(lengths.iter().map(|&length| Buffer::with_capacity(length)).collect())
+    }
+
+    #[test]
+    fn what_is_copied_to_a_place_is_copied_from_there_again() {
+        for from in 0..20 {
+            for length in 0..20 - from {
+                let mut all = buffers(&[3, 1, 0, 9, 7]);
+                let source: Vec<u8> = (1..=length as u8).collect();
+                copy_to(&mut all, from as u64, &source);
+                let mut whole = vec![0; 20];
+                copy_from(&all, 0, &mut whole);
+                let mut wanted = vec![0; 20];
+                wanted[from..from + length].copy_from_slice(&source);
+                assert_eq!(whole, wanted);
+                let mut back = vec![0; length];
+                copy_from(&all, from as u64, &mut back);
+                assert_eq!(back, source);
+                clear(&mut all, from as u64, length);
+                copy_from(&all, 0, &mut whole);
+                assert_eq!(whole, [0; 20]);
+            }
+        }
+    }
+}

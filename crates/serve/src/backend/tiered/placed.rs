@@ -1,0 +1,550 @@
+//! A disk and a faster device, where the scheduler says what is written to which.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES, Tier};
+use ioweir_lab::units::format_bytes;
+
+use super::super::{Action, Backend, Done, Io, Outcome};
+use super::ledger::{Clerk, Ledger};
+use super::map::{Map, Piece, Place, blocks_of, pieces};
+use super::pair::{Flight, Pair, clear, copy_from, copy_to, dispatch_of};
+use super::{BLOCK_BYTES, FastTier, perform_alone, slots_of};
+use crate::buffer::{Buffer, Buffers};
+use crate::nbd::NbdError;
+use crate::nbd::reply::Extent;
+use crate::slots::Slots;
+
+/// What the first slot of a fast tier begins with; its identity follows.
+const MAGIC: &[u8; 16] = b"ioweir fast tier";
+/// The owner of the flushes of a sync.
+const SYNC: u32 = u32::MAX;
+/// How long a change waits for a commit that nobody asks for.
+const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
+
+/// How far an operation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The rest of blocks that are written in part is read from home.
+    Edges,
+    /// Its pieces are on their way.
+    Pieces,
+    /// It is done, and is to be durable.
+    Sync,
+}
+
+/// An operation of the engine.
+struct Op {
+    io: Io,
+    stage: Stage,
+    pieces: Vec<Piece>,
+    /// The one piece has the engine's own buffers.
+    is_direct: bool,
+    /// Blocks that are written in part and move, whole.
+    edges: Vec<(u64, Buffer)>,
+    /// Blocks that get a slot once all is written.
+    moves: BTreeMap<u64, u32>,
+    /// Blocks that lie at home once all is done.
+    returns: Vec<u64>,
+    left: u32,
+    result: Result<Outcome, NbdError>,
+}
+
+impl Op {
+    fn new(io: Io, pieces: Vec<Piece>) -> Self {
+        let is_direct = pieces.len() == 1;
+        Self {
+            io,
+            stage: Stage::Pieces,
+            pieces,
+            is_direct,
+            edges: Vec::new(),
+            moves: BTreeMap::new(),
+            returns: Vec::new(),
+            left: 0,
+            result: Ok(Outcome::Plain),
+        }
+    }
+
+    const fn end(&self) -> u64 {
+        self.io.offset + self.io.length
+    }
+
+    /// The data of a piece: what is written, and around it what was there.
+    fn compose(&self, piece: &Piece) -> Buffer {
+        let mut buffer = Buffer::with_capacity(piece.length() as usize);
+        let bytes = buffer.bytes_mut();
+        for (block, edge) in &self.edges {
+            let (from, until) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);
+            if piece.start <= from && until <= piece.end {
+                bytes[(from - piece.start) as usize..(until - piece.start) as usize].copy_from_slice(edge.bytes());
+            }
+        }
+        let (from, until) = (piece.start.max(self.io.offset), piece.end.min(self.end()));
+        let target = &mut bytes[(from - piece.start) as usize..(until - piece.start) as usize];
+        copy_from(&self.io.buffers, from - self.io.offset, target);
+        buffer
+    }
+
+    /// A part has been read into a buffer of its own.
+    fn take(&mut self, piece: Piece, outcome: &Outcome, buffers: &Buffers) {
+        let at = piece.start - self.io.offset;
+        match (outcome, buffers) {
+            (Outcome::Hole, _) => clear(&mut self.io.buffers, at, piece.length() as usize),
+            (_, Buffers::One(buffer)) => copy_to(&mut self.io.buffers, at, buffer.bytes()),
+            _ => {}
+        }
+    }
+}
+
+/// What makes durable what has changed.
+#[derive(Debug)]
+struct Sync {
+    /// Operations that are done when it is.
+    waiters: Vec<u32>,
+    flushes_left: u32,
+    result: Result<(), NbdError>,
+}
+
+/// Two tiers with placement; the head of this module's parent says how.
+pub struct Placed {
+    pair: Pair,
+    map: Map,
+    clerk: Clerk,
+    name: String,
+    fast_depth: u32,
+    slots: u32,
+    ops: Slots<Op>,
+    sync: Option<Sync>,
+    /// Operations that wait for the next sync.
+    waiting: Vec<u32>,
+    /// When a sync begins that nobody asks for.
+    sync_due: Nanos,
+    done: Vec<Done>,
+}
+
+impl Placed {
+    /// Puts two tiers together that belong to this ledger; a new ledger and an empty fast tier are made each other's.
+    /// `fast_depth` operations are given to the fast tier at once.
+    ///
+    /// # Errors
+    /// What does not belong together, or cannot be read.
+    pub fn open(
+        slow: Box<dyn Backend>,
+        mut fast: Box<dyn Backend>,
+        ledger: Ledger,
+        fast_depth: u32,
+    ) -> Result<Self, String> {
+        let (slow_bytes, fast_bytes) = (slow.size_bytes(), fast.size_bytes());
+        let slots = slots_of(fast_bytes)?;
+        let (facts, entries) = ledger.load(slow_bytes, fast_bytes)?;
+        let name = ledger.name().to_string();
+        introduce(fast.as_mut(), facts.identity, entries.is_empty())
+            .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
+        // A last block that is not whole stays at home.
+        let map = Map::new(slots, slow_bytes / BLOCK_BYTES, entries).map_err(|error| format!("{name}: {error}"))?;
+        Ok(Self {
+            pair: Pair::new(slow, fast),
+            map,
+            clerk: Clerk::start(ledger).map_err(|error| format!("{name}: no thread for it: {error}"))?,
+            name,
+            fast_depth,
+            slots,
+            ops: Slots::default(),
+            sync: None,
+            waiting: Vec::new(),
+            sync_due: Nanos::NEVER,
+            done: Vec::new(),
+        })
+    }
+
+    fn pieces(&self, start: u64, end: u64, moves: &BTreeMap<u64, u32>) -> Vec<Piece> {
+        pieces(start, end, |block| self.map.slot_of(block).or_else(|| moves.get(&block).copied()))
+    }
+
+    /// Slots for the blocks of a range that have none, as far as there are any.
+    fn take_slots(&mut self, start: u64, end: u64) -> BTreeMap<u64, u32> {
+        let mut moves = BTreeMap::new();
+        for block in blocks_of(start, end) {
+            if self.map.slot_of(block).is_some() || (block + 1) * BLOCK_BYTES > self.pair.slow.size_bytes() {
+                continue;
+            }
+            match self.map.take_slot() {
+                Some(slot) => moves.insert(block, slot),
+                None if self.map.has_freed() => {
+                    // Some wait for a commit.
+                    self.sync_due = Nanos::ZERO;
+                    return moves;
+                }
+                None => return moves,
+            };
+        }
+        moves
+    }
+
+    fn start_write(&mut self, now: Nanos, io: Io) {
+        let (mut start, mut end) = (io.offset, io.offset + io.length);
+        let is_placed = io.dispatch.is_some_and(|dispatch| dispatch.tier == Tier::Fast);
+        let moves = if is_placed { self.take_slots(start, end) } else { BTreeMap::new() };
+        let mut edges = Vec::new();
+        for (block, is_edge) in [
+            (start / BLOCK_BYTES, !start.is_multiple_of(BLOCK_BYTES)),
+            (end / BLOCK_BYTES, !end.is_multiple_of(BLOCK_BYTES)),
+        ] {
+            if is_edge && moves.contains_key(&block) {
+                start = start.min(block * BLOCK_BYTES);
+                end = end.max((block + 1) * BLOCK_BYTES);
+                if edges.last() != Some(&block) {
+                    edges.push(block);
+                }
+            }
+        }
+        let pieces = self.pieces(start, end, &moves);
+        let mut op = Op { moves, ..Op::new(io, pieces) };
+        op.is_direct &= edges.is_empty();
+        if edges.is_empty() {
+            return self.start_pieces(now, op);
+        }
+        op.stage = Stage::Edges;
+        op.left = edges.len() as u32;
+        op.edges = edges.iter().map(|&block| (block, Buffer::default())).collect();
+        let dispatch = op.io.dispatch;
+        let owner = self.ops.insert(op);
+        for (part, block) in (0..).zip(edges) {
+            let (offset, length, action) = (block * BLOCK_BYTES, BLOCK_BYTES, Action::Read);
+            let dispatch = dispatch_of(dispatch, Tier::Base, action, offset, length);
+            let buffers = Buffers::One(Buffer::with_capacity(length as usize));
+            let io = Io { id: 0, action, offset, length, durable: false, dispatch, buffers };
+            self.pair.start(now, Flight { owner, part, tier: Tier::Base }, io);
+        }
+    }
+
+    /// Whole blocks go home; what is left of a block in a slot is zeroed there.
+    fn start_discard(&mut self, now: Nanos, mut io: Io) {
+        let (start, end) = (io.offset, io.offset + io.length);
+        let returns = self.map.placed(start.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES);
+        if !returns.is_empty() && io.action == Action::Trim {
+            // What lay at home before the block moved must not come back, as it might with a trim that is not taken.
+            io.action = Action::Zero { keep: false, fast: false };
+        }
+        let (mut pieces, mut home) = (Vec::new(), (start, end));
+        let edge = |block: u64| {
+            let (from, until) = ((block * BLOCK_BYTES).max(start), ((block + 1) * BLOCK_BYTES).min(end));
+            let slot = self.map.slot_of(block).filter(|_| until - from < BLOCK_BYTES)?;
+            let offset = u64::from(slot) * BLOCK_BYTES + (from - block * BLOCK_BYTES);
+            Some(Piece { start: from, end: until, place: Place::Slots(offset) })
+        };
+        if let Some(piece) = edge(start / BLOCK_BYTES) {
+            home.0 = piece.end;
+            pieces.push(piece);
+        }
+        if let Some(piece) = edge((end - 1) / BLOCK_BYTES).filter(|piece| piece.start >= home.0) {
+            home.1 = piece.start;
+            pieces.push(piece);
+        }
+        if home.0 < home.1 {
+            pieces.push(Piece { start: home.0, end: home.1, place: Place::Home });
+        }
+        self.start_pieces(now, Op { returns, ..Op::new(io, pieces) });
+    }
+
+    fn start_pieces(&mut self, now: Nanos, mut op: Op) {
+        op.stage = Stage::Pieces;
+        op.left = op.pieces.len() as u32;
+        let Io { action, durable, dispatch, .. } = op.io;
+        // What the sync makes durable need not be so before.
+        let durable_in_slots = durable && op.moves.is_empty();
+        let mut ios = Vec::with_capacity(op.pieces.len());
+        for piece in &op.pieces {
+            let (tier, durable) = match piece.place {
+                Place::Home => (Tier::Base, durable),
+                Place::Slots(_) => (Tier::Fast, durable_in_slots),
+            };
+            let (offset, length) = (piece.offset(), piece.length());
+            let buffers = match action {
+                _ if op.is_direct => Buffers::None,
+                Action::Read => Buffers::One(Buffer::with_capacity(length as usize)),
+                Action::Write => Buffers::One(op.compose(piece)),
+                _ => Buffers::None,
+            };
+            let dispatch = dispatch_of(dispatch, tier, action, offset, length);
+            ios.push((tier, Io { id: 0, action, offset, length, durable, dispatch, buffers }));
+        }
+        if let [(_, io)] = ios.as_mut_slice()
+            && op.is_direct
+        {
+            io.buffers = std::mem::take(&mut op.io.buffers);
+        }
+        let owner = self.ops.insert(op);
+        for (part, (tier, io)) in (0..).zip(ios) {
+            self.pair.start(now, Flight { owner, part, tier }, io);
+        }
+    }
+
+    fn start_extents(&mut self, now: Nanos, io: Io) {
+        let piece = self.map.beginning(io.offset, io.offset + io.length);
+        match piece.place {
+            Place::Home => self.start_pieces(now, Op::new(io, vec![piece])),
+            Place::Slots(_) => {
+                let extents = Outcome::Extents(vec![Extent { length: piece.length(), state: 0 }]);
+                self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(extents) });
+            }
+        }
+    }
+
+    /// A part of an operation is done.
+    fn end_part(&mut self, now: Nanos, flight: Flight, done: Done) {
+        let Done { buffers, result, .. } = done;
+        if flight.owner == SYNC {
+            return self.end_flush(now, result);
+        }
+        let Some(op) = self.ops.get_mut(flight.owner) else { return };
+        op.left -= 1;
+        let part = flight.part as usize;
+        match (op.stage, result) {
+            (Stage::Edges, Ok(outcome)) => {
+                if let (Buffers::One(mut buffer), Some((_, edge))) = (buffers, op.edges.get_mut(part)) {
+                    if outcome == Outcome::Hole {
+                        buffer.bytes_mut().fill(0);
+                    }
+                    *edge = buffer;
+                }
+            }
+            (Stage::Pieces, result) if op.is_direct => {
+                op.io.buffers = buffers;
+                op.result = result;
+            }
+            (_, Ok(outcome)) => {
+                if let Some(&piece) = op.pieces.get(part)
+                    && op.io.action == Action::Read
+                {
+                    op.take(piece, &outcome, &buffers);
+                }
+            }
+            (_, Err(error)) => op.result = Err(error),
+        }
+        if op.left == 0 {
+            self.end_stage(now, flight.owner);
+        }
+    }
+
+    fn end_stage(&mut self, now: Nanos, number: u32) {
+        let Some(mut op) = self.ops.remove(number) else { return };
+        if op.result.is_err() {
+            // Nothing ever named these.
+            op.moves.values().for_each(|&slot| self.map.give_slot(slot));
+            return self.finish(op);
+        }
+        if op.stage == Stage::Edges {
+            return self.start_pieces(now, op);
+        }
+        op.moves.iter().for_each(|(&block, &slot)| self.map.place(block, slot));
+        op.returns.iter().for_each(|&block| self.map.unplace(block));
+        if op.io.durable && !self.map.is_settled(blocks_of(op.io.offset, op.end())) {
+            op.stage = Stage::Sync;
+            return self.wait_for_sync(now, op);
+        }
+        if self.map.has_changes() {
+            self.sync_due = self.sync_due.min(now.after(COMMIT_AFTER));
+        }
+        self.finish(op);
+    }
+
+    fn finish(&mut self, op: Op) {
+        self.done.push(Done { id: op.io.id, buffers: op.io.buffers, result: op.result });
+    }
+
+    fn wait_for_sync(&mut self, now: Nanos, op: Op) {
+        let number = self.ops.insert(op);
+        self.waiting.push(number);
+        if self.sync.is_none() {
+            self.begin_sync(now);
+        }
+    }
+
+    /// Begins to make durable all that has changed so far, for all who wait.
+    fn begin_sync(&mut self, now: Nanos) {
+        self.sync_due = Nanos::NEVER;
+        let waiters = std::mem::take(&mut self.waiting);
+        let asking = || waiters.iter().filter_map(|&waiter| self.ops.get(waiter));
+        let is_flush = asking().any(|op| op.io.action == Action::Flush);
+        let dispatch = asking().find_map(|op| op.io.dispatch);
+        let changes = self.map.begin_commit();
+        // Data before the name that leads to it, on either tier.
+        let names = changes.values().any(Option::is_some);
+        let returns = changes.values().any(Option::is_none);
+        let mut tiers = Vec::new();
+        tiers.extend((is_flush || returns).then_some(Tier::Base));
+        tiers.extend((is_flush || names).then_some(Tier::Fast));
+        self.sync = Some(Sync { waiters, flushes_left: tiers.len() as u32, result: Ok(()) });
+        for tier in tiers {
+            let dispatch = dispatch_of(dispatch, tier, Action::Flush, 0, 0);
+            let io = Io {
+                id: 0,
+                action: Action::Flush,
+                offset: 0,
+                length: 0,
+                durable: false,
+                dispatch,
+                buffers: Buffers::None,
+            };
+            self.pair.start(now, Flight { owner: SYNC, part: 0, tier }, io);
+        }
+        self.go_on_syncing(now);
+    }
+
+    fn end_flush(&mut self, now: Nanos, result: Result<Outcome, NbdError>) {
+        if let Some(sync) = &mut self.sync {
+            sync.flushes_left -= 1;
+            if let Err(error) = result {
+                sync.result = Err(error);
+            }
+        }
+        self.go_on_syncing(now);
+    }
+
+    fn go_on_syncing(&mut self, now: Nanos) {
+        let Some(Sync { flushes_left: 0, result, .. }) = &self.sync else { return };
+        match (*result, self.map.committing()) {
+            (Ok(()), Some(changes)) => self.clerk.commit(changes),
+            (result, _) => self.end_sync(now, result),
+        }
+    }
+
+    fn end_sync(&mut self, now: Nanos, result: Result<(), NbdError>) {
+        self.map.end_commit(result.is_ok());
+        let Some(sync) = self.sync.take() else { return };
+        for waiter in sync.waiters {
+            if let Some(mut op) = self.ops.remove(waiter) {
+                if let Err(error) = result {
+                    op.result = Err(error);
+                }
+                self.finish(op);
+            }
+        }
+        if self.map.has_changes() {
+            self.sync_due = self.sync_due.min(now.after(COMMIT_AFTER));
+        }
+        if !self.waiting.is_empty() {
+            self.begin_sync(now);
+        }
+    }
+}
+
+/// Makes sure that a fast tier belongs to a ledger of this identity; an empty one is told so.
+fn introduce(fast: &mut dyn Backend, identity: u64, is_unused: bool) -> Result<(), String> {
+    let io = |action, buffer: Buffer| Io {
+        id: 0,
+        action,
+        offset: 0,
+        length: BLOCK_BYTES,
+        durable: action == Action::Write,
+        dispatch: None::<Dispatch>,
+        buffers: Buffers::One(buffer),
+    };
+    let mut perform = |io: Io| {
+        let done = perform_alone(fast, io).map_err(|error| format!("cannot be used: {error}"))?;
+        done.result.map(|outcome| (outcome, done.buffers)).map_err(|error| format!("cannot be used: {error:?}"))
+    };
+    let empty = || Buffer::with_capacity(BLOCK_BYTES as usize);
+    let mut head = match perform(io(Action::Read, empty()))? {
+        (Outcome::Plain, Buffers::One(buffer)) => buffer,
+        _ => empty(),
+    };
+    let (magic, rest) = head.bytes_mut().split_at_mut(MAGIC.len());
+    let Some(name) = rest.get_mut(..size_of::<u64>()) else { return Ok(()) };
+    if magic == MAGIC {
+        if *name == identity.to_le_bytes() {
+            return Ok(());
+        }
+        return Err(
+            "belongs to another map, or its map was lost; to begin anew, losing what lies there, empty it".into()
+        );
+    }
+    if magic.iter().any(|&byte| byte != 0) {
+        return Err("holds something else; expected an empty one, or the one that belongs to the map".into());
+    }
+    if !is_unused {
+        return Err("is empty, and its map says that blocks lie there; expected the one that belongs to the map".into());
+    }
+    magic.copy_from_slice(MAGIC);
+    name.copy_from_slice(&identity.to_le_bytes());
+    perform(io(Action::Write, head)).map(drop)
+}
+
+impl Backend for Placed {
+    fn start(&mut self, now: Nanos, io: Io) {
+        match io.action {
+            Action::Read => {
+                let pieces = self.pieces(io.offset, io.offset + io.length, &BTreeMap::new());
+                self.start_pieces(now, Op::new(io, pieces));
+            }
+            Action::Write => self.start_write(now, io),
+            Action::Trim | Action::Zero { .. } => self.start_discard(now, io),
+            Action::Flush => self.wait_for_sync(now, Op { stage: Stage::Sync, ..Op::new(io, Vec::new()) }),
+            Action::Extents => self.start_extents(now, io),
+            // A hint that is not taken does no harm.
+            Action::Cache => self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(Outcome::Plain) }),
+        }
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        self.pair.submit()
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        loop {
+            if self.sync.is_none() && self.sync_due <= now {
+                self.begin_sync(now);
+            }
+            let committed = self.clerk.finished();
+            if let Some(is_durable) = committed {
+                self.end_sync(now, if is_durable { Ok(()) } else { Err(NbdError::InputOutput) });
+            }
+            let ended = self.pair.collect(now)?;
+            if ended.is_empty() && committed.is_none() {
+                break;
+            }
+            for (flight, done) in ended {
+                self.end_part(now, flight, done);
+            }
+            self.pair.submit()?;
+        }
+        done.append(&mut self.done);
+        Ok(())
+    }
+
+    fn due(&self) -> Nanos {
+        let sync_due = if self.sync.is_some() { Nanos::NEVER } else { self.sync_due };
+        self.pair.due().min(sync_due)
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut descriptors = self.pair.descriptors();
+        descriptors.push(self.clerk.descriptor());
+        descriptors
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.pair.slow.size_bytes()
+    }
+
+    fn fast_tier(&self) -> Option<FastTier> {
+        let block_sectors = BLOCK_BYTES / SECTOR_BYTES;
+        let sectors = |block: u64| block * block_sectors;
+        Some(FastTier {
+            depth: self.fast_depth,
+            // The first slot is not for data.
+            sectors: sectors(u64::from(self.slots) - 1),
+            block_sectors: block_sectors as u32,
+            placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
+        })
+    }
+
+    fn describe(&self) -> String {
+        let placed = format_bytes(self.map.len() as u64 * BLOCK_BYTES);
+        format!("tiers with placement, {placed} on the fast one, {}; {}", self.name, self.pair.describe())
+    }
+}

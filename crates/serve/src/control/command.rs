@@ -1,0 +1,50 @@
+//! What can be asked of a server through its control socket? One JSON object a line.
+
+use serde::Deserialize;
+
+/// The longest line that is read.
+pub const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// A line that was understood.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// How do things stand?
+    State {},
+    /// Make these assignments, all of them or none.
+    Set(Vec<String>),
+    /// Read the spec's file again.
+    Reload {},
+}
+
+impl Command {
+    /// Reads a line, with or without its end.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for people.
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        if line.len() > LINE_BYTES_MAX {
+            return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));
+        }
+        serde_json::from_slice(line).map_err(|error| {
+            let expected = "{\"state\":{}}, {\"set\":[\"KEY=VALUE\"]} or {\"reload\":{}}";
+            format!("not a command: {error}\n  expected: one of {expected}")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_commands_or_are_told_what_is_wrong_with_them() {
+        assert_eq!(Command::parse(b"{\"state\":{}}\n"), Ok(Command::State {}));
+        assert_eq!(Command::parse(b"{\"reload\":{}}"), Ok(Command::Reload {}));
+        assert_eq!(Command::parse(b"{\"set\":[\"a=1\"]}"), Ok(Command::Set(vec!["a=1".into()])));
+        for wrong in [&b""[..], b"{}", b"state", b"{\"stop\":{}}", b"{\"state\":{\"a\":1}}", b"{\"set\":[1]}", b"\xff"] {
+            assert!(Command::parse(wrong).unwrap_err().starts_with("not a command: "));
+        }
+        assert!(Command::parse(&[b' '; LINE_BYTES_MAX + 1]).unwrap_err().contains("longer than 65536 bytes"));
+    }
+}

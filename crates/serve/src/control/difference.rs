@@ -1,0 +1,95 @@
+//! In which keys do two specs differ, and can a running server become the other one?
+
+use std::fmt;
+
+use toml::{Table, Value};
+
+use crate::spec::{SHARE_KEYS, Spec};
+
+/// Keys of `server` that change while it runs.
+pub(super) const SERVER_KEYS: [&str; 4] = ["connections_max", "handshake_timeout", "stall_timeout", "shutdown_timeout"];
+
+/// Keys of the tables of a name that change while the server runs.
+pub(super) fn keys_of(table: &str) -> Vec<&'static str> {
+    let keys = SHARE_KEYS.into_iter();
+    match table {
+        "group" => keys.collect(),
+        "export" | "tenant" => keys.chain(["group"]).collect(),
+        "server" => SERVER_KEYS.to_vec(),
+        _ => Vec::new(),
+    }
+}
+
+/// What differs, key by key: `export.gold.weight 100 -> 300`.
+///
+/// # Errors
+/// What does not change while a server runs.
+pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
+    let table = |spec: &Spec| Table::try_from(spec).map_err(|error| format!("the spec cannot be written: {error}"));
+    let (old, new) = (table(old)?, table(new)?);
+    let none = Value::Array(Vec::new());
+    let mut found = Vec::new();
+    for name in ["server", "device", "group", "export", "tenant"] {
+        let of = |table: &Table| table.get(name).cloned().unwrap_or_else(|| none.clone());
+        match (of(&old), of(&new)) {
+            (Value::Table(old), Value::Table(new)) => compare(name, name, &old, &new, &mut found)?,
+            (Value::Array(old), Value::Array(new)) => compare_all(name, &old, &new, &mut found)?,
+            _ => return Err(format!("{name}: is another kind of value")),
+        }
+    }
+    Ok(found)
+}
+
+fn compare_all(table: &str, old: &[Value], new: &[Value], found: &mut Vec<String>) -> Result<(), String> {
+    let names = |values: &[Value]| -> Vec<String> {
+        let name = |value: &Value| value.get("name").and_then(Value::as_str).unwrap_or_default().to_string();
+        values.iter().map(name).collect()
+    };
+    let (old_names, new_names) = (names(old), names(new));
+    let stays = "does not change while the server runs";
+    if let Some(name) = new_names.iter().find(|name| !old_names.contains(name)) {
+        return Err(format!("{table} {name} is new: which ones there are {stays}"));
+    }
+    if let Some(name) = old_names.iter().find(|name| !new_names.contains(name)) {
+        return Err(format!("{table} {name} is missing: which ones there are {stays}"));
+    }
+    if old_names != new_names {
+        return Err(format!("the order of the tables `{table}` {stays}"));
+    }
+    for ((name, old), new) in old_names.iter().zip(old).zip(new) {
+        if let (Value::Table(old), Value::Table(new)) = (old, new) {
+            compare(table, &format!("{table}.{name}"), old, new, found)?;
+        }
+    }
+    Ok(())
+}
+
+fn compare(table: &str, path: &str, old: &Table, new: &Table, found: &mut Vec<String>) -> Result<(), String> {
+    let live = keys_of(table);
+    let more = new.keys().filter(|key| !old.contains_key(*key));
+    for key in old.keys().chain(more) {
+        let (before, after) = (old.get(key), new.get(key));
+        if before == after {
+            continue;
+        }
+        let what = format!("{path}.{key} {} -> {}", Shown(before), Shown(after));
+        if !live.contains(&key.as_str()) {
+            return Err(format!("{what}: this does not change while the server runs"));
+        }
+        found.push(what);
+    }
+    Ok(())
+}
+
+/// A value as people write it on the command line.
+struct Shown<'a>(Option<&'a Value>);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => out.write_str("none"),
+            Some(Value::String(text)) => out.write_str(text),
+            Some(value) => write!(out, "{value}"),
+        }
+    }
+}

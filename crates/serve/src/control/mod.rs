@@ -1,0 +1,219 @@
+//! How is a running server changed? By assignments to keys of its spec, or by reading its file again: all of it, or nothing.
+//!
+//! A change is made to the spec first, by the checks that every file goes through. What differs is then told to the engines,
+//! which all make it or none ([`crate::engine::Change`]). What a server is built of, its devices, exports and places, stays as
+//! it is: a change of that is refused.
+
+mod assignment;
+pub mod client;
+mod command;
+mod difference;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ioweir_core::Nanos;
+use ioweir_core::tenant::Share;
+
+use crate::engine::{Change, Handle, Order, Refusal};
+use crate::executor::{Clock as _, MachineClock};
+use crate::spec::{Holder, Server, Spec};
+
+pub use assignment::assign;
+pub use command::{Command, LINE_BYTES_MAX};
+pub use difference::differences;
+
+/// Changes that are remembered.
+const CHANGES_MAX: usize = 100;
+/// How long all engines together may take to say whether they can.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The largest file that is taken for a spec.
+pub const SPEC_BYTES_MAX: u64 = 4 << 20;
+
+/// What changes for the thread that lets clients in.
+#[derive(Debug)]
+pub(crate) struct Tunables {
+    connections_max: AtomicU32,
+    handshake_timeout: AtomicU64,
+}
+
+impl Tunables {
+    pub(crate) fn new(server: &Server) -> Self {
+        let tunables = Self { connections_max: AtomicU32::new(0), handshake_timeout: AtomicU64::new(0) };
+        tunables.set(server);
+        tunables
+    }
+
+    fn set(&self, server: &Server) {
+        // Each stands for itself.
+        self.connections_max.store(server.connections_max, Ordering::Relaxed);
+        self.handshake_timeout.store(server.handshake_timeout.0.0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn connections_max(&self) -> u32 {
+        self.connections_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn handshake_timeout(&self) -> Nanos {
+        Nanos(self.handshake_timeout.load(Ordering::Relaxed))
+    }
+}
+
+/// A change that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// When, since the server began.
+    pub at: Nanos,
+    /// What: a key of the spec, what it was, and what it is.
+    pub what: String,
+}
+
+/// The way to change a running server, from any thread.
+#[derive(Clone, Debug)]
+pub struct Controller(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    running: Mutex<Running>,
+    /// By device.
+    engines: Vec<Handle>,
+    tunables: Arc<Tunables>,
+    clock: MachineClock,
+}
+
+#[derive(Debug)]
+struct Running {
+    spec: Arc<Spec>,
+    changes: VecDeque<Changed>,
+}
+
+impl Controller {
+    pub(crate) fn new(spec: Spec, engines: Vec<Handle>, tunables: Arc<Tunables>, clock: MachineClock) -> Self {
+        let running = Mutex::new(Running { spec: Arc::new(spec), changes: VecDeque::new() });
+        Self(Arc::new(Inner { running, engines, tunables, clock }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        // What is guarded is changed in one step.
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The spec as it is now, and the last changes, the oldest first.
+    #[must_use]
+    pub fn running(&self) -> (Arc<Spec>, Vec<Changed>) {
+        let running = self.lock();
+        (Arc::clone(&running.spec), running.changes.iter().cloned().collect())
+    }
+
+    /// Makes all of these assignments, such as `export.gold.weight=300`, or none. Answers with what has changed.
+    ///
+    /// # Errors
+    /// What is wrong, in words for people.
+    pub fn set(&self, assignments: &[String]) -> Result<Vec<String>, String> {
+        self.change(|spec| assign(spec, assignments))
+    }
+
+    /// Reads the spec's file again and makes it true, all of it or nothing. Answers with what has changed.
+    ///
+    /// # Errors
+    /// As [`Controller::set`].
+    pub fn reload(&self) -> Result<Vec<String>, String> {
+        self.change(|spec| read(&spec.file))
+    }
+
+    fn change(&self, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {
+        let mut running = self.lock();
+        let spec = make(&running.spec)?;
+        let what = differences(&running.spec, &spec)?;
+        if what.is_empty() {
+            return Ok(what);
+        }
+        self.tell_engines(&running.spec, &spec)?;
+        self.0.tunables.set(&spec.server);
+        running.spec = Arc::new(spec);
+        let at = self.0.clock.now();
+        for what in &what {
+            running.changes.push_back(Changed { at, what: what.clone() });
+        }
+        let too_many = running.changes.len().saturating_sub(CHANGES_MAX);
+        running.changes.drain(..too_many);
+        Ok(what)
+    }
+
+    /// Lets every engine that is concerned make the change, and then all of them keep it, or none.
+    fn tell_engines(&self, old: &Spec, new: &Spec) -> Result<(), String> {
+        let is_for_all = old.server != new.server;
+        let mut asked = Vec::new();
+        for (device, engine) in self.0.engines.iter().enumerate() {
+            let shares = changed_shares(&old.entitlements(device), &new.entitlements(device));
+            if shares.is_empty() && !is_for_all {
+                continue;
+            }
+            let (prepared, hear) = channel();
+            let (verdict, wait) = channel();
+            let Server { stall_timeout, shutdown_timeout, .. } = new.server;
+            let (stall_timeout, shutdown_timeout) = (stall_timeout.0, shutdown_timeout.0);
+            let change = Change { shares, stall_timeout, shutdown_timeout, prepared, verdict: wait };
+            engine.give(Order::Change(Box::new(change)));
+            asked.push((device, hear, verdict));
+        }
+        let mut verdicts: Vec<Sender<()>> = Vec::new();
+        let until = self.0.clock.now().after(Nanos(PATIENCE.as_nanos() as u64)); // two seconds
+        for (device, hear, verdict) in asked {
+            let name = &new.device[device].name;
+            let left = Duration::from_nanos(until.since(self.0.clock.now()).0);
+            match hear.recv_timeout(left) {
+                Ok(Ok(())) => verdicts.push(verdict),
+                // Nobody is sent a verdict: all let it be as it was.
+                Ok(Err(Refusal { holder, error })) => {
+                    return Err(format!("{}: device {name}: {error}", name_of(new, device, holder)));
+                }
+                Err(_) => return Err(format!("device {name} does not answer: it is at its end, or far too busy")),
+            }
+        }
+        for verdict in verdicts {
+            // An engine that has ended in the meantime keeps nothing.
+            let _ = verdict.send(());
+        }
+        Ok(())
+    }
+}
+
+/// What is to be configured, in an order in which what is feasible in the end is feasible at every step: who reserves less
+/// than before comes first.
+fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Holder, Share)> {
+    let before = |holder: Holder| old.iter().find(|(other, _)| *other == holder).map(|(_, share)| *share);
+    let changed = new.iter().filter(|(holder, share)| before(*holder) != Some(*share));
+    let mut changed: Vec<_> = changed.copied().collect();
+    changed.sort_by_key(|(holder, share)| {
+        before(*holder).is_none_or(|before| share.reservation_per_second > before.reservation_per_second)
+    });
+    changed
+}
+
+fn name_of(spec: &Spec, device: usize, holder: Holder) -> String {
+    match holder {
+        Holder::Class(class) => {
+            let class = spec.classes().into_iter().nth(class.0 as usize);
+            class.map_or_else(String::new, |class| format!("{}.{}", class.kind.name(), class.name))
+        }
+        Holder::Group(group) => {
+            let mut its = spec.group.iter().filter(|group| group.device == spec.device[device].name);
+            its.nth(group.0 as usize).map_or_else(String::new, |group| format!("group.{}", group.name))
+        }
+    }
+}
+
+/// Reads a file anew.
+fn read(file: &str) -> Result<Spec, String> {
+    let unreadable = |error: std::io::Error| format!("{file}: cannot be read: {error}");
+    let size = std::fs::metadata(file).map_err(unreadable)?.len();
+    if size > SPEC_BYTES_MAX {
+        return Err(format!("{file}: longer than {SPEC_BYTES_MAX} bytes"));
+    }
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    Spec::parse(file, &text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,129 @@
+//! What is in the files that a spec names, and does it go together?
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::{RootCertStore, ServerConfig};
+
+use crate::spec;
+
+/// Which of the files of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The server's certificate, and those between it and one that clients trust.
+    Certificate,
+    /// The key to it.
+    Key,
+    /// Who may sign the certificates of clients.
+    Clients,
+}
+
+impl Role {
+    /// The key of the spec.
+    #[must_use]
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Key => "key",
+            Self::Clients => "clients",
+        }
+    }
+}
+
+/// A file that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {}: {problem}", role.key(), path.display())]
+pub struct FileError {
+    /// What it is for.
+    pub role: Role,
+    /// Where it is.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub problem: String,
+    /// What it should have been.
+    pub expected: &'static str,
+}
+
+/// What every TLS connection of a server has in common.
+#[derive(Clone, Debug)]
+pub struct Server {
+    pub(super) config: Arc<ServerConfig>,
+    /// Whether nothing is talked of before a connection is encrypted.
+    pub required: bool,
+}
+
+impl Server {
+    /// Reads the files of a spec.
+    ///
+    /// # Errors
+    /// The first that cannot be used, and why.
+    pub fn load(spec: &spec::Tls) -> Result<Self, FileError> {
+        let certificates = certificates(Role::Certificate, &spec.certificate)?;
+        let failed = |role: Role, path: &Path, problem: String, expected| {
+            Err(FileError { role, path: path.into(), problem, expected })
+        };
+        let key = match PrivateKeyDer::from_pem_file(&spec.key) {
+            Ok(key) => key,
+            Err(error) => return failed(Role::Key, &spec.key, pem_problem(&error, "private key"), "a PEM file"),
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let versions = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions();
+        let versions = match versions {
+            Ok(versions) => versions,
+            Err(error) => return failed(Role::Certificate, &spec.certificate, error.to_string(), "TLS 1.2 or 1.3"),
+        };
+        let authenticated = match &spec.clients {
+            None => versions.with_no_client_auth(),
+            Some(path) => {
+                let mut roots = RootCertStore::empty();
+                let expected = "certificates of authorities";
+                for certificate in self::certificates(Role::Clients, path)? {
+                    if let Err(error) = roots.add(certificate) {
+                        return failed(Role::Clients, path, error.to_string(), expected);
+                    }
+                }
+                match WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build() {
+                    Ok(verifier) => versions.with_client_cert_verifier(verifier),
+                    Err(error) => return failed(Role::Clients, path, error.to_string(), expected),
+                }
+            }
+        };
+        match authenticated.with_single_cert(certificates, key) {
+            Ok(mut config) => {
+                // A connection lives long, and whoever comes back is looked at anew.
+                config.session_storage = Arc::new(NoServerSessionStorage {});
+                config.send_tls13_tickets = 0;
+                Ok(Self { config: Arc::new(config), required: spec.required })
+            }
+            Err(rustls::Error::InconsistentKeys(_)) => {
+                let problem = format!("is not the key to {}", spec.certificate.display());
+                failed(Role::Key, &spec.key, problem, "the key that the certificate was made with")
+            }
+            Err(error) => {
+                failed(Role::Certificate, &spec.certificate, error.to_string(), "the server's own certificate first")
+            }
+        }
+    }
+}
+
+/// The certificates in a file; at least one.
+fn certificates(role: Role, path: &Path) -> Result<Vec<CertificateDer<'static>>, FileError> {
+    let failed = |problem| FileError { role, path: path.into(), problem, expected: "a PEM file" };
+    let read: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    match read {
+        Ok(certificates) if certificates.is_empty() => Err(failed("has no certificate in it".into())),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(failed(pem_problem(&error, "certificate"))),
+    }
+}
+
+fn pem_problem(error: &pem::Error, wanted: &str) -> String {
+    match error {
+        pem::Error::Io(error) => format!("cannot be read: {error}"),
+        pem::Error::NoItemsFound => format!("has no {wanted} in it"),
+        error => format!("is not what it should be: {error}"),
+    }
+}

@@ -1,0 +1,212 @@
+//! How is the watch seen by HTTP? Three pages, none of which changes anything, for this machine only.
+//!
+//! A page of somebody else in a browser here could ask this server through a name that it makes point at this machine: who
+//! asks by a name that is not this machine's own is refused.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::serve::Listener as AxumListener;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, Sleep};
+
+use super::{Shared, metrics};
+use crate::front::Listener;
+
+/// The live page.
+const PAGE: &str = include_str!("page.html");
+/// More wait until one of these has gone.
+const CONNECTIONS_MAX: usize = 32;
+/// Who says nothing for so long is cut off.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// What every answer is sent with: nothing is kept, nothing is put into pages of others, nothing is loaded from elsewhere.
+const HEADERS: [(HeaderName, &str); 4] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::CONTENT_SECURITY_POLICY, "default-src 'self' 'unsafe-inline' data:; frame-ancestors 'none'"),
+];
+
+/// Where HTTP is answered.
+pub(super) enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Socket {
+    /// To be called within the runtime.
+    pub(super) fn new(listener: &Listener) -> io::Result<Self> {
+        let socket = listener.duplicate()?;
+        if listener.is_unix() {
+            UnixListener::from_std(socket.into()).map(Self::Unix)
+        } else {
+            TcpListener::from_std(socket.into()).map(Self::Tcp)
+        }
+    }
+
+    pub(super) async fn serve(self, shared: Arc<Shared>) {
+        let router = Router::new()
+            .route("/", get(|| async { Html(PAGE) }))
+            .route("/state", get(state))
+            .route("/metrics", get(text))
+            .layer(from_fn(guard))
+            .with_state(shared);
+        // It ends with the runtime.
+        let _ = axum::serve(Bounded { socket: self, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }, router).await;
+    }
+}
+
+async fn state(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
+    axum::Json(shared.state().await)
+}
+
+async fn text(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], shared.metrics().await)
+}
+
+/// Lets those in who ask for this machine by one of its own names.
+async fn guard(request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    if !host.is_some_and(is_own) {
+        let text = "this is answered only to who asks for localhost or a loopback address\n";
+        return (StatusCode::FORBIDDEN, HEADERS, text).into_response();
+    }
+    (HEADERS, next.run(request).await).into_response()
+}
+
+/// Whether a host, with or without a port, is a name that means this machine everywhere.
+fn is_own(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    if let Some(address) = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')) {
+        return address.parse::<std::net::Ipv6Addr>().is_ok_and(|address| address.is_loopback());
+    }
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Takes no more connections than there are places.
+struct Bounded {
+    socket: Socket,
+    places: Arc<Semaphore>,
+}
+
+impl AxumListener for Bounded {
+    type Io = Connection;
+    type Addr = ();
+
+    async fn accept(&mut self) -> (Connection, ()) {
+        // It is never closed.
+        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        loop {
+            let stream = match &self.socket {
+                Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
+                Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
+            };
+            match stream {
+                Ok(stream) => {
+                    let silence = Box::pin(tokio::time::sleep(SILENCE_MAX));
+                    return (Connection { stream, silence, _place: place }, ());
+                }
+                // Who wanted in has gone, or descriptors are short for a while.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connection that is cut off where it is silent for too long.
+struct Connection {
+    stream: Stream,
+    silence: Pin<Box<Sleep>>,
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Connection {
+    /// What comes of an attempt to read or write: something moved, or time goes on.
+    fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if moved.is_ready() {
+            self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
+            return moved;
+        }
+        match self.silence.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let moved = match &mut this.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, into),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(context, into),
+        };
+        this.judge(context, moved)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let moved = match &mut this.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        };
+        this.judge(context, moved)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.get_mut().stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_own;
+
+    #[test]
+    fn only_names_of_this_machine_are_its_own() {
+        for host in ["localhost", "LOCALHOST:9", "127.0.0.1", "127.8.9.1:10800", "[::1]", "[::1]:80"] {
+            assert!(is_own(host), "{host}");
+        }
+        for host in ["", "example.com", "localhost.example.com", "example.com:80", "10.0.0.1", "[fe80::1]", "127.0.0.1.x", "::1", "1"] {
+            assert!(!is_own(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What has each class been given, since the server began and in each of the last seconds?
+
+use std::collections::VecDeque;
+
+use hdrhistogram::Histogram;
+use ioweir_core::{Operation, Reason};
+
+use crate::engine::{ClassTally, OperationTally, Report, Standing, Tally};
+use crate::spec::Spec;
+
+/// Seconds that are kept.
+pub const HISTORY_SECONDS: usize = 120;
+
+/// What a class did in one second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Second {
+    /// It began so many seconds after the server did.
+    pub at_seconds: u64,
+    /// Requests answered, and bytes of those that went well, by operation.
+    pub done: [(u64, u64); Operation::ALL.len()],
+    /// How long half, 99 and 99.9 percent of them took at most; none where there were none.
+    pub latency_nanos: Option<[u64; 3]>,
+    /// Waiting by reason, as in [`ClassTally::wait_nanos`].
+    pub wait_nanos: [u64; Reason::COUNT],
+}
+
+/// A class.
+#[derive(Debug)]
+pub(super) struct ClassRecord {
+    pub(super) device: usize,
+    pub(super) standing: Standing,
+    pub(super) operations: [OperationTally; Operation::ALL.len()],
+    pub(super) wait_nanos: [u64; Reason::COUNT],
+    pub(super) refused: [u64; crate::nbd::NbdError::ALL.len()],
+    pub(super) seconds: VecDeque<Second>,
+    /// The second that is not over.
+    now: Option<Box<ClassTally>>,
+}
+
+/// What is known of all of them.
+#[derive(Debug)]
+pub(super) struct Record {
+    pub(super) classes: Vec<ClassRecord>,
+    /// Units with the backend, by device.
+    pub(super) inflight: Vec<u32>,
+}
+
+impl Record {
+    pub(super) fn new(spec: &Spec) -> Self {
+        let class = |class: crate::spec::Class| ClassRecord {
+            device: class.device,
+            standing: Standing::default(),
+            operations: Default::default(),
+            wait_nanos: Default::default(),
+            refused: Default::default(),
+            seconds: VecDeque::new(),
+            now: None,
+        };
+        Self { classes: spec.classes().into_iter().map(class).collect(), inflight: vec![0; spec.device.len()] }
+    }
+
+    /// Adds what an engine has counted, and hands back its tally for the next time.
+    pub(super) fn take_in(&mut self, device: usize, report: Report) -> Box<Tally> {
+        let mut tally = report.tally;
+        if let Some(inflight) = self.inflight.get_mut(device) {
+            *inflight = report.inflight;
+        }
+        for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.device == device) {
+            class.standing = report.classes.get(number).copied().unwrap_or_default();
+            let Some(more) = tally.get(number) else { continue };
+            for (operation, more) in class.operations.iter_mut().zip(&more.operations) {
+                operation.add(more);
+            }
+            for (wait, more) in class.wait_nanos.iter_mut().zip(more.wait_nanos) {
+                *wait += more;
+            }
+            for (refused, more) in class.refused.iter_mut().zip(more.refused) {
+                *refused += more;
+            }
+            class.now.get_or_insert_default().add(more);
+        }
+        tally.clear();
+        tally
+    }
+
+    /// A second is over.
+    pub(super) fn end_second(&mut self, at_seconds: u64) {
+        for class in &mut self.classes {
+            if class.seconds.back().is_some_and(|last| last.at_seconds >= at_seconds) {
+                continue;
+            }
+            class.seconds.push_back(Second::new(at_seconds, class.now.as_deref()));
+            if let Some(now) = &mut class.now {
+                now.clear();
+            }
+            if class.seconds.len() > HISTORY_SECONDS {
+                class.seconds.pop_front();
+            }
+        }
+    }
+}
+
+impl Second {
+    fn new(at_seconds: u64, tally: Option<&ClassTally>) -> Self {
+        let done = |of: &OperationTally| (of.requests, of.bytes);
+        let quantiles = |latency: &Histogram<u64>| [0.5, 0.99, 0.999].map(|part| latency.value_at_quantile(part));
+        Self {
+            at_seconds,
+            done: tally.map_or_else(Default::default, |tally| std::array::from_fn(|at| done(&tally.operations[at]))),
+            latency_nanos: tally.filter(|tally| !tally.latency.is_empty()).map(|tally| quantiles(&tally.latency)),
+            wait_nanos: tally.map_or_else(Default::default, |tally| tally.wait_nanos),
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! How does the server talk with `ioweir ctl`? A line of JSON each way over a unix socket that only its user may use.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
+
+use super::Shared;
+use crate::control::{Command, LINE_BYTES_MAX};
+use crate::front::Listener;
+
+/// More wait until one of these has gone.
+const CONNECTIONS_MAX: usize = 16;
+/// Who says nothing for so long is cut off.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Where `ioweir ctl` is answered.
+pub(super) struct Socket(UnixListener);
+
+impl Socket {
+    /// To be called within the runtime.
+    pub(super) fn new(listener: &Listener) -> io::Result<Self> {
+        UnixListener::from_std(listener.duplicate()?.into()).map(Self)
+    }
+
+    pub(super) async fn serve(self, shared: Arc<Shared>) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        loop {
+            // It is never closed.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            match self.0.accept().await {
+                Ok((stream, _)) => {
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move {
+                        // Who does not listen to an answer does without.
+                        let _ = talk(stream, &shared).await;
+                        drop(place);
+                    });
+                }
+                // Who wanted in has gone, or descriptors are short for a while.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+}
+
+async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
+    let (input, mut output) = stream.split();
+    let mut input = BufReader::new(input);
+    loop {
+        let mut line = Vec::new();
+        // One byte more than a line may have tells that it has too many.
+        let mut bounded = (&mut input).take(LINE_BYTES_MAX as u64 + 1);
+        let read = tokio::time::timeout(SILENCE_MAX, bounded.read_until(b'\n', &mut line)).await;
+        if !matches!(read, Ok(Ok(1..))) {
+            return Ok(());
+        }
+        let is_whole = line.len() <= LINE_BYTES_MAX;
+        let mut answer = serde_json::to_vec(&answer(&line, shared).await)?;
+        answer.push(b'\n');
+        let sent = tokio::time::timeout(SILENCE_MAX, output.write_all(&answer)).await;
+        // Where a line is too long, the next one's beginning is not known.
+        if !is_whole || !matches!(sent, Ok(Ok(()))) {
+            return Ok(());
+        }
+    }
+}
+
+async fn answer(line: &[u8], shared: &Shared) -> Value {
+    let done = match Command::parse(line) {
+        Ok(Command::State {}) => serde_json::to_value(shared.state().await).map_err(|error| error.to_string()),
+        Ok(Command::Set(assignments)) => shared.controller.set(&assignments).map(|changes| json!({ "changes": changes })),
+        Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
+        Err(error) => Err(error),
+    };
+    match done {
+        Ok(done) => json!({ "ok": done }),
+        Err(error) => json!({ "error": error }),
+    }
+}
