@@ -95,7 +95,10 @@ pub(crate) fn drive(data: &[u8]) {
             if request.check(export, true).is_ok() {
                 let end = request.offset.checked_add(request.length);
                 assert!(end.is_some_and(|end| end <= export.size_bytes), "what is taken lies on the export");
-                assert!(request.payload == 0 || u64::from(request.payload) == request.length, "data is as long as it says");
+                assert!(
+                    request.payload == 0 || u64::from(request.payload) == request.length,
+                    "data is as long as it says"
+                );
             }
         }
     }

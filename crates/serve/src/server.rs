@@ -107,7 +107,13 @@ impl Server {
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
             classes: spec.classes(),
-            tls: spec.server.tls.as_ref().map(tls::Server::load).transpose().map_err(|error| ServeError(error.to_string()))?,
+            tls: spec
+                .server
+                .tls
+                .as_ref()
+                .map(tls::Server::load)
+                .transpose()
+                .map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
             clock,

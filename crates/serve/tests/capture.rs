@@ -5,11 +5,11 @@
 mod bench;
 mod client;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use bench::{Bench, device};
 use client::*;
-use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, Scheduler as _, Step, Tag};
+use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, Scheduler as _, Step, Tag, Tier};
 use ioweir_lab::device::DeviceSpec;
 use ioweir_lab::sim::{self, Load, Simulation};
 use ioweir_lab::trace::{self, Input, ReadOptions, Target};
@@ -17,7 +17,17 @@ use ioweir_serve::capture::Capture;
 use ioweir_serve::engine::{Call, Observer};
 use proptest::prelude::*;
 
-const POLICIES: [&str; 6] = ["noop", "deadline", "cfq", "bid-hdd", "bfq", "sfq"];
+const POLICIES: [&str; 7] = ["noop", "deadline", "cfq", "bid-hdd", "bfq", "sfq", "bid-hybrid:packing-threshold=24KiB"];
+/// Of the fast tier.
+const SLOTS: u64 = 64;
+
+/// The model of a fast device that takes the same time for everything: where a block lies there is the server's business.
+static FAST: LazyLock<(tempfile::TempDir, String)> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("fast.toml");
+    std::fs::write(&path, "[null]\ncapacity = \"1MiB\"\nservice = \"100us\"\n").unwrap();
+    (folder, path.to_str().unwrap().into())
+});
 
 /// Everything that the scheduler was called with, and what it answered.
 #[derive(Clone, Default)]
@@ -46,7 +56,13 @@ fn requests() -> impl Strategy<Value = Vec<(u64, bool, bool, u64, u64)>> {
 }
 
 fn keys(policy: &str) -> String {
-    format!("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"{policy}\"\nqueue_requests = 128")
+    let common = format!("scheduler = \"{policy}\"\nqueue_requests = 128\nbackend =");
+    let slow = "\"emulated\"\nmodel = \"tiny\"";
+    if !policy.starts_with("bid-hybrid") {
+        return format!("{common} {slow}");
+    }
+    let fast = format!("backend = \"emulated\"\nmodel = {:?}\nsize = \"{}KiB\"\ndepth = 4", FAST.1, SLOTS * 4);
+    format!("{common} \"tiered\"\n[device.slow]\nbackend = {slow}\n[device.fast]\n{fast}")
 }
 
 /// Serves the requests at their times, and gives what the scheduler did and the trace that was captured.
@@ -98,11 +114,11 @@ fn serve(policy: &str, requests: &[(u64, bool, bool, u64, u64)]) -> (Vec<(Nanos,
 }
 
 #[derive(Default)]
-struct Dispatches(Vec<(Nanos, u64, u32)>);
+struct Dispatches(Vec<(Nanos, u64, u32, Tier)>);
 
 impl<S> sim::Observer<S> for Dispatches {
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, _members: &[Tag]) {
-        self.0.push((now, dispatch.sector, dispatch.sectors));
+        self.0.push((now, dispatch.sector, dispatch.sectors, dispatch.tier));
     }
 }
 
@@ -112,6 +128,10 @@ fn limits(policy: &str) -> QueueLimits {
         members: device.queue_requests * 2,
         unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
         depth: device.depth,
+        fast_depth: 4,
+        // The first slot is not for data.
+        fast_sectors: if device.scheduler.0.row.places { (SLOTS - 1) * 8 } else { 0 },
+        fast_block_sectors: 8,
         ..QueueLimits::with_units(device.queue_requests)
     }
 }
@@ -124,19 +144,20 @@ proptest! {
         let policy = POLICIES[policy];
         let (calls, bytes) = serve(policy, &requests);
         let dispatched = calls.iter().filter_map(|(now, call)| match call {
-            Call::Poll(Step::Dispatch(dispatch)) => Some((*now, dispatch.sector, dispatch.sectors)),
+            Call::Poll(Step::Dispatch(dispatch)) => Some((*now, dispatch.sector, dispatch.sectors, dispatch.tier)),
             _ => None,
         });
         let dispatched: Vec<_> = dispatched.collect();
 
         let mut source = trace::open_inputs(vec![Input::from_bytes("capture.parquet", bytes)], &ReadOptions::default()).unwrap();
         let mut disk = DeviceSpec::load("tiny").unwrap().build(0).unwrap();
+        let mut fast = DeviceSpec::load(&FAST.1).unwrap().build(0).unwrap();
         let choice = device(&keys(policy)).scheduler.0;
         let simulation = Simulation {
             scheduler: choice.row.build(limits(policy), &choice.settings),
             limits: limits(policy),
             device: disk.as_mut(),
-            fast: None,
+            fast: choice.row.places.then_some(fast.as_mut()),
             lenient: false,
             until: Nanos::NEVER,
         };

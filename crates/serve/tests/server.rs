@@ -61,44 +61,6 @@ fn rest(socket: &mut UnixStream) -> Vec<u8> {
     heard
 }
 
-/// Negotiates as far as an export, and leaves the socket where requests begin. Replies are simple.
-fn agree(socket: &mut (impl std::io::Read + std::io::Write)) {
-    let mut greeting = [0; 18];
-    socket.read_exact(&mut greeting).unwrap();
-    socket.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"export")].concat()).unwrap();
-    let mut answer = [0; 10];
-    socket.read_exact(&mut answer).unwrap();
-    assert_eq!(answer[..8], (64_u64 << 20).to_be_bytes());
-}
-
-/// A flush that is answered: the server is alive and well.
-fn flush(socket: &mut (impl std::io::Read + std::io::Write)) {
-    socket.write_all(&request(FLUSH, 0, 9, 0, 0)).unwrap();
-    let mut answer = [0; 16];
-    socket.read_exact(&mut answer).unwrap();
-    assert_eq!(answer[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
-}
-
-#[test]
-fn a_disconnect_at_any_byte_of_the_talk_is_survived() {
-    let served = serve("connections_max = 3", MEMORY);
-    let mut witness = served.connect();
-    agree(&mut witness);
-    let talk = whole_talk_of("export");
-    for end in 0..talk.len() {
-        let mut socket = served.connect();
-        // A server that has no place left just now closes.
-        let _ = socket.write_all(&talk[..end]);
-        if end % 2 == 0 {
-            socket.shutdown(std::net::Shutdown::Write).unwrap();
-            rest(&mut socket);
-        }
-    }
-    flush(&mut witness);
-    drop(witness);
-    served.stop();
-}
-
 #[test]
 fn who_talks_too_long_is_cut_off_and_who_has_agreed_is_not() {
     let served = serve("handshake_timeout = \"30ms\"", MEMORY);
@@ -237,13 +199,21 @@ fn the_tools_of_others_copy_and_compare_under_three_policies() {
     }
 }
 
+/// A device of two files, and what the fast one is for.
+const TIERED: &str = "[[device]]\nname = \"d\"\nbackend = \"tiered\"\nUSE\n[device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"16MiB\"\n[device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"4MiB\"\n";
+const PLACEMENT: &str = "scheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"";
+const CACHE: &str = "scheduler = \"deadline\"\ncache = \"read\"";
+const EXPORT: &str = "[[export]]\nname = \"export\"\ndevice = \"d\"\n";
+
 #[test]
-fn fio_finds_what_it_wrote_under_three_policies() {
+fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {
     if !has("fio") {
         return;
     }
-    for policy in POLICIES {
-        let served = serve("", &FILE.replace("POLICY", policy));
+    let mut devices: Vec<String> = POLICIES.iter().map(|policy| FILE.replace("POLICY", policy)).collect();
+    devices.extend([PLACEMENT, CACHE].map(|used| TIERED.replace("USE", used) + EXPORT));
+    for device in devices {
+        let served = serve("", &device);
         let uri = format!("--uri={}", served.uri());
         let job = [
             "--name=verify",
@@ -265,131 +235,4 @@ fn fio_finds_what_it_wrote_under_three_policies() {
         run("fio", &job);
         served.stop();
     }
-}
-
-/// The server of the test below, as a process of its own that can be killed.
-#[test]
-#[ignore = "started by the test that kills it"]
-fn serve_as_a_process() {
-    let Ok(path) = std::env::var("IOWEIR_TEST_SPEC") else { return };
-    let spec = Spec::parse("test", &std::fs::read_to_string(path).unwrap()).unwrap();
-    Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap().wait().unwrap();
-}
-
-#[test]
-fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
-    const ROUNDS: u64 = 20;
-    let folder = tempfile::tempdir().unwrap();
-    let (spec, socket) = (folder.path().join("spec.toml"), folder.path().join("s"));
-    let device = format!(
-        "[[device]]\nname = \"d\"\nbackend = \"file\"\npath = {:?}\nsize = \"64MiB\"\nscheduler = \"deadline\"",
-        folder.path().join("disk")
-    );
-    let text = format!(
-        "[server]\nlisten = [\"unix:{}\"]\n{device}\n[[export]]\nname = \"export\"\ndevice = \"d\"",
-        socket.display()
-    );
-    std::fs::write(&spec, text).unwrap();
-    let mut killed = Killed { blocks: vec![0; 64], random: 1, cookie: 0 };
-    for round in 0..=ROUNDS {
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["serve_as_a_process", "--exact", "--ignored", "--nocapture"])
-            .env("IOWEIR_TEST_SPEC", &spec)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut client = loop {
-            // The socket of the one before is still there until this one has replaced it.
-            match UnixStream::connect(&socket) {
-                Ok(client) => break client,
-                Err(_) => assert!(child.try_wait().unwrap().is_none(), "the server runs"),
-            }
-        };
-        agree(&mut client);
-        killed.check(&mut client);
-        if round < ROUNDS {
-            killed.write_some(&mut client);
-        }
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-}
-
-struct Killed {
-    /// The newest content of each block that is to be found.
-    blocks: Vec<u64>,
-    random: u64,
-    cookie: u64,
-}
-
-impl Killed {
-    fn draw(&mut self, below: u64) -> u64 {
-        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (self.random >> 33) % below
-    }
-
-    /// Writes with several on their way, and leaves in the middle.
-    fn write_some(&mut self, client: &mut UnixStream) {
-        const IN_FLIGHT: usize = 8;
-        let (mut on_their_way, mut answered, mut unflushed) = (Vec::new(), 0, Vec::new());
-        let last = 20 + self.draw(100);
-        while answered < last {
-            while on_their_way.len() < IN_FLIGHT {
-                self.cookie += 1;
-                let block = self.draw(self.blocks.len() as u64);
-                // One write to a block at a time, so that it is known which is newer.
-                if on_their_way.iter().any(|&(_, other, _)| other == block) {
-                    continue;
-                }
-                let flags = if self.draw(2) == 0 { FUA } else { 0 };
-                let mut message = request(WRITE, flags, self.cookie, block * 4096, 4096);
-                message.extend(self.cookie.to_be_bytes().repeat(512));
-                client.write_all(&message).unwrap();
-                on_their_way.push((self.cookie, block, flags));
-            }
-            let cookie = answer(client);
-            let place = on_their_way.iter().position(|&(its, ..)| its == cookie).unwrap();
-            let (cookie, block, flags) = on_their_way.swap_remove(place);
-            answered += 1;
-            if flags == FUA {
-                self.blocks[block as usize] = cookie;
-            } else {
-                unflushed.push((cookie, block));
-            }
-            if self.draw(10) == 0 {
-                // Everything on its way is answered first, so that the next answer is that of the flush.
-                for _ in 0..on_their_way.len() {
-                    let cookie = answer(client);
-                    let place = on_their_way.iter().position(|&(its, ..)| its == cookie).unwrap();
-                    let (cookie, block, _) = on_their_way.swap_remove(place);
-                    unflushed.push((cookie, block));
-                }
-                client.write_all(&request(FLUSH, 0, 0, 0, 0)).unwrap();
-                answer(client);
-                for (cookie, block) in unflushed.drain(..) {
-                    self.blocks[block as usize] = self.blocks[block as usize].max(cookie);
-                }
-            }
-        }
-    }
-
-    fn check(&self, client: &mut UnixStream) {
-        for (block, &least) in (0_u64..).zip(&self.blocks) {
-            client.write_all(&request(READ, 0, 1, block * 4096, 4096)).unwrap();
-            answer(client);
-            let mut bytes = [0; 4096];
-            client.read_exact(&mut bytes).unwrap();
-            let found = u64::from_be_bytes(bytes[..8].try_into().unwrap());
-            assert!(found >= least, "block {block} holds write {found}, and write {least} was acknowledged");
-        }
-    }
-}
-
-/// The cookie of a simple reply that says that all is well.
-fn answer(client: &mut UnixStream) -> u64 {
-    let mut reply = [0; 16];
-    client.read_exact(&mut reply).unwrap();
-    assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
-    u64::from_be_bytes(reply[8..].try_into().unwrap())
 }

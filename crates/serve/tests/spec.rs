@@ -49,6 +49,17 @@ fn every_backend_reads_back() {
 }
 
 #[test]
+fn limits_in_bytes_are_sizes_and_read_back() {
+    let limits = "limit_bytes_per_second = \"10MiB\"\nburst_bytes = \"1MiB\"";
+    let spec = Spec::parse("s.toml", &SMALLEST.replace("weight = 100", limits)).unwrap();
+    let share = spec.export[0].share.unwrap().as_share(None);
+    assert_eq!((share.limit_bytes_per_second, share.burst_bytes, share.limit_per_second), (10 << 20, 1 << 20, 0));
+    let printed = spec.to_toml();
+    assert!(printed.contains(limits), "{printed}");
+    assert_eq!(Spec::parse("s.toml", &printed).unwrap(), spec);
+}
+
+#[test]
 fn what_is_wrong_is_said_with_its_place() {
     let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
     for (from, to, beginning) in [
@@ -66,6 +77,18 @@ fn what_is_wrong_is_said_with_its_place() {
         ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:10: `tcp:localhost` is not an address with a port"),
         ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
         ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
+        ("weight = 100", "limit_bytes_per_second = 10", "s.toml:11:26: invalid type: integer `10`, expected a string"),
+        ("weight = 100", "limit_bytes_per_second = \"10\"", "s.toml:11:26: size `10` has no unit"),
+        (
+            "weight = 100",
+            "burst_bytes = \"1MiB\"",
+            "s.toml:11:15: burst_bytes: without limit_bytes_per_second this would change nothing",
+        ),
+        (
+            "weight = 100",
+            "limit_bytes_per_second = \"2TiB\"",
+            "s.toml:11:26: 2199023255552 bytes/s are more than 1099511627776 bytes/s",
+        ),
         ("\"sfq\"", "\"noop\"", "s.toml:11:10: weight: scheduler noop knows no shares"),
         (
             "weight = 100",
@@ -157,7 +180,11 @@ fn what_is_wrong_with_classes_is_said_with_its_place() {
         ("\"t.example\"", "\"\"", "s.toml:25:15: certificate `` is empty"),
         ("certificate = \"t.example\"", "", "s.toml:22:1: missing field `certificate`"),
         ("\"mclock\"", "\"mclock:clients=2\"", "s.toml:23:8: there are places for 2 clients"),
-        ("unix:/run/ioweir.control", "tcp:127.0.0.1:1", "s.toml:3:11: control: tcp:127.0.0.1:1 can be reached by others"),
+        (
+            "unix:/run/ioweir.control",
+            "tcp:127.0.0.1:1",
+            "s.toml:3:11: control: tcp:127.0.0.1:1 can be reached by others",
+        ),
         ("127.0.0.1:9090", "192.0.2.1:9090", "s.toml:4:9: watch: tcp:192.0.2.1:9090 can be reached by others"),
     ] {
         let error = wrong(from, to);

@@ -252,7 +252,12 @@ fn what_is_sent_in_the_open_behind_starttls_is_never_heard() {
 fn garbage_instead_of_a_handshake_ends_the_connection_and_no_other() {
     let served = serve("", "");
     let mut witness = served.client(&served.files.client(None)).unwrap();
-    for garbage in [vec![0; 100], vec![0xff; 70_000], b"GET / HTTP/1.0\r\n\r\n".to_vec(), [&[22, 3, 1, 0x40, 0][..], &[1; 0x4000]].concat()] {
+    for garbage in [
+        vec![0; 100],
+        vec![0xff; 70_000],
+        b"GET / HTTP/1.0\r\n\r\n".to_vec(),
+        [&[22, 3, 1, 0x40, 0][..], &[1; 0x4000]].concat(),
+    ] {
         let mut socket = served.connect();
         start_tls(&mut socket).unwrap();
         // It may be closed before all of it is sent.
@@ -419,7 +424,11 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         ("server.pem", "server-key.pem", "s.toml:2:15: certificate: FOLDER/server-key.pem: has no certificate in it"),
         ("server.pem", "garbled.pem", "s.toml:2:15: certificate: FOLDER/garbled.pem: is not what it should be"),
         ("server-key.pem", "server.pem", "s.toml:3:7: key: FOLDER/server.pem: has no private key in it"),
-        ("server-key.pem", "other-key.pem", "s.toml:3:7: key: FOLDER/other-key.pem: is not the key to FOLDER/server.pem"),
+        (
+            "server-key.pem",
+            "other-key.pem",
+            "s.toml:3:7: key: FOLDER/other-key.pem: is not the key to FOLDER/server.pem",
+        ),
         ("ca.pem", "empty.pem", "s.toml:4:11: clients: FOLDER/empty.pem: has no certificate in it"),
         ("clients =", "client =", "s.toml:4:1: unknown field `client`"),
     ] {

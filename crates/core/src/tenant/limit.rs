@@ -6,8 +6,9 @@
 //! later.
 //!
 //! Bound: with a burst of b bytes, a rate of r and requests of at most m bytes, less than b + m + r x d go in any window of
-//! length d (and a request a second slower than r is not: while a client asks, the whole of r is served). Requests that
-//! move no data take nothing from the bytes, and wait for them as others do: a client's requests keep their order.
+//! length d, and while a client asks, all of r goes. No request waits longer for the limit than what is queued before it, and
+//! one request more, take at r. Requests that move no data take nothing from the bytes, and wait for them as others do: a
+//! client's requests keep their order.
 
 use super::Share;
 use super::pace::Pace;

@@ -69,6 +69,44 @@ impl Platter {
         surface.durable[byte as usize] ^= 1 << (bit % 8);
     }
 
+    /// Reads what is there, for whoever uses it as something else than a device.
+    ///
+    /// # Errors
+    /// The power is off, or there is not so much.
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let surface = self.surface();
+        bytes.copy_from_slice(surface.volatile.get(surface.range(offset, bytes.len())?).unwrap_or_default());
+        Ok(())
+    }
+
+    /// Writes, so that it may be lost with the power.
+    ///
+    /// # Errors
+    /// As [`Platter::read`].
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut surface = self.surface();
+        let range = surface.range(offset, bytes.len())?;
+        surface.volatile[range].copy_from_slice(bytes);
+        surface.touch(offset, bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Makes durable all that was written.
+    ///
+    /// # Errors
+    /// The power is off.
+    pub fn flush(&self) -> io::Result<()> {
+        let mut surface = self.surface();
+        let size = surface.range(0, 0).map(|_| surface.volatile.len() as u64)?;
+        surface.secure(0, size);
+        Ok(())
+    }
+
+    /// Gives the power back.
+    pub fn restore(&self) {
+        self.surface().has_power = true;
+    }
+
     /// Takes the power away. Of what was not made durable each sector survives or not, as `draw` says.
     pub fn cut(&self, mut draw: impl FnMut() -> bool) {
         let mut surface = self.surface();
@@ -91,6 +129,15 @@ fn sector_range(sector: u64, size: usize) -> std::ops::Range<usize> {
 }
 
 impl Surface {
+    fn range(&self, offset: u64, length: usize) -> io::Result<std::ops::Range<usize>> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        match start.checked_add(length).filter(|&end| end <= self.volatile.len()) {
+            Some(end) if self.has_power => Ok(start..end),
+            Some(_) => Err(io::Error::other("the power is off")),
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
     fn touch(&mut self, offset: u64, length: u64) {
         for sector in offset / SECTOR_BYTES..(offset + length).div_ceil(SECTOR_BYTES) {
             self.dirty.insert(sector, ());

@@ -37,6 +37,12 @@ pub(super) struct Files {
     remark: String,
 }
 
+/// Makes the name of a file durable that has just been made.
+pub(super) fn keep_name(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
 fn failed(path: &Path, what: &str, error: &io::Error) -> String {
     format!("{}: {what}: {error}", path.display())
 }
@@ -51,6 +57,7 @@ impl Files {
                 let made = options.clone().create_new(true).open(path);
                 let made = made.map_err(|error| failed(path, "cannot be made", &error))?;
                 made.set_len(size).map_err(|error| failed(path, "cannot be made so long", &error))?;
+                keep_name(path).map_err(|error| failed(path, "its folder cannot be flushed", &error))?;
                 made
             }
             (opened, _) => opened.map_err(|error| failed(path, "cannot be opened to read and write", &error))?,

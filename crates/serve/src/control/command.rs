@@ -1,12 +1,12 @@
 //! What can be asked of a server through its control socket? One JSON object a line.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The longest line that is read.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A line that was understood.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// How do things stand?
@@ -42,7 +42,8 @@ mod tests {
         assert_eq!(Command::parse(b"{\"state\":{}}\n"), Ok(Command::State {}));
         assert_eq!(Command::parse(b"{\"reload\":{}}"), Ok(Command::Reload {}));
         assert_eq!(Command::parse(b"{\"set\":[\"a=1\"]}"), Ok(Command::Set(vec!["a=1".into()])));
-        for wrong in [&b""[..], b"{}", b"state", b"{\"stop\":{}}", b"{\"state\":{\"a\":1}}", b"{\"set\":[1]}", b"\xff"] {
+        for wrong in [&b""[..], b"{}", b"state", b"{\"stop\":{}}", b"{\"state\":{\"a\":1}}", b"{\"set\":[1]}", b"\xff"]
+        {
             assert!(Command::parse(wrong).unwrap_err().starts_with("not a command: "));
         }
         assert!(Command::parse(&[b' '; LINE_BYTES_MAX + 1]).unwrap_err().contains("longer than 65536 bytes"));

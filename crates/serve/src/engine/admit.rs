@@ -169,7 +169,8 @@ impl Engine {
         live.arrived.get_or_insert(self.now);
         let operation = live.operation.unwrap_or(Operation::Read);
         let (class, arrived) = (live.class, self.now);
-        let part = Part { live: number, class, operation, arrived, dispatched: None, offset, length, buffer, tag: None };
+        let part =
+            Part { live: number, class, operation, arrived, dispatched: None, offset, length, buffer, tag: None };
         let Some(request) = self.core_request(&part) else { return };
         let direction = operation.direction() as usize;
         if !self.held[direction].is_empty() {

@@ -333,6 +333,8 @@ impl Engine {
         connection.in_flight -= 1;
         let reply = live.reply(connection.agreed);
         match result {
+            // What is put into the box of somebody who is gone would keep his place for ever.
+            _ if connection.mode == super::connection::Mode::Gone => {}
             Ok(Outcome::Extents(mut extents)) if !extents.is_empty() => {
                 if flags & COMMAND_REQUEST_ONE != 0 {
                     extents.truncate(1);

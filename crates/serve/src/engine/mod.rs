@@ -46,8 +46,8 @@ use crate::slots::Slots;
 use crate::spec::{self, Holder};
 
 use books::Books;
-pub use change::{Change, Refusal};
 pub use books::{Because, Question, Report, Standing};
+pub use change::{Change, Refusal};
 use connection::Connection;
 pub use connection::{Client, Seat};
 pub use observe::{Call, Observer};

@@ -56,7 +56,8 @@ impl Listener {
         let failed = |error: &io::Error| format!("{listen}: cannot be listened at: {error}");
         match listen {
             Listen::Unix(path) => {
-                let socket = bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from)).map_err(|error| failed(&error))?;
+                let socket = bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from))
+                    .map_err(|error| failed(&error))?;
                 Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
             }
             Listen::Tcp(address) => {

@@ -196,7 +196,8 @@ fn local(
     }
     let problem = format!("{key}: {} can be reached by others, and whoever reaches it is let in", given.get_ref());
     let tcp = if key == "watch" { ", or a port of this machine, such as \"tcp:127.0.0.1:9090\"" } else { "" };
-    Err(Complaint::at(given.span(), problem).expected(format!("a unix socket, such as \"unix:/run/ioweir-{key}\"{tcp}")))
+    Err(Complaint::at(given.span(), problem)
+        .expected(format!("a unix socket, such as \"unix:/run/ioweir-{key}\"{tcp}")))
 }
 
 /// The files are read here, so that what is wrong with them is said with its place, and changes nothing.
@@ -405,7 +406,8 @@ fn count_groups(devices: &mut [Device], groups: &[RawGroup]) {
         let SchedulerChoice { row, settings } = &mut device.scheduler.0;
         if row.get(settings, "groups").is_some_and(|places| places < its) {
             // More than can be had is said of the group that finds no place.
-            let most = row.parameters.iter().find(|parameter| parameter.name == "groups").map_or(0, |groups| groups.max);
+            let most =
+                row.parameters.iter().find(|parameter| parameter.name == "groups").map_or(0, |groups| groups.max);
             let _ = row.set(settings, "groups", its.min(most));
         }
     }

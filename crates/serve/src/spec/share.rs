@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use toml::Spanned;
 
-use super::{Device, Holder};
 use super::amount::{Size, Span};
 use super::raw::number;
+use super::{Device, Holder};
 
 /// What a class of clients or a group of classes is entitled to, for schedulers that tell tenants apart. Rates and bursts
-/// count requests, or sectors of 512 bytes where the scheduler's `cost` is `bytes`.
+/// count requests, or sectors of 512 bytes where the scheduler's `cost` is `sectors`; the limit in bytes holds beside that,
+/// whatever the cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassShare {
     /// Its part of the device against the weights of others; in a group, its part of what the group gets.
@@ -24,10 +25,10 @@ pub struct ClassShare {
     pub limit_per_second: u64,
     /// How much may come at once above the limit.
     pub burst: u64,
-    /// At most so many bytes are read and written for it a second.
+    /// At most so many bytes are read and written for it a second; none, or zero: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes_per_second: Option<Size>,
-    /// How many bytes may go at once above that.
+    /// How many bytes may go at once above that. A request goes however large it is, and the next waits for all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst_bytes: Option<Size>,
     /// The latency that it is to have, where the scheduler keeps one.
@@ -150,6 +151,11 @@ impl RawShare {
     }
 
     fn resolve(&self) -> Result<ClassShare, Complaint> {
+        if let (Some(burst), None) = (&self.burst_bytes, &self.limit_bytes_per_second) {
+            let problem = "burst_bytes: without limit_bytes_per_second this would change nothing";
+            let expected = "limit_bytes_per_second beside it, such as \"10MiB\"";
+            return Err(Complaint::at(burst.span(), problem).expected(expected));
+        }
         let value = |given: &Option<Spanned<u64>>, default| given.as_ref().map_or(default, |given| *given.get_ref());
         Ok(ClassShare {
             weight: number(self.weight.as_ref(), "weight", 100, 1, WEIGHT_MAX)?,
@@ -168,7 +174,8 @@ pub(super) struct Judge(Vec<Policy>);
 
 impl Judge {
     pub(super) fn new(devices: &[Device]) -> Self {
-        let build = |device: &Device| device.scheduler.0.row.build(QueueLimits::with_units(1), &device.scheduler.0.settings);
+        let build =
+            |device: &Device| device.scheduler.0.row.build(QueueLimits::with_units(1), &device.scheduler.0.settings);
         Self(devices.iter().map(build).collect())
     }
 

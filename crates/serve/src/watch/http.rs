@@ -205,7 +205,17 @@ mod tests {
         for host in ["localhost", "LOCALHOST:9", "127.0.0.1", "127.8.9.1:10800", "[::1]", "[::1]:80"] {
             assert!(is_own(host), "{host}");
         }
-        for host in ["", "example.com", "localhost.example.com", "example.com:80", "10.0.0.1", "[fe80::1]", "127.0.0.1.x", "::1", "1"] {
+        for host in [
+            "",
+            "example.com",
+            "localhost.example.com",
+            "example.com:80",
+            "10.0.0.1",
+            "[fe80::1]",
+            "127.0.0.1.x",
+            "::1",
+            "1",
+        ] {
             assert!(!is_own(host), "{host}");
         }
     }

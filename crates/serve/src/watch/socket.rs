@@ -73,7 +73,9 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
 async fn answer(line: &[u8], shared: &Shared) -> Value {
     let done = match Command::parse(line) {
         Ok(Command::State {}) => serde_json::to_value(shared.state().await).map_err(|error| error.to_string()),
-        Ok(Command::Set(assignments)) => shared.controller.set(&assignments).map(|changes| json!({ "changes": changes })),
+        Ok(Command::Set(assignments)) => {
+            shared.controller.set(&assignments).map(|changes| json!({ "changes": changes }))
+        }
         Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
         Err(error) => Err(error),
     };

@@ -7,12 +7,13 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Client, Engine, Settings, Turn};
 use ioweir_serve::nbd::{Agreed, Export, Replies};
-use ioweir_serve::spec::{Device, Spec};
+use ioweir_serve::spec::{Device, Holder, Spec};
 
 /// The device of a spec that is given by the keys that matter.
 pub(crate) fn device(keys: &str) -> Device {
@@ -24,6 +25,7 @@ pub(crate) fn device(keys: &str) -> Device {
 /// An engine, and the clock that it sees.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
+    exports: Arc<[Export]>,
     pub(crate) now: Nanos,
     pub(crate) stopped: bool,
 }
@@ -45,13 +47,20 @@ impl Bench {
             read_only,
             block_bytes_preferred: 4096,
         };
+        let exports: Arc<[Export]> = Arc::new([export("a", false), export("b", false), export("c", true)]);
         let settings = Settings {
-            exports: Arc::new([export("a", false), export("b", false), export("c", true)]),
+            exports: exports.clone(),
             device,
             stall_timeout: Nanos::from_seconds(30),
             shutdown_timeout: Nanos::from_seconds(10),
         };
-        Self { engine: Engine::new(settings, backend, pool).expect("descriptors"), now: Nanos::ZERO, stopped: false }
+        let engine = Engine::new(settings, backend, pool).expect("descriptors");
+        Self { engine, exports, now: Nanos::ZERO, stopped: false }
+    }
+
+    /// Gives a class, which may be an export's number, another share.
+    pub(crate) fn entitle(&mut self, class: StreamId, share: Share) {
+        self.engine.show(self.exports.clone(), &[(Holder::Class(class), share)]).expect("it can be had");
     }
 
     pub(crate) fn connect(&mut self, export: usize, structured: bool) -> Peer {
@@ -159,6 +168,11 @@ impl Peer {
         self.reads.push_back(Expected { cookie, length, answer });
     }
 
+    /// Whether a part of an answer has come in whose rest has not.
+    pub(crate) fn hears_on(&self) -> bool {
+        !self.heard.is_empty()
+    }
+
     /// The answers that have come in.
     pub(crate) fn answers(&mut self) -> Vec<Answer> {
         let mut piece = [0; 65536];
@@ -245,7 +259,8 @@ impl Peer {
             }
             6 => {
                 assert_eq!(u64::from(short(4)) * 16 + 8, body.len() as u64);
-                answer.extents = (0..short(4) as usize).map(|at| (long(8 + 16 * at), long(16 + 16 * at) as u32)).collect();
+                answer.extents =
+                    (0..short(4) as usize).map(|at| (long(8 + 16 * at), long(16 + 16 * at) as u32)).collect();
             }
             0x8001 => answer.error = short(0),
             other => panic!("no chunk is a {other:x}"),

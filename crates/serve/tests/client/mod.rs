@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+use std::io::{Read, Write};
+
 /// `NBDMAGIC`, `IHAVEOPT`, and the flags of a client that knows fixed newstyle and wants no zeroes.
 pub(crate) const CLIENT_FLAGS: [u8; 4] = [0, 0, 0, 3];
 
@@ -135,4 +137,29 @@ pub(crate) fn extended_talk_of(name: &str) -> Vec<u8> {
         extended(DISCONNECT, 0, 7, 0, 0),
     ]
     .concat()
+}
+
+/// Negotiates as far as an export of 64 MiB, and leaves the socket where requests begin. Replies are simple.
+pub(crate) fn agree(socket: &mut (impl Read + Write)) {
+    let mut greeting = [0; 18];
+    socket.read_exact(&mut greeting).expect("a greeting");
+    choose(socket);
+}
+
+/// What follows the greeting.
+pub(crate) fn choose(socket: &mut (impl Read + Write)) {
+    socket
+        .write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"export")].concat())
+        .expect("the server listens");
+    let mut answer = [0; 10];
+    socket.read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer[..8], (64_u64 << 20).to_be_bytes());
+}
+
+/// A flush that is answered: the server is alive and well.
+pub(crate) fn flush(socket: &mut (impl Read + Write)) {
+    socket.write_all(&request(FLUSH, 0, 9, 0, 0)).expect("the server listens");
+    let mut answer = [0; 16];
+    socket.read_exact(&mut answer).expect("an answer");
+    assert_eq!(answer[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
 }

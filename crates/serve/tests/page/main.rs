@@ -13,7 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use browser::Browser;
 use fixture::{Fixture, class, second, state};
 use ioweir_core::Reason;
-use real::Place;
+use real::{Place, end};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 

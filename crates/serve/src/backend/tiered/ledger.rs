@@ -12,6 +12,7 @@ use redb::backends::InMemoryBackend;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::super::file::keep_name;
 use super::map::Changes;
 
 /// Block and slot.
@@ -45,7 +46,10 @@ impl Ledger {
     pub fn open(path: &Path) -> Result<Self, String> {
         let name = format!("map {}", path.display());
         let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create(path);
-        Ok(Self { database: database.map_err(|error| format!("{name}: {error}"))?, name })
+        let database = database.map_err(|error| format!("{name}: {error}"))?;
+        // Without its name, what lies on the fast tier would be lost.
+        keep_name(path).map_err(|error| format!("{name}: its folder cannot be flushed: {error}"))?;
+        Ok(Self { database, name })
     }
 
     /// A ledger that is gone with the server, for tiers that are.

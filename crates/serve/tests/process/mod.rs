@@ -1,0 +1,85 @@
+//! A server in a process of its own: it can be killed, and what it holds can be counted.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use ioweir_serve::server::{Entrance, Server};
+use ioweir_serve::spec::Spec;
+
+/// The path of the spec that the process serves.
+const SPEC: &str = "IOWEIR_TEST_SPEC";
+
+/// What runs in the process.
+#[test]
+#[ignore = "started by the tests that need a process"]
+fn serve_as_a_process() {
+    let Ok(path) = std::env::var(SPEC) else { return };
+    let spec = Spec::parse("test", &fs::read_to_string(path).unwrap()).unwrap();
+    Server::start(&spec, Entrance::Listeners(Vec::new()), true, None).unwrap().wait().unwrap();
+}
+
+/// A running server.
+pub(crate) struct Process {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Process {
+    /// Serves a device of these keys as `export`; `head` holds further keys of `[server]`.
+    pub(crate) fn start(folder: &Path, head: &str, device: &str) -> Self {
+        let (spec, socket) = (folder.join("spec.toml"), folder.join("s"));
+        let listen = format!("[server]\nlisten = [\"unix:{}\"]\n{head}", socket.display());
+        let export = "[[export]]\nname = \"export\"\ndevice = \"d\"";
+        fs::write(&spec, format!("{listen}\n[[device]]\nname = \"d\"\n{device}\n{export}\n")).unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["process::serve_as_a_process", "--exact", "--ignored", "--nocapture"])
+            .env(SPEC, &spec)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, socket }
+    }
+
+    /// A connection, as soon as there can be one.
+    pub(crate) fn connect(&mut self) -> UnixStream {
+        loop {
+            // The socket of one that was killed is there until this one has replaced it.
+            match UnixStream::connect(&self.socket) {
+                Ok(client) => return client,
+                Err(_) => assert!(self.child.try_wait().unwrap().is_none(), "the server runs"),
+            }
+        }
+    }
+
+    /// Descriptors that it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.child.id())).unwrap().count()
+    }
+
+    /// As by `kill -9`.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// As by `kill`; it has to end well.
+    pub(crate) fn stop(mut self) {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), rustix::process::Signal::TERM)
+            .unwrap();
+        assert!(self.child.wait().unwrap().success(), "the server ends well");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A test that fails leaves nothing behind; one that did not has stopped it already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
