@@ -36,6 +36,8 @@ fn every_backend_reads_back() {
         "backend = \"null\"\nsize = \"1GiB\"",
         "backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd:wait=4ms\"\ndepth = 3\nmerge = false",
         "backend = \"emulated\"\nmodel = \"hdd\"\nseed = 3",
+        "backend = \"null\"\nsize = \"1GiB\"\nchecksums = true",
+        "backend = \"null\"\nsize = \"1GiB\"\nchecksums = true\n[device.cores]\nschedule = \"qats:base=500us\"\nworkers = 2",
         "backend = \"faulty\"\nsize = \"1MiB\"\n[device.faults]\nseed = 7\nerrors_per_million = 10\nstall = \"2ms\"",
     ] {
         let text = format!("[[device]]\nname = \"d\"\n{device}\n[[export]]\nname = \"a\"\ndevice = \"d\"\n");
@@ -100,6 +102,17 @@ fn what_is_wrong_is_said_with_its_place() {
             "s.toml:9:8: device name `d`",
         ),
         ("name = \"a\"", "name = \"a", "s.toml:9:10: "),
+        ("[[export]]", "[device.cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: the device has no checksums"),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
+            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
+        ),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { workers = 0 }\n[[export]]",
+            "s.toml:9:21: workers: 0 is out of range\n  expected: 1 to 256",
+        ),
     ] {
         let error = wrong(from, to);
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
