@@ -204,10 +204,7 @@ fn replies_are_those_of_the_protocol() {
     let extents = [reply::Extent { length: 65536, state: 3 }];
     let failed = |command| written(&|out| of(Replies::Structured, command).put_end(out, Some(NbdError::NoSpace)));
     let simple = of(Replies::Simple, Command::Read);
-    assert_eq!(
-        written(&|out| simple.put_end(out, Some(NbdError::InputOutput))),
-        "67446698000000050102030405060708"
-    );
+    assert_eq!(written(&|out| simple.put_end(out, Some(NbdError::InputOutput))), "67446698000000050102030405060708");
     assert_eq!(written(&|out| simple.put_data(out, true, 256, 4096)), "67446698000000000102030405060708");
 
     let structured = of(Replies::Structured, Command::Read);
@@ -327,7 +324,8 @@ fn a_server_that_insists_on_tls_talks_of_nothing_else_before() {
     let mut oversize = b"IHAVEOPT\0\0\0\x07".to_vec();
     oversize.extend(70_000_u32.to_be_bytes());
     oversize.extend(vec![b'x'; 70_000]);
-    let refused = [option(OPTION_LIST, &[]), info(OPTION_INFO, "a", &[]), info(OPTION_GO, "a", &[]), option(77, &[9]), oversize];
+    let refused =
+        [option(OPTION_LIST, &[]), info(OPTION_INFO, "a", &[]), info(OPTION_GO, "a", &[]), option(77, &[9]), oversize];
     let (answers, heard) = kinds(Tls::Required, &refused);
     assert_eq!(answers, [3, 6, 7, 77, 7].map(|option| (option, TLS_REQUIRED)));
     assert!(heard.agreed.is_none() && !heard.closed);

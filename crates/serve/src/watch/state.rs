@@ -240,7 +240,9 @@ fn told(because: &Because, classes: &[Class]) -> String {
     let words = rule.words();
     match rule {
         Rule::OwnQueue => format!("{words}: {ahead} of them"),
-        Rule::Limit | Rule::ByteLimit | Rule::GroupLimit | Rule::GroupByteLimit => format!("{words} until {:.3} s", eligible.as_seconds()),
+        Rule::Limit | Rule::ByteLimit | Rule::GroupLimit | Rule::GroupByteLimit => {
+            format!("{words} until {:.3} s", eligible.as_seconds())
+        }
         Rule::Device => words.to_string(),
         Rule::Window => format!("{words}: {clock} in flight of {own}"),
         _ => {
