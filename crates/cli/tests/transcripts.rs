@@ -549,6 +549,7 @@ fn a_server_that_cannot_be_watched_is_said_to_be() {
             &["top", "unix:gone.control", "--interval", "1ms"],
         ],
     ));
+}
 
 /// Two tenants on one device.
 const SERVED: &str = "\

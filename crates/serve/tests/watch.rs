@@ -329,6 +329,29 @@ fn only_this_machine_is_answered_and_nothing_changes_by_http() {
 }
 
 #[test]
+fn a_unix_socket_can_be_watched_and_a_port_of_everybody_cannot() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("watch");
+    let text = format!(
+        "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\nwatch = \"unix:{}\"\n[[device]]\nname = \"d\"\nbackend = \"null\"\nsize = \
+         \"1MiB\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n",
+        place.display()
+    );
+    let spec = Spec::parse("test", &text).unwrap();
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let mut stream = UnixStream::connect(&place).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains("ioweir_build_info{"), "{answer}");
+    server.stopper().stop();
+    server.wait().unwrap();
+    assert!(!place.exists(), "it is removed");
+    let open = text.replace(&format!("unix:{}", place.display()), "tcp:0.0.0.0:0");
+    assert!(Spec::parse("test", &open).unwrap_err().to_string().contains("can be reached by others"));
+}
+
+#[test]
 fn garbage_does_no_harm() {
     let served = Served::new();
     let mut client = served.client("export");
