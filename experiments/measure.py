@@ -39,12 +39,11 @@ def load_average() -> list[float]:
 def origin(**versions: str) -> dict:
     """The machine and the versions, for the head of a result."""
     lscpu = dict(line.split(":", 1) for line in output("lscpu").splitlines() if ":" in line)
-    changed = " with changes" if output("git", "status", "--porcelain", "--", "crates", "Cargo.toml") else ""
     return {
         "machine": f"{lscpu['Model name'].strip()}, {lscpu['CPU(s)'].strip()} processors, Linux {platform.release()}",
         "shared": "other work ran on the same processors; competitors were measured in turn, repetition by repetition",
         "versions": {
-            "ioweir": f"{output(PROGRAM, '--version').split()[-1]}, commit {output('git', 'rev-parse', '--short=12', 'HEAD')}{changed}",
+            "ioweir": output(PROGRAM, "--version"),
             "fio": output("fio", "--version"),
             **versions,
         },
@@ -87,12 +86,12 @@ def background(command: list, socket: pathlib.Path, what: str):
 
 
 @contextlib.contextmanager
-def server(folder: pathlib.Path, spec: str):
+def server(folder: pathlib.Path, spec: str, *arguments: str):
     """`ioweir serve` of a spec that listens at `folder/server.sock`; yields that path."""
     socket = folder / "server.sock"
     file = folder / "server.toml"
     file.write_text(f'[server]\nlisten = ["unix:{socket}"]\n{spec}')
-    with background([*SERVER_FIRST, PROGRAM, "serve", file, "--quiet"], socket, "ioweir serve"):
+    with background([*SERVER_FIRST, PROGRAM, "serve", file, "--quiet", *arguments], socket, "ioweir serve"):
         yield socket
 
 
@@ -129,6 +128,14 @@ def figures(direction: dict) -> dict:
         **{name: round(quantiles.get(key, 0) / 1e6, 4)
            for name, key in [("p50_ms", "50.000000"), ("p99_ms", "99.000000"), ("p999_ms", "99.900000")]},
     }
+
+
+def head(title: str, result: dict, script: str) -> str:
+    """Where the tables below it come from, as Markdown."""
+    versions = ", ".join(f"{name} {version.removeprefix(name).strip(' -')}" for name, version in result["versions"].items())
+    loads = f"load averages {result['load_average_before']} before and {result['load_average_after']} after"
+    return (f"# {title}\n\nMade by `{script} --from` from its `results.json`: medians of {result['parameters']['repetitions']} repetitions.\n"
+            f"{result['machine']}; {result['shared']} ({loads}).\n{versions}.\n")
 
 
 def write(path: pathlib.Path, result: dict) -> None:

@@ -1,36 +1,65 @@
-//! How is a running server named on the command line, and what is said where it cannot be asked?
+//! How is a running server named on the command line, asked, and changed?
 
 use std::path::PathBuf;
 
-use ioweir_serve::control::client::AskError;
+use ioweir_lab::units::shown;
+use ioweir_serve::control::{AskError, Command, ask};
+use ioweir_serve::spec::{Listen, Spec};
+use serde_json::Value;
 
+use crate::arguments::{CtlArguments, CtlVerb};
 use crate::failure::Failure;
 use crate::show::read_spec;
+use crate::{output, top};
+
+/// `ioweir ctl`: asks, and prints the answer.
+pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
+    let socket = socket_of(&arguments.server)?;
+    match &arguments.verb {
+        CtlVerb::State { json } => {
+            let state = ask(&socket, &Command::State {})?;
+            match json {
+                Some(target) => output::put(target, format!("{state:#}\n").as_bytes()),
+                None => top::print(state),
+            }
+        }
+        CtlVerb::Set { assignments } => tell(&ask(&socket, &Command::Set(assignments.clone()))?),
+        CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
+    }
+}
 
 /// The control socket of a server: `unix:PATH`, or what the spec file says.
 pub(crate) fn socket_of(server: &str) -> Result<PathBuf, Failure> {
     if let Some(path) = server.strip_prefix("unix:") {
         return Ok(path.into());
     }
-    // Until the spec knows the key.
-    let table = read_spec(server)?.parse::<toml::Table>().unwrap_or_default();
-    let place = table.get("server").and_then(|server| server.get("control")).and_then(toml::Value::as_str);
-    match place.and_then(|place| place.strip_prefix("unix:")) {
-        Some(path) => Ok(path.into()),
+    let spec = Spec::parse(server, &read_spec(server)?)?;
+    match spec.server.control {
+        Some(Listen::Unix(path)) => Ok(path),
         _ => Err(Failure::input(
-            format!("{server}: the server has no control socket"),
-            "in [server]: control = \"unix:PATH\"",
-            "add it, and start the server anew",
+            format!("{}: the server has no control socket", shown(server)),
+            "",
+            "add `control = \"unix:/run/ioweir.control\"` under [server], and start it again",
         )),
     }
 }
 
-/// A server that could not be asked, or has refused.
-pub(crate) fn failure(error: AskError) -> Failure {
-    match error {
-        AskError::Unreachable(..) => {
-            Failure::Running(format!("{error}\n\nhint: start it with `ioweir serve SPEC`, the spec with a `control`"))
+/// What has changed.
+fn tell(answer: &Value) -> Result<(), Failure> {
+    let changes: Vec<&str> = answer["changes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    if changes.is_empty() {
+        return output::print(b"nothing has changed\n");
+    }
+    output::print(changes.iter().map(|change| shown(change) + "\n").collect::<String>().as_bytes())
+}
+
+impl From<AskError> for Failure {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Unreachable(problem) => {
+                Self::Running(format!("{problem}\n\nhint: is `ioweir serve` running, with this `control` in its spec?"))
+            }
+            AskError::Refused(problem) => Self::Input(problem),
         }
-        _ => Failure::Running(error.to_string()),
     }
 }

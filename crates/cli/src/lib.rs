@@ -64,6 +64,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Validate(arguments) => reproduce::validate(&arguments),
         Verb::Serve(arguments) => serve::act(&arguments),
         Verb::Top(arguments) => top::act(&arguments),
+        Verb::Ctl(arguments) => control::act(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

@@ -6,9 +6,12 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use ioweir_lab::trace::{Names, Target};
 use ioweir_lab::units::{format_count, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
+use ioweir_serve::control::Controller;
 use ioweir_serve::front::Listener;
 use ioweir_serve::server::{Entrance, ServeError, Server};
 use ioweir_serve::spec::{Listen, Spec};
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
 
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
@@ -17,37 +20,67 @@ use crate::trace::target_format;
 
 /// Serves until a signal comes, or the one client has gone.
 pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
-    let mut spec = Spec::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
-    if !arguments.listen.is_empty() {
-        let listen: Result<Vec<Listen>, String> = arguments.listen.iter().map(|place| place.parse()).collect();
-        spec.server.listen = listen.map_err(Failure::Input)?;
-    }
+    let spec = Spec::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
+    let listen: Result<Vec<Listen>, String> = arguments.listen.iter().map(|place| place.parse()).collect();
+    let listen = listen.map_err(Failure::Input)?;
     let entrance = if arguments.stdin {
         let descriptor = |taken: io::Result<OwnedFd>| {
             taken.map_err(|error| Failure::Running(format!("the standard streams cannot be used: {error}")))
         };
         let input = descriptor(io::stdin().as_fd().try_clone_to_owned())?;
         Entrance::Single(input, descriptor(io::stdout().as_fd().try_clone_to_owned())?)
-    } else {
+    } else if listen.is_empty() {
         Entrance::Listeners(Listener::handed_over().map_err(Failure::Input)?)
+    } else {
+        let bound: Result<Vec<Listener>, String> = listen.iter().map(Listener::bind).collect();
+        Entrance::Listeners(bound.map_err(Failure::Running)?)
     };
     let (capture, writer) = match &arguments.capture {
         Some(target) => begin_capture(&spec, target).map(|(capture, writer)| (Some(capture), Some(writer)))?,
         None => (None, None),
     };
-    let server = Server::start(&spec, entrance, true, capture)?;
+    ioweir_serve::watch::set_commit(env!("IOWEIR_COMMIT"));
+    // From here on it is no end of the program.
+    let hang_ups = Signals::new([SIGHUP]).map_err(|error| Failure::Running(format!("signals: {error}")))?;
+    let mut server = Server::start(&spec, entrance, true, capture)?;
+    reload_on(hang_ups, server.controller())?;
     if !arguments.quiet {
         tell(&spec, &server);
     }
+    // Also where nothing else is said: something is wrong with a device.
+    let remarks =
+        server.take_remarks().map(|remarks| std::thread::spawn(move || remarks.iter().for_each(|it| say(&it))));
     server.wait()?;
+    if let Some(remarks) = remarks {
+        // It ends with the last device, and has nothing to say itself.
+        let _ = remarks.join();
+    }
     if let Some(writer) = writer {
         let requests = writer.wait().map_err(Failure::Running)?;
         if !arguments.quiet {
-            // As in `tell`.
-            let _ = writeln!(anstream::stderr(), "ioweir: {} requests captured", format_count(requests));
+            say(&format!("{} requests captured", format_count(requests)));
         }
     }
     Ok(())
+}
+
+/// Reads the spec again whenever a SIGHUP comes, and says on standard error what came of it.
+fn reload_on(mut hang_ups: Signals, controller: Controller) -> Result<(), Failure> {
+    let work = move || {
+        for _ in hang_ups.forever() {
+            let told = match controller.reload() {
+                Ok(changes) if changes.is_empty() => "the spec is as it was".to_string(),
+                Ok(changes) => changes.join("\nioweir: "),
+                Err(error) => format!("the spec was not reloaded, and nothing has changed: {error}"),
+            };
+            let lines: Vec<String> = format!("ioweir: {told}").lines().map(shown).collect();
+            // As in `tell`.
+            let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
+        }
+    };
+    let thread = std::thread::Builder::new().name("ioweir-reload".into()).spawn(work);
+    // It ends with the program.
+    thread.map(drop).map_err(|error| Failure::Running(format!("no thread can be started: {error}")))
 }
 
 /// Opens the file that what the server sees is written to.
@@ -67,20 +100,33 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
 /// What somebody who starts a server wants to know, on standard error.
 fn tell(spec: &Spec, server: &Server) {
     let mut lines: Vec<String> = server.places().iter().map(|place| format!("listening at {place}")).collect();
+    if let Some(place) = server.watched_at() {
+        let place =
+            place.strip_prefix("tcp:").map_or_else(|| place.to_string(), |address| format!("http://{address}/"));
+        lines.push(format!("the live page is at {place}"));
+    }
     for (device, description) in spec.device.iter().zip(server.devices()) {
         lines.push(format!("device {}: {description}", device.name));
         lines.push(format!("device {}: scheduler {}, depth {}", device.name, device.scheduler, device.depth));
+        if let Some(cores) = &device.cores {
+            lines.push(format!("device {}: cores for checksums by schedule {}", device.name, cores.schedule));
+        }
     }
     for export in &spec.export {
         let access = if export.read_only { ", read only" } else { "" };
         let share = export.share.map_or_else(String::new, |share| format!(", weight {}", share.weight));
         lines.push(format!("export \"{}\": device {}{access}{share}", export.name, export.device));
     }
-    let mut out = anstream::stderr().lock();
-    for line in lines {
-        // Where standard error is closed there is nobody to tell.
-        let _ = writeln!(out, "ioweir: {}", shown(&line));
+    for tenant in &spec.tenant {
+        let share = tenant.share.map_or_else(String::new, |share| format!(", weight {}", share.weight));
+        lines.push(format!("tenant \"{}\": export {}{share}", tenant.name, tenant.export));
     }
+    lines.iter().for_each(|line| say(line));
+}
+
+fn say(line: &str) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(anstream::stderr(), "ioweir: {}", shown(line));
 }
 
 impl From<ServeError> for Failure {

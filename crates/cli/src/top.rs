@@ -11,9 +11,9 @@ use std::time::Duration;
 use ioweir_core::Nanos;
 use ioweir_lab::report::push_rows;
 use ioweir_lab::units::{format_count, format_decimals, format_nanos, parse_duration, shown};
-use ioweir_serve::control::client::ask;
+use ioweir_serve::control::{Command, ask};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::Value;
 
 use crate::arguments::TopArguments;
 use crate::failure::Failure;
@@ -37,8 +37,7 @@ pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
     let is_screen = io::stdout().is_terminal() && output::colour() && !arguments.once;
     let mut is_first = true;
     loop {
-        let answer = ask(&socket, &json!({ "state": {} })).map_err(control::failure)?;
-        let state = State::read(answer)?;
+        let state = State::read(ask(&socket, &Command::State {})?)?;
         if is_screen {
             show_in_place(&state, is_first)?;
         } else {
@@ -49,8 +48,22 @@ pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
             return Ok(());
         }
         is_first = false;
-        thread::sleep(Duration::from_nanos(interval.0));
+        pause(interval);
     }
+}
+
+/// Until the next look.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "whoever watches asks for a look each second: nothing depends on when it is"
+)]
+fn pause(interval: Nanos) {
+    thread::sleep(Duration::from_nanos(interval.0));
+}
+
+/// Prints a state as `ioweir ctl` has got it.
+pub(crate) fn print(state: Value) -> Result<(), Failure> {
+    output::print(draw(&State::read(state)?, usize::MAX, output::colour()).as_bytes())
 }
 
 /// Draws over what was drawn before. Nothing of the terminal is changed that would have to be changed back.
@@ -260,6 +273,8 @@ fn spelled(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn second(at: u64, requests: u64, bytes: u64) -> serde_json::Value {

@@ -527,3 +527,26 @@ fn experiments_are_kept_and_exported_in_every_form() {
     assert!(value["results"][0]["classes"]["quick"]["iops"].as_f64().unwrap() > 100.0);
     assert!(value["expectations"][0]["met"].as_bool().unwrap());
 }
+
+#[test]
+fn a_server_that_cannot_be_watched_is_said_to_be() {
+    let folder = folder();
+    let server = |control: &str| {
+        format!(
+            "[server]\n{control}\n[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"1MiB\"\n[[export]]\n\
+             name = \"a\"\ndevice = \"d\"\n"
+        )
+    };
+    fs::write(folder.path().join("without.toml"), server("")).unwrap();
+    fs::write(folder.path().join("gone.toml"), server("control = \"unix:gone.control\"")).unwrap();
+    insta::assert_snapshot!(transcripts(
+        folder.path(),
+        &[
+            &["top", "--help"],
+            &["top", "without.toml"],
+            &["top", "gone.toml", "--once"],
+            &["top", "unix:trace.csv"],
+            &["top", "unix:gone.control", "--interval", "1ms"],
+        ],
+    ));
+}

@@ -101,6 +101,9 @@ fn live_load(scheduler: &mut Policy, steps: u64) -> u64 {
             weight: random.below(100) as u32 + 1,
             limit_per_second: random.below(2) * 100,
             burst: 2,
+            limit_bytes_per_second: random.below(2) << 19,
+            burst_bytes: 1 << 14,
+            refuses_at_limit: random.below(4) == 0,
             group: Some(group).filter(|_| random.below(4) == 0),
             ..Share::DEFAULT
         };

@@ -55,7 +55,8 @@ fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
             }
             process.kill();
         }
-        println!("{name}: killed {} times, {} writes", rounds(), killed.cookie);
+        let told = format!("{name}: killed {} times, {} writes, nothing lost", rounds(), killed.cookie);
+        writeln!(std::io::stderr(), "{told}").unwrap();
     }
 }
 

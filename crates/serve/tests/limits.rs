@@ -47,7 +47,8 @@ impl Reader {
                 assert_eq!((answer.error, answer.bytes().len()), (0, self.length as usize));
                 (bytes, longest) = (bytes + u64::from(self.length), longest.max(bench.now.since(since)));
             }
-            if is_asking || !answers.is_empty() {
+            // Time stands still until all has come that is on its way.
+            if is_asking || !answers.is_empty() || self.peer.hears_on() {
                 continue;
             }
             if due >= end {
@@ -102,9 +103,13 @@ fn every_live_change_takes_effect_and_a_pause_earns_one_burst() {
             );
         }
         bench.entitle(StreamId(0), limit(8 * MIB, MIB));
-        bench.settle();
-        reader.peer.answers();
-        reader.asked.clear();
+        // An answer may be longer than what a socket takes at once.
+        while !reader.asked.is_empty() {
+            bench.settle();
+            for answer in reader.peer.answers() {
+                reader.asked.remove(&answer.cookie);
+            }
+        }
         bench.now = bench.now.after(Nanos::from_seconds(3_600));
         let end = bench.now.after(Nanos::from_seconds(1));
         let (bytes, _) = reader.read_until(&mut bench, end);

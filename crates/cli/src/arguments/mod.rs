@@ -2,6 +2,7 @@
 
 mod background;
 mod compare;
+mod ctl;
 mod experiment;
 mod trace;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use background::{ForecastArguments, PlanArguments, SeriesArguments};
 pub(crate) use compare::{CompareArguments, ReadingArguments};
+pub(crate) use ctl::{CtlArguments, CtlVerb};
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TraceArguments, TraceVerb};
 
@@ -48,6 +50,8 @@ pub(crate) enum Verb {
     Validate(ValidateArguments),
     /// Serve files and devices over NBD, every request through a scheduler
     Serve(ServeArguments),
+    /// Ask a running server how things stand, and change what its clients are entitled to
+    Ctl(CtlArguments),
     /// Watch a running server: who is served, who waits, and why
     Top(TopArguments),
     /// Explain policies, devices, formats, loads, reasons, exit codes

@@ -1,12 +1,12 @@
 //! What can be asked of a server through its control socket? One JSON object a line.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The longest line that is read.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// A line that was understood.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// How do things stand?

@@ -5,7 +5,7 @@
 //! it is: a change of that is refused.
 
 mod assignment;
-pub mod client;
+mod client;
 mod command;
 mod difference;
 
@@ -23,6 +23,7 @@ use crate::executor::{Clock as _, MachineClock};
 use crate::spec::{Holder, Server, Spec};
 
 pub use assignment::assign;
+pub use client::{AskError, ask};
 pub use command::{Command, LINE_BYTES_MAX};
 pub use difference::differences;
 

@@ -13,7 +13,8 @@ use super::raw::number;
 use super::{Device, Holder};
 
 /// What a class of clients or a group of classes is entitled to, for schedulers that tell tenants apart. Rates and bursts
-/// count requests, or sectors of 512 bytes where the scheduler's `cost` is `sectors`; the limit in bytes holds beside that, whatever the cost.
+/// count requests, or sectors of 512 bytes where the scheduler's `cost` is `sectors`; the limit in bytes holds beside that,
+/// whatever the cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ClassShare {
     /// Its part of the device against the weights of others; in a group, its part of what the group gets.

@@ -15,6 +15,7 @@ pub fn names_of(certificate: &[u8]) -> Vec<String> {
     let common = certificate.subject().iter_common_name().filter_map(|name| name.as_str().ok());
     let alternatives = certificate.subject_alternative_name().ok().flatten();
     let alternatives = alternatives.iter().flat_map(|extension| &extension.value.general_names);
-    let alternatives = alternatives.filter_map(|name| if let GeneralName::DNSName(name) = name { Some(*name) } else { None });
+    let alternatives =
+        alternatives.filter_map(|name| if let GeneralName::DNSName(name) = name { Some(*name) } else { None });
     common.chain(alternatives).take(NAMES_MAX).map(String::from).collect()
 }

@@ -8,9 +8,9 @@ use std::io::{self, IoSlice, IoSliceMut, Read as _, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
-use rustix::io::Errno;
 
 use super::Server;
 

@@ -168,6 +168,11 @@ impl Peer {
         self.reads.push_back(Expected { cookie, length, answer });
     }
 
+    /// Whether a part of an answer has come in whose rest has not.
+    pub(crate) fn hears_on(&self) -> bool {
+        !self.heard.is_empty()
+    }
+
     /// The answers that have come in.
     pub(crate) fn answers(&mut self) -> Vec<Answer> {
         let mut piece = [0; 65536];

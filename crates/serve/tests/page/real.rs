@@ -6,10 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
 
-use ioweir_serve::control::client;
+use ioweir_serve::control::{Command, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
-use serde_json::json;
 
 use super::client::*;
 
@@ -54,7 +53,7 @@ impl Place {
     }
 
     pub(crate) fn set(&self, assignment: &str) {
-        client::ask(&self.folder.path().join("control"), &json!({ "set": [assignment] })).unwrap();
+        ask(&self.folder.path().join("control"), &Command::Set(vec![assignment.into()])).unwrap();
     }
 
     /// A client that reads until the server ends.

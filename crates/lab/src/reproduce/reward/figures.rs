@@ -11,7 +11,10 @@ const KERNEL: &str = "by at least 2 %. The kernel's CFQ gives each process slice
                       paper ran CFQ on a machine, one for each drive, and says of it that it equalises the I/Os; rounds of requests do that";
 
 /// Levels are compared after so long in a phase.
-const SETTLED: f64 = 20.0;
+pub(super) const SETTLED: f64 = 20.0;
+/// Columns of a table of levels.
+pub(super) const COLUMNS: [&str; 6] =
+    ["client 1 at 0.6", "at 0.9", "at 0.6 again", "client 2 at 0.4", "then", "and then"];
 /// The estimator that goes beyond the paper.
 const SERVICE: &str = "reward:estimator=service";
 
@@ -144,19 +147,17 @@ pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
         let cells = ["1", "2"].iter().flat_map(|class| [0.0, 1.0, 2.0].map(|phase| cell(class, phase)));
         (name.to_owned(), cells.collect())
     });
-    let columns =
-        ["client 1 at 0.6", "at 0.9", "at 0.6 again", "client 2 at 0.4", "then", "and then"].map(String::from);
     Ok(Part {
         claims,
         tables: vec![Table {
             title: "Figure 2: levels".into(),
             text: format!("Requests a second; {from}. Client 2's hit ratio does not change."),
-            columns: columns.to_vec(),
+            columns: COLUMNS.map(String::from).to_vec(),
             rows: rows.into(),
         }],
         figures: vec![Figure {
             title: "Figure 2: client 1 hits the SSD more often from 200 s to 400 s".into(),
-            text: "(a) is the paper's simulation, (c) its measurement of CFQ; (b), reward on a real machine, needs the block server. \
+            text: "(a) is the paper's simulation, (c) its measurement of CFQ; (b), reward on real I/O, has a figure of its own. \
                    The paper gives no numbers for it."
                 .into(),
             charts: vec![
