@@ -154,7 +154,7 @@ limit_per_second = 50
 
 /// [`CLASSES`], and behind it what tenants need.
 fn classes_with_tls() -> (tempfile::TempDir, String) {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir().expect("a folder");
     let table = Files::new(folder.path()).table("clients = \"FOLDER/ca.pem\"");
     (folder, format!("{CLASSES}{table}"))
 }

@@ -15,14 +15,13 @@ use std::sync::Arc;
 
 use certificates::{Authority, Files, Identity, secure};
 use client::*;
-use ioweir_serve::control::client::ask;
+use ioweir_serve::control::{self, ask};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use ioweir_serve::tls::names_of;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use serde_json::json;
 
 const SIZE: usize = 4 << 20;
 const MEMORY: &str =
@@ -253,7 +252,7 @@ fn a_certificate_makes_its_client_a_tenant() {
     // The second of a client that may ask for one a second waits; the others do not wait with it.
     slow.write_all(&request(READ, 0, 2, 0, 512)).unwrap();
     flush(&mut gold);
-    let state = ask(&served.folder.path().join("c"), &json!({"state": {}})).unwrap();
+    let state = ask(&served.folder.path().join("c"), &control::Command::State {}).unwrap();
     let classes: Vec<_> = state["classes"]
         .as_array()
         .unwrap()
