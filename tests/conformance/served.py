@@ -1,5 +1,6 @@
 """What is served to the suites, and how does a case run?"""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -58,25 +59,25 @@ DEVICES = [
 def command(arguments: list, timeout: float = 300, **more) -> str:
     """Runs a program of a suite to its end, and answers with what it wrote; fails where it does."""
     arguments = [str(argument) for argument in arguments]
-    try:
-        process = subprocess.Popen(
-            arguments,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            **more,
-        )
-    except OSError as error:
-        raise Skipped(f"{arguments[0]} cannot be started: {error.strerror}") from error
-    try:
-        output, _ = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        raise Failed(f"not done after {timeout:.0f} s") from error
+    with tempfile.TemporaryFile() as output:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+        try:
+            process = subprocess.Popen(arguments, start_new_session=True, **streams, **more)
+        except OSError as error:
+            raise Skipped(f"{arguments[0]} cannot be started: {error.strerror}") from error
+        try:
+            process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"not done after {timeout:.0f} s") from error
+        finally:
+            # Programs that fail may leave the servers that they started.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        output.seek(0)
+        said = output.read()
     # Some show their progress on one line, over and over.
-    text = output.decode(errors="replace").replace("\r", "\n").replace("\b", "")
+    text = said.decode(errors="replace").replace("\r", "\n").replace("\b", "")
     if process.returncode != 0:
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         last = lines[-1][-200:] if lines else "it said nothing"

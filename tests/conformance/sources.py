@@ -120,6 +120,22 @@ class Sources:
         return tree
 
     @once
+    def certificates(self) -> pathlib.Path:
+        """An authority, a server and a client that it vouches for, and a client that nobody does."""
+        place = self.work / "certificates"
+        place.mkdir(exist_ok=True)
+        make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+        for name in ["ca", "server", "client", "selfsigned"]:
+            vouched = name in ["server", "client"]
+            signed = ["-CA", "ca-cert.pem", "-CAkey", "ca-key.pem"] if vouched else []
+            more = ["-addext", "basicConstraints=critical,CA:FALSE"] if vouched else []
+            more += ["-addext", "subjectAltName=DNS:localhost"] if name == "server" else []
+            files = ["-keyout", f"{name}-key.pem", "-out", f"{name}-cert.pem"]
+            command = [*make, "-days", "3650", "-subj", f"/CN={name}", *signed, *more, *files]
+            run(command, self.work / "certificates.log", cwd=place)
+        return place
+
+    @once
     def libnbd(self) -> pathlib.Path:
         """The library, nbdinfo and nbdcopy, and the tests that take a socket."""
         tree = self.source("libnbd", f"/{SUITE}")

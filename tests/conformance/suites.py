@@ -96,17 +96,12 @@ def nbd_tester(context: Context):
 
     def tls(device: Device, arguments: list[str], client: str = "client"):
         folder = context.sources.nbd() / "tests/run"
-        certificates = folder / "certs"
+        # Not those of the suite: their keys are of a length that the server's library does not take.
+        certificates = context.sources.certificates()
         files = {"certificate": "server-cert.pem", "key": "server-key.pem", "clients": "ca-cert.pem"}
         keys = [f"{key} = {quoted(str(certificates / file))}" for key, file in files.items()]
         head = "\n".join(["[server.tls]", *keys, "required = true"])
-        try:
-            served = context.serve(device, tcp=True, tls=head).__enter__()
-        except Failed as error:
-            if "tls" in str(error) and "unknown field" in str(error):
-                raise Skipped("this server has no TLS") from error
-            raise
-        with served:
+        with context.serve(device, tcp=True, tls=head) as served:
             own = ["-C", certificates / f"{client}-cert.pem", "-K", certificates / f"{client}-key.pem"]
             if client == "client":
                 own += ["-A", certificates / "ca-cert.pem", "-H", "localhost"]
@@ -153,11 +148,9 @@ def libnbd(context: Context):
         # Socket activation hands over a socket; otherwise the server is started on the standard streams.
         activation = connect == "nbd_connect_systemd_socket_activation"
         parameters = '"-f", "raw", TMPFILE' if activation else '"--stdin", "-f", "raw", TMPFILE'
-        more = {"SERVER": quoted(WRAPPER), "SERVER_PARAMS": parameters, **defines}
-        if source == "interop.c":
-            more["SOCKET_ACTIVATION"] = "1" if activation else "0"
-        else:
-            more["NBD_CONNECT"] = connect
+        more = {"SERVER": quoted(WRAPPER), "SERVER_PARAMS": parameters, "NEEDS_TMPFILE": "1", **defines}
+        if activation:
+            more["SOCKET_ACTIVATION"] = "1"
         program = context.sources.libnbd_program(source, f"libnbd-{name}-{device.name}", more)
         with tempfile.TemporaryDirectory() as folder:
             command([program], env={**context.wrapper(device), "TMPDIR": folder})
@@ -170,10 +163,12 @@ def libnbd(context: Context):
             environment = {**context.wrapper(device), "TMPDIR": folder}
             if without:
                 info = [context.sources.libnbd() / "info/nbdinfo", "--can", without]
-                server = ["--", "[", WRAPPER, "--stdin", "-f", "raw", file, "]"]
-                asked = subprocess.run([*info, *server], env=environment, capture_output=True, timeout=60, check=False)
-                if asked.returncode == 2:
-                    raise Skipped(f"this server has no {without.replace('-', ' ')}")
+                try:
+                    command([*info, "--", "[", WRAPPER, "-f", "raw", file, "]"], env=environment)
+                except Failed as error:
+                    if "exit 2" not in str(error):
+                        raise
+                    raise Skipped(f"this server has no {without.replace('-', ' ')}") from error
             command([program, *arguments, WRAPPER, "-r", "-f", "raw", file], env=environment)
 
     stdin, activation = "nbd_connect_command", "nbd_connect_systemd_socket_activation"
@@ -366,7 +361,7 @@ def fsx(context: Context):
                 while not (mount / "disk").exists():
                     if fuse.poll() is not None:
                         raise Skipped("nbdfuse cannot mount here")
-                command([program, "-f", settings, "-N", "5000", "-S", "1", "-P", served.folder, mount / "disk"], timeout=600)
+                command([program, "-f", settings, "-N", "2000", "-S", "1", "-P", served.folder, mount / "disk"], timeout=600)
             finally:
                 subprocess.run(["umount", str(mount)], stderr=subprocess.DEVNULL, check=False)
                 try:
@@ -376,7 +371,7 @@ def fsx(context: Context):
                     fuse.wait()
 
     for device in DEVICES:
-        yield Case("5000 steps through nbdfuse", device.name, lambda d=device: case(d))
+        yield Case("2000 steps through nbdfuse", device.name, lambda d=device: case(d))
 
 
 # Our own test, more often than every day
@@ -404,6 +399,6 @@ SUITES = {
     "qemu-iotests": Suite(qemu_iotests, "qemu"),
     "nbdkit-corpus": Suite(corpus, "nbdkit"),
     "tools": Suite(tools),
-    "fsx": Suite(fsx, "fsx"),
     "kill": Suite(kill),
+    "fsx": Suite(fsx, "fsx"),
 }

@@ -276,6 +276,28 @@ fn what_is_trimmed_goes_home_and_its_slots_are_used_again_once_that_is_durable()
 }
 
 #[test]
+fn what_lay_at_home_before_a_block_moved_never_comes_back() {
+    for command in [TRIM, WRITE_ZEROES] {
+        let grid = lasting();
+        grid.platter(0).write(0, &[5; 1 << 20]).unwrap();
+        grid.platter(0).flush().unwrap();
+        let mut bench = open_lasting(&grid).unwrap();
+        let mut peer = bench.connect(0, true);
+        ok(&mut peer, &mut bench, &write(FUA, 0, &[9; 4096 * 4]));
+        ok(&mut peer, &mut bench, &request(command, 0, 3, 0, 4096 * 4));
+        // The commit that this one needs ends the names of the others, too.
+        ok(&mut peer, &mut bench, &write(FUA, 65_536, &[9; 4096]));
+        grid.cut();
+        drop(bench);
+        grid.restore();
+        let mut bench = open_lasting(&grid).unwrap();
+        let mut peer = bench.connect(0, true);
+        let found = read(&mut peer, &mut bench, 0, 4096 * 4);
+        assert!(found.iter().all(|&byte| byte == 0 || byte == 9), "it is older than what was made durable");
+    }
+}
+
+#[test]
 fn a_last_block_that_is_not_whole_stays_at_home() {
     let rest = tiers("backend = \"memory\"\nsize = \"9728\"", "backend = \"memory\"\nsize = \"64KiB\"")
         .replace("9728", "9728B");
