@@ -39,12 +39,11 @@ def load_average() -> list[float]:
 def origin(**versions: str) -> dict:
     """The machine and the versions, for the head of a result."""
     lscpu = dict(line.split(":", 1) for line in output("lscpu").splitlines() if ":" in line)
-    changed = " with changes" if output("git", "status", "--porcelain", "--", "crates", "Cargo.toml") else ""
     return {
         "machine": f"{lscpu['Model name'].strip()}, {lscpu['CPU(s)'].strip()} processors, Linux {platform.release()}",
         "shared": "other work ran on the same processors; competitors were measured in turn, repetition by repetition",
         "versions": {
-            "ioweir": f"{output(PROGRAM, '--version').split()[-1]}, commit {output('git', 'rev-parse', '--short=12', 'HEAD')}{changed}",
+            "ioweir": output(PROGRAM, "--version"),
             "fio": output("fio", "--version"),
             **versions,
         },

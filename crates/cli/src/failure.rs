@@ -79,7 +79,7 @@ impl Failure {
 }
 
 /// What the system says, without the number that Rust puts behind it.
-pub(crate) fn plain(error: &io::Error) -> String {
+fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut characters = text.chars();

@@ -103,9 +103,13 @@ fn every_live_change_takes_effect_and_a_pause_earns_one_burst() {
             );
         }
         bench.entitle(StreamId(0), limit(8 * MIB, MIB));
-        bench.settle();
-        reader.peer.answers();
-        reader.asked.clear();
+        // An answer may be longer than what a socket takes at once.
+        while !reader.asked.is_empty() {
+            bench.settle();
+            for answer in reader.peer.answers() {
+                reader.asked.remove(&answer.cookie);
+            }
+        }
         bench.now = bench.now.after(Nanos::from_seconds(3_600));
         let end = bench.now.after(Nanos::from_seconds(1));
         let (bytes, _) = reader.read_until(&mut bench, end);

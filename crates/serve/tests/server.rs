@@ -236,3 +236,43 @@ fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {
         served.stop();
     }
 }
+
+#[test]
+fn patterns_of_qemu_are_found_again_though_requests_are_split_and_reordered() {
+    if !has("qemu-io") || !has("qemu-img") {
+        return;
+    }
+    for policy in ["deadline", "bid-hdd", "sfq"] {
+        // A request of a client becomes many, of which few are with the device.
+        let split = FILE.replace("scheduler =", "request_bytes_max = \"16KiB\"\ndepth = 3\nscheduler =");
+        let served = serve("", &split.replace("POLICY", policy));
+        let (uri, copy) = (served.uri(), served.folder.path().join("copy"));
+        let steps = [
+            "aio_write -P 17 1M 1M",
+            "aio_write -P 34 4M 300k",
+            "aio_write -P 51 300k 7k",
+            "aio_write -z 8M 3M",
+            "aio_flush",
+            "write -f -P 68 5M 4k",
+            "write -P 85 6M 1M",
+            "discard 6M 512k",
+            "write -P 102 8388607 4098",
+            "flush",
+            "aio_read -P 17 1M 1M",
+            "aio_read -P 34 4M 300k",
+            "aio_read -P 51 300k 7k",
+            "aio_read -P 0 8396800 2M",
+            "aio_read -P 68 5M 4k",
+            "aio_read -P 85 6656k 512k",
+            "aio_read -P 102 8388607 4098",
+            "aio_flush",
+        ];
+        let steps = steps.iter().flat_map(|step| ["-c", step]);
+        let said = run("qemu-io", &["-f", "raw", &uri].into_iter().chain(steps).collect::<Vec<_>>());
+        assert!(!said.to_lowercase().contains("fail"), "{policy}: {said}");
+        run("qemu-img", &["convert", "-f", "raw", "-O", "raw", &uri, copy.to_str().unwrap()]);
+        run("qemu-img", &["compare", "-f", "raw", "-F", "raw", copy.to_str().unwrap(), &uri]);
+        assert!(std::fs::read(&copy).unwrap() == std::fs::read(served.folder.path().join("disk")).unwrap());
+        served.stop();
+    }
+}

@@ -306,7 +306,7 @@ impl Engine {
             return;
         }
         gathered.sort_by_key(|(offset, _)| *offset);
-        // Reads are at most 32 MiB.
+        // A read is no longer than any request with data.
         connection.outbox.put(|out| reply.put_data(out, true, reply.offset, length as u32));
         for (_, buffer) in gathered {
             connection.outbox.put_data(buffer);

@@ -264,6 +264,9 @@ impl Negotiation {
                 self.replies = Replies::Structured;
                 put_reply(out, option, REPLY_ACK, &[]);
             }
+            OPTION_EXTENDED_HEADERS if self.replies == Replies::Extended => {
+                put_reply(out, option, REPLY_ERROR_INVALID, b"this has been agreed upon already");
+            }
             OPTION_EXTENDED_HEADERS => {
                 self.replies = Replies::Extended;
                 put_reply(out, option, REPLY_ACK, &[]);

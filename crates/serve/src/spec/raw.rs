@@ -163,6 +163,15 @@ fn resolve(raw: RawSpec) -> Result<Spec, Complaint> {
         let hint = "add [[export]] with name = \"a\" and the device it shows";
         return Err(Complaint::of_all("there is nothing to serve").expected("at least one [[export]]").hint(hint));
     }
+    let asks_clients = server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+    if let Some(tenant) = raw.tenant.first().filter(|_| !asks_clients) {
+        let problem = "certificate: no client is asked for one, so that nobody would be this tenant";
+        let hint =
+            "add [server.tls] with certificate, key, and clients: the authority that signs the certificates of clients";
+        return Err(Complaint::at(tenant.certificate.span(), problem)
+            .expected("a server with client certificates")
+            .hint(hint));
+    }
     let mut tenants = Vec::new();
     for tenant in raw.tenant {
         tenants.push(resolve_tenant(tenant, &exports, &tenants, &mut known)?);

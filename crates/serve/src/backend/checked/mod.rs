@@ -280,7 +280,7 @@ impl Checked {
         }
     }
 
-    fn take_finished(&mut self, finished: Done, done: &mut Vec<Done>) {
+    fn device_finished(&mut self, finished: Done, done: &mut Vec<Done>) {
         let (number, part) = (finished.id / PARTS, finished.id % PARTS);
         if part > 0 {
             return self.take_edge(number, part as usize - 1, finished, done);
@@ -368,7 +368,7 @@ impl Checked {
         }
     }
 
-    fn take_summed(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
+    fn worker_finished(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
         let Job { flight: number, buffers, edges, sums, is_done, .. } = job;
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { action, offset, length, .. } = *flight;
@@ -511,7 +511,7 @@ impl Backend for Checked {
             self.inner.collect(now, &mut finished)?;
             let mut is_over = finished.is_empty();
             for finished in finished.drain(..) {
-                self.take_finished(finished, done);
+                self.device_finished(finished, done);
             }
             self.from_inner = finished;
             if self.with_pool > 0 {
@@ -521,7 +521,7 @@ impl Backend for Checked {
                 // At most as many as were given.
                 self.with_pool -= jobs.len() as u32;
                 for job in jobs.drain(..) {
-                    self.take_summed(now, job, done);
+                    self.worker_finished(now, job, done);
                 }
                 self.from_pool = jobs;
                 self.fill_pool();
