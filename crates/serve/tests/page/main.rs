@@ -170,6 +170,7 @@ fn clients_of_a_real_server_are_shown_and_a_change_is_seen_to_happen() {
 const PICTURE_WIDTH: u32 = 1150;
 
 /// Makes the picture of the README. `cargo test -p ioweir-serve --test page -- --ignored picture`
+/// On a busy machine behind `chrt -r 1`: an emulated disk wants to be woken in time.
 #[test]
 #[ignore = "takes two minutes and writes docs/live-page.png"]
 fn picture() {
