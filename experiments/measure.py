@@ -132,7 +132,7 @@ def figures(direction: dict) -> dict:
 
 def head(title: str, result: dict, script: str) -> str:
     """Where the tables below it come from, as Markdown."""
-    versions = ", ".join(f"{name} {version.removeprefix(name).strip(' -')}" for name, version in result["versions"].items())
+    versions = ", ".join(f"{name} {version.splitlines()[0].removeprefix(name).strip(' -')}" for name, version in result["versions"].items())
     loads = f"load averages {result['load_average_before']} before and {result['load_average_after']} after"
     return (f"# {title}\n\nMade by `{script} --from` from its `results.json`: medians of {result['parameters']['repetitions']} repetitions.\n"
             f"{result['machine']}; {result['shared']} ({loads}).\n{versions}.\n")
