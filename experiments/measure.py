@@ -111,7 +111,11 @@ def start_fio(folder: pathlib.Path, name: str, jobs: str) -> tuple[subprocess.Po
 
 def fio_report(process: subprocess.Popen, report: pathlib.Path) -> list[dict]:
     """The jobs of a report, once fio is done."""
-    if process.wait() != 0:
+    try:
+        code = process.wait()
+    finally:
+        end(process)
+    if code != 0:
         raise RuntimeError(f"fio failed: {report}\n{report.read_text()[-2000:] if report.exists() else ''}")
     text = report.read_text()
     # Engines write lines of their own before the report.
