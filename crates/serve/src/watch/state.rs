@@ -284,7 +284,7 @@ impl SecondState {
 
 /// Why a request waits, in words, with the classes' names.
 fn told(because: &Because, classes: &[Class]) -> String {
-    let Explanation { rule, ahead, own, clock, first, first_tag, eligible, .. } = match because {
+    let Explanation { rule, ahead, own, clock, first, eligible, .. } = match because {
         Because::Counted(reason) => return reason.words().to_string(),
         Because::Explained(told) => *told,
     };
@@ -298,7 +298,8 @@ fn told(because: &Because, classes: &[Class]) -> String {
         Rule::Window => format!("{words}: {clock} in flight of {own}"),
         _ => {
             let name = first.and_then(|StreamId(first)| classes.get(first as usize)).map(|class| &class.name);
-            name.map_or_else(|| words.to_string(), |name| format!("{words}: {name}, at {first_tag} against {own}"))
+            // Where each of them stands is in virtual time, or in what is left of a turn: nothing that people could compare.
+            name.map_or_else(|| words.to_string(), |name| format!("{words}: {name}"))
         }
     }
 }
