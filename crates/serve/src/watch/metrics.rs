@@ -133,7 +133,11 @@ impl Collected<'_> {
             }),
         ];
         for (name, help, part) in durations {
-            let samples = self.each_operation(|of| [(vec![], Value::Histogram(part(of).clone()))]);
+            // Twenty lines for each class and operation are worth it only where there is something to tell.
+            let samples = self.each_operation(|of| {
+                let told = Some(part(of)).filter(|durations| durations.count() > 0);
+                told.map(|durations| (vec![], Value::Histogram(durations.clone())))
+            });
             self.add(name, help, MetricType::Histogram, samples);
         }
     }
