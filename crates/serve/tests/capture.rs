@@ -5,7 +5,7 @@
 mod bench;
 mod client;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use bench::{Bench, device};
@@ -139,31 +139,36 @@ fn limits(policy: &str) -> QueueLimits {
 
 /// What was dispatched, and until where the simulator has to agree. A request may have been staged before its blocks moved
 /// to the other tier: then the server serves it from where they lie, or when they are there, and the simulator from where
-/// the policy sent it, so that from there on they take different times.
+/// the policy sent it. And what lies in slots that do not follow one another is several operations in the server. From
+/// there on they take different times.
 fn dispatches(calls: &[(Nanos, Call)]) -> (Vec<(Nanos, u64, u32, Tier)>, usize) {
     let (mut dispatched, mut agreeing) = (Vec::new(), None);
-    let (mut placed, mut flying): (BTreeSet<u64>, Vec<Dispatch>) = Default::default();
+    let (mut slots, mut flying): (BTreeMap<u64, usize>, Vec<Dispatch>) = Default::default();
     for (now, call) in calls {
         match call {
             Call::Poll(Step::Dispatch(dispatch)) => {
                 let Dispatch { sector, sectors, tier, operation, .. } = *dispatch;
-                let mut blocks = sector / 8..(sector + u64::from(sectors)).div_ceil(8);
-                let moves = tier == Tier::Fast && operation == Operation::Write;
-                let meets = |other: &Dispatch| {
-                    other.tier != tier
-                        && other.sector < sector + u64::from(sectors)
-                        && sector < other.sector + u64::from(other.sectors)
+                let end = sector + u64::from(sectors);
+                let blocks = sector / 8..end.div_ceil(8);
+                for block in blocks.clone().filter(|_| tier == Tier::Fast && operation == Operation::Write) {
+                    let unused = slots.len();
+                    slots.entry(block).or_insert(unused);
+                }
+                let places: Vec<Option<usize>> = blocks.map(|block| slots.get(&block).copied()).collect();
+                let lies_alike = match tier {
+                    Tier::Base => places.iter().all(Option::is_none),
+                    Tier::Fast => {
+                        places[0].is_some() && places.windows(2).all(|pair| pair[1] == pair[0].map(|slot| slot + 1))
+                    }
                 };
-                let is_elsewhere =
-                    blocks.clone().any(|block| placed.contains(&block) != (tier == Tier::Fast)) && !moves;
-                if is_elsewhere || flying.iter().any(meets) {
+                let meets = |other: &Dispatch| {
+                    other.tier != tier && other.sector < end && sector < other.sector + u64::from(other.sectors)
+                };
+                if !lies_alike || flying.iter().any(meets) {
                     agreeing.get_or_insert(dispatched.len() + 1);
                 }
                 dispatched.push((*now, sector, sectors, tier));
                 flying.push(*dispatch);
-                if moves {
-                    placed.extend(&mut blocks);
-                }
             }
             Call::Complete(tag) => flying.retain(|other| other.tag != *tag),
             _ => {}

@@ -338,6 +338,26 @@ fn durable_writes_that_come_together_share_a_commit() {
 }
 
 #[test]
+fn what_nobody_asks_to_be_durable_is_so_after_a_while() {
+    let grid = lasting();
+    let mut bench = open_lasting(&grid).unwrap();
+    let mut peer = bench.connect(0, true);
+    let before = grid.flushes(2);
+    ok(&mut peer, &mut bench, &write(0, 0, &[1; 4096]));
+    bench.now = bench.now.after(Nanos::from_seconds(2));
+    while grid.flushes(2) == before {
+        bench.turn();
+    }
+    // The end waits for the commit that has begun.
+    drop(bench);
+    grid.cut();
+    grid.restore();
+    let mut bench = open_lasting(&grid).unwrap();
+    let mut peer = bench.connect(0, true);
+    assert_eq!(read(&mut peer, &mut bench, 0, 4096), [1; 4096]);
+}
+
+#[test]
 fn tiers_that_do_not_belong_together_are_refused() {
     let grid = lasting();
     let mut bench = open_lasting(&grid).unwrap();
@@ -506,5 +526,15 @@ device = "d"
     ] {
         let error = Spec::parse("s.toml", &text.replace(from, to)).unwrap_err().to_string();
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+}
+
+#[test]
+fn the_example_is_a_spec_of_both_kinds() {
+    let spec = Spec::parse("tiers.toml", include_str!("../../../examples/tiers.toml")).unwrap();
+    assert_eq!(spec.device.iter().map(|device| device.depth).collect::<Vec<_>>(), [1, 33]);
+    for device in spec.device {
+        let backend = ioweir_serve::backend::open(&device, Pool::new(256 << 10).registered()).unwrap();
+        assert_eq!((backend.size_bytes(), backend.fast_tier().is_some()), (1 << 30, device.scheduler.0.row.places));
     }
 }

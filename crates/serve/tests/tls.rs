@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use certificates::{Authority, Files, Identity, secure};
 use client::*;
@@ -54,7 +55,10 @@ type Secret = StreamOwned<ClientConnection, UnixStream>;
 
 impl Served {
     fn connect(&self) -> UnixStream {
-        UnixStream::connect(&self.socket).unwrap()
+        let socket = UnixStream::connect(&self.socket).unwrap();
+        // What never comes is a failure, and not a test that hangs.
+        socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        socket
     }
 
     /// A client that has agreed on the export, encrypted.

@@ -49,3 +49,30 @@ impl<T> AsFd for Returned<T> {
         self.wake.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn is_readable(returned: &Returned<u32>) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(returned, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready == 1)
+    }
+
+    #[test]
+    fn the_descriptor_is_readable_while_something_is_there_and_no_longer() {
+        let returned = Returned::new().expect("descriptors");
+        let mut taken = Vec::new();
+        for _ in 0..2 {
+            assert!(!is_readable(&returned));
+            returned.put(1);
+            returned.put(2);
+            assert!(is_readable(&returned));
+            returned.take(&mut taken);
+        }
+        returned.take(&mut taken);
+        assert_eq!((taken, is_readable(&returned)), (vec![1, 2, 1, 2], false));
+    }
+}

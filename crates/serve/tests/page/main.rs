@@ -167,7 +167,10 @@ fn clients_of_a_real_server_are_shown_and_a_change_is_seen_to_happen() {
     end(server, clients);
 }
 
+const PICTURE_WIDTH: u32 = 1150;
+
 /// Makes the picture of the README. `cargo test -p ioweir-serve --test page -- --ignored picture`
+/// On a busy machine behind `chrt -r 1`: an emulated disk wants to be woken in time.
 #[test]
 #[ignore = "takes two minutes and writes docs/live-page.png"]
 fn picture() {
@@ -182,7 +185,7 @@ fn picture() {
         command.spawn().unwrap()
     };
     let mut clients = [fio("gold"), fio("bronze")];
-    browser.look(1200, 1400, "light");
+    browser.look(PICTURE_WIDTH, 1400, "light");
     browser.open(&place.page());
     let up = |seconds: u32| {
         format!("Number(/up (\\d+) s/.exec(document.getElementById('about').innerText)[1]) >= {seconds}")
@@ -204,10 +207,10 @@ fn picture() {
         let shot = browser.call("Page.captureScreenshot", asked);
         std::fs::write(name, BASE64_STANDARD.decode(shot["data"].as_str().unwrap()).unwrap()).unwrap();
     };
-    shoot(root.join("docs/live-page.png").to_str().unwrap(), 1200, "#details section", "light");
+    shoot(root.join("docs/live-page.png").to_str().unwrap(), PICTURE_WIDTH, "#details section", "light");
     // For who looks whether it is as it should be.
     if let Ok(folder) = std::env::var("IOWEIR_PICTURES") {
-        shoot(&format!("{folder}/dark.png"), 1200, "#main", "dark");
+        shoot(&format!("{folder}/dark.png"), PICTURE_WIDTH, "#main", "dark");
         shoot(&format!("{folder}/narrow.png"), 360, "#main", "light");
     }
     browser.close();

@@ -26,6 +26,7 @@
 //! an item looks at its slice every 64 KiB. There is no work of the server's own, so MQ stays empty.
 //! No more items are in the pool than it has room for; the others wait here, first come, first served.
 
+mod plan;
 pub mod sidecar;
 mod sums;
 pub mod table;
@@ -46,6 +47,7 @@ use crate::buffer::{Buffer, Buffers};
 use crate::executor::Executor;
 use crate::nbd::NbdError;
 use crate::slots::Slots;
+use plan::{Plan, in_part, touched};
 use sidecar::{Begun, Sidecar};
 pub use sums::Append;
 use sums::{Edge, Job, Summing};
@@ -117,55 +119,6 @@ struct Flight {
     error: Option<NbdError>,
     /// Whether its data came in a single buffer.
     is_single: bool,
-}
-
-/// Which blocks of an operation are summed up, and what is missing of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Plan {
-    blocks: Range<u64>,
-    /// Bytes of the first block that stand before the data, if they are to be read.
-    before: u64,
-    /// Bytes of the last block that stand behind the data, if they are to be read.
-    behind: u64,
-    /// Bytes of the data that belong to a block that is not summed up.
-    skip: u64,
-    /// Bytes of the blocks.
-    length: u64,
-}
-
-impl Plan {
-    fn new(table: &Table, offset: u64, length: u64) -> Self {
-        let touched = touched(offset, length);
-        let (first, last, end) = (touched.start, touched.end.saturating_sub(1), offset + length);
-        let (before, behind) = (offset - first * BLOCK_BYTES, table.end_of(last).saturating_sub(end));
-        let is_left = |block: u64, missing: u64| missing > 0 && table.get(block).is_none();
-        let start = first + u64::from(is_left(first, before));
-        let until = last + 1 - u64::from(is_left(last, behind));
-        if start >= until {
-            return Self::default();
-        }
-        Self {
-            before: if start == first { before } else { 0 },
-            behind: if until > last { behind } else { 0 },
-            skip: if start == first { 0 } else { BLOCK_BYTES - before },
-            length: table.end_of(until - 1) - start * BLOCK_BYTES,
-            blocks: start..until,
-        }
-    }
-}
-
-/// Blocks that a range lies on, if only in part.
-const fn touched(offset: u64, length: u64) -> Range<u64> {
-    offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)
-}
-
-/// Blocks that a range covers in part: the first, the last, both or none. The same one twice is one.
-fn in_part(table: &Table, offset: u64, length: u64) -> impl Iterator<Item = u64> + use<> {
-    let (touched, end) = (touched(offset, length), offset + length);
-    let last = touched.end.saturating_sub(1);
-    let begins = !offset.is_multiple_of(BLOCK_BYTES);
-    let ends = end < table.end_of(last) && !(begins && last == touched.start);
-    begins.then_some(touched.start).into_iter().chain(ends.then_some(last))
 }
 
 /// A device whose data is checked.
