@@ -21,10 +21,9 @@ group = \"g\"
 [[export]]
 name = \"\"
 device = \"d\"
-[[tenant]]
+[[export]]
 name = \"b.c=d\"
-export = \"a\"
-certificate = \"x\"
+device = \"d\"
 ";
 
 /// Takes every line for a command. An assignment that is accepted gives a spec that reads back, and that the running server

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
+mod certificates;
 mod client;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
 
+use certificates::Files;
 use client::*;
 use ioweir_lab::trace::{self, Input, Names, ReadOptions, Target};
 use ioweir_serve::capture::Capture;
@@ -73,7 +75,10 @@ impl Served {
         let at = |name: &str| folder.path().join(name).display().to_string();
         let (listen, control) = (at("s"), at("control"));
         let head = "watch = \"tcp:127.0.0.1:0\"\nconnections_max = 9";
-        let text = format!("[server]\nlisten = [\"unix:{listen}\"]\ncontrol = \"unix:{control}\"\n{head}\n{tail}");
+        // Tenants are told by certificates, which nobody here has to show. It stands last, where no line of a test lies.
+        let tls = Files::new(folder.path()).table("clients = \"FOLDER/ca.pem\"\nrequired = false");
+        let text =
+            format!("[server]\nlisten = [\"unix:{listen}\"]\ncontrol = \"unix:{control}\"\n{head}\n{tail}\n{tls}");
         let file = at("spec.toml");
         std::fs::write(&file, &text).unwrap();
         let spec = Spec::parse(&file, &text).unwrap_or_else(|error| panic!("{error}"));
