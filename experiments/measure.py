@@ -111,7 +111,11 @@ def start_fio(folder: pathlib.Path, name: str, jobs: str) -> tuple[subprocess.Po
 
 def fio_report(process: subprocess.Popen, report: pathlib.Path) -> list[dict]:
     """The jobs of a report, once fio is done."""
-    if process.wait() != 0:
+    try:
+        code = process.wait()
+    finally:
+        end(process)
+    if code != 0:
         raise RuntimeError(f"fio failed: {report}\n{report.read_text()[-2000:] if report.exists() else ''}")
     text = report.read_text()
     # Engines write lines of their own before the report.
@@ -132,7 +136,7 @@ def figures(direction: dict) -> dict:
 
 def head(title: str, result: dict, script: str) -> str:
     """Where the tables below it come from, as Markdown."""
-    versions = ", ".join(f"{name} {version.removeprefix(name).strip(' -')}" for name, version in result["versions"].items())
+    versions = ", ".join(f"{name} {version.splitlines()[0].removeprefix(name).strip(' -')}" for name, version in result["versions"].items())
     loads = f"load averages {result['load_average_before']} before and {result['load_average_after']} after"
     return (f"# {title}\n\nMade by `{script} --from` from its `results.json`: medians of {result['parameters']['repetitions']} repetitions.\n"
             f"{result['machine']}; {result['shared']} ({loads}).\n{versions}.\n")

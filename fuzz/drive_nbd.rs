@@ -30,6 +30,7 @@ pub(crate) fn exports() -> Arc<[Export]> {
 }
 
 /// Feeds `bytes` in pieces of the lengths that `pieces` gives, the last of which repeats.
+#[allow(dead_code, reason = "the tests use it, and what is fuzzed has both")]
 pub(crate) fn hear(bytes: &[u8], pieces: impl IntoIterator<Item = usize>) -> Heard {
     hear_under(Tls::None, bytes, pieces)
 }

@@ -56,7 +56,9 @@ fn tell(answer: &Value) -> Result<(), Failure> {
 impl From<AskError> for Failure {
     fn from(error: AskError) -> Self {
         match error {
-            AskError::Unreachable(problem) => Self::Running(problem),
+            AskError::Unreachable(problem) => {
+                Self::Running(format!("{problem}\n\nhint: is `ioweir serve` running, with this `control` in its spec?"))
+            }
             AskError::Refused(problem) => Self::Input(problem),
         }
     }

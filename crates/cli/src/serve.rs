@@ -42,17 +42,23 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     ioweir_serve::watch::set_commit(env!("IOWEIR_COMMIT"));
     // From here on it is no end of the program.
     let hang_ups = Signals::new([SIGHUP]).map_err(|error| Failure::Running(format!("signals: {error}")))?;
-    let server = Server::start(&spec, entrance, true, capture)?;
+    let mut server = Server::start(&spec, entrance, true, capture)?;
     reload_on(hang_ups, server.controller())?;
     if !arguments.quiet {
         tell(&spec, &server);
     }
+    // Also where nothing else is said: something is wrong with a device.
+    let remarks =
+        server.take_remarks().map(|remarks| std::thread::spawn(move || remarks.iter().for_each(|it| say(&it))));
     server.wait()?;
+    if let Some(remarks) = remarks {
+        // It ends with the last device, and has nothing to say itself.
+        let _ = remarks.join();
+    }
     if let Some(writer) = writer {
         let requests = writer.wait().map_err(Failure::Running)?;
         if !arguments.quiet {
-            // As in `tell`.
-            let _ = writeln!(anstream::stderr(), "ioweir: {} requests captured", format_count(requests));
+            say(&format!("{} requests captured", format_count(requests)));
         }
     }
     Ok(())
@@ -102,6 +108,9 @@ fn tell(spec: &Spec, server: &Server) {
     for (device, description) in spec.device.iter().zip(server.devices()) {
         lines.push(format!("device {}: {description}", device.name));
         lines.push(format!("device {}: scheduler {}, depth {}", device.name, device.scheduler, device.depth));
+        if let Some(cores) = &device.cores {
+            lines.push(format!("device {}: cores for checksums by schedule {}", device.name, cores.schedule));
+        }
     }
     for export in &spec.export {
         let access = if export.read_only { ", read only" } else { "" };
@@ -112,11 +121,12 @@ fn tell(spec: &Spec, server: &Server) {
         let share = tenant.share.map_or_else(String::new, |share| format!(", weight {}", share.weight));
         lines.push(format!("tenant \"{}\": export {}{share}", tenant.name, tenant.export));
     }
-    let mut out = anstream::stderr().lock();
-    for line in lines {
-        // Where standard error is closed there is nobody to tell.
-        let _ = writeln!(out, "ioweir: {}", shown(&line));
-    }
+    lines.iter().for_each(|line| say(line));
+}
+
+fn say(line: &str) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(anstream::stderr(), "ioweir: {}", shown(line));
 }
 
 impl From<ServeError> for Failure {

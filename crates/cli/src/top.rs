@@ -48,8 +48,17 @@ pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
             return Ok(());
         }
         is_first = false;
-        thread::sleep(Duration::from_nanos(interval.0));
+        pause(interval);
     }
+}
+
+/// Until the next look.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "whoever watches asks for a look each second: nothing depends on when it is"
+)]
+fn pause(interval: Nanos) {
+    thread::sleep(Duration::from_nanos(interval.0));
 }
 
 /// Prints a state as `ioweir ctl` has got it.

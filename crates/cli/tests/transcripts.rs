@@ -550,3 +550,97 @@ fn a_server_that_cannot_be_watched_is_said_to_be() {
         ],
     ));
 }
+
+/// Two tenants on one device.
+const SERVED: &str = "\
+[server]
+listen = [\"unix:s\"]
+control = \"unix:control\"
+
+[[device]]
+name = \"disk\"
+backend = \"memory\"
+size = \"1MiB\"
+scheduler = \"sfq\"
+
+[[export]]
+name = \"gold\"
+device = \"disk\"
+weight = 300
+
+[[export]]
+name = \"bronze\"
+device = \"disk\"
+";
+
+/// A server that is killed with the test.
+struct Served(std::process::Child, std::io::Lines<std::io::BufReader<std::process::ChildStderr>>);
+
+impl Served {
+    /// Starts it, and waits until it says that it listens.
+    fn start(folder: &Path) -> Self {
+        use std::io::BufRead as _;
+        let mut child = command(folder, &["serve", "served.toml"]).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut served = Self(child, lines);
+        served.line("listening at");
+        served
+    }
+
+    /// The next line on its standard error in which this stands.
+    fn line(&mut self, part: &str) -> String {
+        self.1.by_ref().map(|line| line.unwrap()).find(|line| line.contains(part)).unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        let killed = Command::new("kill").args([name, &self.0.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_running_server_is_changed_or_says_why_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("served.toml", SERVED);
+    write("plain.toml", &SERVED.replace("control = \"unix:control\"\n", ""));
+    let mut served = Served::start(folder.path());
+    let told = transcripts(
+        folder.path(),
+        &[
+            &["ctl", "--help"],
+            &["ctl", "set", "--help"],
+            &["ctl", "missing.toml", "state"],
+            &["ctl", "plain.toml", "state"],
+            &["ctl", "served.toml", "set"],
+            &["ctl", "served.toml", "set", "export.gold.weight=200", "export.bronze.limit_bytes_per_second=8MiB"],
+            &["ctl", "served.toml", "set", "export.gold.weight=200"],
+            &["ctl", "served.toml", "set", "export.gold.weight=0", "export.bronze.weight=7"],
+            &["ctl", "served.toml", "set", "export.gold.weight=much"],
+            &["ctl", "served.toml", "set", "export.gold.wait=1"],
+            &["ctl", "served.toml", "set", "export.silver.weight=1"],
+            &["ctl", "served.toml", "set", "exports.gold.weight=1"],
+            &["ctl", "served.toml", "set", "export.gold.latency=10"],
+            &["ctl", "served.toml", "set", "gold"],
+            &["ctl", "unix:control", "reload"],
+        ],
+    );
+    write("served.toml", &SERVED.replace("\"sfq\"", "\"sfg\""));
+    let wrong = transcript(folder.path(), &["ctl", "unix:control", "reload"]);
+    served.signal("-HUP");
+    let error = served.line("not reloaded");
+    assert!(error.ends_with("served.toml:9:13: unknown scheduler `sfg`"), "{error}");
+    write("served.toml", &SERVED.replace("\"1MiB\"", "\"2MiB\""));
+    let refused = transcript(folder.path(), &["ctl", "unix:control", "reload"]);
+    write("served.toml", &SERVED.replace("300", "400"));
+    served.signal("-HUP");
+    assert_eq!(served.line("weight"), "ioweir: export.gold.weight 300 -> 400");
+    insta::assert_snapshot!([told, wrong, refused].join("\n"));
+}

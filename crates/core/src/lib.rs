@@ -10,6 +10,7 @@
 //!   before this time, and for this [`Reason`]; or [`Step::Idle`]: nothing is queued.
 //! - [`Scheduler::complete`]`(now, tag)` says that the device has finished a dispatch.
 //! - [`Scheduler::cancel`]`(now, tag)` takes back a request that is queued.
+//! - [`policy::Policy::place`] says, before the first request, what lies on the fast device already.
 //! - [`policy::Policy::reconfigure`] changes the settings of a running scheduler.
 //!
 //! **The run loop.** After submitting, completing or cancelling, and when the time of the last `WaitUntil` has come, the

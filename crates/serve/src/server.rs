@@ -50,6 +50,7 @@ pub struct Server {
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
     places: Vec<String>,
     devices: Vec<String>,
+    remarks: Option<Receiver<String>>,
 }
 
 /// What an engine's thread says once it has opened its device.
@@ -84,8 +85,9 @@ impl Server {
         }
         let places = listeners.iter().map(|listener| listener.name().to_string()).collect();
         let mut starting = Vec::new();
+        let (say, remarks) = channel();
         for number in 0..spec.device.len() {
-            starting.push(Starting::new(spec, number, clock, capture.take())?);
+            starting.push(Starting::new(spec, number, clock, capture.take(), say.clone())?);
         }
         let mut opened = Vec::new();
         for starting in &starting {
@@ -134,6 +136,7 @@ impl Server {
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
             places,
             devices: opened.into_iter().map(|opened| opened.description).collect(),
+            remarks: Some(remarks),
         })
     }
 
@@ -147,6 +150,12 @@ impl Server {
     #[must_use]
     pub fn devices(&self) -> &[String] {
         &self.devices
+    }
+
+    /// What people should know of what happens to the devices, as it happens, until the server has ended. Can be taken once.
+    #[must_use]
+    pub const fn take_remarks(&mut self) -> Option<Receiver<String>> {
+        self.remarks.take()
     }
 
     /// Where it can be watched by HTTP, if anywhere: `unix:PATH` or `tcp:ADDRESS:PORT`.
@@ -235,7 +244,13 @@ struct Starting {
 }
 
 impl Starting {
-    fn new(spec: &Spec, number: usize, clock: MachineClock, capture: Option<Capture>) -> Result<Self, ServeError> {
+    fn new(
+        spec: &Spec,
+        number: usize,
+        clock: MachineClock,
+        capture: Option<Capture>,
+        remarks: Sender<String>,
+    ) -> Result<Self, ServeError> {
         let device = &spec.device[number];
         let (say, opened) = channel();
         let (exports, hear_exports) = channel();
@@ -261,6 +276,7 @@ impl Starting {
             if let Some(capture) = capture {
                 engine.observe(Box::new(capture));
             }
+            engine.tell(remarks);
             if let Err(error) = engine.show(exports, &entitlements) {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));

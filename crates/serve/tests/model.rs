@@ -9,6 +9,7 @@ use bench::{Bench, device};
 use client::*;
 use history::*;
 use ioweir_core::Nanos;
+use ioweir_core::cores::SCHEDULES;
 use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Memory, Platter};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::spec::{Faults, Span};
@@ -76,6 +77,41 @@ proptest! {
         let io = if threads { "threads" } else { "auto" };
         let backend = format!("backend = \"file\"\npath = {path:?}\nsize = \"48KiB\"\nio = \"{io}\"\ndirect = {direct}\ndepth = 4");
         run_on(&backend, POLICIES[policy], true, &moves);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn a_device_with_checksums_is_linearisable_and_raises_no_alarm(
+        moves in moves(), policy in 0..POLICIES.len(), schedule in 0..SCHEDULES.len(), emulated in any::<bool>(),
+    ) {
+        let (policy, schedule) = (POLICIES[policy], SCHEDULES[schedule].name);
+        let backend = if emulated { "backend = \"emulated\"\nmodel = \"tiny\"" } else { "backend = \"memory\"" };
+        let keys = format!("{backend}\nsize = \"48KiB\"\ndepth = 4\nscheduler = \"{policy}\"\nqueue_requests = 16\n\
+            checksums = true\ncores = {{ schedule = \"{schedule}\", workers = 1 }}");
+        let mut run = Run::new(Bench::new(&keys));
+        run.play(&moves);
+        run.settle();
+        run.ask(0, READ, 0, 0, BLOCKS);
+        run.settle();
+        assert!(run.asked.values().all(|asked| asked.until.is_some() && !asked.failed), "everything is answered");
+        check(&run);
+    }
+
+    #[test]
+    fn a_device_with_checksums_that_stalls_and_fails_is_linearisable(
+        moves in moves(), schedule in 0..SCHEDULES.len(), seed in any::<u64>(),
+    ) {
+        let keys = format!("backend = \"faulty\"\nsize = \"48KiB\"\nqueue_requests = 16\nchecksums = true\n\
+            cores = {{ schedule = \"{}\", workers = 1 }}\n[device.faults]\nseed = {}\n\
+            errors_per_million = 30000\nstalls_per_million = 300000\nstall = \"1ms\"", SCHEDULES[schedule].name, seed >> 1);
+        let mut run = Run::new(Bench::new(&keys));
+        run.play(&moves);
+        run.settle();
+        check(&run);
+        prop_assert_eq!(run.bench.engine.checksums().map(|counts| counts.blocks_damaged), Some(0));
     }
 }
 

@@ -1,5 +1,8 @@
 //! The spec file: the smallest works as it is, everything is printed with defaults, and what is wrong is said with its place.
 
+mod certificates;
+
+use certificates::Files;
 use ioweir_core::StreamId;
 use ioweir_core::tenant::GroupId;
 use ioweir_serve::spec::{Backend, Holder, Spec, class_of};
@@ -36,6 +39,8 @@ fn every_backend_reads_back() {
         "backend = \"null\"\nsize = \"1GiB\"",
         "backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd:wait=4ms\"\ndepth = 3\nmerge = false",
         "backend = \"emulated\"\nmodel = \"hdd\"\nseed = 3",
+        "backend = \"null\"\nsize = \"1GiB\"\nchecksums = true",
+        "backend = \"null\"\nsize = \"1GiB\"\nchecksums = true\n[device.cores]\nschedule = \"qats:base=500us\"\nworkers = 2",
         "backend = \"faulty\"\nsize = \"1MiB\"\n[device.faults]\nseed = 7\nerrors_per_million = 10\nstall = \"2ms\"",
     ] {
         let text = format!("[[device]]\nname = \"d\"\n{device}\n[[export]]\nname = \"a\"\ndevice = \"d\"\n");
@@ -100,6 +105,17 @@ fn what_is_wrong_is_said_with_its_place() {
             "s.toml:9:8: device name `d`",
         ),
         ("name = \"a\"", "name = \"a", "s.toml:9:10: "),
+        ("[[export]]", "[device.cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: the device has no checksums"),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
+            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
+        ),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { workers = 0 }\n[[export]]",
+            "s.toml:9:21: workers: 0 is out of range\n  expected: 1 to 256",
+        ),
     ] {
         let error = wrong(from, to);
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
@@ -136,9 +152,17 @@ certificate = "t.example"
 limit_per_second = 50
 "#;
 
+/// [`CLASSES`], and behind it what tenants need.
+fn classes_with_tls() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = Files::new(folder.path()).table("clients = \"FOLDER/ca.pem\"");
+    (folder, format!("{CLASSES}{table}"))
+}
+
 #[test]
 fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
-    let spec = Spec::parse("s.toml", CLASSES).unwrap();
+    let (_folder, text) = classes_with_tls();
+    let spec = Spec::parse("s.toml", &text).unwrap();
     // The scheduler has places for the groups that there are.
     assert!(spec.to_toml().contains("scheduler = \"mclock:groups=1\""), "{}", spec.to_toml());
     assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
@@ -157,7 +181,8 @@ fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
 
 #[test]
 fn what_is_wrong_with_classes_is_said_with_its_place() {
-    let wrong = |from: &str, to: &str| Spec::parse("s.toml", &CLASSES.replacen(from, to, 1)).unwrap_err().to_string();
+    let (_folder, text) = classes_with_tls();
+    let wrong = |from: &str, to: &str| Spec::parse("s.toml", &text.replacen(from, to, 1)).unwrap_err().to_string();
     for (from, to, beginning) in [
         ("group = \"g\"", "group = \"h\"", "s.toml:17:9: unknown group of device d `h`\n  expected: one of g"),
         ("\"mclock\"", "\"noop\"", "s.toml:11:8: group: scheduler noop knows no shares"),
@@ -166,6 +191,7 @@ fn what_is_wrong_with_classes_is_said_with_its_place() {
         ("export = \"b\"", "export = \"c\"", "s.toml:24:10: unknown export `c`"),
         ("\"t.example\"", "\"\"", "s.toml:25:15: certificate `` is empty"),
         ("certificate = \"t.example\"", "", "s.toml:22:1: missing field `certificate`"),
+        ("clients =", "# clients =", "s.toml:25:15: certificate: no client is asked for one"),
         ("\"mclock\"", "\"mclock:clients=2\"", "s.toml:23:8: there are places for 2 clients"),
         (
             "unix:/run/ioweir.control",

@@ -276,6 +276,28 @@ fn what_is_trimmed_goes_home_and_its_slots_are_used_again_once_that_is_durable()
 }
 
 #[test]
+fn what_lay_at_home_before_a_block_moved_never_comes_back() {
+    for command in [TRIM, WRITE_ZEROES] {
+        let grid = lasting();
+        grid.platter(0).write(0, &[5; 1 << 20]).unwrap();
+        grid.platter(0).flush().unwrap();
+        let mut bench = open_lasting(&grid).unwrap();
+        let mut peer = bench.connect(0, true);
+        ok(&mut peer, &mut bench, &write(FUA, 0, &[9; 4096 * 4]));
+        ok(&mut peer, &mut bench, &request(command, 0, 3, 0, 4096 * 4));
+        // The commit that this one needs ends the names of the others, too.
+        ok(&mut peer, &mut bench, &write(FUA, 65_536, &[9; 4096]));
+        grid.cut();
+        drop(bench);
+        grid.restore();
+        let mut bench = open_lasting(&grid).unwrap();
+        let mut peer = bench.connect(0, true);
+        let found = read(&mut peer, &mut bench, 0, 4096 * 4);
+        assert!(found.iter().all(|&byte| byte == 0 || byte == 9), "it is older than what was made durable");
+    }
+}
+
+#[test]
 fn a_last_block_that_is_not_whole_stays_at_home() {
     let rest = tiers("backend = \"memory\"\nsize = \"9728\"", "backend = \"memory\"\nsize = \"64KiB\"")
         .replace("9728", "9728B");
@@ -313,6 +335,26 @@ fn durable_writes_that_come_together_share_a_commit() {
     let before = grid.flushes(2);
     ok(&mut peer, &mut bench, &writes);
     assert_eq!(grid.flushes(2), before);
+}
+
+#[test]
+fn what_nobody_asks_to_be_durable_is_so_after_a_while() {
+    let grid = lasting();
+    let mut bench = open_lasting(&grid).unwrap();
+    let mut peer = bench.connect(0, true);
+    let before = grid.flushes(2);
+    ok(&mut peer, &mut bench, &write(0, 0, &[1; 4096]));
+    bench.now = bench.now.after(Nanos::from_seconds(2));
+    while grid.flushes(2) == before {
+        bench.turn();
+    }
+    // The end waits for the commit that has begun.
+    drop(bench);
+    grid.cut();
+    grid.restore();
+    let mut bench = open_lasting(&grid).unwrap();
+    let mut peer = bench.connect(0, true);
+    assert_eq!(read(&mut peer, &mut bench, 0, 4096), [1; 4096]);
 }
 
 #[test]
@@ -484,5 +526,15 @@ device = "d"
     ] {
         let error = Spec::parse("s.toml", &text.replace(from, to)).unwrap_err().to_string();
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+}
+
+#[test]
+fn the_example_is_a_spec_of_both_kinds() {
+    let spec = Spec::parse("tiers.toml", include_str!("../../../examples/tiers.toml")).unwrap();
+    assert_eq!(spec.device.iter().map(|device| device.depth).collect::<Vec<_>>(), [1, 33]);
+    for device in spec.device {
+        let backend = ioweir_serve::backend::open(&device, Pool::new(256 << 10).registered()).unwrap();
+        assert_eq!((backend.size_bytes(), backend.fast_tier().is_some()), (1 << 30, device.scheduler.0.row.places));
     }
 }

@@ -25,12 +25,11 @@ pub(crate) enum CtlVerb {
         json: Option<String>,
     },
     /// Change keys of the running server's spec; all of them take effect together, or none
-    #[command(
-        after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is weight, reservation_per_second,\n\
-limit_per_second, burst, limit_bytes_per_second, burst_bytes, latency, or (not of groups) group;\n\
-server.connections_max, server.handshake_timeout, server.stall_timeout, server.shutdown_timeout.\n\
-Values are written as in a spec, without quotes; `none` takes a key away."
-    )]
+    #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is weight,\n\
+reservation_per_second, limit_per_second, burst, limit_bytes_per_second, burst_bytes,\n\
+latency or, of exports and tenants, group; server.connections_max,\n\
+server.handshake_timeout, server.stall_timeout, server.shutdown_timeout.\n\
+Values are written as in a spec, without quotes; `none` takes a key away.")]
     Set {
         /// A key of the spec, and its new value
         #[arg(value_name = "KEY=VALUE", required = true)]

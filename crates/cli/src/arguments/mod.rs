@@ -103,7 +103,7 @@ pub(crate) enum Paper {
     Bid,
     /// Request scheduling in WAFL: table 2 and figures 4 to 8 of Zhou and others
     Wafl,
-    /// Reward scheduling: table 2 and figures 2 and 3 of Elnably and others
+    /// Reward scheduling: tables 1 and 2 and figures 2 and 3 of Elnably and others
     Reward,
     /// Background work planned from forecasts: figures 2 and 10 to 14 of Kachmar and Kaeli
     Background,

@@ -242,7 +242,7 @@ fn refusing_at_the_limit_in_bytes_keeps_goodput_at_the_limit() {
             assert_eq!((policy.queued(), now), (0, before), "{name}: what is taken at the limit goes at once");
             now = until;
         }
-        assert!(refused > 0 && taken >= 159 * MIB && taken <= 162 * MIB, "{name}: {taken}, {refused} refused");
+        assert!(refused > 0 && (159 * MIB..=162 * MIB).contains(&taken), "{name}: {taken}, {refused} refused");
     }
 }
 
@@ -371,12 +371,12 @@ proptest! {
         let mut waiting: Option<Request> = None;
         for (gap, call) in calls.into_iter().chain([(0, Call::Change([0, 1, 0, 0]))]) {
             let due = now + gap;
-            if let Call::Send(operation, sectors) = call {
-                if waiting.is_none() {
-                    let request = Request { operation, ..read(0, u64::from(sectors) * SECTOR_BYTES) };
-                    policy.submit(Nanos(now), request).unwrap();
-                    waiting = Some(request);
-                }
+            if let Call::Send(operation, sectors) = call
+                && waiting.is_none()
+            {
+                let request = Request { operation, ..read(0, u64::from(sectors) * SECTOR_BYTES) };
+                policy.submit(Nanos(now), request).unwrap();
+                waiting = Some(request);
             }
             if let Some(request) = waiting {
                 let eligible = buckets[0].eligible().max(buckets[1].eligible()).max(u128::from(now));
@@ -414,9 +414,9 @@ proptest! {
         let limits: Vec<_> = limits.into_iter().map(|(rate, burst, bytes, ahead)| [rate, burst, bytes, ahead]).collect();
         // Two clients, each with limits of its own, and a group of both with its own.
         control(&mut policy).configure_group(Nanos::ZERO, GroupId(0), share(limits[2])).unwrap();
-        for client in 0..2 {
-            let own = Share { group: Some(GroupId(0)), ..share(limits[client]) };
-            control(&mut policy).configure(Nanos::ZERO, StreamId(client as u32), own).unwrap();
+        for (client, &own) in (0..2).zip(&limits) {
+            let own = Share { group: Some(GroupId(0)), ..share(own) };
+            control(&mut policy).configure(Nanos::ZERO, StreamId(client), own).unwrap();
         }
         let (mut now, mut served) = (0, vec![]);
         for (pause, count, client, sectors) in pauses {

@@ -1,4 +1,4 @@
-//! What if the device fails? Memory with a volatile cache, whose errors, stalls and loss of power are drawn from a seed.
+//! What if the device fails? Memory with a volatile cache, whose errors, stalls, flipped bits and loss of power are drawn from a seed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -58,6 +58,15 @@ impl Platter {
     #[must_use]
     pub fn has_power(&self) -> bool {
         self.surface().has_power
+    }
+
+    /// Turns a bit of a byte round, wherever it is kept; places go on from the start of the device after its end.
+    pub fn flip(&self, byte: u64, bit: u32) {
+        let mut surface = self.surface();
+        let size = surface.volatile.len() as u64;
+        let Some(byte) = byte.checked_rem(size) else { return };
+        surface.volatile[byte as usize] ^= 1 << (bit % 8);
+        surface.durable[byte as usize] ^= 1 << (bit % 8);
     }
 
     /// Reads what is there, for whoever uses it as something else than a device.
@@ -222,6 +231,10 @@ impl Faulty {
         self.operations += 1;
         if self.operations == self.faults.power_cut_at {
             self.lose_power(&mut io);
+        }
+        if self.draw_of_million(self.faults.flips_per_million) {
+            let place = self.draw();
+            self.platter.flip(place >> 3, (place & 7) as u32);
         }
         let fails = self.draw_of_million(self.faults.errors_per_million);
         let result = if fails || !self.platter.has_power() {

@@ -3,10 +3,12 @@
 //! The engine starts operations, submits them as a batch, and collects what has finished. It never starts two at once
 //! that overlap, unless both only read: no backend has to care.
 
+pub mod checked;
 mod emulated;
 mod faulty;
 mod file;
 mod memory;
+mod returned;
 mod store;
 mod threads;
 mod tiered;
@@ -23,7 +25,11 @@ use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::spec;
+use checked::Workforce;
+use checked::sidecar::{Begun, Sidecar};
+use checked::table::BLOCK_BYTES;
 
+pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
 pub use faulty::{Faulty, Platter};
 pub use memory::Memory;
@@ -83,6 +89,18 @@ pub enum Outcome {
     Hole,
     /// What is allocated, from the offset on; at least one extent.
     Extents(Vec<Extent>),
+    /// It was read, but these blocks of 4 KiB, by number, are not what was written there.
+    Damaged(Vec<u64>),
+}
+
+impl Outcome {
+    /// What it means for a part of the operation: damage elsewhere is none of its business.
+    fn of_part(&self, offset: u64, length: u64) -> Result<Self, NbdError> {
+        let Self::Damaged(blocks) = self else { return Ok(self.clone()) };
+        let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
+        let is_hit = blocks.iter().any(|&block| first <= block && block < end);
+        if is_hit { Err(NbdError::InputOutput) } else { Ok(Self::Plain) }
+    }
 }
 
 /// An operation that has finished.
@@ -94,6 +112,11 @@ pub struct Done {
     pub buffers: Buffers,
     /// What came of it.
     pub result: Result<Outcome, NbdError>,
+}
+
+/// What came of a part of an operation.
+pub(crate) fn part_of(result: &Result<Outcome, NbdError>, offset: u64, length: u64) -> Result<Outcome, NbdError> {
+    result.as_ref().map_err(|error| *error).and_then(|outcome| outcome.of_part(offset, length))
 }
 
 /// A device.
@@ -135,6 +158,19 @@ pub trait Backend {
 
     /// What it is and how it is used, for people.
     fn describe(&self) -> String;
+
+    /// All is done and durable, and nothing more will be asked.
+    fn finish(&mut self) {}
+
+    /// What people should know of what has happened since the last call.
+    fn remarks(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What was checked so far, where anything is.
+    fn checksums(&self) -> Option<Checksums> {
+        None
+    }
 }
 
 /// Opens what a spec describes. To be called in the thread that uses it. `registered` are buffers that will be used often.
@@ -142,7 +178,17 @@ pub trait Backend {
 /// # Errors
 /// What is wrong, in words for people.
 pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
-    open_backend(&device.backend, device.depth, registered)
+    let backend = open_backend(&device.backend, device.depth, registered)?;
+    let Some(cores) = device.cores.filter(|_| device.checksums) else { return Ok(backend) };
+    let begun = match &device.backend {
+        spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
+        _ => Begun::anew(backend.size_bytes()),
+    };
+    // Twice the usual, so that no worker waits for the engine to hand on what it has.
+    let items = device.depth.saturating_mul(2);
+    let workforce =
+        Workforce::of_machine(cores.schedule.0.row.schedule(&cores.schedule.0.settings), cores.workers, items);
+    Ok(Box::new(Checked::new(backend, begun, workforce)?))
 }
 
 fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {

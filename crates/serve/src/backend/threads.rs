@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use ioweir_core::Nanos;
-use rustix::event::{EventfdFlags, eventfd};
 
 use super::file::Files;
+use super::returned::Returned;
 use super::{Backend, Done, Io};
 use crate::nbd::NbdError;
 
@@ -18,8 +18,7 @@ struct Shared {
     files: Arc<Files>,
     queue: Mutex<Queue>,
     ready: Condvar,
-    done: Mutex<Vec<Done>>,
-    wake: OwnedFd,
+    done: Returned<Done>,
 }
 
 #[derive(Debug, Default)]
@@ -46,9 +45,7 @@ impl Shared {
             drop(queue);
             if let Some(mut io) = next {
                 let result = self.files.perform(&mut io).map_err(|error| NbdError::from_io(&error));
-                lock(&self.done).push(Done { id: io.id, buffers: io.buffers, result });
-                // A full counter is a woken engine.
-                let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+                self.done.put(Done { id: io.id, buffers: io.buffers, result });
             }
         }
     }
@@ -71,8 +68,7 @@ impl Threads {
     /// # Errors
     /// No descriptor is left to wake the engine with.
     pub(super) fn new(files: Arc<Files>, threads: u32, reason: &str) -> io::Result<Self> {
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        let shared = Shared { files, queue: Mutex::default(), ready: Condvar::new(), done: Mutex::default(), wake };
+        let shared = Shared { files, queue: Mutex::default(), ready: Condvar::new(), done: Returned::new()? };
         Ok(Self { shared: Arc::new(shared), workers: Vec::new(), threads, reason: reason.into(), in_flight: 0 })
     }
 
@@ -110,18 +106,15 @@ impl Backend for Threads {
 
     fn collect(&mut self, _now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
         if self.in_flight > 0 {
-            let mut count = [0; 8];
-            // Nothing to read is nothing to do.
-            let _ = rustix::io::read(&self.shared.wake, &mut count);
             let before = done.len();
-            done.append(&mut lock(&self.shared.done));
+            self.shared.done.take(done);
             self.in_flight -= u32::try_from(done.len() - before).unwrap_or(0);
         }
         Ok(())
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.shared.wake.as_fd()]
+        vec![self.shared.done.as_fd()]
     }
 
     fn size_bytes(&self) -> u64 {

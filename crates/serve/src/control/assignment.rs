@@ -1,5 +1,7 @@
 //! What does `export.gold.weight=300` make of a spec? The same as if it stood in the file, judged by the same checks.
 
+use std::ops::Range;
+
 use ioweir_lab::choice::unknown;
 use ioweir_lab::units::shown;
 use toml::{Table, Value};
@@ -45,11 +47,13 @@ pub fn assign(spec: &Spec, assignments: &[String]) -> Result<Spec, String> {
     }
     let text = toml::to_string(&table).map_err(|error| format!("the spec cannot be written: {error}"))?;
     let parsed = Spec::parse(&spec.file, &text).map_err(|error| {
-        // The place is one in the text above, which nobody has seen: the assignment that stands there is told instead.
-        let line = error.position.map(|(line, _)| line);
-        let meant = line.and_then(|line| targets.iter().find(|target| target.line_in(&text) == Some(line)));
-        let meant = meant.or_else(|| targets.first().filter(|_| targets.len() == 1));
-        let what = meant.map_or_else(|| "the settings together".to_string(), |target| shown(target.text));
+        // The place is one in the text above, which nobody has seen: what was assigned there is told instead.
+        let line = error.position.map_or(0, |(line, _)| line);
+        let at_line: Vec<_> = targets.iter().filter(|target| target.line_in(&text) == Some(line)).collect();
+        let in_table: Vec<_> = targets.iter().filter(|target| target.lines_in(&text).contains(&line)).collect();
+        let meant = [at_line, in_table, targets.iter().collect()].into_iter().find(|meant| !meant.is_empty());
+        let meant = meant.unwrap_or_default();
+        let what = meant.iter().map(|target| shown(target.text)).collect::<Vec<_>>().join(" ");
         let hint = if error.hint.is_empty() { String::new() } else { format!("\n\nhint: {}", error.hint) };
         format!("{what}: {}{hint}", error.problem)
     })?;
@@ -111,13 +115,21 @@ impl<'a> Target<'a> {
         }
     }
 
+    /// The lines of its table in a printed spec, from 1.
+    fn lines_in(&self, text: &str) -> Range<usize> {
+        let head = if self.table == "server" { "[server]".to_string() } else { format!("[[{}]]", self.table) };
+        let mut heads = text.lines().enumerate().filter(|(_, line)| *line == head).map(|(number, _)| number);
+        let Some(begin) = heads.nth(self.number) else { return 0..0 };
+        let length = text.lines().skip(begin + 1).take_while(|line| !line.starts_with('[')).count();
+        begin + 1..begin + 2 + length
+    }
+
     /// The line in which it stands in a printed spec, from 1.
     fn line_in(&self, text: &str) -> Option<usize> {
-        let head = if self.table == "server" { "[server]".to_string() } else { format!("[[{}]]", self.table) };
-        let heads = text.lines().enumerate().filter(|(_, line)| *line == head).map(|(number, _)| number);
-        let begin = heads.clone().nth(self.number)?;
         let key = format!("{} = ", self.key);
-        let inside = text.lines().enumerate().skip(begin + 1).take_while(|(_, line)| !line.starts_with('['));
-        inside.filter(|(_, line)| line.starts_with(&key)).map(|(number, _)| number + 1).next()
+        let lines = self.lines_in(text);
+        let found =
+            text.lines().skip(lines.start.saturating_sub(1)).take(lines.len()).position(|line| line.starts_with(&key));
+        found.map(|at| lines.start + at)
     }
 }

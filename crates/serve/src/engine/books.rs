@@ -12,6 +12,7 @@ use ioweir_core::{Nanos, Operation, Reason, Scheduler as _, Waiting};
 
 use super::tally::Tally;
 use super::{Engine, Live, Part};
+use crate::backend::Checksums;
 use crate::nbd::NbdError;
 
 /// Up to so many classes that wait, reasons are looked at after every turn. With more, each may take a microsecond from one
@@ -43,6 +44,8 @@ pub struct Report {
     pub classes: Vec<Standing>,
     /// Units with the backend.
     pub inflight: u32,
+    /// What the device has checked since the server began, where it does.
+    pub checksums: Option<Checksums>,
 }
 
 /// How things stand with a class.
@@ -300,7 +303,8 @@ impl Engine {
             standing.oldest = part.map(|part| (self.now.since(part.arrived), self.because(part)));
         }
         let inflight = self.units.len() as u32; // at most the depth of a device
-        (question.reply)(Report { now: self.now, tally, classes, inflight });
+        let checksums = self.backend.checksums();
+        (question.reply)(Report { now: self.now, tally, classes, inflight, checksums });
     }
 
     fn because(&self, part: &Part) -> Because {

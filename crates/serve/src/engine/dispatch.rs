@@ -3,7 +3,7 @@
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Scheduler as _, Step, Tag};
 
 use super::{Call, Engine, Part, Run, Stopping, Unit};
-use crate::backend::{Action, Done, Io, Outcome};
+use crate::backend::{Action, Done, Io, Outcome, part_of};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers};
 use crate::nbd::protocol::{COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_REQUEST_ONE};
 use crate::nbd::reply::{Extent, Reply};
@@ -171,6 +171,7 @@ impl Engine {
             Some(Run::One(unit, tag)) => {
                 let buffer = if let Buffers::One(buffer) = buffers { Some(buffer) } else { None };
                 if let Some(part) = self.parts[tag.index()].take() {
+                    let result = part_of(&result, part.offset, u64::from(part.length));
                     self.books.completed(self.now, &part);
                     self.finish_part(part, buffer, result);
                 }
@@ -180,14 +181,21 @@ impl Engine {
                 let mut buffers = if let Buffers::Many(buffers) = buffers { buffers } else { Vec::new() }.into_iter();
                 for tag in tags {
                     if let Some(part) = self.parts[tag.index()].take() {
+                        let result = part_of(&result, part.offset, u64::from(part.length));
                         self.books.completed(self.now, &part);
-                        self.finish_part(part, buffers.next(), result.clone());
+                        self.finish_part(part, buffers.next(), result);
                     }
                 }
                 self.finish_run(unit);
             }
             Some(Run::Beside(live)) => self.finish_beside(live, result),
-            Some(Run::Last) => self.stopping = Stopping::Done,
+            Some(Run::Last) => {
+                // What could not be made durable is not vouched for.
+                if result.is_ok() {
+                    self.backend.finish();
+                }
+                self.stopping = Stopping::Done;
+            }
             None => self.pool.give_all(buffers),
         }
     }
@@ -298,7 +306,7 @@ impl Engine {
             return;
         }
         gathered.sort_by_key(|(offset, _)| *offset);
-        // Reads are at most 32 MiB.
+        // A read is no longer than any request with data.
         connection.outbox.put(|out| reply.put_data(out, true, reply.offset, length as u32));
         for (_, buffer) in gathered {
             connection.outbox.put_data(buffer);

@@ -38,7 +38,7 @@ use ioweir_core::tenant::{Share, ShareError};
 use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, SECTOR_BYTES, Tag};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
-use crate::backend::{Backend, Done};
+use crate::backend::{Backend, Checksums, Done};
 use crate::buffer::{Buffer, Pool};
 use crate::nbd::reply::Reply;
 use crate::nbd::{Agreed, Command, Export, NbdError};
@@ -195,6 +195,7 @@ pub struct Engine {
     settings: Settings,
     scheduler: Policy,
     observer: Option<Box<dyn Observer>>,
+    remarks: Option<Sender<String>>,
     books: Books,
     backend: Box<dyn Backend>,
     pool: Pool,
@@ -267,6 +268,7 @@ impl Engine {
         Ok(Self {
             scheduler,
             observer: None,
+            remarks: None,
             books: Books::default(),
             backend,
             pool,
@@ -316,6 +318,28 @@ impl Engine {
     /// Lets somebody see what the scheduler is told and asked. To be called before the first client comes.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.observer = Some(observer);
+    }
+
+    /// Has somebody told what people should know of its device.
+    pub fn tell(&mut self, remarks: Sender<String>) {
+        self.remarks = Some(remarks);
+        self.hand_on_remarks();
+    }
+
+    fn hand_on_remarks(&mut self) {
+        if let Some(listener) = &self.remarks {
+            let name = &self.settings.device.name;
+            for remark in self.backend.remarks() {
+                // Nobody has to listen.
+                let _ = listener.send(format!("device {name}: {remark}"));
+            }
+        }
+    }
+
+    /// What its device has checked, where it does.
+    #[must_use]
+    pub fn checksums(&self) -> Option<Checksums> {
+        self.backend.checksums()
     }
 
     fn called(&mut self, call: &Call) {
@@ -434,6 +458,7 @@ impl Engine {
         if is_news {
             self.begin_deferred();
             self.submit_held();
+            self.hand_on_remarks();
         }
         Ok(is_news)
     }

@@ -120,12 +120,13 @@ impl Request {
         let (cookie, offset, length) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let command = Command::from_number(number);
         let mut payload = 0;
-        if flags & COMMAND_PAYLOAD_LENGTH != 0 {
+        // QEMU (10.0) leaves the flag out where it writes, though it must not; nothing else can be meant.
+        if flags & COMMAND_PAYLOAD_LENGTH != 0 || command == Command::Write {
             payload = u32::try_from(length).ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
-            // The flag is said by `payload`, and stays only where there should not be any.
-            if command == Command::Write {
-                flags &= !COMMAND_PAYLOAD_LENGTH;
-            }
+        }
+        // What the flag says is in `payload`; it stays only where there should not be any.
+        if command == Command::Write {
+            flags &= !COMMAND_PAYLOAD_LENGTH;
         }
         (magic == MAGIC_EXTENDED_REQUEST).then_some(Self { command, flags, cookie, offset, length, payload })
     }
@@ -142,9 +143,6 @@ impl Request {
     /// What to answer instead of doing it.
     pub fn check(&self, export: &Export, allocation: bool) -> Result<(), NbdError> {
         if self.flags & !self.command.flags() != 0 || matches!(self.command, Command::Unknown(_)) {
-            return Err(NbdError::Invalid);
-        }
-        if self.command == Command::Write && u64::from(self.payload) != self.length {
             return Err(NbdError::Invalid);
         }
         if self.command.changes() && export.read_only {

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 
 use ioweir_core::Nanos;
-use ioweir_lab::choice::SchedulerChoice;
+use ioweir_lab::choice::{ScheduleChoice, SchedulerChoice};
 use ioweir_lab::units::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -51,25 +51,35 @@ impl fmt::Display for Span {
 #[derive(Clone, Copy, Debug)]
 pub struct Scheduler(pub SchedulerChoice);
 
-impl FromStr for Scheduler {
-    type Err = String;
+/// A schedule of workers with its settings, such as `"qats:base=500us"`.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule(pub ScheduleChoice);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        text.parse().map(Self).map_err(|error: ioweir_lab::choice::ChoiceError| error.to_string())
-    }
+macro_rules! as_choice {
+    ($($kind:ident),*) => {$(
+        impl FromStr for $kind {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                text.parse().map(Self).map_err(|error: ioweir_lab::choice::ChoiceError| error.to_string())
+            }
+        }
+
+        impl fmt::Display for $kind {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(out)
+            }
+        }
+
+        impl PartialEq for $kind {
+            fn eq(&self, other: &Self) -> bool {
+                self.0.row.name == other.0.row.name && self.0.settings == other.0.settings
+            }
+        }
+    )*};
 }
 
-impl fmt::Display for Scheduler {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(out)
-    }
-}
-
-impl PartialEq for Scheduler {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.row.name == other.0.row.name && self.0.settings == other.0.settings
-    }
-}
+as_choice!(Scheduler, Schedule);
 
 impl FromStr for Listen {
     type Err = String;
@@ -125,4 +135,4 @@ macro_rules! as_string {
     )*};
 }
 
-as_string!(Size, Span, Scheduler, Listen);
+as_string!(Size, Span, Scheduler, Schedule, Listen);

@@ -32,6 +32,8 @@ pub struct Faults {
     pub stalls_per_million: u32,
     /// How much longer.
     pub stall: Span,
+    /// Before so many of a million operations, a bit of what is on the device flips.
+    pub flips_per_million: u32,
     /// The power fails at this operation, counted from one; zero: never. What was not flushed by then is lost, kept, or
     /// torn, sector by sector.
     pub power_cut_at: u64,
@@ -44,6 +46,7 @@ impl Default for Faults {
             errors_per_million: 0,
             stalls_per_million: 0,
             stall: Span(ioweir_core::Nanos::from_millis(100)),
+            flips_per_million: 0,
             power_cut_at: 0,
         }
     }

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use amount::{Scheduler, Size, Span};
+pub use amount::{Schedule, Scheduler, Size, Span};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use ioweir_lab::spec::SpecError;
@@ -107,6 +107,22 @@ pub struct Device {
     pub merge: bool,
     /// Bytes of data on their way that all clients together may hold.
     pub buffer_bytes_max: Size,
+    /// Whether what is read is checked against checksums of what was written. They take 1 MiB of memory for each GiB that is
+    /// written; those of a file are kept beside it, in `PATH.checksums`, while no server runs.
+    pub checksums: bool,
+    /// Who computes them; there where they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Workers>,
+}
+
+/// Worker threads, and the schedule that says which of them serves whom.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Workers {
+    /// Schedule of cores, in the form `name[:parameter=value...]`.
+    pub schedule: Schedule,
+    /// How many; one less than the machine has cores, and at least one, where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<u32>,
 }
 
 /// A device under a name, with what its clients are entitled to.

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 
 use ioweir_core::StreamId;
 use ioweir_core::tenant::GroupId;
-use ioweir_lab::choice::{ChoiceError, SchedulerChoice, unknown};
+use ioweir_lab::choice::{ChoiceError, ScheduleChoice, SchedulerChoice, unknown};
 use ioweir_lab::units::shown;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::amount::{Scheduler, Size, Span};
+use super::amount::{Schedule, Scheduler, Size, Span};
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use super::share::{Judge, RawExport, RawGroup, RawShare, RawTenant};
 use super::tiers::{self, Cache, Placing, RawTiers};
-use super::{ClassShare, Device, Export, Group, Holder, Listen, Server, Spec, Tenant, Tls};
+use super::{ClassShare, Device, Export, Group, Holder, Listen, Server, Spec, Tenant, Tls, Workers};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 use ioweir_lab::spec::{Complaint, SpecError};
@@ -74,6 +74,8 @@ struct RawDevice {
     request_bytes_max: Option<Spanned<Size>>,
     merge: Option<bool>,
     buffer_bytes_max: Option<Spanned<Size>>,
+    checksums: Option<bool>,
+    cores: Option<Spanned<RawWorkers>>,
     // What only some backends take.
     path: Option<Spanned<PathBuf>>,
     size: Option<Spanned<Size>>,
@@ -87,6 +89,13 @@ struct RawDevice {
     fast: Option<Spanned<RawBackend>>,
     map: Option<Spanned<PathBuf>>,
     cache: Option<Spanned<Cache>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWorkers {
+    schedule: Option<Spanned<String>>,
+    workers: Option<Spanned<u32>>,
 }
 
 /// What a device is made of, or a tier of one.
@@ -153,6 +162,15 @@ fn resolve(raw: RawSpec) -> Result<Spec, Complaint> {
     if exports.is_empty() {
         let hint = "add [[export]] with name = \"a\" and the device it shows";
         return Err(Complaint::of_all("there is nothing to serve").expected("at least one [[export]]").hint(hint));
+    }
+    let asks_clients = server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+    if let Some(tenant) = raw.tenant.first().filter(|_| !asks_clients) {
+        let problem = "certificate: no client is asked for one, so that nobody would be this tenant";
+        let hint =
+            "add [server.tls] with certificate, key, and clients: the authority that signs the certificates of clients";
+        return Err(Complaint::at(tenant.certificate.span(), problem)
+            .expected("a server with client certificates")
+            .hint(hint));
     }
     let mut tenants = Vec::new();
     for tenant in raw.tenant {
@@ -270,6 +288,7 @@ fn resolve_device(mut raw: RawDevice, at: std::ops::Range<usize>, others: &[Devi
         let range = raw.request_bytes_max.as_ref().map_or(0..0, Spanned::span);
         return Err(Complaint::at(range, "request_bytes_max is not a multiple of 4KiB").expected("such as 256KiB"));
     }
+    let checksums = raw.checksums.unwrap_or(false);
     let buffers = Size(256 << 20);
     // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
     let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
@@ -281,6 +300,8 @@ fn resolve_device(mut raw: RawDevice, at: std::ops::Range<usize>, others: &[Devi
         request_bytes_max: bytes_max,
         merge: raw.merge.unwrap_or(true),
         buffer_bytes_max: size(raw.buffer_bytes_max.as_ref(), "buffer_bytes_max", buffers, least, Size(1 << 40))?,
+        checksums,
+        cores: resolve_workers(raw.cores.as_ref(), checksums)?,
         backend,
     })
 }
@@ -297,6 +318,27 @@ fn resolve_scheduler(given: Option<&Spanned<String>>, backend: &BackendRow) -> R
         return Err(Complaint::at(range, problem).expected("backend = \"tiered\", or a scheduler of one device"));
     }
     Ok(Scheduler(choice))
+}
+
+/// Without checksums there is nothing for workers to do.
+fn resolve_workers(given: Option<&Spanned<RawWorkers>>, checksums: bool) -> Result<Option<Workers>, Complaint> {
+    if let Some(given) = given.filter(|_| !checksums) {
+        let problem = "cores: the device has no checksums, so that workers would have nothing to do";
+        return Err(Complaint::at(given.span(), problem).expected("checksums = true beside it"));
+    }
+    if !checksums {
+        return Ok(None);
+    }
+    let none = RawWorkers::default();
+    let raw = given.map_or(&none, |given| given.get_ref());
+    let (text, range) =
+        raw.schedule.as_ref().map_or(("baseline", 0..0), |given| (given.get_ref().as_str(), given.span()));
+    let choice: Result<ScheduleChoice, ChoiceError> = text.parse();
+    let choice =
+        choice.map_err(|error| Complaint::at(range, error.problem).expected(error.expected).hint(error.hint))?;
+    let workers = raw.workers.as_ref();
+    let workers = workers.map(|given| number(Some(given), "workers", 1, 1, 256)).transpose()?;
+    Ok(Some(Workers { schedule: Schedule(choice), workers }))
 }
 
 /// The row that the key `backend` names.

@@ -10,6 +10,7 @@ use prometheus_client::registry::Registry;
 
 use super::COMMIT;
 use super::record::{ClassRecord, Record};
+use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationTally};
 use crate::nbd::NbdError;
 use crate::spec::{ClassShare, Spec};
@@ -132,7 +133,11 @@ impl Collected<'_> {
             }),
         ];
         for (name, help, part) in durations {
-            let samples = self.each_operation(|of| [(vec![], Value::Histogram(part(of).clone()))]);
+            // Twenty lines for each class and operation are worth it only where there is something to tell.
+            let samples = self.each_operation(|of| {
+                let told = Some(part(of)).filter(|durations| durations.count() > 0);
+                told.map(|durations| (vec![], Value::Histogram(durations.clone())))
+            });
             self.add(name, help, MetricType::Histogram, samples);
         }
     }
@@ -165,6 +170,24 @@ impl Collected<'_> {
         self.add("ioweir_inflight_requests", "Units that the device holds", MetricType::Gauge, inflight);
         self.add("ioweir_inflight_limit_requests", "Units that the device may hold", MetricType::Gauge, limits);
         self.add("ioweir_policy_info", "The scheduler of the device", MetricType::Gauge, policies);
+    }
+
+    fn add_checksums(&mut self) {
+        let of = |value: fn(&Checksums) -> Value| {
+            let devices = self.spec.device.iter().zip(&self.record.checksums);
+            let checked = devices.filter_map(|(device, checksums)| Some((device, checksums.as_ref()?)));
+            checked.map(|(device, checksums)| (vec![("device", device.name.clone())], value(checksums))).collect()
+        };
+        let checked = of(|of| Value::Counter(of.blocks_checked));
+        let damaged = of(|of| Value::Counter(of.blocks_damaged));
+        let failed = of(|of| Value::Counter(of.items_failed));
+        let known = of(|of| Value::Gauge(of.blocks_known as f64));
+        self.add("ioweir_checksum_blocks_checked", "Blocks that were read and checked", MetricType::Counter, checked);
+        let help = "How often a block was found not to be what was written there";
+        self.add("ioweir_checksum_blocks_damaged", help, MetricType::Counter, damaged);
+        let help = "Requests whose checksums no worker brought to an end";
+        self.add("ioweir_checksum_items_failed", help, MetricType::Counter, failed);
+        self.add("ioweir_checksum_blocks_known", "Blocks whose checksum is known", MetricType::Gauge, known);
     }
 
     fn add_shares(&mut self) {
@@ -206,6 +229,9 @@ pub(super) fn text(spec: &Spec, record: &Record, connections: u32) -> String {
     collected.add_requests();
     collected.add_waits();
     collected.add_devices();
+    if record.checksums.iter().any(Option::is_some) {
+        collected.add_checksums();
+    }
     collected.add_shares();
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(collected.families)));

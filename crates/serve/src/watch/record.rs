@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use ioweir_core::{Operation, Reason};
 
+use crate::backend::Checksums;
 use crate::engine::{ClassTally, OperationTally, Report, Standing, Tally};
 use crate::spec::Spec;
 
@@ -43,6 +44,8 @@ pub(super) struct Record {
     pub(super) classes: Vec<ClassRecord>,
     /// Units with the backend, by device.
     pub(super) inflight: Vec<u32>,
+    /// What was checked, by device, where it is.
+    pub(super) checksums: Vec<Option<Checksums>>,
 }
 
 impl Record {
@@ -56,7 +59,12 @@ impl Record {
             seconds: VecDeque::new(),
             now: None,
         };
-        Self { classes: spec.classes().into_iter().map(class).collect(), inflight: vec![0; spec.device.len()] }
+        let devices = spec.device.len();
+        Self {
+            classes: spec.classes().into_iter().map(class).collect(),
+            inflight: vec![0; devices],
+            checksums: vec![None; devices],
+        }
     }
 
     /// Adds what an engine has counted, and hands back its tally for the next time.
@@ -64,6 +72,9 @@ impl Record {
         let mut tally = report.tally;
         if let Some(inflight) = self.inflight.get_mut(device) {
             *inflight = report.inflight;
+        }
+        if let Some(checksums) = self.checksums.get_mut(device) {
+            *checksums = report.checksums;
         }
         for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.device == device) {
             class.standing = report.classes.get(number).copied().unwrap_or_default();

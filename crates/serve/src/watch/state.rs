@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use ioweir_core::cores::{Counts, Queue};
 use ioweir_core::tenant::{Explanation, Rule};
 use ioweir_core::{Nanos, Operation, Reason, StreamId};
 use serde::Serialize;
 
 use super::Watched;
 use super::record::{ClassRecord, Record, Second};
+use crate::backend::Checksums;
 use crate::control::Changed;
 use crate::engine::Because;
 use crate::spec::{Class, ClassShare, Spec};
@@ -21,6 +23,8 @@ pub struct State {
     schema_version: u32,
     version: &'static str,
     spec: String,
+    /// Where clients can connect, in the words of the spec.
+    listen: Vec<String>,
     now_seconds: f64,
     connections: u32,
     connections_max: u32,
@@ -43,6 +47,48 @@ struct DeviceState {
     queued_requests: u32,
     queued_bytes: u64,
     knows_shares: bool,
+    checksums: Option<ChecksumState>,
+}
+
+/// What a device has checked since the server began. Blocks are of 4 KiB.
+#[derive(Debug, Serialize)]
+struct ChecksumState {
+    schedule: String,
+    blocks_known: u64,
+    blocks_written: u64,
+    blocks_checked: u64,
+    blocks_damaged: u64,
+    items_failed: u64,
+    queues: BTreeMap<&'static str, QueueState>,
+}
+
+/// What a queue of the schedule has seen.
+#[derive(Debug, Serialize)]
+struct QueueState {
+    finished: u64,
+    preempted: u64,
+    waited_seconds: f64,
+    used_seconds: f64,
+}
+
+impl ChecksumState {
+    fn new(schedule: String, of: &Checksums) -> Self {
+        let queue = |counts: &Counts| QueueState {
+            finished: counts.finished,
+            preempted: counts.preempted,
+            waited_seconds: seconds(counts.waited_nanos),
+            used_seconds: seconds(counts.used_nanos),
+        };
+        Self {
+            schedule,
+            blocks_known: of.blocks_known,
+            blocks_written: of.blocks_written,
+            blocks_checked: of.blocks_checked,
+            blocks_damaged: of.blocks_damaged,
+            items_failed: of.items_failed,
+            queues: Queue::ALL.iter().map(|its| its.name()).zip(of.queues.iter().map(queue)).collect(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -142,6 +188,10 @@ impl State {
                 queued_requests: its().map(|standing| standing.queued).sum(),
                 queued_bytes: its().map(|standing| standing.queued_bytes).sum(),
                 knows_shares: device.knows_shares(),
+                checksums: device
+                    .cores
+                    .zip(record.checksums.get(number).copied().flatten())
+                    .map(|(cores, of)| ChecksumState::new(cores.schedule.to_string(), &of)),
             }
         });
         let group_state = |group: &crate::spec::Group| GroupState {
@@ -154,6 +204,7 @@ impl State {
             schema_version: SCHEMA_VERSION,
             version: env!("CARGO_PKG_VERSION"),
             spec: spec.file.clone(),
+            listen: spec.server.listen.iter().map(ToString::to_string).collect(),
             now_seconds: now.as_seconds(),
             connections,
             connections_max: spec.server.connections_max,
@@ -233,7 +284,7 @@ impl SecondState {
 
 /// Why a request waits, in words, with the classes' names.
 fn told(because: &Because, classes: &[Class]) -> String {
-    let Explanation { rule, ahead, own, clock, first, first_tag, eligible, .. } = match because {
+    let Explanation { rule, ahead, own, clock, first, eligible, .. } = match because {
         Because::Counted(reason) => return reason.words().to_string(),
         Because::Explained(told) => *told,
     };
@@ -247,7 +298,8 @@ fn told(because: &Because, classes: &[Class]) -> String {
         Rule::Window => format!("{words}: {clock} in flight of {own}"),
         _ => {
             let name = first.and_then(|StreamId(first)| classes.get(first as usize)).map(|class| &class.name);
-            name.map_or_else(|| words.to_string(), |name| format!("{words}: {name}, at {first_tag} against {own}"))
+            // Where each of them stands is in virtual time, or in what is left of a turn: nothing that people could compare.
+            name.map_or_else(|| words.to_string(), |name| format!("{words}: {name}"))
         }
     }
 }

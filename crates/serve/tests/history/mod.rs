@@ -53,7 +53,7 @@ pub(crate) struct Asked {
     from: u64,
     /// None: never answered, so that it happened at any time later, or never.
     pub(crate) until: Option<u64>,
-    failed: bool,
+    pub(crate) failed: bool,
     /// What was read, block by block.
     read: Vec<u32>,
 }

@@ -56,7 +56,7 @@ impl Browser {
         command.args(["-c", "exec \"$@\" 3<&0 4>&1 </dev/null >/dev/null", "sh", name]);
         command.args(["--headless", "--remote-debugging-pipe", "--no-first-run", "--disable-background-networking"]);
         command.args(["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--disable-gpu"]);
-        command.args(["--hide-scrollbars", "--force-color-profile=srgb"]);
+        command.args(["--hide-scrollbars", "--force-color-profile=srgb", "--disable-font-subpixel-positioning"]);
         if rustix::process::geteuid().is_root() {
             command.arg("--no-sandbox");
         }

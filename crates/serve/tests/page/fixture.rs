@@ -113,7 +113,7 @@ pub(crate) fn class(name: &str, weight: u32, seconds: Vec<Value>) -> Value {
 pub(crate) fn state(now_seconds: f64, classes: &[Value]) -> Value {
     let connections: u64 = classes.iter().filter_map(|class| class["connections"].as_u64()).sum();
     json!({
-        "schema_version": 1, "version": "0.0.0", "spec": "made-up.toml", "now_seconds": now_seconds,
+        "schema_version": 1, "version": "0.0.0", "spec": "made-up.toml", "listen": ["tcp:127.0.0.1:10809"], "now_seconds": now_seconds,
         "connections": connections, "connections_max": 64,
         "devices": [{
             "name": "disk", "description": "made up", "scheduler": "sfq", "depth": 2, "size_bytes": 1 << 30,

@@ -221,7 +221,7 @@ fn figure_2(stored: &Stored) -> Part {
         }],
         figures: vec![Figure {
             title: "Figure 2 on real I/O: client 1 hits the SSD more often in the second phase".into(),
-            text: format!("{SOURCE}. The paper gives no numbers for its own."),
+            text: format!("The {SOURCE}. The paper gives no numbers for its own."),
             charts: vec![chart(&reward, "(b) reward"), chart(&rounds, "(c) CFQ as rounds of requests")],
         }],
     }

@@ -43,8 +43,10 @@
 
 mod cached;
 mod directory;
+mod identity;
 mod ledger;
 mod map;
+mod operation;
 mod pair;
 mod placed;
 

@@ -4,100 +4,25 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES, Tier};
+use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 use ioweir_lab::units::format_bytes;
 
 use super::super::{Action, Backend, Done, Io, Outcome};
+use super::identity::introduce;
 use super::ledger::{Clerk, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
-use super::pair::{Flight, Pair, clear, copy_from, copy_to, dispatch_of};
-use super::{BLOCK_BYTES, FastTier, perform_alone, slots_of};
+use super::operation::{Op, Stage};
+use super::pair::{Flight, Pair, dispatch_of};
+use super::{BLOCK_BYTES, FastTier, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::slots::Slots;
 
-/// What the first slot of a fast tier begins with; its identity follows.
-const MAGIC: &[u8; 16] = b"ioweir fast tier";
 /// The owner of the flushes of a sync.
 const SYNC: u32 = u32::MAX;
 /// How long a change waits for a commit that nobody asks for.
 const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
-
-/// How far an operation has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// The rest of blocks that are written in part is read from home.
-    Edges,
-    /// Its pieces are on their way.
-    Pieces,
-    /// It is done, and is to be durable.
-    Sync,
-}
-
-/// An operation of the engine.
-struct Op {
-    io: Io,
-    stage: Stage,
-    pieces: Vec<Piece>,
-    /// The one piece has the engine's own buffers.
-    is_direct: bool,
-    /// Blocks that are written in part and move, whole.
-    edges: Vec<(u64, Buffer)>,
-    /// Blocks that get a slot once all is written.
-    moves: BTreeMap<u64, u32>,
-    /// Blocks that lie at home once all is done.
-    returns: Vec<u64>,
-    left: u32,
-    result: Result<Outcome, NbdError>,
-}
-
-impl Op {
-    fn new(io: Io, pieces: Vec<Piece>) -> Self {
-        let is_direct = pieces.len() == 1;
-        Self {
-            io,
-            stage: Stage::Pieces,
-            pieces,
-            is_direct,
-            edges: Vec::new(),
-            moves: BTreeMap::new(),
-            returns: Vec::new(),
-            left: 0,
-            result: Ok(Outcome::Plain),
-        }
-    }
-
-    const fn end(&self) -> u64 {
-        self.io.offset + self.io.length
-    }
-
-    /// The data of a piece: what is written, and around it what was there.
-    fn compose(&self, piece: &Piece) -> Buffer {
-        let mut buffer = Buffer::with_capacity(piece.length() as usize);
-        let bytes = buffer.bytes_mut();
-        for (block, edge) in &self.edges {
-            let (from, until) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);
-            if piece.start <= from && until <= piece.end {
-                bytes[(from - piece.start) as usize..(until - piece.start) as usize].copy_from_slice(edge.bytes());
-            }
-        }
-        let (from, until) = (piece.start.max(self.io.offset), piece.end.min(self.end()));
-        let target = &mut bytes[(from - piece.start) as usize..(until - piece.start) as usize];
-        copy_from(&self.io.buffers, from - self.io.offset, target);
-        buffer
-    }
-
-    /// A part has been read into a buffer of its own.
-    fn take(&mut self, piece: Piece, outcome: &Outcome, buffers: &Buffers) {
-        let at = piece.start - self.io.offset;
-        match (outcome, buffers) {
-            (Outcome::Hole, _) => clear(&mut self.io.buffers, at, piece.length() as usize),
-            (_, Buffers::One(buffer)) => copy_to(&mut self.io.buffers, at, buffer.bytes()),
-            _ => {}
-        }
-    }
-}
 
 /// What makes durable what has changed.
 #[derive(Debug)]
@@ -431,47 +356,6 @@ impl Placed {
             self.begin_sync(now);
         }
     }
-}
-
-/// Makes sure that a fast tier belongs to a ledger of this identity; an empty one is told so.
-fn introduce(fast: &mut dyn Backend, identity: u64, is_unused: bool) -> Result<(), String> {
-    let io = |action, buffer: Buffer| Io {
-        id: 0,
-        action,
-        offset: 0,
-        length: BLOCK_BYTES,
-        durable: action == Action::Write,
-        dispatch: None::<Dispatch>,
-        buffers: Buffers::One(buffer),
-    };
-    let mut perform = |io: Io| {
-        let done = perform_alone(fast, io).map_err(|error| format!("cannot be used: {error}"))?;
-        done.result.map(|outcome| (outcome, done.buffers)).map_err(|error| format!("cannot be used: {error:?}"))
-    };
-    let empty = || Buffer::with_capacity(BLOCK_BYTES as usize);
-    let mut head = match perform(io(Action::Read, empty()))? {
-        (Outcome::Plain, Buffers::One(buffer)) => buffer,
-        _ => empty(),
-    };
-    let (magic, rest) = head.bytes_mut().split_at_mut(MAGIC.len());
-    let Some(name) = rest.get_mut(..size_of::<u64>()) else { return Ok(()) };
-    if magic == MAGIC {
-        if *name == identity.to_le_bytes() {
-            return Ok(());
-        }
-        return Err(
-            "belongs to another map, or its map was lost; to begin anew, losing what lies there, empty it".into()
-        );
-    }
-    if magic.iter().any(|&byte| byte != 0) {
-        return Err("holds something else; expected an empty one, or the one that belongs to the map".into());
-    }
-    if !is_unused {
-        return Err("is empty, and its map says that blocks lie there; expected the one that belongs to the map".into());
-    }
-    magic.copy_from_slice(MAGIC);
-    name.copy_from_slice(&identity.to_le_bytes());
-    perform(io(Action::Write, head)).map(drop)
 }
 
 impl Backend for Placed {

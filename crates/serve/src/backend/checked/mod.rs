@@ -1,0 +1,577 @@
+//! Is what is read what was written? Checksums of every block, computed by worker threads that a schedule of cores drives.
+//!
+//! [`Checked`] stands between the engine and a device. The data of a write is summed up, block by block of 4 KiB, before it goes to the
+//! device; the data of a read when it has come back. A read of a block that is not what was written there fails, also a write
+//! that would leave a part of such a block in place; both are counted, and each block is told of once.
+//!
+//! # What is known
+//!
+//! - A block is known from when it was wholly written, or wholly zeroed. One that never was cannot be checked: nothing is learnt
+//!   from reading, so that what was damaged before is never taken for right.
+//! - What is written in part stays known: the rest is read first, and checked. A read of a part reads, and checks, the whole block.
+//! - After a trim, after a write that failed, and where a block was zeroed in part, nothing is known: what is there then is
+//!   anybody's guess.
+//! - The table ([`table`]) is kept beside the file from one clean end to the next start ([`sidecar`]). After any other end the server begins
+//!   knowing nothing.
+//!
+//! The engine lets nothing overlap, in whole blocks, until this backend has handed it back, whatever stages it went through here. Only the
+//! runs of one unit may share a block, each with a part of it, where there is a gap of less than a sector between them: a block with two such
+//! writes on their way becomes unknown.
+//!
+//! # What runs where
+//!
+//! The engine's thread holds the table and compares; it never sums up. The unit of work of the pool is the data of one operation: a
+//! client's read, of so many bytes, that comes in when its data is there (a core has nothing to do for it before that), or a
+//! client's write that comes in at once. Which queue it goes to, who serves that and for how long is the schedule's: nothing is decided here, and
+//! an item looks at its slice every 64 KiB. There is no work of the server's own, so MQ stays empty.
+//! No more items are in the pool than it has room for; the others wait here, first come, first served.
+
+mod plan;
+pub mod sidecar;
+mod sums;
+pub mod table;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+
+use ioweir_core::cores::{Cores, CoresLimits, Counts, Kind, Queue, Schedule, Source, Work};
+use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
+use ioweir_lab::units::format_bytes;
+
+use super::returned::Returned;
+use super::{Action, Backend, Done, FastTier, Io, Outcome};
+use crate::buffer::{Buffer, Buffers};
+use crate::executor::Executor;
+use crate::nbd::NbdError;
+use crate::slots::Slots;
+use plan::{Plan, in_part, touched};
+use sidecar::{Begun, Sidecar};
+pub use sums::Append;
+use sums::{Edge, Job, Summing};
+use table::{BLOCK_BYTES, Table};
+
+/// Damaged blocks that are told of; more are only counted.
+const TOLD_MAX: usize = 1000;
+
+/// Beside the operation's own number, the device is told which part of it is meant: these two are the edges.
+const PARTS: u32 = 3;
+
+/// Who sums up, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Workforce {
+    /// Which worker serves whom, and for how long.
+    pub schedule: Schedule,
+    /// How many there are.
+    pub workers: u32,
+    /// Cores of the machine: not fewer than workers.
+    pub cores: u32,
+    /// Items that are with them at once.
+    pub items: u32,
+    /// What they compute.
+    pub append: Append,
+}
+
+impl Workforce {
+    /// CRC-32C on all cores but one, unless `workers` says otherwise.
+    #[must_use]
+    pub fn of_machine(schedule: Schedule, workers: Option<u32>, items: u32) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
+        let workers = workers.unwrap_or_else(|| cores.saturating_sub(1).max(1));
+        Self { schedule, workers, cores, items, append: crc32c::crc32c_append }
+    }
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checksums {
+    /// Blocks whose checksum is known now.
+    pub blocks_known: u64,
+    /// Blocks that were summed up to be written.
+    pub blocks_written: u64,
+    /// Blocks that were read and checked.
+    pub blocks_checked: u64,
+    /// How often a block was found to be damaged.
+    pub blocks_damaged: u64,
+    /// Items that no worker brought to an end; their operations failed.
+    pub items_failed: u64,
+    /// What the schedule has counted, in the order of [`Queue::ALL`].
+    pub queues: [Counts; Queue::COUNT],
+}
+
+/// An operation that is on its way.
+struct Flight {
+    id: u32,
+    action: Action,
+    offset: u64,
+    length: u64,
+    durable: bool,
+    dispatch: Option<Dispatch>,
+    plan: Plan,
+    /// Of a write, for the blocks of its plan.
+    sums: Vec<u32>,
+    /// Of a write, while what stands around it is read.
+    buffers: Buffers,
+    edges: [Option<Edge>; 2],
+    edges_left: u32,
+    error: Option<NbdError>,
+    /// Whether its data came in a single buffer.
+    is_single: bool,
+}
+
+/// A device whose data is checked.
+pub struct Checked {
+    inner: Box<dyn Backend>,
+    table: Table,
+    sidecar: Option<Sidecar>,
+    executor: Executor,
+    workforce: Workforce,
+    home: Arc<Returned<Job>>,
+    flights: Slots<Flight>,
+    /// Blocks that are being written in part, once for each such write.
+    in_part: Vec<u64>,
+    /// What finds no room in the pool.
+    waiting: VecDeque<(Work, Summing)>,
+    /// Items that were given to the pool and have not come back.
+    with_pool: u32,
+    /// Where the last read, and the last write, ended.
+    ends: [u64; 2],
+    counts: Checksums,
+    told: BTreeSet<u64>,
+    remarks: Vec<String>,
+    from_inner: Vec<Done>,
+    from_pool: Vec<Job>,
+}
+
+impl Checked {
+    /// Checks what `inner` reads against what is known.
+    ///
+    /// # Errors
+    /// In words for people: there cannot be such workers.
+    pub fn new(inner: Box<dyn Backend>, begun: Begun, workforce: Workforce) -> Result<Self, String> {
+        let Workforce { schedule, workers, cores, items, .. } = workforce;
+        // One that has come back may still stand in the pool for a moment.
+        let limits = CoresLimits { requests: items.saturating_add(workers), workers, cores, seed: 0 };
+        let cores = Cores::new(schedule, limits).map_err(|error| format!("cores: {error}"))?;
+        let executor = Executor::start(cores, 0).map_err(|error| format!("cores: no workers: {error}"))?;
+        let home = Returned::new().map_err(|error| format!("cores: {error}"))?;
+        Ok(Self {
+            inner,
+            table: begun.table,
+            sidecar: begun.sidecar,
+            executor,
+            workforce,
+            home: Arc::new(home),
+            flights: Slots::default(),
+            in_part: Vec::new(),
+            waiting: VecDeque::new(),
+            with_pool: 0,
+            ends: [0; 2],
+            counts: Checksums::default(),
+            told: BTreeSet::new(),
+            remarks: begun.remark.into_iter().collect(),
+            from_inner: Vec::new(),
+            from_pool: Vec::new(),
+        })
+    }
+
+    /// The checksum of a block of zeroes.
+    fn sum_of_zeroes(&self, block: u64) -> u32 {
+        let zeroes = [0; BLOCK_BYTES as usize];
+        (self.workforce.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
+    }
+
+    /// A read reads whole blocks where a part is asked for and the whole is known.
+    fn start_read(&mut self, now: Nanos, number: u32, mut buffers: Buffers) {
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let Flight { offset, length, .. } = *flight;
+        if self.table.knows_any(touched(offset, length)) {
+            flight.plan = Plan::new(&self.table, offset, length);
+        }
+        let Plan { before, behind, .. } = flight.plan;
+        let missing = |bytes: u64| (bytes > 0).then(|| Buffer::with_capacity(bytes as usize));
+        if before + behind > 0 {
+            flight.is_single = matches!(buffers, Buffers::One(_));
+            let all = missing(before).into_iter().chain(take_all(buffers)).chain(missing(behind));
+            buffers = Buffers::Many(all.collect());
+        }
+        let io = flight.io(number, offset - before, length + before + behind, buffers);
+        self.inner.start(now, io);
+    }
+
+    /// A write is summed up first; where it leaves a part of a known block, that is read before.
+    fn start_write(&mut self, now: Nanos, number: u32, buffers: Buffers) {
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let Flight { offset, length, dispatch, .. } = *flight;
+        for block in in_part(&self.table, offset, length) {
+            if self.in_part.contains(&block) {
+                self.table.forget(block..block + 1);
+            }
+            self.in_part.push(block);
+        }
+        let plan = Plan::new(&self.table, offset, length);
+        flight.plan = plan.clone();
+        if plan.blocks.is_empty() {
+            let io = flight.io(number, offset, length, buffers);
+            return self.inner.start(now, io);
+        }
+        let (first, last) = (plan.blocks.start, plan.blocks.end - 1);
+        let edges = [(first, plan.before), (last, plan.behind)];
+        flight.buffers = buffers;
+        // Where both are missing of one block, it is read once.
+        let is_same = first == last && plan.before > 0;
+        let edges = edges.into_iter().take(if is_same { 1 } else { 2 });
+        let missing: Vec<_> = (1..).zip(edges).filter(|(_, (_, missing))| *missing > 0).collect();
+        flight.edges_left = missing.len() as u32;
+        if missing.is_empty() {
+            return self.submit_job(number);
+        }
+        for (part, (block, _)) in missing {
+            let offset = block * BLOCK_BYTES;
+            let length = self.table.end_of(block) - offset;
+            let (sector, sectors) = (offset / SECTOR_BYTES, length.div_ceil(SECTOR_BYTES) as u32);
+            self.inner.start(
+                now,
+                Io {
+                    id: number * PARTS + part,
+                    action: Action::Read,
+                    offset,
+                    length,
+                    durable: false,
+                    dispatch: dispatch.map(|its| Dispatch { operation: Operation::Read, sector, sectors, ..its }),
+                    buffers: Buffers::One(Buffer::with_capacity(length as usize)),
+                },
+            );
+        }
+    }
+
+    /// Has the data of an operation summed up; it comes back whatever happens.
+    fn submit_job(&mut self, number: u32) {
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let kind = if flight.action == Action::Read { Kind::Read } else { Kind::Write };
+        let Flight { offset, length, ref plan, .. } = *flight;
+        let end = &mut self.ends[usize::from(kind == Kind::Write)];
+        let sequential = std::mem::replace(end, offset + length) == offset;
+        // A request is shorter than 4 GiB.
+        let work = Work { kind, source: Source::Client, bytes: plan.length as u32, sequential, deadline: None };
+        let job = Job {
+            flight: number,
+            buffers: std::mem::take(&mut flight.buffers),
+            edges: std::mem::take(&mut flight.edges),
+            skip: plan.skip as usize,
+            length: plan.length as usize,
+            sums: Vec::with_capacity((plan.blocks.end - plan.blocks.start) as usize),
+            is_done: false,
+        };
+        let item = Summing { job: Some(job), append: self.workforce.append, home: Arc::clone(&self.home) };
+        self.waiting.push_back((work, item));
+        self.fill_pool();
+    }
+
+    fn fill_pool(&mut self) {
+        while self.with_pool < self.workforce.items
+            && let Some((work, item)) = self.waiting.pop_front()
+        {
+            self.with_pool += 1;
+            // There is room, and nobody closes it; an item that is refused is dropped, and hands its job back by that.
+            let _ = self.executor.submit(work, Box::new(item));
+        }
+    }
+
+    fn device_finished(&mut self, finished: Done, done: &mut Vec<Done>) {
+        let (number, part) = (finished.id / PARTS, finished.id % PARTS);
+        if part > 0 {
+            return self.take_edge(number, part as usize - 1, finished, done);
+        }
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let Flight { action, offset, length, .. } = *flight;
+        let Done { buffers, mut result, .. } = finished;
+        let touched = touched(offset, length);
+        match (action, &result) {
+            (Action::Read, Ok(Outcome::Plain)) if !flight.plan.blocks.is_empty() => {
+                flight.buffers = buffers;
+                return self.submit_job(number);
+            }
+            (Action::Read, Ok(Outcome::Hole)) => {
+                let blocks = flight.plan.blocks.clone();
+                let sums: Vec<u32> = blocks.clone().map(|block| self.sum_of_zeroes(block)).collect();
+                result = self.check(blocks, &sums).map_or(result, Ok);
+            }
+            (Action::Write, Ok(_)) => self.note_written(number),
+            (Action::Zero { .. }, Ok(_)) => self.note_zeroed(offset, length),
+            // It was asked whether this is fast, and was told that it is not.
+            (Action::Zero { fast: true, .. }, Err(NbdError::NotSupported)) => {}
+            (Action::Write | Action::Zero { .. } | Action::Trim, _) => self.table.forget(touched),
+            _ => {}
+        }
+        self.hand_back(number, buffers, result, done);
+    }
+
+    fn note_written(&mut self, number: u32) {
+        let Some(flight) = self.flights.get(number) else { return };
+        let Flight { offset, length, ref plan, ref sums, .. } = *flight;
+        let parts: Vec<u64> = in_part(&self.table, offset, length).collect();
+        for (block, &sum) in plan.blocks.clone().zip(sums) {
+            // What another part of the same unit has written to as well, nobody has summed up.
+            if !parts.contains(&block) || self.table.get(block).is_some() {
+                self.table.set(block..block + 1, |_| sum);
+            }
+        }
+        self.counts.blocks_written += sums.len() as u64;
+        if !self.told.is_empty() {
+            let blocks = plan.blocks.clone();
+            self.told.retain(|block| !blocks.contains(block));
+        }
+    }
+
+    fn note_zeroed(&mut self, offset: u64, length: u64) {
+        let touched = touched(offset, length);
+        let parts: Vec<u64> = in_part(&self.table, offset, length).collect();
+        let (first, last) = (touched.start, touched.end - 1);
+        let start = first + u64::from(parts.contains(&first));
+        let end = last + u64::from(!parts.contains(&last));
+        let (whole, short) = (self.sum_of_zeroes(0), self.sum_of_zeroes(last));
+        self.table.set(start..end.max(start), |block| if block == last { short } else { whole });
+        parts.into_iter().for_each(|block| self.table.forget(block..block + 1));
+    }
+
+    /// What stands around a write has been read.
+    fn take_edge(&mut self, number: u32, which: usize, finished: Done, done: &mut Vec<Done>) {
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let Flight { ref plan, .. } = *flight;
+        flight.edges_left -= 1;
+        match (finished.result, finished.buffers) {
+            (Err(error), _) => flight.error = Some(error),
+            (Ok(outcome), Buffers::One(mut old)) => {
+                if outcome == Outcome::Hole {
+                    old.bytes_mut().fill(0);
+                }
+                let (before, behind) = (plan.before as usize, old.len() - plan.behind as usize);
+                if which == 0 && plan.behind > 0 && plan.blocks.end - plan.blocks.start == 1 {
+                    let mut same = Buffer::with_capacity(old.len());
+                    same.bytes_mut().copy_from_slice(old.bytes());
+                    flight.edges[1] = Some(Edge { old: same, sum: 0, at: behind });
+                }
+                flight.edges[which] = Some(Edge { old, sum: 0, at: if which == 0 { before } else { behind } });
+            }
+            (Ok(_), _) => flight.error = Some(NbdError::InputOutput),
+        }
+        match flight.error {
+            _ if flight.edges_left > 0 => {}
+            None => self.submit_job(number),
+            Some(error) => {
+                let buffers = std::mem::take(&mut flight.buffers);
+                self.hand_back(number, buffers, Err(error), done);
+            }
+        }
+    }
+
+    fn worker_finished(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
+        let Job { flight: number, buffers, edges, sums, is_done, .. } = job;
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        let Flight { action, offset, length, .. } = *flight;
+        let blocks = flight.plan.blocks.clone();
+        if !is_done {
+            self.counts.items_failed += 1;
+            self.remark("a worker failed at the checksums of a request, which has failed for that".into());
+            return self.hand_back(number, buffers, Err(NbdError::InputOutput), done);
+        }
+        if action == Action::Read {
+            let result = self.check(blocks, &sums).unwrap_or(Outcome::Plain);
+            return self.hand_back(number, buffers, Ok(result), done);
+        }
+        flight.sums = sums;
+        let io = flight.io(number, offset, length, Buffers::None);
+        let ends = [blocks.start, blocks.end.saturating_sub(1)];
+        let mut old: Vec<_> =
+            ends.into_iter().zip(&edges).filter_map(|(block, edge)| Some((block, edge.as_ref()?.sum))).collect();
+        // Both ends of one block are the same.
+        old.dedup();
+        let mut is_damaged = false;
+        for (block, sum) in old {
+            is_damaged |= self.check(block..block + 1, &[sum]).is_some();
+        }
+        if is_damaged {
+            return self.hand_back(number, buffers, Err(NbdError::InputOutput), done);
+        }
+        self.inner.start(now, Io { buffers, ..io });
+    }
+
+    /// Compares with what is known; answers with what is damaged, if anything is.
+    fn check(&mut self, blocks: Range<u64>, sums: &[u32]) -> Option<Outcome> {
+        let mut damaged = Vec::new();
+        for (block, &sum) in blocks.zip(sums) {
+            let Some(known) = self.table.get(block) else { continue };
+            self.counts.blocks_checked += 1;
+            if sum != known {
+                damaged.push(block);
+            }
+        }
+        for &block in &damaged {
+            self.counts.blocks_damaged += 1;
+            self.tell(block);
+        }
+        (!damaged.is_empty()).then_some(Outcome::Damaged(damaged))
+    }
+
+    fn tell(&mut self, block: u64) {
+        if self.told.len() == TOLD_MAX || !self.told.insert(block) {
+            return;
+        }
+        let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(block) - block * BLOCK_BYTES);
+        self.remark(format!(
+            "the {length} bytes at {offset} are damaged: their checksum is not that of what was written there"
+        ));
+        if self.told.len() == TOLD_MAX {
+            self.remark("further damaged blocks are counted, but not told of".into());
+        }
+    }
+
+    fn remark(&mut self, remark: String) {
+        self.remarks.push(remark);
+    }
+
+    /// Gives the engine back what it gave, in the form in which it gave it.
+    fn hand_back(&mut self, number: u32, buffers: Buffers, result: Result<Outcome, NbdError>, done: &mut Vec<Done>) {
+        let Some(flight) = self.flights.remove(number) else { return };
+        let Flight { id, action, offset, length, plan, is_single, .. } = flight;
+        if action == Action::Write {
+            for block in in_part(&self.table, offset, length) {
+                if let Some(place) = self.in_part.iter().position(|&other| other == block) {
+                    self.in_part.swap_remove(place);
+                }
+            }
+        }
+        let mut buffers = buffers;
+        if action == Action::Read && plan.before + plan.behind > 0 {
+            let mut all = take_all(buffers);
+            if plan.behind > 0 {
+                all.pop();
+            }
+            let mut asked = all.into_iter().skip(usize::from(plan.before > 0));
+            buffers = match asked.next() {
+                Some(only) if is_single => Buffers::One(only),
+                first => Buffers::Many(first.into_iter().chain(asked).collect()),
+            };
+        }
+        done.push(Done { id, buffers, result });
+    }
+}
+
+fn take_all(buffers: Buffers) -> Vec<Buffer> {
+    match buffers {
+        Buffers::None => Vec::new(),
+        Buffers::One(buffer) => vec![buffer],
+        Buffers::Many(buffers) => buffers,
+    }
+}
+
+impl Flight {
+    /// What the device is told of it.
+    const fn io(&self, number: u32, offset: u64, length: u64, buffers: Buffers) -> Io {
+        let Self { action, durable, dispatch, .. } = *self;
+        Io { id: number * PARTS, action, offset, length, durable, dispatch, buffers }
+    }
+}
+
+impl Backend for Checked {
+    fn start(&mut self, now: Nanos, io: Io) {
+        let Io { id, action, offset, length, durable, dispatch, buffers } = io;
+        let number = self.flights.insert(Flight {
+            id,
+            action,
+            offset,
+            length,
+            durable,
+            dispatch,
+            plan: Plan::default(),
+            sums: Vec::new(),
+            buffers: Buffers::None,
+            edges: [None, None],
+            edges_left: 0,
+            error: None,
+            is_single: false,
+        });
+        match action {
+            Action::Read => self.start_read(now, number, buffers),
+            Action::Write => self.start_write(now, number, buffers),
+            _ => self.inner.start(now, Io { id: number * PARTS, action, offset, length, durable, dispatch, buffers }),
+        }
+    }
+
+    fn submit(&mut self) -> io::Result<()> {
+        self.inner.submit()
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
+        loop {
+            let mut finished = std::mem::take(&mut self.from_inner);
+            self.inner.collect(now, &mut finished)?;
+            let mut is_over = finished.is_empty();
+            for finished in finished.drain(..) {
+                self.device_finished(finished, done);
+            }
+            self.from_inner = finished;
+            if self.with_pool > 0 {
+                let mut jobs = std::mem::take(&mut self.from_pool);
+                self.home.take(&mut jobs);
+                is_over &= jobs.is_empty();
+                // At most as many as were given.
+                self.with_pool -= jobs.len() as u32;
+                for job in jobs.drain(..) {
+                    self.worker_finished(now, job, done);
+                }
+                self.from_pool = jobs;
+                self.fill_pool();
+            }
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+
+    fn due(&self) -> Nanos {
+        self.inner.due()
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let mut descriptors = self.inner.descriptors();
+        descriptors.push(self.home.as_fd());
+        descriptors
+    }
+
+    fn fast_tier(&self) -> Option<FastTier> {
+        self.inner.fast_tier()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        let (inner, workers) = (self.inner.describe(), self.workforce.workers);
+        let most = format_bytes(self.table.blocks().saturating_mul(4));
+        let known = format_bytes(self.table.known().saturating_mul(BLOCK_BYTES));
+        format!("{inner}, checksums by {workers} workers (known of {known}; up to {most} of memory)")
+    }
+
+    fn finish(&mut self) {
+        self.inner.finish();
+        let Some(sidecar) = &self.sidecar else { return };
+        if let Err(error) = sidecar.keep(&self.table) {
+            let path = sidecar.path().display();
+            self.remark(format!("{path}: the checksums cannot be kept: {error}"));
+        }
+    }
+
+    fn remarks(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.remarks)
+    }
+
+    fn checksums(&self) -> Option<Checksums> {
+        let queues = self.executor.counted().queues;
+        Some(Checksums { blocks_known: self.table.known(), queues, ..self.counts })
+    }
+}

@@ -1,0 +1,228 @@
+//! How do checksums outlive the server? In a file beside the device's, from one clean end to the next start.
+//!
+//! `PATH.checksums` is written when all is done and durable, and removed for good before the first request is served: whatever
+//! happens in between, no checksum is ever found that is older than the data. It says which file it belongs to, and when that was
+//! last changed: a file that was exchanged, or written by somebody else while no server ran, finds no checksums, and no false alarm.
+//!
+//! All numbers are little-endian: 8 bytes `ioweirCS`; version and block length, 32 bits each; length, device and inode of the
+//! file, 64 bits each; seconds and nanoseconds of its last change, 64 bits each; the number of chunks, 64 bits; the chunks, each its number,
+//! a bit for each of 1024 blocks, and 1024 checksums of 32 bits; at last the CRC-32C of everything before.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::table::{BLOCK_BYTES, Table, damaged, read_u64};
+
+const MAGIC: [u8; 8] = *b"ioweirCS";
+const VERSION: u32 = 1;
+
+/// Which file it is, and in which state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its length.
+    pub size_bytes: u64,
+    /// The number of its device.
+    pub device: u64,
+    /// Its number on that.
+    pub inode: u64,
+    /// When it, or what is known of it, was last changed: seconds and nanoseconds since 1970.
+    pub changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(metadata: &Metadata) -> Self {
+        Self {
+            size_bytes: metadata.len(),
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+/// Passes bytes through, and sums them up.
+struct Summed<S> {
+    stream: S,
+    sum: u32,
+}
+
+impl<R: Read> Read for Summed<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.stream.read(bytes)?;
+        self.sum = crc32c::crc32c_append(self.sum, &bytes[..read]);
+        Ok(read)
+    }
+}
+
+impl<W: Write> Write for Summed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.stream.write(bytes)?;
+        self.sum = crc32c::crc32c_append(self.sum, &bytes[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
+/// Writes a table of a file.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(table: &Table, identity: &Identity, out: impl Write) -> io::Result<()> {
+    let mut out = Summed { stream: out, sum: 0 };
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
+    out.write_all(&(BLOCK_BYTES as u32).to_le_bytes())?;
+    for number in fields(identity) {
+        out.write_all(&number.to_le_bytes())?;
+    }
+    table.write(&mut out)?;
+    let sum = out.sum;
+    out.write_all(&sum.to_le_bytes())?;
+    out.flush()
+}
+
+fn fields(identity: &Identity) -> [u64; 5] {
+    let Identity { size_bytes, device, inode, changed: (seconds, nanos) } = *identity;
+    [size_bytes, device, inode, seconds.cast_unsigned(), nanos.cast_unsigned()]
+}
+
+/// Reads the table of a file.
+///
+/// # Errors
+/// `input` cannot be read, is damaged, or belongs to another file or another state of it.
+pub fn read(identity: &Identity, input: impl Read) -> io::Result<Table> {
+    let mut input = Summed { stream: input, sum: 0 };
+    let mut head = [0; 16];
+    input.read_exact(&mut head)?;
+    let [version, block_bytes] = [8, 12].map(|at| u32::from_le_bytes(head[at..at + 4].try_into().unwrap_or_default()));
+    if head[..8] != MAGIC {
+        return Err(damaged("it does not hold checksums"));
+    }
+    if version != VERSION || u64::from(block_bytes) != BLOCK_BYTES {
+        let problem = format!(
+            "version {version}, blocks of {block_bytes} bytes: only version {VERSION}, blocks of {BLOCK_BYTES} is known"
+        );
+        return Err(damaged(&problem));
+    }
+    let mut found = [0; 5];
+    for number in &mut found {
+        *number = read_u64(&mut input)?;
+    }
+    let expected = fields(identity);
+    if found[..3] != expected[..3] {
+        return Err(damaged("it belongs to another file"));
+    }
+    if found != expected {
+        return Err(damaged("the file was changed since"));
+    }
+    let table = Table::read(identity.size_bytes, &mut input)?;
+    let (sum, mut last) = (input.sum, [0; 4]);
+    input.read_exact(&mut last)?;
+    if u32::from_le_bytes(last) != sum || input.read(&mut [0])? > 0 {
+        return Err(damaged("it is damaged"));
+    }
+    Ok(table)
+}
+
+/// Where the checksums of a file are kept.
+#[derive(Debug)]
+pub struct Sidecar {
+    /// The file that they are of.
+    of: PathBuf,
+    path: PathBuf,
+}
+
+/// What a device begins with.
+#[derive(Debug)]
+pub struct Begun {
+    /// What is known.
+    pub table: Table,
+    /// Where that is kept at the end, if anywhere.
+    pub sidecar: Option<Sidecar>,
+    /// Why what was kept is not used.
+    pub remark: Option<String>,
+}
+
+impl Begun {
+    /// Nothing is known, and nothing will be kept.
+    #[must_use]
+    pub const fn anew(size_bytes: u64) -> Self {
+        Self { table: Table::new(size_bytes), sidecar: None, remark: None }
+    }
+}
+
+impl Sidecar {
+    /// Takes up what was kept of a file, and removes it. Of a block device nothing is kept: it does not say whether somebody else
+    /// has written to it.
+    ///
+    /// # Errors
+    /// In words for people: what was kept cannot be removed, and would be found again, out of date, after an unclean end.
+    pub fn begin(of: &Path, size_bytes: u64) -> Result<Begun, String> {
+        let metadata = of.metadata().map_err(|error| format!("{}: {error}", of.display()))?;
+        if !metadata.is_file() {
+            return Ok(Begun::anew(size_bytes));
+        }
+        let mut path = of.as_os_str().to_os_string();
+        path.push(".checksums");
+        let sidecar = Self { of: of.into(), path: path.into() };
+        let failed = |error: io::Error| format!("{}: {error}", sidecar.path.display());
+        let mut kept = match File::open(&sidecar.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Begun { sidecar: Some(sidecar), ..Begun::anew(size_bytes) });
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let mut magic = [0; MAGIC.len()];
+        // One that was not written to its end may have no beginning either.
+        if kept.metadata().map_err(failed)?.len() > 0 && (kept.read_exact(&mut magic).is_err() || magic != MAGIC) {
+            let path = sidecar.path.display();
+            return Err(format!("{path}: is in the way of the checksums, and holds something else: move it away"));
+        }
+        kept.rewind().map_err(failed)?;
+        let identity = Identity { size_bytes, ..Identity::of(&metadata) };
+        let (table, remark) = match read(&identity, BufReader::new(kept)) {
+            Ok(table) => (table, None),
+            Err(error) => {
+                let reason = match error.kind() {
+                    io::ErrorKind::UnexpectedEof => "it has no proper end".to_string(),
+                    _ => error.to_string(),
+                };
+                let remark = format!("{}: not used: {reason}", sidecar.path.display());
+                (Table::new(size_bytes), Some(format!("{remark}; blocks have no checksum until they are written")))
+            }
+        };
+        std::fs::remove_file(&sidecar.path).map_err(failed)?;
+        sidecar.secure_name().map_err(failed)?;
+        Ok(Begun { table, sidecar: Some(sidecar), remark })
+    }
+
+    /// Keeps a table. To be called when all that it tells of is durable, and nobody writes any more.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn keep(&self, table: &Table) -> io::Result<()> {
+        let identity = Identity::of(&self.of.metadata()?);
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.path)?;
+        write(table, &identity, BufWriter::with_capacity(1 << 16, &file))?;
+        file.sync_all()?;
+        self.secure_name()
+    }
+
+    /// Where it is kept.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the folder says is to outlive a loss of power.
+    fn secure_name(&self) -> io::Result<()> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
+    }
+}

@@ -1,0 +1,129 @@
+//! What does a worker do? It sums up the blocks of an operation's data, and hands all of it back.
+
+use std::sync::Arc;
+
+use super::super::returned::Returned;
+use super::table::BLOCK_BYTES;
+use crate::buffer::{Buffer, Buffers};
+use crate::executor::{Item, Progress, Slice};
+
+/// A checksum of bytes, given that of the bytes before them; zero is that of none.
+pub type Append = fn(u32, &[u8]) -> u32;
+
+const BLOCK: usize = BLOCK_BYTES as usize;
+
+/// Blocks between two looks at the time: some 10 us.
+const BLOCKS_A_LOOK: usize = 16;
+
+/// What stands around the data in a block that is written in part.
+#[derive(Debug)]
+pub(super) struct Edge {
+    /// The block as it was read from the device.
+    pub(super) old: Buffer,
+    /// Its checksum, once computed.
+    pub(super) sum: u32,
+    /// How much of it stands before the data, or from where on it stands behind it.
+    pub(super) at: usize,
+}
+
+/// Data whose blocks are to be summed up.
+#[derive(Debug)]
+pub(super) struct Job {
+    /// The operation that it belongs to.
+    pub(super) flight: u32,
+    pub(super) buffers: Buffers,
+    /// In the block in which the data begins, and in that in which it ends.
+    pub(super) edges: [Option<Edge>; 2],
+    /// Bytes before the first block that is summed up.
+    pub(super) skip: usize,
+    /// Bytes that are summed up.
+    pub(super) length: usize,
+    /// One for each block, so far.
+    pub(super) sums: Vec<u32>,
+    pub(super) is_done: bool,
+}
+
+impl Job {
+    /// The data with what stands around it.
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let [first, last] = &self.edges;
+        let before = first.iter().map(|edge| &edge.old.bytes()[..edge.at]);
+        let behind = last.iter().map(|edge| &edge.old.bytes()[edge.at..]);
+        before.chain(self.buffers.as_slice().iter().map(Buffer::bytes)).chain(behind)
+    }
+
+    /// Goes on until done, or told that the time is over; answers whether it is done.
+    fn go_on(&mut self, append: Append, is_over: impl Fn() -> bool) -> bool {
+        if self.sums.is_empty() {
+            self.edges.iter_mut().flatten().for_each(|edge| edge.sum = append(0, edge.old.bytes()));
+        }
+        let mut sums = std::mem::take(&mut self.sums);
+        let is_done = self.sum_up(append, is_over, &mut sums);
+        self.sums = sums;
+        is_done
+    }
+
+    fn sum_up(&self, append: Append, is_over: impl Fn() -> bool, sums: &mut Vec<u32>) -> bool {
+        let done = sums.len() * BLOCK;
+        let (mut skip, mut left) = (self.skip + done, self.length - done);
+        let (mut sum, mut filled) = (0, 0);
+        for piece in self.pieces() {
+            let skipped = skip.min(piece.len());
+            skip -= skipped;
+            let mut piece = &piece[skipped..];
+            piece = &piece[..piece.len().min(left)];
+            left -= piece.len();
+            while !piece.is_empty() {
+                let (now, rest) = piece.split_at(piece.len().min(BLOCK - filled));
+                (sum, filled, piece) = (append(sum, now), filled + now.len(), rest);
+                if filled < BLOCK {
+                    continue;
+                }
+                sums.push(sum);
+                (sum, filled) = (0, 0);
+                let is_last = left == 0 && piece.is_empty();
+                if sums.len().is_multiple_of(BLOCKS_A_LOOK) && !is_last && is_over() {
+                    return false;
+                }
+            }
+        }
+        if filled > 0 {
+            sums.push(sum);
+        }
+        true
+    }
+}
+
+/// A job on its way through the pool. However it ends, it comes back.
+pub(super) struct Summing {
+    pub(super) job: Option<Job>,
+    pub(super) append: Append,
+    pub(super) home: Arc<Returned<Job>>,
+}
+
+impl Item for Summing {
+    fn run(&mut self, slice: &Slice<'_>) -> Progress {
+        // It stays here while it is worked on, so that it comes back even if that panics.
+        let Some(job) = &mut self.job else { return Progress::Done };
+        if !job.go_on(self.append, || slice.is_over()) {
+            return Progress::Preempted;
+        }
+        job.is_done = true;
+        self.give_back();
+        Progress::Done
+    }
+}
+
+impl Summing {
+    fn give_back(&mut self) {
+        if let Some(job) = self.job.take() {
+            self.home.put(job);
+        }
+    }
+}
+
+impl Drop for Summing {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}

@@ -1,0 +1,195 @@
+//! What is the checksum of which block, as far as one is known?
+//!
+//! Four bytes for a block of 4 KiB and a bit that says whether they mean anything, in chunks of 4 MiB that are there once
+//! a block of theirs is known: about 1 MiB of memory for each GiB that was written.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::ops::Range;
+
+use crate::buffer::ALIGNMENT_BYTES;
+
+/// What has a checksum of its own. The last block of a device may be shorter.
+pub const BLOCK_BYTES: u64 = ALIGNMENT_BYTES as u64;
+
+const CHUNK_BLOCKS: u64 = 1024;
+const WORD_BITS: u64 = 64;
+const WORDS: usize = (CHUNK_BLOCKS / WORD_BITS) as usize;
+
+/// A chunk as it is kept in a file: its number, its bits, its sums.
+const RECORD_BYTES: usize = 8 + WORDS * 8 + CHUNK_BLOCKS as usize * 4;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Chunk {
+    known: [u64; WORDS],
+    /// Zero where none is known.
+    sums: [u32; CHUNK_BLOCKS as usize],
+}
+
+impl Chunk {
+    const EMPTY: Self = Self { known: [0; WORDS], sums: [0; CHUNK_BLOCKS as usize] };
+
+    const fn knows(&self, at: u64) -> bool {
+        self.known[(at / WORD_BITS) as usize] >> (at % WORD_BITS) & 1 == 1
+    }
+
+    fn set(&mut self, at: u64, sum: Option<u32>) {
+        let (word, bit) = ((at / WORD_BITS) as usize, 1 << (at % WORD_BITS));
+        if sum.is_some() {
+            self.known[word] |= bit
+        } else {
+            self.known[word] &= !bit
+        }
+        self.sums[at as usize] = sum.unwrap_or(0);
+    }
+
+    fn count(&self) -> u64 {
+        self.known.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+/// The checksums of a device, by number of block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    size_bytes: u64,
+    known: u64,
+    chunks: BTreeMap<u64, Box<Chunk>>,
+}
+
+impl Table {
+    /// Nothing is known of a device of this size.
+    #[must_use]
+    pub const fn new(size_bytes: u64) -> Self {
+        Self { size_bytes, known: 0, chunks: BTreeMap::new() }
+    }
+
+    /// Blocks of the device.
+    #[must_use]
+    pub const fn blocks(&self) -> u64 {
+        self.size_bytes.div_ceil(BLOCK_BYTES)
+    }
+
+    /// Where a block ends.
+    #[must_use]
+    pub fn end_of(&self, block: u64) -> u64 {
+        ((block + 1) * BLOCK_BYTES).min(self.size_bytes)
+    }
+
+    /// The checksum of a block, if it is known.
+    #[must_use]
+    pub fn get(&self, block: u64) -> Option<u32> {
+        let chunk = self.chunks.get(&(block / CHUNK_BLOCKS))?;
+        let at = block % CHUNK_BLOCKS;
+        chunk.knows(at).then(|| chunk.sums[at as usize])
+    }
+
+    /// Blocks whose checksum is known.
+    #[must_use]
+    pub const fn known(&self) -> u64 {
+        self.known
+    }
+
+    /// Whether any of these is known.
+    #[must_use]
+    pub fn knows_any(&self, blocks: Range<u64>) -> bool {
+        pieces(blocks).any(|(number, range)| {
+            self.chunks.get(&number).is_some_and(|chunk| range.clone().any(|at| chunk.knows(at)))
+        })
+    }
+
+    /// From now on these have the checksums that `sum` says; blocks past the end of the device have none.
+    pub fn set(&mut self, blocks: Range<u64>, mut sum: impl FnMut(u64) -> u32) {
+        for (number, range) in pieces(blocks.start..blocks.end.min(self.blocks())) {
+            let chunk = self.chunks.entry(number).or_insert_with(|| Box::new(Chunk::EMPTY));
+            self.known -= chunk.count();
+            for at in range {
+                chunk.set(at, Some(sum(number * CHUNK_BLOCKS + at)));
+            }
+            self.known += chunk.count();
+        }
+    }
+
+    /// From now on nothing is known of these.
+    pub fn forget(&mut self, blocks: Range<u64>) {
+        for (number, range) in pieces(blocks) {
+            let Some(chunk) = self.chunks.get_mut(&number) else { continue };
+            self.known -= chunk.count();
+            range.for_each(|at| chunk.set(at, None));
+            let count = chunk.count();
+            self.known += count;
+            if count == 0 {
+                self.chunks.remove(&number);
+            }
+        }
+    }
+
+    /// Writes the chunks, by number.
+    pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&(self.chunks.len() as u64).to_le_bytes())?;
+        for (number, chunk) in &self.chunks {
+            let mut record = Vec::with_capacity(RECORD_BYTES);
+            record.extend(number.to_le_bytes());
+            record.extend(chunk.known.iter().flat_map(|word| word.to_le_bytes()));
+            record.extend(chunk.sums.iter().flat_map(|sum| sum.to_le_bytes()));
+            out.write_all(&record)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what [`Table::write`] has written of a device of this size. What is held is bounded by what is there to be read, and by
+    /// what the device needs.
+    pub(super) fn read(size_bytes: u64, input: &mut impl Read) -> io::Result<Self> {
+        let mut table = Self::new(size_bytes);
+        let chunks_max = table.blocks().div_ceil(CHUNK_BLOCKS);
+        let count = read_u64(input)?;
+        let mut next = 0;
+        let mut record = [0; RECORD_BYTES];
+        for _ in 0..count {
+            input.read_exact(&mut record)?;
+            let (number, rest) = record.split_at(8);
+            let (known, sums) = rest.split_at(WORDS * 8);
+            let number = u64::from_le_bytes(number.try_into().unwrap_or_default());
+            if number < next || number >= chunks_max {
+                return Err(damaged("it tells of blocks that are not there, or twice of the same"));
+            }
+            next = number + 1;
+            let mut chunk = Box::new(Chunk::EMPTY);
+            for (word, bytes) in chunk.known.iter_mut().zip(known.chunks_exact(8)) {
+                *word = u64::from_le_bytes(bytes.try_into().unwrap_or_default());
+            }
+            for (sum, bytes) in chunk.sums.iter_mut().zip(sums.chunks_exact(4)) {
+                *sum = u32::from_le_bytes(bytes.try_into().unwrap_or_default());
+            }
+            let here = table.blocks() - number * CHUNK_BLOCKS;
+            let beyond = (here.min(CHUNK_BLOCKS)..CHUNK_BLOCKS).any(|at| chunk.knows(at));
+            let unknown = (0..CHUNK_BLOCKS).any(|at| !chunk.knows(at) && chunk.sums[at as usize] != 0);
+            if beyond || unknown || chunk.count() == 0 {
+                return Err(damaged("it tells of blocks of which nothing can be known"));
+            }
+            table.known += chunk.count();
+            table.chunks.insert(number, chunk);
+        }
+        Ok(table)
+    }
+}
+
+/// The chunks of a range, with the places in each.
+fn pieces(blocks: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> {
+    let mut at = blocks.start;
+    std::iter::from_fn(move || {
+        let (number, from) = (at / CHUNK_BLOCKS, at % CHUNK_BLOCKS);
+        let count = (CHUNK_BLOCKS - from).min(blocks.end.saturating_sub(at));
+        at += count;
+        (count > 0).then_some((number, from..from + count))
+    })
+}
+
+pub(super) fn read_u64(input: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    input.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+pub(super) fn damaged(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}

@@ -1,0 +1,85 @@
+//! How does what the engine asks for become pieces on two tiers, and how are they put together again?
+
+use std::collections::BTreeMap;
+
+use super::super::{Io, Outcome};
+use super::BLOCK_BYTES;
+use super::map::Piece;
+use super::pair::{clear, copy_from, copy_to};
+use crate::buffer::{Buffer, Buffers};
+use crate::nbd::NbdError;
+
+/// How far an operation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The rest of blocks that are written in part is read from home.
+    Edges,
+    /// Its pieces are on their way.
+    Pieces,
+    /// It is done, and is to be durable.
+    Sync,
+}
+
+/// An operation of the engine.
+pub(super) struct Op {
+    pub(super) io: Io,
+    pub(super) stage: Stage,
+    pub(super) pieces: Vec<Piece>,
+    /// The one piece has the engine's own buffers.
+    pub(super) is_direct: bool,
+    /// Blocks that are written in part and move, whole.
+    pub(super) edges: Vec<(u64, Buffer)>,
+    /// Blocks that get a slot once all is written.
+    pub(super) moves: BTreeMap<u64, u32>,
+    /// Blocks that lie at home once all is done.
+    pub(super) returns: Vec<u64>,
+    pub(super) left: u32,
+    pub(super) result: Result<Outcome, NbdError>,
+}
+
+impl Op {
+    pub(super) fn new(io: Io, pieces: Vec<Piece>) -> Self {
+        let is_direct = pieces.len() == 1;
+        Self {
+            io,
+            stage: Stage::Pieces,
+            pieces,
+            is_direct,
+            edges: Vec::new(),
+            moves: BTreeMap::new(),
+            returns: Vec::new(),
+            left: 0,
+            result: Ok(Outcome::Plain),
+        }
+    }
+
+    pub(super) const fn end(&self) -> u64 {
+        self.io.offset + self.io.length
+    }
+
+    /// The data of a piece: what is written, and around it what was there.
+    pub(super) fn compose(&self, piece: &Piece) -> Buffer {
+        let mut buffer = Buffer::with_capacity(piece.length() as usize);
+        let bytes = buffer.bytes_mut();
+        for (block, edge) in &self.edges {
+            let (from, until) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);
+            if piece.start <= from && until <= piece.end {
+                bytes[(from - piece.start) as usize..(until - piece.start) as usize].copy_from_slice(edge.bytes());
+            }
+        }
+        let (from, until) = (piece.start.max(self.io.offset), piece.end.min(self.end()));
+        let target = &mut bytes[(from - piece.start) as usize..(until - piece.start) as usize];
+        copy_from(&self.io.buffers, from - self.io.offset, target);
+        buffer
+    }
+
+    /// A part has been read into a buffer of its own.
+    pub(super) fn take(&mut self, piece: Piece, outcome: &Outcome, buffers: &Buffers) {
+        let at = piece.start - self.io.offset;
+        match (outcome, buffers) {
+            (Outcome::Hole, _) => clear(&mut self.io.buffers, at, piece.length() as usize),
+            (_, Buffers::One(buffer)) => copy_to(&mut self.io.buffers, at, buffer.bytes()),
+            _ => {}
+        }
+    }
+}
