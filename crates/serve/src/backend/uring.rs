@@ -208,13 +208,20 @@ impl Backend for Uring {
     }
 
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
-        if self.in_flight > 0 {
-            if self.ring.submission().taskrun() {
+        let mut is_more = self.in_flight > 0;
+        while is_more {
+            // What found no room among the completions is handed over only to who asks for it.
+            let (has_work, overflows) = {
+                let submission = self.ring.submission();
+                (submission.taskrun(), submission.cq_overflow())
+            };
+            if has_work || overflows {
                 self.enter()?;
             }
             while let Some(entry) = { self.ring.completion().next() } {
                 self.finish(now, entry.user_data() as usize, entry.result(), done);
             }
+            is_more = overflows;
         }
         self.threads.collect(now, done)
     }
