@@ -65,7 +65,7 @@ impl Session {
     }
 
     /// Reads from a socket, once, and gives what can be decrypted; the slices together are to have room for
-    /// [`RECEIVED_BYTES_MAX`]. No bytes: the client has said that it ends, or just ended.
+    /// `RECEIVED_BYTES_MAX`. No bytes: the client has said that it ends, or just ended.
     ///
     /// # Errors
     /// `AGAIN` where there is nothing to give yet, anything else where it is over.

@@ -2,8 +2,8 @@
 //! wants to know: a live page, a state in JSON, metrics for Prometheus, and the socket of `ioweir ctl`.
 //!
 //! Engines are asked once a second, and when somebody looks, but no more than ten times a second: an answer is an exchange
-//! of what was counted, so that nothing here ever holds up a request. What is counted is added up in [`record`]; [`state`]
-//! and [`metrics`] are what people and monitors see of it; [`http`] and [`socket`] are the ways to it.
+//! of what was counted, so that nothing here ever holds up a request. What is counted is added up in `record`; `state`
+//! and `metrics` are what people and monitors see of it; `http` and `socket` are the ways to it.
 //!
 //! Whoever can reach the places it listens at is let in, so these are this machine's only. HTTP changes nothing.
 

@@ -14,7 +14,7 @@
 //! up, writes stay on the slow tier.
 //!
 //! The map is durable in a [ledger](ledger::Ledger), a redb table of block and slot; the policy's own map is made from it
-//! at the start ([`Backend::fast_tier`](super::Backend::fast_tier)). After a loss of power at any moment, what was
+//! at the start ([`Backend::fast_tier`]). After a loss of power at any moment, what was
 //! acknowledged as durable is there, and every other block is old or new, because
 //!
 //! - a change of the map is committed after the data that it leads to was flushed: a name of a slot after that slot, and
