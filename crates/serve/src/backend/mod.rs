@@ -132,6 +132,16 @@ pub trait Backend {
         Ok(())
     }
 
+    /// There is nothing to do before `span` is over but what the device finishes and clients ask. Where much is under way,
+    /// waits a moment, without looking at clients, until a good part of it has finished: to be woken for each single one
+    /// costs more than to serve it. Answers whether that came to pass.
+    ///
+    /// # Errors
+    /// Where the device cannot be talked to any more.
+    fn rest(&mut self, _span: Nanos) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// Moves what has finished by now behind `done`.
     ///
     /// # Errors

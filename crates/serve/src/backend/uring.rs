@@ -1,11 +1,13 @@
 //! How does one thread keep a device busy? By `io_uring`: reads, writes and flushes in batches, everything else by threads.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, BorrowedFd, RawFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::thread;
 
 use io_uring::{IoUring, opcode, squeue, types};
 use ioweir_core::Nanos;
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::file::Files;
@@ -16,6 +18,21 @@ use crate::nbd::NbdError;
 
 /// `IORING_ENTER_GETEVENTS`: let the kernel finish what has come back.
 const ENTER_GETEVENTS: u32 = 1;
+/// How many operations are waited for together.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// One of so many that the kernel has.
+    part: usize,
+    /// For how long, at most.
+    nanos: u64,
+}
+
+/// While one processor serves, others can bring the next requests: the device is not to run dry.
+const PATIENCE: Patience = Patience { part: 4, nanos: 100_000 };
+/// Where there is one processor, clients get on only while the server rests: it takes all that comes back in turns.
+const PATIENCE_ALONE: Patience = Patience { part: 1, nanos: 200_000 };
+/// More than so many are not waited for together.
+const AWAITED_MAX: usize = 16;
 
 /// An operation that the kernel has.
 #[derive(Debug)]
@@ -36,6 +53,9 @@ pub struct Uring {
     /// For what the ring does not do.
     threads: Threads,
     is_registered: bool,
+    /// What becomes readable when something has come back; nobody reads it.
+    wake: OwnedFd,
+    patience: Patience,
 }
 
 impl Uring {
@@ -44,12 +64,16 @@ impl Uring {
         let entries = depth.next_power_of_two().clamp(64, 4096);
         let ring = IoUring::builder()
             .setup_single_issuer()
-            .setup_coop_taskrun()
+            .setup_defer_taskrun()
             .setup_taskrun_flag()
-            // Not `defer_taskrun`: with it, what comes back does not make the ring's descriptor readable.
             .build(entries)
-            // Kernels before 6.0 know a ring without these.
+            // Kernels before 6.1 know a ring without these.
             .or_else(|_| IoUring::new(entries))?;
+        // What comes back later than it is waited for does not make the ring's own descriptor readable.
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        ring.submitter().register_eventfd(wake.as_raw_fd())?;
+        // Of those that it may run on, whatever the machine has.
+        let is_alone = thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
         let slices: Vec<libc::iovec> = registered
             .iter_mut()
             .map(|buffer| libc::iovec { iov_base: buffer.bytes_mut().as_mut_ptr().cast(), iov_len: buffer.capacity() })
@@ -65,6 +89,8 @@ impl Uring {
             free: Vec::new(),
             in_flight: 0,
             is_registered,
+            wake,
+            patience: if is_alone { PATIENCE_ALONE } else { PATIENCE },
         })
     }
 
@@ -207,6 +233,28 @@ impl Backend for Uring {
         if self.ring.submission().is_empty() { Ok(()) } else { self.enter() }
     }
 
+    fn rest(&mut self, span: Nanos) -> io::Result<bool> {
+        let wanted = (self.in_flight / self.patience.part).min(AWAITED_MAX);
+        if wanted < 2 {
+            return Ok(false);
+        }
+        // Less than a millisecond.
+        let span = types::Timespec::new().nsec(span.0.min(self.patience.nanos) as u32);
+        match self.ring.submitter().submit_with_args(wanted, &types::SubmitArgs::new().timespec(&span)) {
+            Ok(_) => Ok(true),
+            // Time is up, or there is something else to do.
+            Err(error)
+                if matches!(
+                    Errno::from_io_error(&error),
+                    Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN)
+                ) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
         let mut is_more = self.in_flight > 0;
         while is_more {
@@ -227,9 +275,7 @@ impl Backend for Uring {
     }
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        // SAFETY: the ring lives as long as `self`, and the descriptor as long as the ring.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
-        let mut descriptors = vec![ring];
+        let mut descriptors = vec![self.wake.as_fd()];
         descriptors.extend(self.threads.descriptors());
         descriptors
     }

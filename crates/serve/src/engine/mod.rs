@@ -262,7 +262,9 @@ impl Engine {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
         for descriptor in backend.descriptors() {
-            epoll::add(&epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), epoll::EventFlags::IN)?;
+            // Told once: a backend is asked in every turn, and need not read what has woken us.
+            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            epoll::add(&epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags)?;
         }
         let slots = device.queue_requests.saturating_mul(2) as usize;
         Ok(Self {
@@ -371,6 +373,8 @@ impl Engine {
     /// # Errors
     /// The system refuses to wait.
     pub fn wait(&mut self, span: Nanos) -> io::Result<()> {
+        // After a rest it is looked at clients, and not waited for them.
+        let span = if self.backend.rest(span)? { Nanos::ZERO } else { span };
         let seconds = (span.0 / 1_000_000_000).cast_signed();
         let timeout = (span != Nanos::NEVER)
             .then_some(Timespec { tv_sec: seconds, tv_nsec: (span.0 % 1_000_000_000).cast_signed() });
