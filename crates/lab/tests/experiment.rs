@@ -174,7 +174,7 @@ fn what_is_refused_at_a_limit_comes_again_and_the_limit_is_reached() {
 fn bandwidths(classes: &str) -> Vec<f64> {
     let text = format!(
         "duration = \"21s\"\nwarm_up = \"1s\"\nschedulers = [\"sfq\"]\ndepth = 8\n[device.tiered]\ncapacity = \"8GB\"\nplacement = \
-         {{ hit_ratio = 1.0 }}\nfast = {{ depth = 8, read = \"20us\" }}\nslow = {{ read = \"20us\" }}\n{classes}"
+         {{ hit_ratio = 1.0 }}\nfast = {{ depth = 8, read = \"constant 20us\" }}\nslow = {{ read = \"constant 20us\" }}\n{classes}"
     );
     let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
     let bandwidth = METRICS.iter().find(|metric| metric.name == "bytes_per_second").expect("there");
