@@ -2,7 +2,7 @@
 
 use ioweir_lab::forecast::{Calendar, FORECASTERS, Forecaster as _, ForecasterChoice};
 use ioweir_lab::series::{Kind, SeriesOptions, read_inputs};
-use ioweir_lab::trace::Input;
+use ioweir_trace::Input;
 
 /// First byte: kind of samples in the low two bits, then adding up of labels, then an hour's bins, then two files. The
 /// second chooses the forecaster. The rest is the table. Whatever comes out must hold what readers and forecasters promise.

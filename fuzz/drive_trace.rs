@@ -1,6 +1,6 @@
 //! What one fuzzing input means, for the target and for the test that replays the corpus on stable.
 
-use ioweir_lab::trace::{self, Event, Input, ReadOptions};
+use ioweir_trace::{self as trace, Event, Input, ReadOptions};
 
 /// What the numbers of formats mean. Append only: the corpus depends on the places.
 pub(crate) const FORMATS: &[&str] = &[

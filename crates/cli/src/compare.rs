@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_lab::choice::{ChoiceError, SchedulerChoice, unknown};
+use ioweir_config::{ChoiceError, SchedulerChoice, unknown};
+use ioweir_config::{exact_bytes, parse_bytes, shown};
+use ioweir_device::PRESETS;
 use ioweir_lab::compare::Comparison;
-use ioweir_lab::device::PRESETS;
 use ioweir_lab::report::{FORMS, Form, View, render, render_terminal};
 use ioweir_lab::sim::Load;
-use ioweir_lab::units::{exact_bytes, parse_bytes, shown};
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;

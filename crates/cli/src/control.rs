@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ioweir_lab::units::shown;
+use ioweir_config::shown;
 use ioweir_serve::control::{AskError, Command, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;

@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
+use ioweir_config::{format_range, format_value, unknown};
 use ioweir_core::Reason;
 use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
-use ioweir_lab::choice::{format_range, format_value, unknown};
-use ioweir_lab::device::{PRESETS, Preset};
+use ioweir_device::{PRESETS, Preset};
 use ioweir_lab::experiment::{KEYS, Key, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::report::FORMS;
 use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
-use ioweir_lab::trace;
 use ioweir_lab::workload::{JobMix, MIXES};
+use ioweir_trace as trace;
 
 use crate::arguments::DocArguments;
 use crate::failure::Failure;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use ioweir_lab::choice::{ChoiceError, unknown};
+use ioweir_config::format_count;
+use ioweir_config::{ChoiceError, unknown};
+use ioweir_device::PRESETS;
 use ioweir_lab::compare::{self, Comparison, MIX_PREFIX, Origin, Progress, Report, Silent};
-use ioweir_lab::device::PRESETS;
-use ioweir_lab::trace::{self, Event, FORMATS, Format, ReadOptions, TraceGroup};
-use ioweir_lab::units::format_count;
+use ioweir_trace::{self as trace, Event, FORMATS, Format, ReadOptions, TraceGroup};
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;

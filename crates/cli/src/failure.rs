@@ -3,15 +3,15 @@
 use std::fmt;
 use std::io;
 
-use ioweir_lab::choice::ChoiceError;
+use ioweir_config::ChoiceError;
+use ioweir_config::SpecError;
+use ioweir_config::UnitError;
 use ioweir_lab::compare::CompareError;
 use ioweir_lab::experiment::ExperimentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
 use ioweir_lab::server::ServerError;
-use ioweir_lab::spec::SpecError;
-use ioweir_lab::trace::TraceError;
-use ioweir_lab::units::UnitError;
+use ioweir_trace::TraceError;
 
 /// Why a command did not do what it was asked.
 #[derive(Debug)]
@@ -51,12 +51,12 @@ impl Failure {
 
     /// A file that cannot be read.
     pub(crate) fn unreadable(file: &str, error: &io::Error) -> Self {
-        Self::Input(format!("{}: cannot be read: {}", ioweir_lab::units::shown(file), plain(error)))
+        Self::Input(format!("{}: cannot be read: {}", ioweir_config::shown(file), plain(error)))
     }
 
     /// A file that cannot be written.
     pub(crate) fn unwritable(file: &str, error: &io::Error) -> Self {
-        Self::Running(format!("{}: cannot be written: {}", ioweir_lab::units::shown(file), plain(error)))
+        Self::Running(format!("{}: cannot be written: {}", ioweir_config::shown(file), plain(error)))
     }
 
     /// The exit code.

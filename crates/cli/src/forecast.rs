@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ioweir_config::{format_decimals, parse_duration, shown};
 use ioweir_lab::forecast::{
     Backtest, Calendar, Forecast, Forecaster as _, ForecasterChoice, LEVELS, Scores, backtest, find,
 };
 use ioweir_lab::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, format_moment, open_series};
-use ioweir_lab::trace::ReadOptions;
-use ioweir_lab::units::{format_decimals, parse_duration, shown};
+use ioweir_trace::ReadOptions;
 use serde::Serialize;
 
 use crate::arguments::{ForecastArguments, SeriesArguments};

@@ -29,7 +29,7 @@ use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use arguments::{Arguments, Verb};
 use failure::Failure;
-use ioweir_lab::units::shown;
+use ioweir_config::shown;
 
 /// Runs the program with its arguments, the first of which is its own name, and returns what to exit with.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {

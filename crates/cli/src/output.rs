@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use ioweir_lab::units::shown;
+use ioweir_config::shown;
 
 use crate::failure::Failure;
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ioweir_config::format_decimals;
 use ioweir_lab::compare::{TraceMeta, sha256};
 use ioweir_lab::forecast::Calendar;
 use ioweir_lab::plan::{
@@ -10,8 +11,7 @@ use ioweir_lab::plan::{
 };
 use ioweir_lab::reproduce::Provenance;
 use ioweir_lab::series::{SeriesOptions, read_inputs, series_of_trace};
-use ioweir_lab::trace::{self, Input};
-use ioweir_lab::units::format_decimals;
+use ioweir_trace::{self as trace, Input};
 
 use crate::arguments::PlanArguments;
 use crate::failure::Failure;

@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use ioweir_config::exact_duration;
+use ioweir_config::{format_range, format_value};
 use ioweir_core::Nanos;
 use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
-use ioweir_lab::choice::{format_range, format_value};
-use ioweir_lab::device::PRESETS;
+use ioweir_device::PRESETS;
 use ioweir_lab::experiment::{KEYS, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
-use ioweir_lab::trace::{Clock, FORMATS, Format};
-use ioweir_lab::units::exact_duration;
 use ioweir_lab::workload::MIXES;
+use ioweir_trace::{Clock, FORMATS, Format};
 
 use crate::failure::Failure;
 use crate::output;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ioweir_lab::device::drives::validate_drives;
+use ioweir_device::drives::validate_drives;
 use ioweir_lab::report::{render_validation, render_validation_json};
 use ioweir_lab::reproduce::{Reproduction, background, bid, reward, to_json, wafl};
 

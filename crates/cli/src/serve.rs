@@ -3,13 +3,13 @@
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use ioweir_lab::trace::{Names, Target};
-use ioweir_lab::units::{format_count, shown};
+use ioweir_config::{format_count, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::control::Controller;
 use ioweir_serve::front::Listener;
 use ioweir_serve::server::{Entrance, ServeError, Server};
 use ioweir_serve::spec::{Listen, Spec};
+use ioweir_trace::{Names, Target};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 

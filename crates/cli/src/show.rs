@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use ioweir_lab::device::{DeviceSpec, PRESETS};
+use ioweir_device::{DeviceSpec, PRESETS};
 use ioweir_serve::spec::Spec;
 
 use crate::arguments::ShowArguments;

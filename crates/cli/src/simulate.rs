@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ioweir_config::SpecError;
+use ioweir_config::shown;
 use ioweir_lab::experiment::{self, Cell, Experiment, Store};
 use ioweir_lab::report::{FORMS, Form, render_experiment, render_experiment_terminal};
-use ioweir_lab::spec::SpecError;
-use ioweir_lab::units::shown;
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::compare::quoted;

@@ -8,9 +8,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
+use ioweir_config::{format_count, format_decimals, format_nanos, parse_duration, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::report::push_rows;
-use ioweir_lab::units::{format_count, format_decimals, format_nanos, parse_duration, shown};
 use ioweir_serve::control::{Command, ask};
 use serde::Deserialize;
 use serde_json::Value;

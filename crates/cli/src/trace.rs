@@ -3,12 +3,12 @@
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use ioweir_config::unknown;
+use ioweir_config::{format_count, parse_bytes, parse_duration, shown};
 use ioweir_core::Nanos;
-use ioweir_lab::choice::unknown;
 use ioweir_lab::sim::Load;
-use ioweir_lab::trace::{self, Cut, FORMATS, Format, Info, Loss, Target, TraceError, TraceSource};
-use ioweir_lab::units::{format_count, parse_bytes, parse_duration, shown};
 use ioweir_lab::workload::{JobGenerator, MIXES, mix};
+use ioweir_trace::{self as trace, Cut, FORMATS, Format, Info, Loss, Target, TraceError, TraceSource};
 use serde::Serialize;
 
 use crate::arguments::{

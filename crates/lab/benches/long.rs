@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use ioweir_core::{Nanos, QueueLimits, policy};
-use ioweir_lab::device::DeviceSpec;
+use ioweir_device::DeviceSpec;
 use ioweir_lab::sim::{Load, Simulation, Unobserved, simulate};
 use ioweir_lab::workload::{Generator, Mix};
 

@@ -12,10 +12,10 @@ use std::time::Instant;
 
 use ioweir_core::policy::{self, POLICIES, Policy};
 use ioweir_core::{Nanos, QueueLimits};
-use ioweir_lab::device::DeviceSpec;
+use ioweir_device::DeviceSpec;
 use ioweir_lab::sim::{Load, Simulation, Unobserved, simulate};
-use ioweir_lab::trace::{Record, TraceSource};
 use ioweir_lab::workload::{Generator, Mix, Replay};
+use ioweir_trace::{Record, TraceSource};
 
 /// A number from the environment.
 fn number(name: &str, usual: usize) -> usize {

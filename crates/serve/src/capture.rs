@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use ioweir_core::{Nanos, SECTOR_BYTES};
-use ioweir_lab::trace::{BATCH_RECORDS, Names, Record, Target, TraceError, TraceSink, Writer};
+use ioweir_trace::{BATCH_RECORDS, Names, Record, Target, TraceError, TraceSink, Writer};
 
 use crate::engine::{Call, Observer};
 

@@ -10,13 +10,13 @@ use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
 use super::{Comparison, Meta, Report, TraceMeta};
-use crate::choice::{ChoiceError, SchedulerChoice, unknown};
-use crate::device::DeviceSpec;
 use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
-use crate::spec::SpecError;
-use crate::trace::{self, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
-use crate::units::{UnitError, parse_bytes};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
+use ioweir_config::SpecError;
+use ioweir_config::{ChoiceError, SchedulerChoice, unknown};
+use ioweir_config::{UnitError, parse_bytes};
+use ioweir_device::DeviceSpec;
+use ioweir_trace::{self as trace, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 
 /// What the program that runs the comparison says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use ioweir_config::as_text;
+use ioweir_config::{exact_duration, parse_duration, shown};
 use ioweir_core::Nanos;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-use crate::device::as_text;
-use crate::units::{exact_duration, parse_duration, shown};
 
 /// A point in simulated time, or a span of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -110,7 +110,7 @@ impl Verdict {
             if self.is_time {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time")]
                 let nanos = Nanos((value * 1e9).round() as u64);
-                crate::units::format_nanos(nanos)
+                ioweir_config::format_nanos(nanos)
             } else {
                 format!("{value:.4}").trim_end_matches('0').trim_end_matches('.').to_owned()
             }

@@ -10,11 +10,11 @@ use ioweir_core::{Dispatch, Nanos, Reason, Scheduler, StreamId, Tag};
 
 use super::run::{ExperimentError, jobs, points};
 use super::spec::Experiment;
-use crate::choice::unknown;
-use crate::device::Service;
 use crate::sim::Observer;
-use crate::trace::Record;
-use crate::units::{exact_bytes, format_count, format_nanos};
+use ioweir_config::unknown;
+use ioweir_config::{exact_bytes, format_count, format_nanos};
+use ioweir_device::Service;
+use ioweir_trace::Record;
 
 /// Others that are named before and behind the dots.
 const NAMED: usize = 3;

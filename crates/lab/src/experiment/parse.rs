@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 use super::metric::METRICS;
 use super::spec::{ClassSpec, DeviceChoice, Experiment, PhaseSpec};
 use super::sweep;
-use crate::choice::{SchedulerChoice, unknown};
-use crate::device::{DeviceSpec, Placement};
-use crate::spec::{Complaint, SpecError};
+use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{SchedulerChoice, unknown};
+use ioweir_device::{DeviceSpec, Placement};
 
 /// Clients in all.
 const CLIENTS_MAX: u32 = 1 << 20;

@@ -13,12 +13,12 @@ use super::summary::Summary;
 use super::sweep::{self, Point};
 use super::tally::Tally;
 use super::traffic::Traffic;
-use crate::choice::{ChoiceError, SchedulerChoice};
 use crate::compare::{Origin, Progress, TraceMeta, hexadecimal};
-use crate::device::{Device, DeviceSpec};
 use crate::sim::{self, Ended, Failure, Observer, Simulation, Unobserved};
-use crate::spec::SpecError;
-use crate::trace::TraceError;
+use ioweir_config::SpecError;
+use ioweir_config::{ChoiceError, SchedulerChoice};
+use ioweir_device::{Device, DeviceSpec};
+use ioweir_trace::TraceError;
 
 /// Why an experiment could not be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::amount::{PerSecond, Time};
 use super::expect::Expectation;
-use crate::device::{Bytes, DeviceSpec, Extent};
-use crate::units::Ratio;
+use ioweir_config::Ratio;
+use ioweir_device::{Bytes, DeviceSpec, Extent};
 
 /// An experiment: a device, classes of clients that send it requests, schedulers that share it out among them. The same
 /// value gives the same bytes. It is what `ioweir simulate FILE` reads, and what `ioweir show FILE` prints back with every

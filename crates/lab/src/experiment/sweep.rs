@@ -4,7 +4,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::spec::Experiment;
-use crate::spec::Complaint;
+use ioweir_config::Complaint;
 
 /// Points of a sweep.
 const POINTS_MAX: usize = 10_000;

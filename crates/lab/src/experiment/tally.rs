@@ -5,8 +5,8 @@ use ioweir_core::{Dispatch, Nanos, Operation, Reason, StreamId, Tier, Waiting};
 
 use super::cell::{ClassResult, Measured, Step, TierResult};
 use super::spec::Experiment;
-use crate::device::Service;
 use crate::sim::{Finished, Gather, HISTOGRAM_DIGITS};
+use ioweir_device::Service;
 
 /// Everything that is counted.
 pub(super) struct Tally {
@@ -196,7 +196,7 @@ impl Tally {
 }
 
 fn millionths(ratio: f64) -> u32 {
-    crate::units::Ratio::new(ratio.clamp(0.0, 1.0)).map_or(0, crate::units::Ratio::millionths)
+    ioweir_config::Ratio::new(ratio.clamp(0.0, 1.0)).map_or(0, ioweir_config::Ratio::millionths)
 }
 
 /// Jain's index of what each client got for its weight: 1 where all got the same, one in their number where one got all.

@@ -8,11 +8,11 @@ use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
-use crate::device::Bytes;
-use crate::random::Random;
 use crate::sim::{Arrivals, Failure, LOOK_AHEAD_RECORDS, Site};
-use crate::trace::{self, ReadOptions, Record, TraceError, TraceSource};
-use crate::units::Ratio;
+use ioweir_config::Ratio;
+use ioweir_device::Bytes;
+use ioweir_device::random::Random;
+use ioweir_trace::{self as trace, ReadOptions, Record, TraceError, TraceSource};
 
 /// Sources of draws are numbered from here on, those below being the device's.
 const FIRST_DRAWS: u64 = 16;

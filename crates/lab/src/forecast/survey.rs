@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::backtest::{Interval, geometric_mean};
 use super::{Backtest, Calendar, ForecasterChoice, Scores, backtest, whole_days};
 use crate::series::{Kind, Series, SeriesError, SeriesOptions, Vdi, read_inputs};
-use crate::trace::Input;
+use ioweir_trace::Input;
 
 /// Bins of the survey, unless a series has longer ones.
 const BIN_SECONDS: u32 = 600;

@@ -9,8 +9,8 @@ use super::holt_winters::HoltWinters;
 use super::learned::{Learned, Method};
 use super::paper::Paper;
 use super::{Calendar, ForecastError};
-use crate::choice::{ChoiceError, unknown};
-use crate::units::shown;
+use ioweir_config::shown;
+use ioweir_config::{ChoiceError, unknown};
 
 /// Something that can be set.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::made::{Plan, PlanBin};
 use super::system::{Ledger, System};
-use crate::units::{format_bytes, format_decimals};
+use ioweir_config::{format_bytes, format_decimals};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

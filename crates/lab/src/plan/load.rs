@@ -3,9 +3,9 @@
 
 use super::policy::Policy;
 use super::system::Demand;
-use crate::device::Bytes;
 use crate::forecast::{Calendar, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
+use ioweir_device::Bytes;
 
 /// How alike the errors of two bins of a forecast are, 0 to 1. Were they all one error, sums would be as uncertain as single
 /// bins; were they independent, sums would be all but certain. Days differ as a whole, bins by themselves.
@@ -80,7 +80,7 @@ impl Load {
         let column = |name: &Option<String>| match name {
             None => Ok(None),
             Some(name) => series.iter().find(|series| series.name == *name).map(Some).ok_or_else(|| LoadError {
-                problem: format!("the series has no column `{}`", crate::units::shown(name)),
+                problem: format!("the series has no column `{}`", ioweir_config::shown(name)),
                 expected: format!("one of {}", names()),
                 hint: "[load] of the policy names the columns: total, or read and write".into(),
             }),

@@ -7,12 +7,12 @@ use ioweir_core::background::{Pool, SERVICES, SERVICES_COUNT, Service, Source};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::system::{System, Terms};
-use crate::choice::unknown;
-use crate::device::Bytes;
 use crate::forecast::ForecasterChoice;
 use crate::series::Kind;
-use crate::spec::{Complaint, SpecError};
-use crate::units::{exact_duration, parse_duration, shown};
+use ioweir_config::unknown;
+use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{exact_duration, parse_duration, shown};
+use ioweir_device::Bytes;
 
 /// The most bins of a plan.
 pub const BINS_MAX: usize = 10_000;
@@ -244,7 +244,7 @@ impl Policy {
     ///
     /// # Errors
     /// [`SpecError`] where there is no such method.
-    pub fn forecaster(&self) -> Result<ForecasterChoice, crate::choice::ChoiceError> {
+    pub fn forecaster(&self) -> Result<ForecasterChoice, ioweir_config::ChoiceError> {
         self.forecast.method.parse()
     }
 

@@ -10,7 +10,7 @@ use crate::report::ReportError;
 use crate::report::terminal::push_rows;
 use crate::reproduce::{Provenance, Table};
 use crate::series::civil_from_days;
-use crate::units::{format_bytes, format_count, format_decimals};
+use ioweir_config::{format_bytes, format_count, format_decimals};
 
 const DAY_SECONDS: i64 = 86_400;
 /// Windows of a service that the tables show; all are in the JSON.

@@ -10,7 +10,7 @@ use ioweir_core::Nanos;
 use serde::Serialize;
 
 use crate::sim::{HeadPoint, Throughput};
-use crate::units::format_decimals;
+use ioweir_config::format_decimals;
 
 /// Units from left to right. Single precision, which browsers draw in, tells them all apart.
 pub(crate) const WIDTH: u32 = 1_000_000;

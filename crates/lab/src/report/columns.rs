@@ -4,7 +4,7 @@ use super::Section;
 use super::headline::SAME_SHARE;
 use super::numbers as n;
 use crate::sim::Outcome;
-use crate::units::format_decimals;
+use ioweir_config::format_decimals;
 
 /// Which end of a column is the good one.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use super::Section;
 use super::numbers as n;
 use crate::sim::Outcome;
-use crate::units::format_nanos;
+use ioweir_config::format_nanos;
 use ioweir_core::{Nanos, policy};
 
 /// Completion times closer than this share of the longer one count as no difference: a rotation more or less at the end

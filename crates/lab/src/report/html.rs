@@ -14,7 +14,7 @@ use super::html_parts::{Detail, Latency, OverTime, Stack, latency, over_time, se
 use super::terminal::relative;
 use super::{ReportError, Section, View, sections};
 use crate::compare::Report;
-use crate::units::{format_count, shown};
+use ioweir_config::{format_count, shown};
 
 /// The page is kept below this size by thinning the points of its charts.
 pub const HTML_BYTES_MAX: usize = 1_000_000;

@@ -11,7 +11,7 @@ use super::html::{Named, Palette, percent};
 use super::numbers as n;
 use super::terminal::{reasons_met, share};
 use crate::sim::{Class, HeadPoint, Outcome, Throughput};
-use crate::units::{format_count, format_decimals};
+use ioweir_config::{format_count, format_decimals};
 
 /// How finely the charts of each result are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use serde::Serialize;
 use super::ReportError;
 use super::numbers as n;
 use crate::compare::{Meta, Report};
-use crate::device::FlashCounts;
 use crate::sim::{Class, FastOutcome, Outcome};
+use ioweir_device::FlashCounts;
 
 /// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;

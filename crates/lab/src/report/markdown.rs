@@ -8,7 +8,7 @@ use super::numbers as n;
 use super::terminal::{reasons_met, relative, share};
 use super::{ReportError, Section, View, sections};
 use crate::compare::{Meta, Report};
-use crate::units::shown;
+use ioweir_config::shown;
 
 /// Renders the tables of `report` as Markdown with pipes.
 ///

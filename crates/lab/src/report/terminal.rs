@@ -13,7 +13,7 @@ use super::headline::{advice, headline, overall};
 use super::numbers as n;
 use super::{ReportError, Section, View, sections};
 use crate::compare::Report;
-use crate::units::{format_count, shown};
+use ioweir_config::{format_count, shown};
 
 /// Renders the tables of `report`; the lines end in newlines, the last one too.
 ///

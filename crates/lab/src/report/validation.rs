@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use super::ReportError;
 use super::terminal::{align_right, new_table, push_table};
-use crate::device::drives::{DEMERIT_GATE_RATIO, DriveReport};
-use crate::device::validate::Distribution;
+use ioweir_device::drives::{DEMERIT_GATE_RATIO, DriveReport};
+use ioweir_device::validate::Distribution;
 
 /// A time in milliseconds.
 fn millis(nanos: f64) -> String {

@@ -20,7 +20,7 @@ pub use vdi::{Vdi, VdiSeries};
 use serde::{Deserialize, Serialize};
 
 /// A file that cannot be read as series: told as for traces, with line and column.
-pub use crate::trace::TraceError as SeriesError;
+pub use ioweir_trace::TraceError as SeriesError;
 
 /// Values at even distances in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Series, SeriesError, SeriesOptions, Vdi, read_inputs, series_of_trace};
-use crate::trace::{self, Input, Position, ReadOptions};
+use ioweir_trace::{self as trace, Input, Position, ReadOptions};
 
 /// A name that begins like this is generated: `vdi:7` is six weeks of virtual desktops from seed 7.
 pub const VDI_PREFIX: &str = "vdi:";

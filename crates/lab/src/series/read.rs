@@ -11,7 +11,7 @@ use memchr::memchr;
 use super::bins::Binner;
 use super::time::moment;
 use super::{Losses, Series, SeriesError, SeriesOptions};
-use crate::trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
+use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
 
 /// A longer line is no line of a table.
 const LINE_BYTES_MAX: usize = 1 << 16;
@@ -217,7 +217,7 @@ impl<'a> Table<'a> {
         for name in &self.columns {
             let place = layout.names.iter().position(|known| known.eq_ignore_ascii_case(name.trim()));
             places.push(place.filter(|place| *place != layout.time).ok_or_else(|| {
-                SeriesError::new(file, Position::File, format!("has no column `{}`", crate::units::shown(name)))
+                SeriesError::new(file, Position::File, format!("has no column `{}`", ioweir_config::shown(name)))
                     .expected(format!("one of {}", layout.names.join(", ")))
             })?);
         }

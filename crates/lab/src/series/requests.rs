@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use ioweir_core::Operation;
 
 use super::{Losses, Series};
-use crate::trace::{Position, TraceError, TraceSource};
+use ioweir_trace::{Position, TraceError, TraceSource};
 
 /// The most bins of a trace.
 const BINS_MAX: usize = 1 << 22;

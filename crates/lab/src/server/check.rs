@@ -1,8 +1,8 @@
 //! Which platforms, workloads and costs make no sense? Each is refused by the key that is wrong, with what would do.
 
 use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
-use crate::device::{Bytes, Span};
-use crate::spec::Complaint;
+use ioweir_config::Complaint;
+use ioweir_device::{Bytes, Span};
 
 const WORKERS_MAX: u32 = 64;
 const DISKS_MAX: u32 = 100_000;

@@ -3,8 +3,8 @@
 use ioweir_core::cores::CoresError;
 
 use super::Violation;
-use crate::choice::ChoiceError;
-use crate::spec::SpecError;
+use ioweir_config::ChoiceError;
+use ioweir_config::SpecError;
 
 /// A server that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -285,7 +285,7 @@ fn operations(specs: &[OperationSpec]) -> Vec<Operation> {
     specs.iter().zip(uppers).map(operation).collect()
 }
 
-fn uppers_of(sizes: &[(crate::device::Bytes, f64)]) -> Vec<(u64, u32)> {
+fn uppers_of(sizes: &[(ioweir_device::Bytes, f64)]) -> Vec<(u64, u32)> {
     let uppers = uppers(&sizes.iter().map(|(_, share)| *share).collect::<Vec<_>>());
     sizes.iter().zip(uppers).map(|((bytes, _), upper)| (upper, u32::try_from(bytes.0).unwrap_or(u32::MAX))).collect()
 }

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 
 use super::error::ServerError;
 use super::{CostSpec, PlatformSpec, WorkloadSpec};
-use crate::choice::{ChoiceError, unknown};
-use crate::spec::{Complaint, SpecError};
+use ioweir_config::{ChoiceError, unknown};
+use ioweir_config::{Complaint, SpecError};
 
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;

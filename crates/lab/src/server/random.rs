@@ -3,7 +3,7 @@
 //! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses: what differs in
 //! their results is the policy's doing.
 
-use crate::random::natural_logarithm;
+use ioweir_device::random::natural_logarithm;
 
 /// A seeded stream of numbers (splitmix64): one a request, so that the order in which requests draw changes nothing.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::engine::Engine;
 use super::model::Model;
 use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
-use crate::choice::ScheduleChoice;
-use crate::device::Span;
-use crate::spec::{Complaint, SpecError};
+use ioweir_config::ScheduleChoice;
+use ioweir_config::{Complaint, SpecError};
+use ioweir_device::Span;
 
 /// The most requests that a server holds at once. A backlog of so many is a server that cannot keep up: at 90,000 requests
 /// a second it is half a second of arrivals.
@@ -81,7 +81,7 @@ pub enum Scheduling {
 }
 
 impl std::str::FromStr for Scheduling {
-    type Err = crate::choice::ChoiceError;
+    type Err = ioweir_config::ChoiceError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text == ORACLE { Ok(Self::Oracle) } else { text.parse().map(Self::Schedule) }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Bytes, Span};
+use ioweir_device::{Bytes, Span};
 
 /// A storage server's hardware: what a platform file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

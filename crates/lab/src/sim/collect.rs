@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, StreamId, Tier, Waiting};
 
 use super::outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
-use crate::device::Service;
+use ioweir_device::Service;
 
 /// A record that is done.
 #[derive(Clone, Copy, Debug)]

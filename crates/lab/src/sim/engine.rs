@@ -11,8 +11,8 @@ use ioweir_core::{
 use super::collect::Collector;
 use super::feed::Feed;
 use super::{Arrivals, Failure, Finished, Gather, Load, Observer, Outcome, Site};
-use crate::device::{CommandOrder, CommandQueue, Device};
-use crate::trace::{Record, TraceSource};
+use ioweir_device::{CommandOrder, CommandQueue, Device};
+use ioweir_trace::{Record, TraceSource};
 
 /// What determines a run, apart from the arrivals.
 pub struct Simulation<'a, S> {

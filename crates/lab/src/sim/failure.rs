@@ -1,6 +1,6 @@
 //! Why does a run stop before its trace ends?
 
-use crate::trace::TraceError;
+use ioweir_trace::TraceError;
 
 /// Why a run stopped.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

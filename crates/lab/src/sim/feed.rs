@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use ioweir_core::Nanos;
 
 use super::{Failure, Load};
-use crate::device::Device;
-use crate::trace::{BATCH_RECORDS, Record, TraceError, TraceSource};
+use ioweir_device::Device;
+use ioweir_trace::{BATCH_RECORDS, Record, TraceError, TraceSource};
 
 /// Records read but not yet submitted, at most. It bounds memory, and in a closed loop it is how far one stream can run
 /// ahead of another.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, Tag};
 
-use crate::device::Service;
-use crate::trace::Record;
+use ioweir_device::Service;
+use ioweir_trace::Record;
 
 /// What a run under a scheduler `S` tells whoever watches it. Calls come in the order of simulated time.
 pub trait Observer<S> {

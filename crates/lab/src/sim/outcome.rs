@@ -63,7 +63,7 @@ pub struct Outcome {
     /// Where the head was, for the track plots; thinned to a bounded number of points.
     pub head: Vec<HeadPoint>,
     /// What the device did to its flash; none where it has none.
-    pub flash: Option<crate::device::FlashCounts>,
+    pub flash: Option<ioweir_device::FlashCounts>,
     /// Records skipped by a lenient reader, or dropped because they lie past the device's end.
     pub skipped: u64,
 }

@@ -5,7 +5,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::mixes::{Burst, JobMix, Weighted};
-use crate::trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
+use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
 /// Pids of the streams begin here: they only have to look like pids.
 const FIRST_PID: u32 = 1000;

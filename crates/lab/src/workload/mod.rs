@@ -11,7 +11,7 @@ use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use crate::trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
+use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
 /// A mix of streams, each of which reads or writes on where it was, or jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,9 +23,9 @@ mod clock;
 use std::sync::{Arc, Mutex};
 
 use clock::CpuClock;
+use ioweir_config::ScheduleChoice;
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits, Kind, Source, Work};
-use ioweir_lab::choice::ScheduleChoice;
 use ioweir_lab::server::{
     CostSpec, OperationKind, Part, PlatformSpec, Scheduling, Server, ServerLoad, WorkCost, WorkloadSpec,
 };

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
+use ioweir_config::format_bytes;
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
-use ioweir_lab::device::{CommandOrder, CommandQueue, Device, DeviceSpec};
-use ioweir_lab::units::format_bytes;
+use ioweir_device::{CommandOrder, CommandQueue, Device, DeviceSpec};
 
 use super::memory::perform;
 use super::store::Store;

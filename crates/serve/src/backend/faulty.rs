@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES};
-use ioweir_lab::units::format_bytes;
 
 use super::memory::each;
 use super::{Action, Backend, Done, Io, Outcome};

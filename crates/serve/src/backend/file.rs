@@ -9,7 +9,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use ioweir_lab::units::format_bytes;
+use ioweir_config::format_bytes;
 use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
 use rustix::io::ReadWriteFlags;
 

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use ioweir_config::format_bytes;
 use ioweir_core::Nanos;
-use ioweir_lab::units::format_bytes;
 
 use super::store::Store;
 use super::{Action, Backend, Done, Io, Outcome};

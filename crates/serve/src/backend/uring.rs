@@ -42,6 +42,11 @@ struct Flight {
     slices: Vec<libc::iovec>,
 }
 
+/// Interrupted, or the completions have to be taken first.
+fn passes(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::INTR | Errno::BUSY | Errno::AGAIN))
+}
+
 /// A file through a ring.
 pub struct Uring {
     ring: IoUring,
@@ -149,10 +154,8 @@ impl Uring {
         // until their completions have been seen.
         let entered = unsafe { self.ring.submitter().enter::<()>(waiting, 0, ENTER_GETEVENTS, None) };
         match entered {
-            // Interrupted, or the completions have to be taken first: the next turn tries again.
-            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::INTR | Errno::BUSY | Errno::AGAIN)) => {
-                Ok(())
-            }
+            // The next turn tries again.
+            Err(error) if passes(&error) => Ok(()),
             entered => entered.map(drop),
         }
     }
@@ -242,15 +245,7 @@ impl Backend for Uring {
         let span = types::Timespec::new().nsec(span.0.min(self.patience.nanos) as u32);
         match self.ring.submitter().submit_with_args(wanted, &types::SubmitArgs::new().timespec(&span)) {
             Ok(_) => Ok(true),
-            // Time is up, or there is something else to do.
-            Err(error)
-                if matches!(
-                    Errno::from_io_error(&error),
-                    Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN)
-                ) =>
-            {
-                Ok(false)
-            }
+            Err(error) if passes(&error) || Errno::from_io_error(&error) == Some(Errno::TIME) => Ok(false),
             Err(error) => Err(error),
         }
     }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use ioweir_lab::choice::unknown;
-use ioweir_lab::units::shown;
+use ioweir_config::shown;
+use ioweir_config::unknown;
 use toml::{Table, Value};
 
 use super::difference::{SERVER_KEYS, keys_of};

@@ -169,13 +169,13 @@ impl Books {
         book.inflight += 1;
         part.dispatched = Some(now);
         let queue = now.since(part.arrived);
-        self.tally.of(part.class).operations[part.operation as usize].queue.record(queue);
+        self.tally.of(part.class).counts.operations[part.operation as usize].queue.record(queue);
     }
 
     pub(super) fn completed(&mut self, now: Nanos, part: &Part) {
         let dispatched = part.dispatched.unwrap_or(now);
         self.of(part.class).inflight -= 1;
-        let operation = &mut self.tally.of(part.class).operations[part.operation as usize];
+        let operation = &mut self.tally.of(part.class).counts.operations[part.operation as usize];
         operation.service.record(now.since(dispatched));
     }
 
@@ -186,7 +186,7 @@ impl Books {
         // What has no length is answered as it comes.
         let span = now.since(live.arrived.unwrap_or(now));
         tally.latency.saturating_record(span.0);
-        let operation = &mut tally.operations[operation as usize];
+        let operation = &mut tally.counts.operations[operation as usize];
         operation.request.record(span);
         operation.requests += 1;
         match live.error {
@@ -196,7 +196,7 @@ impl Books {
     }
 
     pub(super) fn refused(&mut self, class: u32, error: NbdError) {
-        self.tally.of(class).refused[error.place()] += 1;
+        self.tally.of(class).counts.refused[error.place()] += 1;
     }
 
     /// Adds up the waiting of a class until now; its reason is told later.
@@ -211,7 +211,7 @@ impl Books {
         book.unexplained += span * u64::from(book.queued);
         if book.held > 0 {
             let held = span * u64::from(book.held);
-            self.tally.of(class).wait_nanos[Reason::QueueFull as usize] += held;
+            self.tally.of(class).counts.wait_nanos[Reason::QueueFull as usize] += held;
         }
     }
 
@@ -255,7 +255,7 @@ impl Books {
 
     fn explain(&mut self, class: u32, unexplained: u64, wait: Wait) {
         let mix = self.mix;
-        let waits = &mut self.tally.of(class).wait_nanos;
+        let waits = &mut self.tally.of(class).counts.wait_nanos;
         match wait {
             Wait::For(reason) => waits[reason as usize] += unexplained,
             Wait::Mixed => {

@@ -58,7 +58,8 @@ impl Engine {
         }
     }
 
-    fn entitle(&mut self, shares: &[(Holder, Share)]) -> Result<(), Refusal> {
+    /// Gives shares, one after the other, as far as they can be had.
+    pub(super) fn entitle(&mut self, shares: &[(Holder, Share)]) -> Result<(), Refusal> {
         // Who has no shares is told of none.
         let Some(control) = self.scheduler.tenants_mut() else { return Ok(()) };
         shares.iter().try_for_each(|&(holder, share)| {

@@ -51,7 +51,7 @@ pub use change::{Change, Refusal};
 use connection::Connection;
 pub use connection::{Client, Seat};
 pub use observe::{Call, Observer};
-pub use tally::{ClassTally, DURATION_BOUNDS, Durations, OperationTally, Tally};
+pub use tally::{ClassCounts, ClassTally, DURATION_BOUNDS, Durations, OperationTally, Tally};
 
 /// What epoll says of something that is no connection.
 const TOKEN_WAKE: u64 = u64::MAX;
@@ -313,8 +313,7 @@ impl Engine {
     /// A share that cannot be had.
     pub fn show(&mut self, exports: Arc<[Export]>, shares: &[(Holder, Share)]) -> Result<(), ShareError> {
         self.settings.exports = exports;
-        let Some(control) = self.scheduler.tenants_mut() else { return Ok(()) };
-        shares.iter().try_for_each(|&(holder, share)| holder.configure(control, self.now, share))
+        self.entitle(shares).map_err(|refusal| refusal.error)
     }
 
     /// Lets somebody see what the scheduler is told and asked. To be called before the first client comes.

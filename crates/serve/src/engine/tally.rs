@@ -102,13 +102,11 @@ impl OperationTally {
     }
 }
 
-/// What was done for a class.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClassTally {
+/// What was done for a class, but for the distribution of its latency.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassCounts {
     /// By operation, in the order of [`Operation::ALL`].
     pub operations: [OperationTally; Operation::ALL.len()],
-    /// Durations of requests, all operations together, in nanoseconds to one percent.
-    pub latency: Histogram<u64>,
     /// For how long its requests, or parts of long ones, waited to be dispatched, by reason; of several that wait at once
     /// each counts.
     pub wait_nanos: [u64; Reason::COUNT],
@@ -116,21 +114,12 @@ pub struct ClassTally {
     pub refused: [u64; NbdError::ALL.len()],
 }
 
-impl Default for ClassTally {
-    fn default() -> Self {
-        // 32 ns to 137 s: two digits, 26 KB.
-        let latency = Histogram::new_with_bounds(32, 1 << 37, 2).expect("bounds that a histogram takes");
-        Self { operations: Default::default(), latency, wait_nanos: Default::default(), refused: Default::default() }
-    }
-}
-
-impl ClassTally {
+impl ClassCounts {
     /// Adds what somebody else has counted.
     pub fn add(&mut self, other: &Self) {
         for (operation, more) in self.operations.iter_mut().zip(&other.operations) {
             operation.add(more);
         }
-        self.latency += &other.latency;
         for (wait, more) in self.wait_nanos.iter_mut().zip(other.wait_nanos) {
             *wait += more;
         }
@@ -138,13 +127,36 @@ impl ClassTally {
             *refused += more;
         }
     }
+}
+
+/// What was done for a class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassTally {
+    /// What was counted.
+    pub counts: ClassCounts,
+    /// Durations of requests, all operations together, in nanoseconds to one percent.
+    pub latency: Histogram<u64>,
+}
+
+impl Default for ClassTally {
+    fn default() -> Self {
+        // 32 ns to 137 s: two digits, 26 KB.
+        let latency = Histogram::new_with_bounds(32, 1 << 37, 2).expect("bounds that a histogram takes");
+        Self { counts: ClassCounts::default(), latency }
+    }
+}
+
+impl ClassTally {
+    /// Adds what somebody else has counted.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.latency += &other.latency;
+    }
 
     /// As it was at the beginning.
     pub fn clear(&mut self) {
-        self.operations = Default::default();
+        self.counts = ClassCounts::default();
         self.latency.reset();
-        self.wait_nanos = Default::default();
-        self.refused = Default::default();
     }
 }
 

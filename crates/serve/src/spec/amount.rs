@@ -4,9 +4,9 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
+use ioweir_config::{ScheduleChoice, SchedulerChoice};
+use ioweir_config::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
 use ioweir_core::Nanos;
-use ioweir_lab::choice::{ScheduleChoice, SchedulerChoice};
-use ioweir_lab::units::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::Listen;
@@ -61,7 +61,7 @@ macro_rules! as_choice {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                text.parse().map(Self).map_err(|error: ioweir_lab::choice::ChoiceError| error.to_string())
+                text.parse().map(Self).map_err(|error: ioweir_config::ChoiceError| error.to_string())
             }
         }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 pub use amount::{Schedule, Scheduler, Size, Span};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
-use ioweir_lab::spec::SpecError;
+use ioweir_config::SpecError;
 pub use share::{ClassShare, SHARE_KEYS};
 pub use tiers::{Cache, Tier};
 

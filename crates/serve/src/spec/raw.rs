@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use ioweir_config::shown;
+use ioweir_config::{ChoiceError, ScheduleChoice, SchedulerChoice, unknown};
 use ioweir_core::StreamId;
 use ioweir_core::tenant::GroupId;
-use ioweir_lab::choice::{ChoiceError, ScheduleChoice, SchedulerChoice, unknown};
-use ioweir_lab::units::shown;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -17,7 +17,7 @@ use super::tiers::{self, Cache, Placing, RawTiers};
 use super::{ClassShare, Device, Export, Group, Holder, Listen, Server, Spec, Tenant, Tls, Workers};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
-use ioweir_lab::spec::{Complaint, SpecError};
+use ioweir_config::{Complaint, SpecError};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

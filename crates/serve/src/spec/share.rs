@@ -1,9 +1,9 @@
 //! What is a class of clients entitled to, and can its device's scheduler give it?
 
+use ioweir_config::Complaint;
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{GroupId, Share, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits};
-use ioweir_lab::spec::Complaint;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use toml::Spanned;

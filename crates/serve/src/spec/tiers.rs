@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use ioweir_lab::choice::SchedulerChoice;
-use ioweir_lab::spec::Complaint;
+use ioweir_config::Complaint;
+use ioweir_config::SchedulerChoice;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 

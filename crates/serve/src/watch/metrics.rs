@@ -13,7 +13,7 @@ use super::record::{ClassRecord, Record};
 use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationTally};
 use crate::nbd::NbdError;
-use crate::spec::{ClassShare, Spec};
+use crate::spec::{Class, ClassShare, Spec};
 
 /// What is sent with it.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -65,6 +65,7 @@ impl Collector for Families {
 /// Families that are filled class by class.
 struct Collected<'a> {
     spec: &'a Spec,
+    classes: Vec<Class>,
     record: &'a Record,
     families: Vec<Family>,
 }
@@ -79,9 +80,8 @@ impl Collected<'_> {
         &self,
         samples: impl Fn(&ClassRecord, usize) -> I,
     ) -> Vec<(Labels, Value)> {
-        let classes = self.spec.classes();
         let mut all = Vec::new();
-        for (number, (class, record)) in classes.iter().zip(&self.record.classes).enumerate() {
+        for (number, (class, record)) in self.classes.iter().zip(&self.record.classes).enumerate() {
             for (mut labels, value) in samples(record, number) {
                 let device = self.spec.device[class.device].name.clone();
                 labels.splice(0..0, [("device", device), ("class", class.name.clone())]);
@@ -98,7 +98,7 @@ impl Collected<'_> {
     ) -> Vec<(Labels, Value)> {
         self.each_class(|record, _| {
             let of = |operation: Operation| {
-                let samples = samples(&record.operations[operation as usize]);
+                let samples = samples(&record.counts.operations[operation as usize]);
                 samples.into_iter().map(move |(mut labels, value): (Labels, Value)| {
                     labels.insert(0, ("op", operation.name().into()));
                     (labels, value)
@@ -118,7 +118,7 @@ impl Collected<'_> {
         self.add("ioweir_request_bytes", "Bytes of requests answered without an error", MetricType::Counter, bytes);
         let refused = self.each_class(|record, _| {
             let of = |error: NbdError, &count: &u64| (vec![("reason", error.name().into())], Value::Counter(count));
-            let all = NbdError::ALL.into_iter().zip(&record.refused).filter(|(_, count)| **count > 0);
+            let all = NbdError::ALL.into_iter().zip(&record.counts.refused).filter(|(_, count)| **count > 0);
             all.map(|(error, count)| of(error, count)).collect::<Vec<_>>()
         });
         self.add("ioweir_rejected_requests", "Requests refused when they came", MetricType::Counter, refused);
@@ -145,7 +145,7 @@ impl Collected<'_> {
     fn add_waits(&mut self) {
         let waits = self.each_class(|record, _| {
             let of = |reason: Reason| {
-                let sum = record.wait_nanos[reason as usize] as f64 / 1e9;
+                let sum = record.counts.wait_nanos[reason as usize] as f64 / 1e9;
                 (vec![("reason", reason.name().to_string())], Value::Sum(sum))
             };
             Reason::ALL.map(of)
@@ -212,7 +212,7 @@ impl Collected<'_> {
 
 /// All of it, in the text format.
 pub(super) fn text(spec: &Spec, record: &Record, connections: u32) -> String {
-    let mut collected = Collected { spec, record, families: Vec::new() };
+    let mut collected = Collected { spec, classes: spec.classes(), record, families: Vec::new() };
     let build = vec![
         ("version", env!("CARGO_PKG_VERSION").to_string()),
         ("commit", (*COMMIT.get().unwrap_or(&"unknown")).to_string()),

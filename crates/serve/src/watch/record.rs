@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Operation, Reason};
 
 use crate::backend::Checksums;
-use crate::engine::{ClassTally, OperationTally, Report, Standing, Tally};
+use crate::engine::{ClassCounts, ClassTally, OperationTally, Report, Standing, Tally};
 use crate::spec::Spec;
 
 /// Seconds that are kept.
@@ -21,7 +21,7 @@ pub struct Second {
     pub done: [(u64, u64); Operation::ALL.len()],
     /// How long half, 99 and 99.9 percent of them took at most; none where there were none.
     pub latency_nanos: Option<[u64; 3]>,
-    /// Waiting by reason, as in [`ClassTally::wait_nanos`].
+    /// Waiting by reason, as in [`ClassCounts::wait_nanos`].
     pub wait_nanos: [u64; Reason::COUNT],
 }
 
@@ -30,9 +30,8 @@ pub struct Second {
 pub(super) struct ClassRecord {
     pub(super) device: usize,
     pub(super) standing: Standing,
-    pub(super) operations: [OperationTally; Operation::ALL.len()],
-    pub(super) wait_nanos: [u64; Reason::COUNT],
-    pub(super) refused: [u64; crate::nbd::NbdError::ALL.len()],
+    /// Since the server began.
+    pub(super) counts: ClassCounts,
     pub(super) seconds: VecDeque<Second>,
     /// The second that is not over.
     now: Option<Box<ClassTally>>,
@@ -53,9 +52,7 @@ impl Record {
         let class = |class: crate::spec::Class| ClassRecord {
             device: class.device,
             standing: Standing::default(),
-            operations: Default::default(),
-            wait_nanos: Default::default(),
-            refused: Default::default(),
+            counts: ClassCounts::default(),
             seconds: VecDeque::new(),
             now: None,
         };
@@ -79,15 +76,7 @@ impl Record {
         for (number, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.device == device) {
             class.standing = report.classes.get(number).copied().unwrap_or_default();
             let Some(more) = tally.get(number) else { continue };
-            for (operation, more) in class.operations.iter_mut().zip(&more.operations) {
-                operation.add(more);
-            }
-            for (wait, more) in class.wait_nanos.iter_mut().zip(more.wait_nanos) {
-                *wait += more;
-            }
-            for (refused, more) in class.refused.iter_mut().zip(more.refused) {
-                *refused += more;
-            }
+            class.counts.add(&more.counts);
             class.now.get_or_insert_default().add(more);
         }
         tally.clear();
@@ -117,9 +106,10 @@ impl Second {
         let quantiles = |latency: &Histogram<u64>| [0.5, 0.99, 0.999].map(|part| latency.value_at_quantile(part));
         Self {
             at_seconds,
-            done: tally.map_or_else(Default::default, |tally| std::array::from_fn(|at| done(&tally.operations[at]))),
+            done: tally
+                .map_or_else(Default::default, |tally| std::array::from_fn(|at| done(&tally.counts.operations[at]))),
             latency_nanos: tally.filter(|tally| !tally.latency.is_empty()).map(|tally| quantiles(&tally.latency)),
-            wait_nanos: tally.map_or_else(Default::default, |tally| tally.wait_nanos),
+            wait_nanos: tally.map_or_else(Default::default, |tally| tally.counts.wait_nanos),
         }
     }
 }

@@ -224,7 +224,7 @@ impl ClassState {
         let class = &classes[number];
         let (share, group) = spec.share_of(number);
         let total = |operation: Operation| {
-            let of = &record.operations[operation as usize];
+            let of = &record.counts.operations[operation as usize];
             (operation.name(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors })
         };
         let standing = &record.standing;
@@ -242,7 +242,7 @@ impl ClassState {
             oldest_wait_seconds: standing.oldest.map(|(wait, _)| wait.as_seconds()),
             oldest_waits_because: standing.oldest.map(|(_, because)| told(&because, classes)),
             totals: Operation::ALL.into_iter().map(total).collect(),
-            wait_seconds_by_reason: waits(&record.wait_nanos),
+            wait_seconds_by_reason: waits(&record.counts.wait_nanos),
             seconds: record.seconds.iter().map(SecondState::new).collect(),
         }
     }

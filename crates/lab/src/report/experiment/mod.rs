@@ -11,7 +11,7 @@ use super::terminal::push_rows;
 use super::{Form, ReportError};
 use crate::experiment::{ExperimentReport, Figure, METRICS, Metric, Summary};
 use crate::reproduce::Table;
-use crate::units::{format_count, format_decimals, shown};
+use ioweir_config::{format_count, format_decimals, shown};
 
 /// Renders an experiment in `form`.
 ///

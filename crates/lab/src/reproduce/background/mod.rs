@@ -18,7 +18,7 @@ use crate::forecast::{Calendar, ForecastError, ForecasterChoice, find};
 use crate::plan::{Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, outlooks, replay};
 use crate::report::{Axis, Chart, Figure, Mark, Series};
 use crate::series::{self, Vdi, series_of_trace};
-use crate::trace::{self, ReadOptions};
+use ioweir_trace::{self as trace, ReadOptions};
 
 /// The paper's: 10-minute bins, 64 cores, 50 foreground requests and 20 background operations a core and second, 4 KiB
 /// blocks, a snapshot each hour, kept an hour.

@@ -4,7 +4,7 @@ use super::cells::{BASELINE, Done, Figure as Read};
 use super::claims::{MEAN, P99};
 use crate::report::{Axis, Chart, Figure, Mark, Series};
 use crate::reproduce::{Claim, Table};
-use crate::units::format_decimals;
+use ioweir_config::format_decimals;
 
 /// Everything that was run, cell by cell.
 pub(super) fn tables(done: &[Done]) -> Vec<Table> {

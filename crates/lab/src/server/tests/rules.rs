@@ -3,7 +3,7 @@
 use ioweir_core::cores::SCHEDULES;
 
 use super::*;
-use crate::device::Bytes;
+use ioweir_device::Bytes;
 
 #[test]
 fn every_schedule_runs_on_every_platform_without_breaking_a_law() {
@@ -78,7 +78,7 @@ fn the_log_never_overruns_and_writes_wait_for_room() {
 fn reads_wait_for_memory_where_there_is_little() {
     let mut platform = PlatformSpec::load("mid-range").expect("a preset");
     (platform.read_buffers, platform.flash_cache) = (Bytes(16 << 20), None);
-    platform.disks.access = crate::device::Span::from_nanos(50_000_000);
+    platform.disks.access = ioweir_device::Span::from_nanos(50_000_000);
     let workload = WorkloadSpec::load("vda").expect("a preset");
     let server = Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect("it makes sense");
     let outcome = run(&server, "baseline", &load(server.capacity() * 0.8, 500));

@@ -37,9 +37,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 
+use ioweir_config::format_bytes;
 use ioweir_core::cores::{Cores, CoresLimits, Counts, Kind, Queue, Schedule, Source, Work};
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
-use ioweir_lab::units::format_bytes;
 
 use super::returned::Returned;
 use super::{Action, Backend, Done, FastTier, Io, Outcome};

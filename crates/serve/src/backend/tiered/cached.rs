@@ -4,13 +4,13 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
+use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, Tier};
-use ioweir_lab::units::format_bytes;
 
 use super::super::{Action, Backend, Done, Io, Outcome};
 use super::directory::Directory;
 use super::map::{Piece, Place, blocks_of, pieces};
-use super::pair::{Flight, Pair, clear, copy_from, copy_to, dispatch_of};
+use super::pair::{Flight, Pair, copy_from, dispatch_of, take};
 use super::{BLOCK_BYTES, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
@@ -101,11 +101,9 @@ impl Cached {
             op.result = done.result;
         } else {
             let at = piece.start - op.io.offset;
-            match (done.result, &done.buffers) {
-                (Ok(Outcome::Hole), _) => clear(&mut op.io.buffers, at, piece.length() as usize),
-                (Ok(_), Buffers::One(buffer)) => copy_to(&mut op.io.buffers, at, buffer.bytes()),
-                (Ok(_), _) => {}
-                (Err(error), _) => op.result = Err(error),
+            match done.result {
+                Ok(outcome) => take(&mut op.io.buffers, at, piece.length(), &outcome, &done.buffers),
+                Err(error) => op.result = Err(error),
             }
         }
         op.left -= 1;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::super::{Io, Outcome};
 use super::BLOCK_BYTES;
 use super::map::Piece;
-use super::pair::{clear, copy_from, copy_to};
+use super::pair::{copy_from, take};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 
@@ -75,11 +75,6 @@ impl Op {
 
     /// A part has been read into a buffer of its own.
     pub(super) fn take(&mut self, piece: Piece, outcome: &Outcome, buffers: &Buffers) {
-        let at = piece.start - self.io.offset;
-        match (outcome, buffers) {
-            (Outcome::Hole, _) => clear(&mut self.io.buffers, at, piece.length() as usize),
-            (_, Buffers::One(buffer)) => copy_to(&mut self.io.buffers, at, buffer.bytes()),
-            _ => {}
-        }
+        take(&mut self.io.buffers, piece.start - self.io.offset, piece.length(), outcome, buffers);
     }
 }

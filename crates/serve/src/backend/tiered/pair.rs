@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Tier};
 
-use super::super::{Action, Backend, Done, Io};
+use super::super::{Action, Backend, Done, Io, Outcome};
 use crate::buffer::Buffers;
 use crate::slots::Slots;
 
@@ -104,13 +104,22 @@ pub(super) fn copy_from(buffers: &Buffers, from: u64, target: &mut [u8]) {
 }
 
 /// Copies to what lies `to` bytes behind the beginning of the buffers.
-pub(super) fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
+fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
     each_part(buffers, to, source.len(), |place, bytes| bytes.copy_from_slice(&source[place..place + bytes.len()]));
 }
 
 /// Zeroes what lies `from` bytes behind the beginning of the buffers.
-pub(super) fn clear(buffers: &mut Buffers, from: u64, length: usize) {
+fn clear(buffers: &mut Buffers, from: u64, length: usize) {
     each_part(buffers, from, length, |_, bytes| bytes.fill(0));
+}
+
+/// A piece has been read into buffers of its own: puts it where it lies `at` bytes behind the beginning of the whole.
+pub(super) fn take(whole: &mut Buffers, at: u64, length: u64, outcome: &Outcome, read: &Buffers) {
+    match (outcome, read) {
+        (Outcome::Hole, _) => clear(whole, at, length as usize),
+        (_, Buffers::One(buffer)) => copy_to(whole, at, buffer.bytes()),
+        _ => {}
+    }
 }
 
 fn each_part(buffers: &mut Buffers, from: u64, length: usize, mut act: impl FnMut(usize, &mut [u8])) {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+use ioweir_config::format_bytes;
 use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
-use ioweir_lab::units::format_bytes;
 
 use super::super::{Action, Backend, Done, Io, Outcome};
 use super::identity::introduce;

@@ -1,0 +1,171 @@
+//! What is wrong with a file that says what to do, where, and what to do about it? One error for every TOML file there is.
+
+use std::fmt;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+/// A file that cannot be done as it says.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct SpecError {
+    /// The file or preset as the user named it.
+    pub file: String,
+    /// Line and column, from 1; absent where the file as a whole is meant.
+    pub position: Option<(usize, usize)>,
+    /// What is wrong; what was expected instead may stand in lines behind it.
+    pub problem: String,
+    /// What the user can do; may be empty.
+    pub hint: String,
+}
+
+impl SpecError {
+    /// About a file as a whole.
+    pub fn of_file(file: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { file: file.into(), position: None, problem: problem.into(), hint: hint.into() }
+    }
+}
+
+impl fmt::Display for SpecError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.file)?;
+        if let Some((line, column)) = self.position {
+            write!(out, ":{line}:{column}")?;
+        }
+        write!(out, ": {}", self.problem)?;
+        if self.hint.is_empty() { Ok(()) } else { write!(out, "\n\nhint: {}", self.hint) }
+    }
+}
+
+/// Where in a file something is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// At the value of this key: `hdd.zone[3].sectors`.
+    Key(String),
+    /// At these bytes.
+    Bytes(Range<usize>),
+    /// In all of it.
+    Whole,
+}
+
+/// Something wrong, before it is known in which file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    place: Place,
+    problem: String,
+    hint: String,
+}
+
+impl Complaint {
+    /// About the value of a key.
+    pub fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { place: Place::Key(key.into()), problem: problem.into(), hint: hint.into() }
+    }
+
+    /// About the value of a key, with what was expected.
+    pub fn expecting(key: impl Into<String>, problem: impl Into<String>, expected: impl fmt::Display) -> Self {
+        Self::new(key, problem, "").expected(expected)
+    }
+
+    /// About a range of bytes.
+    pub fn at(range: Range<usize>, problem: impl Into<String>) -> Self {
+        Self { place: Place::Bytes(range), problem: problem.into(), hint: String::new() }
+    }
+
+    /// About the file as a whole.
+    pub fn of_all(problem: impl Into<String>) -> Self {
+        Self { place: Place::Whole, problem: problem.into(), hint: String::new() }
+    }
+
+    /// What the TOML reader says.
+    #[must_use]
+    pub fn of_toml(error: &toml::de::Error) -> Self {
+        let problem = error.message().trim_end().replace('\n', "; ");
+        Self { place: error.span().map_or(Place::Whole, Place::Bytes), problem, hint: String::new() }
+    }
+
+    /// The same place, with other words.
+    #[must_use]
+    pub fn told(self, problem: impl Into<String>) -> Self {
+        Self { problem: problem.into(), ..self }
+    }
+
+    /// With what was expected, unless there is nothing to say.
+    #[must_use]
+    pub fn expected(self, expected: impl fmt::Display) -> Self {
+        let expected = expected.to_string();
+        if expected.is_empty() {
+            return self;
+        }
+        Self { problem: format!("{}\n  expected: {expected}", self.problem), ..self }
+    }
+
+    /// With what the user can do.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: hint.into(), ..self }
+    }
+
+    /// The same problem, told of another key.
+    #[must_use]
+    pub fn told_of(self, key: &str, words: impl FnOnce(String) -> String) -> Self {
+        let problem = words(self.problem());
+        Self { place: Place::Key(key.into()), problem, ..self }
+    }
+
+    /// What is wrong, behind its key.
+    pub fn problem(&self) -> String {
+        match &self.place {
+            Place::Key(key) => format!("{key}: {}", self.problem),
+            Place::Bytes(_) | Place::Whole => self.problem.clone(),
+        }
+    }
+
+    /// As an error of `file`, with the place in its `text` where there is one.
+    #[must_use]
+    pub fn in_file(self, file: &str, text: Option<&str>) -> SpecError {
+        let offset = match &self.place {
+            Place::Key(key) => text.and_then(|text| key_offset(text, key)),
+            Place::Bytes(range) => Some(range.start),
+            Place::Whole => None,
+        };
+        let position = offset.and_then(|offset| text.map(|text| line_and_column(text, offset)));
+        SpecError { file: file.into(), position, problem: self.problem(), hint: self.hint }
+    }
+}
+
+/// Line and column of a place in a text, from 1.
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset.min(text.len())).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |rest| rest.chars().count()) + 1;
+    (line, column)
+}
+
+/// Where the value of `key` begins, or the deepest part of the key that is there.
+fn key_offset(text: &str, key: &str) -> Option<usize> {
+    let document = DeTable::parse(text).ok()?;
+    let mut table = document.get_ref();
+    let mut offset = None;
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        let (name, number) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
+            Some((name, number)) => (name, number.parse::<usize>().ok()),
+            None => (part, None),
+        };
+        let Some(mut value) = table.get(name) else { break };
+        if let (Some(number), DeValue::Array(items)) = (number, value.get_ref()) {
+            value = items.get(number).unwrap_or(value);
+        }
+        offset = Some(value.span().start);
+        match step_into(value) {
+            Some(inner) if parts.peek().is_some() => table = inner,
+            _ => break,
+        }
+    }
+    offset
+}
+
+fn step_into<'a, 'i>(value: &'a Spanned<DeValue<'i>>) -> Option<&'a DeTable<'i>> {
+    if let DeValue::Table(table) = value.get_ref() { Some(table) } else { None }
+}

@@ -1,0 +1,21 @@
+//! Rules of the policies and of the structures they are built from.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod adaptive;
+mod background;
+mod cores;
+mod cores_model;
+mod driver;
+mod golden;
+mod golden_linux;
+mod hybrid;
+mod model;
+mod no_allocation;
+mod starvation;
+mod tenants;

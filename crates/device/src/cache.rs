@@ -1,0 +1,158 @@
+//! What does a drive's own buffer do? The parameters, and whether they make sense.
+
+use serde::{Deserialize, Serialize};
+
+use super::quantity::{Bytes, Span};
+use super::seek::SEEK_MAX_NANOS;
+use super::spec::Overhead;
+use ioweir_config::Complaint;
+
+const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
+const SEGMENTS_MAX: u32 = 4096;
+const SEGMENT_BYTES_MAX: u64 = 1 << 36;
+
+/// A drive's buffer: segments of one size, each of which holds one consecutive stretch of sectors. The segment that was
+/// used longest ago is given up first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSpec {
+    /// Number of segments.
+    pub segments: u32,
+    /// Size of each.
+    pub segment_size: Bytes,
+    /// How far the head reads on after a read, until another command needs it.
+    #[serde(default)]
+    pub read_ahead: ReadAhead,
+    /// At most so far beyond what was asked for. The size of a segment where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_most: Option<Bytes>,
+    /// So far even where another command needs the head.
+    #[serde(default)]
+    pub read_ahead_least: Bytes,
+    /// Whether what was asked for stays in the segment, rather than making room for what is read ahead.
+    #[serde(default)]
+    pub keep_requested: bool,
+    /// Whether a read that the buffer answers makes an idle head read on behind its segment.
+    #[serde(default)]
+    pub read_ahead_after_hit: bool,
+    /// Whether the sectors that pass before the first one asked for, on its track, are kept too.
+    #[serde(default)]
+    pub read_before: bool,
+    /// Which writes complete when their data is in the buffer.
+    #[serde(default)]
+    pub write: WriteCache,
+    /// How many segments written data occupies at most.
+    #[serde(default)]
+    pub write_segments: u32,
+    /// Whether written data, until its segment is given up, answers reads.
+    #[serde(default)]
+    pub read_written: bool,
+    /// Whether what is read ahead is read to its end before buffered data is written.
+    #[serde(default)]
+    pub read_ahead_before_write: bool,
+    /// Whether a read begins wherever within its extent the head comes down, where the extent lies on one track.
+    #[serde(default)]
+    pub zero_latency_reads: bool,
+    /// Whether a write does.
+    #[serde(default)]
+    pub zero_latency_writes: bool,
+    /// Whether data passes the interface only when all of it is in the buffer, rather than as it comes.
+    #[serde(default)]
+    pub store_and_forward: bool,
+    /// What commands cost that the buffer answers: hits, and writes that complete in it.
+    #[serde(default)]
+    pub hit_overhead: Overhead,
+    /// What every read costs after its data has passed the interface.
+    #[serde(default)]
+    pub read_completion: Span,
+}
+
+/// How far a drive reads ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadAhead {
+    /// Not at all.
+    #[default]
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the track behind it.
+    NextTrack,
+    /// Until the segment is full.
+    Segment,
+}
+
+/// Which writes complete in the buffer. Forced ones (FUA, PREFLUSH) never do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteCache {
+    /// None.
+    #[default]
+    None,
+    /// Those that continue a write which the head is still busy with.
+    Contiguous,
+    /// All that fit a segment.
+    All,
+}
+
+impl CacheSpec {
+    /// Sectors in a segment.
+    pub(super) fn segment_sectors(&self) -> u64 {
+        self.segment_size.0 / SECTOR_BYTES
+    }
+
+    /// Most sectors read ahead.
+    pub(super) fn read_ahead_most_sectors(&self) -> u64 {
+        self.read_ahead_most.unwrap_or(self.segment_size).0 / SECTOR_BYTES
+    }
+
+    /// Least sectors read ahead.
+    pub(super) fn read_ahead_least_sectors(&self) -> u64 {
+        self.read_ahead_least.0 / SECTOR_BYTES
+    }
+
+    /// The same with nothing left to be worked out.
+    pub(super) fn resolved(&self) -> Self {
+        Self { read_ahead_most: Some(self.read_ahead_most.unwrap_or(self.segment_size)), ..self.clone() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Complaint> {
+        let complain = |key: &str, problem: String, hint: &str| {
+            Err(Complaint::new(format!("hdd.cache.{key}"), problem, hint.to_owned()))
+        };
+        if !(1..=SEGMENTS_MAX).contains(&self.segments) {
+            return complain("segments", format!("is {}", self.segments), "give 1 to 4096 segments");
+        }
+        if !(SECTOR_BYTES..=SEGMENT_BYTES_MAX).contains(&self.segment_size.0) {
+            return complain("segment_size", format!("is {}", self.segment_size), "give 512B to 64GiB");
+        }
+        if self.write_segments > self.segments {
+            let problem = format!("is {} of {} segments", self.write_segments, self.segments);
+            return complain("write_segments", problem, "give at most as many as there are segments");
+        }
+        if self.write != WriteCache::None && self.write_segments == 0 {
+            let problem = "is 0, but writes complete in the buffer".to_owned();
+            return complain("write_segments", problem, "give at least 1, or write = \"none\"");
+        }
+        for (key, bytes) in
+            [("read_ahead_most", self.read_ahead_most.unwrap_or_default()), ("read_ahead_least", self.read_ahead_least)]
+        {
+            if bytes.0 > self.segment_size.0 {
+                return complain(key, format!("{bytes} do not fit a segment"), "give at most segment_size");
+            }
+        }
+        let overhead = &self.hit_overhead;
+        for (key, span) in [
+            ("hit_overhead.read_after_read", overhead.read_after_read),
+            ("hit_overhead.read_after_write", overhead.read_after_write),
+            ("hit_overhead.write_after_read", overhead.write_after_read),
+            ("hit_overhead.write_after_write", overhead.write_after_write),
+            ("read_completion", self.read_completion),
+        ] {
+            if span.nanos() > SEEK_MAX_NANOS {
+                return complain(key, format!("{span} is longer than 4 s"), "check the unit");
+            }
+        }
+        Ok(())
+    }
+}

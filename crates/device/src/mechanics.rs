@@ -1,0 +1,168 @@
+//! Arm, heads and platters: how long until a head stands over a sector?
+
+use ioweir_core::{Direction, SECTOR_BYTES};
+use rand_core::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::Service;
+use super::divider::Divider;
+use super::geometry::{Geometry, Place};
+use super::seek::SeekTable;
+use super::spec::{HddSpec, Overhead};
+use ioweir_config::Complaint;
+
+/// Bits of the fraction in the time that the interface needs for a sector.
+const FRACTION_BITS: u32 = 20;
+
+/// What turns and what moves, with where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Mechanics {
+    pub(super) geometry: Geometry,
+    seek: SeekTable,
+    revolution: Divider,
+    /// Where the platters stand at time zero.
+    phase_nanos: u64,
+    head_switch_nanos: u64,
+    reposition_nanos: u64,
+    /// By direction.
+    settle_nanos: [u64; 2],
+    /// Whether there was a transfer yet: the way to the first is no movement between two.
+    moved: bool,
+    /// The last sector transferred: where the head is.
+    pub(super) last: Place,
+}
+
+/// A request's extent, cut to the disk, with the places of its ends.
+pub(super) struct Extent {
+    pub(super) sector: u64,
+    pub(super) end: u64,
+    pub(super) first: Place,
+    pub(super) last: Place,
+}
+
+impl Extent {
+    pub(super) fn sectors(&self) -> u64 {
+        self.end - self.sector
+    }
+}
+
+/// Command overhead, by this operation's direction, then by that of the one before.
+pub(super) fn overhead_nanos(overhead: &Overhead) -> [[u64; 2]; 2] {
+    [
+        [overhead.read_after_read.nanos(), overhead.read_after_write.nanos()],
+        [overhead.write_after_read.nanos(), overhead.write_after_write.nanos()],
+    ]
+}
+
+/// How long sectors take to pass the interface.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interface {
+    sector_nanos_fixed: u64,
+}
+
+impl Interface {
+    pub(super) fn new(spec: &HddSpec) -> Self {
+        let rate = spec.interface_rate.0.0.max(1);
+        Self { sector_nanos_fixed: ((SECTOR_BYTES * 1_000_000_000) << FRACTION_BITS) / rate }
+    }
+
+    /// Time for `sectors` to pass.
+    pub(super) fn nanos(&self, sectors: u64) -> u64 {
+        sectors.saturating_mul(self.sector_nanos_fixed) >> FRACTION_BITS
+    }
+}
+
+impl Mechanics {
+    /// Those of `spec`; the platters stand at time zero as `seed` says.
+    pub(super) fn new(spec: &HddSpec, seed: u64) -> Result<Self, Complaint> {
+        let (geometry, seek) = spec.lay_out()?;
+        let revolution = Divider::new(spec.revolution_nanos());
+        let phase_nanos = revolution.divide(Pcg64Mcg::seed_from_u64(seed).next_u64()).1;
+        let last = geometry.locate(0);
+        Ok(Self {
+            seek,
+            revolution,
+            phase_nanos,
+            head_switch_nanos: spec.head_switch.nanos(),
+            reposition_nanos: spec.reposition.nanos(),
+            settle_nanos: [0, spec.write_settle.nanos()],
+            moved: false,
+            last,
+            geometry,
+        })
+    }
+
+    pub(super) fn revolution_nanos(&self) -> u64 {
+        self.revolution.divisor()
+    }
+
+    /// The least time in which the head passes a sector, anywhere on the disk of `spec`.
+    pub(super) fn sector_nanos_min(&self, spec: &HddSpec) -> u64 {
+        let most = spec.zones.iter().map(|zone| u64::from(zone.sectors_per_track)).max().unwrap_or(1);
+        self.revolution_nanos() / most.max(1)
+    }
+
+    /// How long after `time_nanos` the platters stand at `stream_nanos`.
+    #[inline(always)]
+    pub(super) fn rotation_nanos(&self, time_nanos: u64, stream_nanos: u64) -> u64 {
+        let angle = self.revolution.divide(stream_nanos).1;
+        let head = self.revolution.divide(time_nanos.saturating_add(self.phase_nanos)).1;
+        if angle >= head { angle - head } else { angle + self.revolution.divisor() - head }
+    }
+
+    /// How long the arm or a change of heads takes from where the head is to `place`.
+    #[inline(always)]
+    pub(super) fn seek_nanos(&self, direction: Direction, place: &Place) -> u64 {
+        let distance = place.cylinder.abs_diff(self.last.cylinder);
+        let other_head = place.head != self.last.head;
+        // Selected rather than branched: heads and directions come as good as at random.
+        let moves = distance > 0 || other_head;
+        let settle_nanos = if moves { self.settle_nanos[direction as usize] } else { 0 };
+        let switch_nanos = if other_head { self.head_switch_nanos } else { 0 };
+        (self.seek.nanos(distance) + settle_nanos).max(switch_nanos).max(self.reposition_nanos)
+    }
+
+    /// Seek and wait for the sector together, from `time_nanos`.
+    #[inline]
+    pub(super) fn positioning_nanos(&self, time_nanos: u64, direction: Direction, place: &Place) -> u64 {
+        let seek_nanos = self.seek_nanos(direction, place);
+        seek_nanos + self.rotation_nanos(time_nanos.saturating_add(seek_nanos), place.stream_nanos())
+    }
+
+    /// A request, cut to the disk; `next` is the sector after the last one transferred. `None` where nothing is left of it.
+    #[inline(always)]
+    pub(super) fn extent(&self, sector: u64, sectors: u32, next: u64) -> Option<Extent> {
+        let total = self.geometry.sectors();
+        let end = sector.saturating_add(u64::from(sectors));
+        debug_assert!(sectors == 0 || end <= total, "the simulator refuses requests past the end");
+        let end = end.min(total);
+        if sector >= end {
+            return None;
+        }
+        // A sequential request begins on the track where the last one ended, nine times out of ten.
+        let follows = if sector == next { self.last.along_track(1) } else { None };
+        let first = follows.unwrap_or_else(|| self.geometry.locate(sector));
+        let last = first.along_track(end - 1 - sector).unwrap_or_else(|| self.geometry.locate(end - 1));
+        Some(Extent { sector, end, first, last })
+    }
+
+    /// Adds where the head went, and leaves it at the end of the extent.
+    #[inline(always)]
+    pub(super) fn account(&mut self, extent: &Extent, service: &mut Service) {
+        service.track = extent.first.cylinder;
+        let distance = u64::from(extent.first.cylinder.abs_diff(self.last.cylinder));
+        if self.moved && distance > 0 {
+            service.movements = 1;
+            service.movement_tracks = distance;
+            service.movement_squares = distance * distance;
+        }
+        if extent.first.track() != extent.last.track() {
+            let travel = self.geometry.travel(extent.last.track()).minus(self.geometry.travel(extent.first.track()));
+            service.movements = service.movements.saturating_add(u32::try_from(travel.movements).unwrap_or(u32::MAX));
+            service.movement_tracks += travel.tracks;
+            service.movement_squares = service.movement_squares.saturating_add(travel.squares);
+        }
+        self.moved = true;
+        self.last = extent.last;
+    }
+}

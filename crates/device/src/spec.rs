@@ -1,0 +1,428 @@
+//! What describes a device, and is it a device at all?
+
+use serde::{Deserialize, Serialize};
+
+use super::cache::CacheSpec;
+use super::geometry::{Geometry, Motion, Skews, Zone};
+use super::quantity::{Bytes, Rate, Skew, Span};
+use super::queue::CommandOrder;
+use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
+use super::ssd::SsdSpec;
+use super::tiered::TieredSpec;
+use ioweir_config::Complaint;
+
+/// Most zones of a disk: real ones have up to some dozens.
+const ZONES_MAX: usize = 512;
+const SURFACES_MAX: u32 = 64;
+const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
+const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
+
+/// A device with every parameter: what a device file holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant)] // There are a handful of them in a process.
+pub enum DeviceSpec {
+    /// A disk drive.
+    Hdd(HddSpec),
+    /// A device that takes no time, to measure everything else.
+    Null(NullSpec),
+    /// A solid-state drive.
+    Ssd(SsdSpec),
+    /// A fast and a slow tier behind one address space.
+    Tiered(TieredSpec),
+}
+
+impl DeviceSpec {
+    /// The same device with nothing left to be worked out: what [`DeviceSpec::to_toml`] writes.
+    #[must_use]
+    pub fn resolved(&self) -> Self {
+        match self {
+            Self::Hdd(spec) => Self::Hdd(spec.resolved()),
+            Self::Null(spec) => Self::Null(spec.clone()),
+            Self::Ssd(spec) => Self::Ssd(spec.resolved()),
+            Self::Tiered(spec) => Self::Tiered(spec.resolved()),
+        }
+    }
+}
+
+impl DeviceSpec {
+    /// The same device with another order of commands, where it has a choice.
+    #[must_use]
+    pub fn with_command_order(&self, command_order: CommandOrder) -> Self {
+        match self {
+            Self::Hdd(spec) => Self::Hdd(HddSpec { command_order, ..spec.clone() }),
+            other => other.clone(),
+        }
+    }
+}
+
+/// A device that answers after a fixed time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NullSpec {
+    /// Size.
+    pub capacity: Bytes,
+    /// What every request takes.
+    #[serde(default)]
+    pub service: Span,
+}
+
+/// A disk drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HddSpec {
+    /// Size; what the zones hold beyond it is never used. The whole of the zones where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Bytes>,
+    /// Speed of the spindle.
+    pub revolutions_per_minute: u32,
+    /// Recording surfaces, each with its head.
+    pub surfaces: u32,
+    /// Cylinders: positions of the arm.
+    pub cylinders: u32,
+    /// In which order the tracks of a zone are numbered.
+    #[serde(default)]
+    pub layout: Layout,
+    /// To the next track on another surface of the same cylinder.
+    #[serde(default)]
+    pub surface_skew: Skew,
+    /// To the next track on the next cylinder.
+    #[serde(default)]
+    pub cylinder_skew: Skew,
+    /// To the next track where that is more than a cylinder away: between the bundles of a serpentine layout. As the
+    /// cylinder skew where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_skew: Option<Skew>,
+    /// To change heads without moving the arm.
+    #[serde(default)]
+    pub head_switch: Span,
+    /// What a write waits for after a seek or a head switch, for the head to be quite still. Within a transfer the skews
+    /// cover it.
+    #[serde(default)]
+    pub write_settle: Span,
+    /// What a new access takes at least before it waits for its sector, also where the arm need not move: the head finds
+    /// its track again. What continues a transfer without a pause does not need it.
+    #[serde(default)]
+    pub reposition: Span,
+    /// Speed of the interface; it counts only where data come from the drive's buffer or go there.
+    pub interface_rate: Rate,
+    /// How far the drive reads ahead of a sequential reader into its buffer, also while nobody asks; a following read is
+    /// served from there. Zero: it does not read ahead, and a sequential reader who pauses loses a revolution.
+    #[serde(default)]
+    pub read_ahead: Bytes,
+    /// Whether a write that continues the write before it streams on, because the drive has taken it into its buffer in
+    /// time. Without, it waits for the next revolution.
+    #[serde(default)]
+    pub write_cache: bool,
+    /// Which of the commands that it holds the drive starts next, where it is given more than one.
+    #[serde(default)]
+    pub command_order: CommandOrder,
+    /// What commands cost before the arm moves.
+    #[serde(default)]
+    pub overhead: Overhead,
+    /// The drive's buffer in full. It takes the place of `read_ahead` and `write_cache`, which are the simple form of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheSpec>,
+    /// How long the arm takes.
+    pub seek: SeekSpec,
+    /// Zones, outermost first.
+    #[serde(rename = "zone")]
+    pub zones: Vec<ZoneSpec>,
+}
+
+/// Command overhead by operation and by the operation before. Flushes and discards count as writes, and cost nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Overhead {
+    /// A read after a read.
+    pub read_after_read: Span,
+    /// A read after a write.
+    pub read_after_write: Span,
+    /// A write after a read.
+    pub write_after_read: Span,
+    /// A write after a write.
+    pub write_after_write: Span,
+}
+
+/// Order of the tracks in a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Layout {
+    /// All surfaces of a cylinder, then the next cylinder, from surface zero again.
+    #[default]
+    Conventional,
+    /// A bundle of neighbouring cylinders surface by surface, in and out by turns, then the next bundle with the
+    /// surfaces in reverse order.
+    Serpentine {
+        /// Cylinders in a bundle. 1: whole cylinders, with the surfaces up and down by turns.
+        bundle_cylinders: u32,
+    },
+}
+
+/// Seek time by distance in cylinders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum SeekSpec {
+    /// Measured points, linear between them.
+    Table {
+        /// Distance in cylinders, time; sorted, the first for one cylinder, the last for all.
+        points: Vec<(u32, Span)>,
+    },
+    /// Ruemmler and Wilkes: `short + short_root * sqrt(distance)` below the threshold, `long + long_slope * distance`
+    /// from there on.
+    Hpl {
+        /// First distance of the linear part.
+        threshold_cylinders: u32,
+        /// Constant of the short seeks.
+        short: Span,
+        /// Per root of a cylinder.
+        short_root: Span,
+        /// Constant of the long seeks.
+        long: Span,
+        /// Per cylinder.
+        long_slope: Span,
+        /// One cylinder, where that is known better.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        single: Option<Span>,
+    },
+    /// Lee: a curve through the datasheet's three numbers.
+    Datasheet {
+        /// Track to track.
+        single: Span,
+        /// Mean over uniformly random pairs.
+        average: Span,
+        /// From edge to edge.
+        full: Span,
+    },
+}
+
+/// Cylinders with the same number of sectors a track.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneSpec {
+    /// First cylinder; the zone ends where the next begins.
+    pub first_cylinder: u32,
+    /// Sectors of 512 bytes on each of its tracks.
+    pub sectors_per_track: u32,
+    /// Sectors that hold data, the rest of the zone being spares at its end. All where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sectors: Option<u64>,
+    /// As on the disk, for this zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface_skew: Option<Skew>,
+    /// As on the disk, for this zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cylinder_skew: Option<Skew>,
+}
+
+impl HddSpec {
+    /// The same disk with nothing left to be worked out.
+    fn resolved(&self) -> Self {
+        let mut resolved = self.clone();
+        resolved.cache = self.cache.as_ref().map(CacheSpec::resolved);
+        resolved.turn_skew = Some(self.turn_skew.unwrap_or(self.cylinder_skew));
+        for (number, zone) in resolved.zones.iter_mut().enumerate() {
+            let held = self.zone_sectors(number);
+            zone.sectors.get_or_insert(held);
+        }
+        let total = resolved.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.sectors.unwrap_or(0)));
+        resolved.capacity.get_or_insert(Bytes(total.saturating_mul(SECTOR_BYTES)));
+        resolved
+    }
+
+    /// Sectors on the tracks of a zone, spares included.
+    fn zone_sectors(&self, number: usize) -> u64 {
+        let Some(zone) = self.zones.get(number) else { return 0 };
+        let end = self.zones.get(number + 1).map_or(self.cylinders, |next| next.first_cylinder);
+        let tracks = u64::from(end.saturating_sub(zone.first_cylinder)).saturating_mul(u64::from(self.surfaces));
+        tracks.saturating_mul(u64::from(zone.sectors_per_track))
+    }
+
+    /// One revolution, to the nanosecond.
+    pub(super) fn revolution_nanos(&self) -> u64 {
+        let speed = u64::from(self.revolutions_per_minute.max(1));
+        (60_000_000_000 + speed / 2) / speed
+    }
+
+    /// Geometry and seek curve, after looking at every parameter.
+    pub(super) fn lay_out(&self) -> Result<(Geometry, SeekTable), Complaint> {
+        self.check_numbers()?;
+        let seek = SeekTable::new(&self.seek, self.cylinders).map_err(|error| {
+            let key = if error.key.is_empty() { "hdd.seek".into() } else { format!("hdd.seek.{}", error.key) };
+            Complaint::new(key, error.problem, error.hint)
+        })?;
+        let zones = self.zones()?;
+        let held: u64 = zones.iter().map(|zone| zone.sectors).sum();
+        let sectors = match self.capacity {
+            None => held,
+            Some(Bytes(bytes)) if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) => {
+                return Err(Complaint::new(
+                    "hdd.capacity",
+                    format!("{bytes} bytes are not a number of sectors of 512 bytes"),
+                    "round it down to a multiple of 512",
+                ));
+            }
+            Some(Bytes(bytes)) if bytes / SECTOR_BYTES > held => {
+                return Err(Complaint::new(
+                    "hdd.capacity",
+                    format!("{} sectors, but the zones hold only {held}", bytes / SECTOR_BYTES),
+                    "add cylinders or sectors per track, or leave the capacity out",
+                ));
+            }
+            Some(Bytes(bytes)) => bytes / SECTOR_BYTES,
+        };
+        let motion = Motion {
+            seek: &seek,
+            head_switch_nanos: self.head_switch.nanos(),
+            revolution_nanos: self.revolution_nanos(),
+        };
+        let geometry = Geometry::new(&zones, self.surfaces, self.layout, &motion, sectors);
+        Ok((geometry, seek))
+    }
+
+    fn check_numbers(&self) -> Result<(), Complaint> {
+        let within = |key: &str, value: u32, least: u32, most: u32| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(Complaint::new(
+                format!("hdd.{key}"),
+                format!("is {value}"),
+                format!("give a number from {least} to {most}"),
+            ))
+        };
+        within("revolutions_per_minute", self.revolutions_per_minute, 600, 100_000)?;
+        within("surfaces", self.surfaces, 1, SURFACES_MAX)?;
+        within("cylinders", self.cylinders, 1, CYLINDERS_MAX)?;
+        if let Layout::Serpentine { bundle_cylinders } = self.layout {
+            within("layout.serpentine.bundle_cylinders", bundle_cylinders, 1, CYLINDERS_MAX / 2)?;
+        }
+        let overhead = &self.overhead;
+        for (key, span) in [
+            ("head_switch", self.head_switch),
+            ("write_settle", self.write_settle),
+            ("reposition", self.reposition),
+            ("overhead.read_after_read", overhead.read_after_read),
+            ("overhead.read_after_write", overhead.read_after_write),
+            ("overhead.write_after_read", overhead.write_after_read),
+            ("overhead.write_after_write", overhead.write_after_write),
+        ] {
+            if span.nanos() > SEEK_MAX_NANOS {
+                return Err(Complaint::new(
+                    format!("hdd.{key}"),
+                    format!("{span} is longer than 4 s"),
+                    "check the unit",
+                ));
+            }
+        }
+        if !(1_000_000..=1_000_000_000_000).contains(&self.interface_rate.0.0) {
+            return Err(Complaint::new(
+                "hdd.interface_rate",
+                format!("is {}", self.interface_rate),
+                "give 1MB/s to 1TB/s",
+            ));
+        }
+        if let Some(cache) = &self.cache {
+            cache.check()?;
+            for (key, set) in [("read_ahead", self.read_ahead.0 > 0), ("write_cache", self.write_cache)] {
+                if set {
+                    let problem = "is set, but the disk has a [hdd.cache] too";
+                    return Err(Complaint::new(format!("hdd.{key}"), problem, "leave it out: the cache says more"));
+                }
+            }
+        }
+        if self.read_ahead.0 > 1 << 40 {
+            return Err(Complaint::new(
+                "hdd.read_ahead",
+                format!("is {}", self.read_ahead),
+                "a drive's buffer holds at most 1TiB",
+            ));
+        }
+        Ok(())
+    }
+
+    fn zones(&self) -> Result<Vec<Zone>, Complaint> {
+        if self.zones.is_empty() || self.zones.len() > ZONES_MAX {
+            return Err(Complaint::new(
+                "hdd.zone",
+                format!("there are {} zones", self.zones.len()),
+                format!("give 1 to {ZONES_MAX} [[hdd.zone]] tables"),
+            ));
+        }
+        let mut zones = Vec::with_capacity(self.zones.len());
+        for (number, spec) in self.zones.iter().enumerate() {
+            let key = |name: &str| format!("hdd.zone[{number}].{name}");
+            let end = self.zones.get(number + 1).map_or(self.cylinders, |next| next.first_cylinder);
+            if number == 0 && spec.first_cylinder != 0 {
+                return Err(Complaint::new(
+                    key("first_cylinder"),
+                    format!("the first zone begins at cylinder {}", spec.first_cylinder),
+                    "the first zone begins at cylinder 0",
+                ));
+            }
+            if end <= spec.first_cylinder {
+                let last = number + 1 == self.zones.len();
+                let (problem, hint) = if last {
+                    (
+                        format!("begins at cylinder {}, the disk has {}", spec.first_cylinder, self.cylinders),
+                        "raise hdd.cylinders or remove the zone",
+                    )
+                } else {
+                    (
+                        format!("begins at cylinder {}, the next zone at {end}", spec.first_cylinder),
+                        "sort the zones by first_cylinder, outermost first",
+                    )
+                };
+                return Err(Complaint::new(key("first_cylinder"), problem, hint));
+            }
+            if !(1..=SECTORS_PER_TRACK_MAX).contains(&spec.sectors_per_track) {
+                return Err(Complaint::new(
+                    key("sectors_per_track"),
+                    format!("is {}", spec.sectors_per_track),
+                    format!("give a number from 1 to {SECTORS_PER_TRACK_MAX}"),
+                ));
+            }
+            let cylinders = end - spec.first_cylinder;
+            let held = self.zone_sectors(number);
+            let sectors = spec.sectors.unwrap_or(held);
+            if sectors == 0 || sectors > held {
+                return Err(Complaint::new(
+                    key("sectors"),
+                    format!("is {sectors}, the zone has {held}"),
+                    "give at least 1 and at most what the zone has",
+                ));
+            }
+            zones.push(Zone {
+                cylinder_first: spec.first_cylinder,
+                cylinders,
+                sectors_per_track: spec.sectors_per_track,
+                sectors,
+                skew: self.skews(spec, number)?,
+            });
+        }
+        Ok(zones)
+    }
+
+    fn skews(&self, zone: &ZoneSpec, number: usize) -> Result<Skews, Complaint> {
+        let revolution = self.revolution_nanos();
+        let resolve = |name: &str, own: Option<Skew>, disk: Skew| {
+            let nanos = own.unwrap_or(disk).nanos(revolution, zone.sectors_per_track);
+            if nanos < revolution {
+                return Ok(nanos);
+            }
+            let key = if own.is_some() { format!("hdd.zone[{number}].{name}") } else { format!("hdd.{name}") };
+            let skew = own.unwrap_or(disk);
+            Err(Complaint::new(
+                key,
+                format!("{skew} is a whole revolution or more in zone {number}"),
+                "a skew is less than one revolution",
+            ))
+        };
+        let turn = self.turn_skew.unwrap_or(self.cylinder_skew);
+        Ok(Skews {
+            surface_nanos: resolve("surface_skew", zone.surface_skew, self.surface_skew)?,
+            cylinder_nanos: resolve("cylinder_skew", zone.cylinder_skew, self.cylinder_skew)?,
+            turn_nanos: resolve("turn_skew", None, turn)?,
+        })
+    }
+}

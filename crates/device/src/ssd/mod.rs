@@ -1,0 +1,388 @@
+//! How long does a solid-state drive take?
+//!
+//! Every die, every channel and each direction of the interface has a calendar of what is reserved on it; a request finds
+//! its times there at once, without an event for each flash command. In nanoseconds from `now`:
+//!
+//! ```text
+//! read   firmware, die senses the page, channel, interface (from the first chunk on)
+//! write  firmware, room in the write buffer, interface, done; later channel, program on the die
+//! ```
+//!
+//! The pages of a request lie on different dies and are served side by side, and so are requests. Reads are served from
+//! the write buffer where their data is still there, and take no flash where nothing was ever written. A write without a
+//! buffer, a forced write and a flush wait for their programs, which are padded; not so in a drive whose buffer survives
+//! a loss of power. A unit written in part is read first. What a read finds its die doing it waits for, or suspends.
+//!
+//! Units go to flash in the order in which they come, a program to each die in turn: channels first. Where a die has few
+//! free blocks, it copies units from the block that has lost most, in step with what the host writes to it, so that it
+//! wins what it gives; then it erases. All on the same die and channel.
+//!
+//! Not modelled: collection while the drive is idle, wear, bad blocks, read disturb and retries, an SLC cache, misses in
+//! the map cache, heat; and that a program which is suspended frees its part of the buffer later.
+
+mod clock;
+mod fill;
+mod map;
+mod sparse;
+mod spec;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use ioweir_core::{Dispatch, Nanos, Operation};
+
+use super::{Device, Service};
+use clock::{Calendar, Pace};
+use fill::Fill;
+use ioweir_config::Complaint;
+use map::Map;
+use spec::Shape;
+pub use spec::{SsdOverhead, SsdSpec, SsdState};
+
+/// Gaps that are remembered of a die or channel, and of the interface.
+const GAPS_MAX: usize = 16;
+const INTERFACE_GAPS_MAX: usize = 128;
+/// Programs of a die that are remembered while they may not have ended.
+const PROGRAMS_MAX: usize = 1024;
+
+/// What a drive has done to its flash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashCounts {
+    /// Units that hosts' writes covered.
+    pub written_units: u64,
+    /// Of those, units that were overwritten in the buffer before they were programmed.
+    pub coalesced_units: u64,
+    /// Units of padding, where a program could not wait to be filled.
+    pub padded_units: u64,
+    /// Units that garbage collection copied.
+    pub copied_units: u64,
+    /// Blocks erased; all planes of a die count as one.
+    pub erased_blocks: u64,
+}
+
+impl FlashCounts {
+    /// Units programmed for each unit that left the buffer; none before the first.
+    #[must_use]
+    pub fn write_amplification(&self) -> Option<f64> {
+        let programmed = self.written_units - self.coalesced_units;
+        let all = programmed + self.padded_units + self.copied_units;
+        (programmed > 0).then(|| all as f64 / programmed as f64)
+    }
+}
+
+/// A program that is under way or will be.
+#[derive(Clone, Copy, Debug)]
+struct Program {
+    /// First place divided by the units of a program.
+    number: u32,
+    end_nanos: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Die {
+    calendar: Calendar,
+    /// When the last read was or will be sensed; what suspends is only held up by this.
+    read_free_nanos: u64,
+    /// In the order in which they were sent.
+    programs: VecDeque<Program>,
+    /// When the last of the programs ends.
+    programmed_nanos: u64,
+    /// What garbage collection still owes the host's writes: copies times what the victim had lost.
+    owed: u64,
+    /// The page from which it has copied last.
+    copied_page: u32,
+    /// When what it has read so far is in the controller.
+    copied_nanos: u64,
+}
+
+/// The program that is being filled.
+#[derive(Clone, Copy, Debug, Default)]
+struct Filling {
+    die: u32,
+    number: u32,
+    units: u32,
+    /// When its data are in the controller.
+    ready_nanos: u64,
+}
+
+/// Times in nanoseconds.
+#[derive(Clone, Debug)]
+struct Times {
+    sense: u64,
+    sense_one: u64,
+    spread: u64,
+    program: u64,
+    erase: u64,
+    suspend: Option<u64>,
+    read: u64,
+    read_one: u64,
+    write: u64,
+    write_unit: u64,
+    command: u64,
+    chunk_bytes: u64,
+    unit_bytes: u64,
+    channel: Pace,
+    interface: Pace,
+}
+
+/// What a request is waiting for last, and how long it would have taken with the drive to itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Course {
+    finish_nanos: u64,
+    own_nanos: u64,
+}
+
+impl Course {
+    fn until(&mut self, finish_nanos: u64, own_nanos: u64) {
+        if finish_nanos >= self.finish_nanos {
+            *self = Self { finish_nanos, own_nanos };
+        }
+    }
+}
+
+/// A solid-state drive.
+#[derive(Clone, Debug)]
+pub struct Ssd {
+    shape: Shape,
+    times: Times,
+    map: Map,
+    dies: Vec<Die>,
+    channels: Vec<Calendar>,
+    to_host: Calendar,
+    from_host: Calendar,
+    /// The host's next program goes to this die, if it has room.
+    next_die: u32,
+    filling: Filling,
+    /// Units; zero without a buffer.
+    buffer_units: u32,
+    buffered_units: u32,
+    /// When a program ends and how many units of the buffer it frees.
+    releases: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Room is given first come first served: none before this.
+    room_nanos: u64,
+    /// When all programs have ended.
+    drained_nanos: u64,
+    protected: bool,
+    counts: FlashCounts,
+}
+
+impl Ssd {
+    /// The drive that `spec` describes; `seed` decides what lies where in a steady one.
+    pub(super) fn new(spec: &SsdSpec, seed: u64) -> Result<Self, Complaint> {
+        let shape = spec.lay_out()?;
+        let spec = spec.resolved();
+        let overhead = &spec.overhead;
+        let times = Times {
+            sense: spec.read.nanos(),
+            sense_one: spec.read_one_unit.unwrap_or(spec.read).nanos(),
+            spread: spec.read_spread.nanos(),
+            program: spec.program.nanos(),
+            erase: spec.erase.nanos(),
+            suspend: spec.suspend.map(super::Span::nanos),
+            read: overhead.read.nanos(),
+            read_one: overhead.read_one_unit.unwrap_or(overhead.read).nanos(),
+            write: overhead.write.nanos(),
+            write_unit: overhead.write_per_unit.nanos(),
+            command: overhead.command.nanos(),
+            chunk_bytes: spec.transfer_chunk.0,
+            unit_bytes: spec.mapping_unit.0,
+            channel: Pace::new(spec.channel_rate.map(|rate| rate.0.0)),
+            interface: Pace::new(spec.interface_rate.map(|rate| rate.0.0)),
+        };
+        let least_sense = times.sense.min(times.sense_one) - times.spread;
+        let die = Die {
+            calendar: Calendar::new(least_sense, GAPS_MAX),
+            read_free_nanos: 0,
+            programs: VecDeque::new(),
+            programmed_nanos: 0,
+            owed: 0,
+            copied_page: u32::MAX,
+            copied_nanos: 0,
+        };
+        let channel = Calendar::new(times.channel.nanos(times.unit_bytes), GAPS_MAX);
+        let interface = Calendar::new(times.interface.nanos(times.unit_bytes), INTERFACE_GAPS_MAX);
+        Ok(Self {
+            map: Map::new(&shape, Fill::new(&shape, spec.state, seed)),
+            dies: vec![die; shape.dies as usize],
+            channels: vec![channel; shape.channels as usize],
+            to_host: interface.clone(),
+            from_host: interface,
+            next_die: 0,
+            filling: Filling::default(),
+            buffer_units: u32::try_from(spec.write_buffer.0 / times.unit_bytes).unwrap_or(u32::MAX),
+            buffered_units: 0,
+            releases: BinaryHeap::new(),
+            room_nanos: 0,
+            drained_nanos: 0,
+            protected: spec.power_loss_protection,
+            counts: FlashCounts::default(),
+            times,
+            shape,
+        })
+    }
+
+    /// Bytes of memory that its state takes. At the start some twenty a block, and four a block more in a steady drive. A
+    /// unit that was written, copied or discarded takes 5 to 7 bytes with its neighbours and up to 112 alone, and each
+    /// place on flash four more when its block is first written. Reading takes none.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        let gaps = (self.dies.len() + self.channels.len()) * GAPS_MAX + 2 * INTERFACE_GAPS_MAX;
+        let programs: usize = self.dies.iter().map(|die| die.programs.capacity()).sum();
+        let dies = self.dies.len() * size_of::<Die>() + programs * size_of::<Program>();
+        self.map.state_bytes() + gaps * size_of::<(u64, u64)>() + dies + self.releases.capacity() * 16
+    }
+
+    /// The units that a request touches: first, and the one after the last.
+    fn units(&self, dispatch: &Dispatch) -> (u32, u32) {
+        let end = dispatch.sector.saturating_add(u64::from(dispatch.sectors));
+        debug_assert!(
+            dispatch.sectors == 0 || end <= self.shape.sectors,
+            "the simulator refuses requests past the end"
+        );
+        let (end, begin) = (end.min(self.shape.sectors), dispatch.sector.min(self.shape.sectors));
+        let unit = u64::from(self.shape.unit_sectors);
+        let narrow = |value: u64| u32::try_from(value).unwrap_or(self.shape.units);
+        if begin >= end { (0, 0) } else { (narrow(begin / unit), narrow(end.div_ceil(unit))) }
+    }
+
+    /// The units that a discard covers whole; the last one is whole where the drive ends in it.
+    fn whole_units(&self, dispatch: &Dispatch) -> (u32, u32) {
+        let unit = u64::from(self.shape.unit_sectors);
+        let end = dispatch.sector.saturating_add(u64::from(dispatch.sectors)).min(self.shape.sectors);
+        let first = dispatch.sector.div_ceil(unit).min(u64::from(self.shape.units));
+        let last = if end == self.shape.sectors { u64::from(self.shape.units) } else { end / unit };
+        let narrow = |value: u64| u32::try_from(value).unwrap_or(self.shape.units);
+        (narrow(first), narrow(last))
+    }
+
+    /// When the program of this place ends, if it has not by `now_nanos`: `u64::MAX` while it waits to be filled.
+    #[inline]
+    fn pending(&self, now_nanos: u64, die: u32, place: u32) -> Option<u64> {
+        if self.filling.units > 0 && place / self.shape.program_units == self.filling.number {
+            return Some(u64::MAX);
+        }
+        let die = &self.dies[die as usize];
+        if die.programmed_nanos <= now_nanos {
+            return None;
+        }
+        let number = place / self.shape.program_units;
+        let found = die.programs.iter().rev().find(|program| program.number == number);
+        found.map(|program| program.end_nanos).filter(|&end| end > now_nanos)
+    }
+
+    /// Senses a page of a die; answers when that begins.
+    #[inline]
+    fn sense(&mut self, now_nanos: u64, ready_nanos: u64, die: u32, sense_nanos: u64) -> u64 {
+        let die = &mut self.dies[die as usize];
+        let Some(suspend_nanos) = self.times.suspend else {
+            return die.calendar.reserve(now_nanos, ready_nanos, sense_nanos);
+        };
+        let mut start = ready_nanos.max(die.read_free_nanos);
+        if start < die.calendar.free_nanos() {
+            start = start.saturating_add(suspend_nanos);
+            die.calendar.delay(suspend_nanos.saturating_add(sense_nanos));
+        } else {
+            die.calendar.reserve(now_nanos, start, sense_nanos);
+        }
+        die.read_free_nanos = start.saturating_add(sense_nanos);
+        start
+    }
+
+    /// Reads units that lie next to each other in one page.
+    #[inline]
+    fn read_page(&mut self, now_nanos: u64, ready_nanos: u64, (die, slot): (u32, u32), units: u32) -> Course {
+        let times = &self.times;
+        let bytes = u64::from(units) * times.unit_bytes;
+        let base_nanos = if units == 1 { times.sense_one } else { times.sense };
+        let is_odd = slot / self.shape.page_units % 2 == 1;
+        let sense_nanos = if is_odd { base_nanos + times.spread } else { base_nanos - times.spread };
+        let (channel, interface) = (times.channel, times.interface);
+        let chunk_bytes = times.chunk_bytes.min(bytes);
+        let start = self.sense(now_nanos, ready_nanos, die, sense_nanos);
+        let sensed = start.saturating_add(sense_nanos);
+        let bus = &mut self.channels[(die % self.shape.channels) as usize];
+        let moving = bus.reserve(now_nanos, sensed, channel.nanos(bytes));
+        // The interface begins with the first chunk, but not so early that it would run out of data.
+        let first = channel.nanos(chunk_bytes);
+        let behind = (channel.nanos(bytes) + interface.nanos(chunk_bytes)).saturating_sub(interface.nanos(bytes));
+        let lead_nanos = first.max(behind);
+        let passing = self.to_host.reserve(now_nanos, moving.saturating_add(lead_nanos), interface.nanos(bytes));
+        let after_nanos = lead_nanos + interface.nanos(bytes);
+        Course { finish_nanos: passing.saturating_add(interface.nanos(bytes)), own_nanos: sense_nanos + after_nanos }
+    }
+
+    fn read(&mut self, now_nanos: u64, first: u32, end: u32) -> Service {
+        let overhead_nanos = if end - first == 1 { self.times.read_one } else { self.times.read };
+        let ready_nanos = now_nanos.saturating_add(overhead_nanos);
+        let mut course = Course { finish_nanos: ready_nanos, own_nanos: 0 };
+        // Units that need no flash, and pass the interface in one piece.
+        let mut at_hand = 0_u32;
+        let mut unit = first;
+        while unit < end {
+            let Some(place) = self.map.place(unit) else {
+                (at_hand, unit) = (at_hand + 1, unit + 1);
+                continue;
+            };
+            let (die, slot) = self.map.die_and_slot(place);
+            let pending = self.pending(now_nanos, die, place);
+            if pending.is_some() && self.buffer_units > 0 {
+                (at_hand, unit) = (at_hand + 1, unit + 1);
+                continue;
+            }
+            let most = (self.shape.page_units - slot % self.shape.page_units).min(end - unit);
+            let mut units = 1;
+            while units < most && self.map.place(unit + units) == Some(place + units) {
+                units += 1;
+            }
+            let ready_nanos = ready_nanos.max(pending.unwrap_or(0));
+            let page = self.read_page(now_nanos, ready_nanos, (die, slot), units);
+            course.until(page.finish_nanos, page.own_nanos);
+            unit += units;
+        }
+        if at_hand > 0 {
+            let pass_nanos = self.times.interface.nanos(u64::from(at_hand) * self.times.unit_bytes);
+            let passing = self.to_host.reserve(now_nanos, ready_nanos, pass_nanos);
+            course.until(passing.saturating_add(pass_nanos), pass_nanos);
+        }
+        service(now_nanos, overhead_nanos, course)
+    }
+}
+
+/// The answer: what is neither firmware nor the request's own work was spent waiting for others'.
+fn service(now_nanos: u64, overhead_nanos: u64, course: Course) -> Service {
+    let all_nanos = course.finish_nanos - now_nanos;
+    let overhead_nanos = overhead_nanos.min(all_nanos);
+    let transfer_nanos = course.own_nanos.min(all_nanos - overhead_nanos);
+    let queue_nanos = all_nanos - overhead_nanos - transfer_nanos;
+    Service { finish: Nanos(course.finish_nanos), overhead_nanos, transfer_nanos, queue_nanos, ..Service::default() }
+}
+
+impl Device for Ssd {
+    fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service {
+        let now_nanos = now.0;
+        match dispatch.operation {
+            Operation::Read => {
+                let (first, end) = self.units(dispatch);
+                self.read(now_nanos, first, end)
+            }
+            Operation::Write => self.write(now_nanos, dispatch),
+            Operation::Discard => self.discard(now_nanos, dispatch),
+            Operation::Flush => self.flush(now_nanos),
+        }
+    }
+
+    fn sectors(&self) -> u64 {
+        self.shape.sectors
+    }
+
+    fn tracks(&self) -> u64 {
+        0
+    }
+
+    fn flash(&self) -> Option<FlashCounts> {
+        Some(self.counts)
+    }
+}

@@ -1,0 +1,304 @@
+//! What describes a solid-state drive, and can it work at all?
+
+use serde::{Deserialize, Serialize};
+
+use super::super::quantity::{Bytes, Rate, Span};
+use ioweir_config::Complaint;
+
+const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
+/// Longest time of one step, also of an erase.
+const STEP_MAX: Span = Span::from_nanos(4_000_000_000);
+const BLOCK_UNITS_MAX: u64 = 1 << 20;
+const BLOCKS_MAX: u64 = 1 << 23;
+/// Blocks of a die are listed by what they have lost: so many lists in all.
+const LISTS_MAX: u64 = 1 << 25;
+const DIES_MAX: u32 = 4096;
+/// Places are numbered in 32 bits, and two numbers mean that there is none.
+const PLACES_MAX: u64 = u32::MAX as u64 - 2;
+
+/// A solid-state drive: flash behind a page map.
+///
+/// What the sizes count: a *unit* is what the drive maps, a *page* is what a die senses at once, a *block* is what it
+/// erases at once. Planes work together: a die programs `planes_per_die` x `pages_per_program` pages at once and erases
+/// `planes_per_die` blocks at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SsdSpec {
+    /// Size as the host sees it.
+    pub capacity: Bytes,
+    /// What the drive holds at time zero.
+    #[serde(default)]
+    pub state: SsdState,
+    /// Flash beyond the capacity, in thousandths of it. Rounded up to whole blocks on every die, and to what garbage
+    /// collection needs at the least: `free_blocks_min` and four blocks a die.
+    pub over_provisioning_per_mille: u32,
+    /// Channels: buses between controller and dies that work side by side.
+    pub channels: u32,
+    /// Dies on a channel; each does one thing at a time.
+    pub dies_per_channel: u32,
+    /// Planes of a die, which program and erase together.
+    #[serde(default = "one")]
+    pub planes_per_die: u32,
+    /// Page of a plane.
+    pub page: Bytes,
+    /// Pages in a block of a plane.
+    pub pages_per_block: u32,
+    /// Pages of a plane programmed in one shot: 3 for TLC programmed a word line at a time.
+    #[serde(default = "one")]
+    pub pages_per_program: u32,
+    /// What the drive maps, and the least it moves.
+    #[serde(default = "four_kibibytes")]
+    pub mapping_unit: Bytes,
+    /// To sense a page (tR).
+    pub read: Span,
+    /// To sense one unit of a page. As a page where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_one_unit: Option<Span>,
+    /// By how much less the even pages of a block take to sense, and by how much more the odd ones.
+    #[serde(default)]
+    pub read_spread: Span,
+    /// To program in one shot (tPROG).
+    pub program: Span,
+    /// To erase a block (tBERS).
+    pub erase: Span,
+    /// What it costs a read to interrupt a program, an erase or garbage collection; these go on after it. Absent: reads
+    /// wait until the die is free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<Span>,
+    /// Speed of a channel. Absent: moving data takes no time, being part of reading and programming.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel_rate: Option<Rate>,
+    /// Speed of the interface to the host, in each direction. Absent: it takes no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interface_rate: Option<Rate>,
+    /// After how much of a page the interface begins to pass it on. A unit where less.
+    #[serde(default)]
+    pub transfer_chunk: Bytes,
+    /// Memory from which writes are acknowledged before they are programmed. Zero: a write waits for its programs, and
+    /// the last one is padded.
+    #[serde(default)]
+    pub write_buffer: Bytes,
+    /// Whether the buffer survives a loss of power, so that flushes and forced writes need not wait for flash.
+    #[serde(default)]
+    pub power_loss_protection: bool,
+    /// Free blocks a die at or below which garbage collection runs.
+    #[serde(default = "two")]
+    pub free_blocks_min: u32,
+    /// What commands cost in the firmware. They do not delay each other.
+    #[serde(default)]
+    pub overhead: SsdOverhead,
+}
+
+/// What a drive holds before the first request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SsdState {
+    /// Nothing. Reads of what was never written touch no flash.
+    Fresh,
+    /// Data everywhere, written once from the first address to the last.
+    #[default]
+    Filled,
+    /// Data everywhere, overwritten in random order for so long that garbage collection has settled.
+    Steady,
+}
+
+/// Time that the firmware takes for a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SsdOverhead {
+    /// A read.
+    pub read: Span,
+    /// A read of one unit. As any read where absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_one_unit: Option<Span>,
+    /// A write, whatever its length.
+    pub write: Span,
+    /// A write, in addition, for each unit.
+    pub write_per_unit: Span,
+    /// A flush or a discard.
+    pub command: Span,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> u32 {
+    2
+}
+
+fn four_kibibytes() -> Bytes {
+    Bytes(4096)
+}
+
+/// How the flash is divided, in units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct Shape {
+    /// Size in sectors.
+    pub(super) sectors: u64,
+    /// Units that the host sees.
+    pub(super) units: u32,
+    pub(super) unit_sectors: u32,
+    pub(super) channels: u32,
+    /// Die `n` hangs on channel `n % channels`.
+    pub(super) dies: u32,
+    /// Blocks of a die, all planes of it being one.
+    pub(super) die_blocks: u32,
+    pub(super) block_units: u32,
+    pub(super) program_units: u32,
+    pub(super) page_units: u32,
+    pub(super) free_blocks_min: u32,
+}
+
+impl Shape {
+    /// Blocks in all.
+    pub(super) fn blocks(&self) -> u32 {
+        self.dies * self.die_blocks
+    }
+}
+
+fn complain<T>(key: &str, problem: String, hint: impl Into<String>) -> Result<T, Complaint> {
+    Err(Complaint::new(format!("ssd.{key}"), problem, hint))
+}
+
+impl SsdSpec {
+    /// The same drive with nothing left to be worked out.
+    pub(in super::super) fn resolved(&self) -> Self {
+        let overhead = &self.overhead;
+        Self {
+            read_one_unit: Some(self.read_one_unit.unwrap_or(self.read)),
+            transfer_chunk: self.transfer_chunk.max(self.mapping_unit),
+            overhead: SsdOverhead {
+                read_one_unit: Some(overhead.read_one_unit.unwrap_or(overhead.read)),
+                ..overhead.clone()
+            },
+            ..self.clone()
+        }
+    }
+
+    /// How the flash is divided, after looking at every parameter.
+    pub(in super::super) fn lay_out(&self) -> Result<Shape, Complaint> {
+        self.check_counts()?;
+        self.check_times()?;
+        let unit_bytes = self.mapping_unit.0;
+        let page_units = self.page.0 / unit_bytes;
+        let planes = u64::from(self.planes_per_die);
+        let program_units = page_units.saturating_mul(planes).saturating_mul(u64::from(self.pages_per_program));
+        let block_units = page_units.saturating_mul(planes).saturating_mul(u64::from(self.pages_per_block));
+        if block_units > BLOCK_UNITS_MAX || block_units < 2 * program_units {
+            let problem = format!("a die erases {block_units} units and programs {program_units} at once");
+            return complain("pages_per_block", problem, "a block has two programs at least and 1048576 units at most");
+        }
+        let dies = u64::from(self.channels) * u64::from(self.dies_per_channel);
+        if dies * block_units > LISTS_MAX {
+            let problem =
+                format!("{dies} dies with blocks of {block_units} units are more than this model keeps track of");
+            return complain("pages_per_block", problem, "dies times units of a block are 33554432 at most");
+        }
+        if self.write_buffer.0 > 0 && self.write_buffer.0 / unit_bytes < program_units {
+            let problem = format!("{} do not hold what a die programs at once", self.write_buffer);
+            return complain(
+                "write_buffer",
+                problem,
+                format!("give 0B or at least {}", Bytes(program_units * unit_bytes)),
+            );
+        }
+        if self.capacity.0 == 0 || !self.capacity.0.is_multiple_of(SECTOR_BYTES) {
+            let problem = format!("{} are not a number of sectors of 512 bytes", self.capacity);
+            return complain("capacity", problem, "round it down to a multiple of 512");
+        }
+        let units = self.capacity.0.div_ceil(unit_bytes);
+        let row_units = dies * block_units;
+        let spared = u128::from(units) * u128::from(1000 + self.over_provisioning_per_mille);
+        let wanted = spared.div_ceil(1000 * u128::from(row_units));
+        let least = u128::from(units.div_ceil(row_units)) + u128::from(self.free_blocks_min) + 4;
+        let die_blocks = u64::try_from(wanted.max(least)).unwrap_or(u64::MAX);
+        let places = die_blocks.saturating_mul(row_units);
+        if places > PLACES_MAX || die_blocks.saturating_mul(dies) > BLOCKS_MAX {
+            let problem = format!("{} are {places} units in {} blocks", self.capacity, die_blocks.saturating_mul(dies));
+            let hint = "take a larger mapping unit or larger blocks: 4294967293 units in 8388608 blocks at most";
+            return complain("capacity", problem, hint);
+        }
+        let narrow = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+        Ok(Shape {
+            sectors: self.capacity.0 / SECTOR_BYTES,
+            units: narrow(units),
+            unit_sectors: narrow(unit_bytes / SECTOR_BYTES),
+            channels: self.channels,
+            dies: narrow(dies),
+            die_blocks: narrow(die_blocks),
+            block_units: narrow(block_units),
+            program_units: narrow(program_units),
+            page_units: narrow(page_units),
+            free_blocks_min: self.free_blocks_min,
+        })
+    }
+
+    fn check_counts(&self) -> Result<(), Complaint> {
+        for (key, value, least, most) in [
+            ("over_provisioning_per_mille", self.over_provisioning_per_mille, 0, 10_000),
+            ("channels", self.channels, 1, DIES_MAX),
+            ("dies_per_channel", self.dies_per_channel, 1, DIES_MAX / self.channels.clamp(1, DIES_MAX)),
+            ("planes_per_die", self.planes_per_die, 1, 64),
+            ("pages_per_block", self.pages_per_block, 1, 1 << 16),
+            ("pages_per_program", self.pages_per_program, 1, 64),
+            ("free_blocks_min", self.free_blocks_min, 2, 1024),
+        ] {
+            if !(least..=most).contains(&value) {
+                return complain(key, format!("is {value}"), format!("give a number from {least} to {most}"));
+            }
+        }
+        if !self.pages_per_block.is_multiple_of(self.pages_per_program) {
+            let problem = format!("{} pages are not a number of programs", self.pages_per_block);
+            return complain("pages_per_block", problem, "give a multiple of pages_per_program");
+        }
+        let unit = self.mapping_unit.0;
+        if unit == 0 || !unit.is_multiple_of(SECTOR_BYTES) || unit > 1 << 24 {
+            let problem = format!("is {}", self.mapping_unit);
+            return complain("mapping_unit", problem, "give a multiple of 512B up to 16MiB");
+        }
+        if self.page.0 == 0 || !self.page.0.is_multiple_of(unit) || self.page.0 > 1 << 30 {
+            let problem = format!("{} are not a number of mapping units of {}", self.page, self.mapping_unit);
+            return complain("page", problem, "give a multiple of mapping_unit up to 1GiB");
+        }
+        for (key, size) in [("transfer_chunk", self.transfer_chunk), ("write_buffer", self.write_buffer)] {
+            if size.0 > 1 << 36 {
+                return complain(key, format!("is {size}"), "give at most 64GiB");
+            }
+        }
+        Ok(())
+    }
+
+    fn check_times(&self) -> Result<(), Complaint> {
+        let overhead = &self.overhead;
+        for (key, span) in [
+            ("read", self.read),
+            ("read_one_unit", self.read_one_unit.unwrap_or_default()),
+            ("read_spread", self.read_spread),
+            ("program", self.program),
+            ("erase", self.erase),
+            ("suspend", self.suspend.unwrap_or_default()),
+            ("overhead.read", overhead.read),
+            ("overhead.read_one_unit", overhead.read_one_unit.unwrap_or_default()),
+            ("overhead.write", overhead.write),
+            ("overhead.write_per_unit", overhead.write_per_unit),
+            ("overhead.command", overhead.command),
+        ] {
+            if span > STEP_MAX {
+                return complain(key, format!("{span} is longer than 4 s"), "check the unit");
+            }
+        }
+        if self.read_spread > self.read.min(self.read_one_unit.unwrap_or(self.read)) {
+            let problem = format!("{} is more than sensing takes", self.read_spread);
+            return complain("read_spread", problem, "give at most read and read_one_unit");
+        }
+        for (key, rate) in [("channel_rate", self.channel_rate), ("interface_rate", self.interface_rate)] {
+            if let Some(rate) = rate
+                && !(1_000_000..=1_000_000_000_000).contains(&rate.0.0)
+            {
+                return complain(key, format!("is {rate}"), "give 1MB/s to 1TB/s, or leave it out");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! What describes a tiered array, and is it one at all?
+
+use serde::{Deserialize, Serialize};
+
+use super::super::presets::PRESETS;
+use super::super::quantity::{Bytes, ServiceTime, Span};
+use ioweir_config::Complaint;
+use ioweir_config::Ratio;
+
+const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
+/// Services at once in one tier, at most.
+const DEPTH_MAX: u32 = 4096;
+/// The longest mean service.
+const SERVICE_MAX: Span = Span::from_nanos(3_600_000_000_000);
+/// Blocks that a cache holds, at most: what it remembers of each takes some fifty bytes.
+const BLOCKS_MAX: u64 = 1 << 24;
+const EXTENTS_MAX: usize = 1 << 16;
+
+/// A fast and a slow tier behind one address space, each with its own queue, served side by side.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TieredSpec {
+    /// Size as the host sees it.
+    pub capacity: Bytes,
+    /// Whether one request at a time is in service over both tiers, as in the worked examples of papers. Otherwise the
+    /// tiers work side by side.
+    #[serde(default)]
+    pub serial: bool,
+    /// Which requests the fast tier serves.
+    #[serde(default)]
+    pub placement: Placement,
+    /// The fast tier.
+    pub fast: TierSpec,
+    /// The slow tier.
+    pub slow: TierSpec,
+}
+
+/// Which requests the fast tier serves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Placement {
+    /// A share of them, drawn at random. A class of a simulation may have a hit ratio of its own, which takes the place of
+    /// this one and may change with time.
+    HitRatio(Ratio),
+    /// Those that lie as a whole within these parts of the address space.
+    Map(Vec<Extent>),
+    /// Those whose blocks a cache holds that forgets what was used longest ago.
+    Lru(CacheSize),
+    /// Those whose blocks a cache holds that weighs what was used last against what is used often (Megiddo and Modha, FAST
+    /// 2003).
+    Arc(CacheSize),
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Self::HitRatio(Ratio::ZERO)
+    }
+}
+
+/// A part of the address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Extent {
+    /// First byte.
+    pub from: Bytes,
+    /// The byte behind the last.
+    pub to: Bytes,
+}
+
+/// The size of a cache. What misses is served by the slow tier and then held; moving it there takes no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSize {
+    /// What it holds.
+    pub capacity: Bytes,
+    /// What it holds or forgets as a whole.
+    pub block: Bytes,
+}
+
+/// A tier: service times of its own, or the model of a drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TierSpec {
+    /// Requests in service at once; a model knows that of itself.
+    #[serde(default = "one")]
+    pub depth: u32,
+    /// What a read takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read: Option<ServiceTime>,
+    /// What a write takes, and whatever else is no read; as a read where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write: Option<ServiceTime>,
+    /// The preset of a drive that serves this tier, in place of service times. Addresses beyond its end wrap around.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl TieredSpec {
+    pub(in super::super) fn check(&self) -> Result<(), Complaint> {
+        if self.capacity.0 < SECTOR_BYTES {
+            let problem = format!("{} is less than a sector", self.capacity);
+            return Err(Complaint::new("tiered.capacity", problem, "give at least 512B"));
+        }
+        self.fast.check("tiered.fast", self.serial)?;
+        self.slow.check("tiered.slow", self.serial)?;
+        match &self.placement {
+            Placement::HitRatio(_) => Ok(()),
+            Placement::Map(extents) => check_map(extents),
+            Placement::Lru(size) => size.check("tiered.placement.lru"),
+            Placement::Arc(size) => size.check("tiered.placement.arc"),
+        }
+    }
+
+    pub(in super::super) fn resolved(&self) -> Self {
+        Self { fast: self.fast.resolved(), slow: self.slow.resolved(), ..self.clone() }
+    }
+}
+
+fn check_map(extents: &[Extent]) -> Result<(), Complaint> {
+    if extents.len() > EXTENTS_MAX {
+        let problem = format!("{} parts", extents.len());
+        return Err(Complaint::new("tiered.placement.map", problem, format!("give at most {EXTENTS_MAX}")));
+    }
+    let mut end = 0;
+    for (number, extent) in extents.iter().enumerate() {
+        let key = || format!("tiered.placement.map[{number}]");
+        if extent.from >= extent.to || extent.from.0 < end {
+            let problem = format!("from {} to {} is not behind what stands before it", extent.from, extent.to);
+            return Err(Complaint::new(key(), problem, "list the parts in order, none within another"));
+        }
+        if !extent.from.0.is_multiple_of(SECTOR_BYTES) || !extent.to.0.is_multiple_of(SECTOR_BYTES) {
+            return Err(Complaint::new(key(), "does not begin or end between sectors", "give multiples of 512B"));
+        }
+        end = extent.to.0;
+    }
+    Ok(())
+}
+
+impl CacheSize {
+    fn check(self, key: &str) -> Result<(), Complaint> {
+        if self.block.0 < SECTOR_BYTES || !self.block.0.is_multiple_of(SECTOR_BYTES) {
+            let problem = format!("{} is not a number of whole sectors", self.block);
+            return Err(Complaint::new(format!("{key}.block"), problem, "give a multiple of 512B, such as \"64KiB\""));
+        }
+        let blocks = self.blocks();
+        if !(1..=BLOCKS_MAX).contains(&blocks) {
+            let problem = format!("{} are {blocks} blocks of {}", self.capacity, self.block);
+            return Err(Complaint::new(format!("{key}.capacity"), problem, format!("give 1 to {BLOCKS_MAX} blocks")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn blocks(self) -> u64 {
+        self.capacity.0 / self.block.0
+    }
+}
+
+impl TierSpec {
+    fn check(&self, key: &str, serial: bool) -> Result<(), Complaint> {
+        let complain = |part: &str, problem: &str, hint: &str| {
+            let part = if part.is_empty() { key.to_owned() } else { format!("{key}.{part}") };
+            Err(Complaint::new(part, problem, hint))
+        };
+        match (&self.model, self.read) {
+            (Some(_), Some(_)) => return complain("model", "stands beside service times", "give one of the two"),
+            (None, None) => {
+                return complain("", "has no service time", "give read = \"exponential 200us\", or model = \"hdd\"");
+            }
+            (Some(_), None) if self.write.is_some() || self.depth != 1 => {
+                return complain("model", "stands beside a write time or a depth", "a model has its own");
+            }
+            (Some(_), None) if serial => {
+                return complain("model", "is not served one at a time with the other tier", "give service times");
+            }
+            _ => {}
+        }
+        if let Some(model) = &self.model {
+            let known = PRESETS.iter().any(|preset| preset.name == *model && !preset.is_tiered());
+            if !known {
+                return complain("model", "is no preset of a single drive", "`ioweir doc device` lists the presets");
+            }
+        }
+        if !(1..=DEPTH_MAX).contains(&self.depth) {
+            return complain("depth", &format!("is {}", self.depth), &format!("give 1 to {DEPTH_MAX}"));
+        }
+        for (part, time) in [("read", self.read), ("write", self.write)] {
+            if time.is_some_and(|time| time.mean() > SERVICE_MAX) {
+                return complain(part, "is longer than an hour", "give a shorter time");
+            }
+        }
+        Ok(())
+    }
+
+    fn resolved(&self) -> Self {
+        Self { write: self.write.or(self.read), ..self.clone() }
+    }
+}

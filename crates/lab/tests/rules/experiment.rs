@@ -1,0 +1,392 @@
+//! What holds for every scheduler under every experiment, and for experiment files.
+
+#[path = "../../../../fuzz/drive_experiment.rs"]
+mod drive_experiment;
+
+use ioweir_core::policy::POLICIES;
+use ioweir_lab::compare::{Origin, Silent};
+use ioweir_lab::experiment::{Cell, Experiment, KEYS, METRICS, Store, Which, explain, run, run_observed};
+use ioweir_lab::report::{FORMS, render_experiment, render_experiment_terminal};
+use ioweir_lab::sim::Checker;
+use proptest::prelude::*;
+
+fn parse(text: &str) -> Experiment {
+    Experiment::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn origin() -> Origin {
+    Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
+}
+
+const ARRAY: &str = "[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 0.5 }\nfast = { depth = 2, read = \"exponential \
+                     200us\", write = \"exponential 500us\" }\nslow = { read = \"exponential 2ms\" }\n";
+
+/// Closed and open loops, phases, shares, clients that come, go and pause, and some that are refused.
+fn busy(scheduler: &str) -> String {
+    format!(
+        "duration = \"3s\"\ninterval = \"1s\"\nschedulers = [\"{scheduler}\"]\ndepth = 4\n{ARRAY}[[group]]\nname = \"g\"\nweight = 2\n\
+         [[class]]\nname = \"closed\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nhit_ratio = 0.9\ngroup = \"g\"\n\
+         [[class.phase]]\nat = \"1s\"\nactive = false\n[[class.phase]]\nat = \"1500ms\"\nactive = true\nweight = 3\nbacklog = 6\n\
+         [[class]]\nname = \"open\"\nclients = 2\nrate = \"300/s\"\nreservation = \"50/s\"\nto = \"2s\"\nsequential = 0.5\nsize = \"16KiB\"\n\
+         [[class]]\nname = \"capped\"\nbacklog = 2\nlimit = \"100/s\"\nburst = 3\nrefuse_at_limit = true\nfrom = \"500ms\"\n\
+         [[class]]\nname = \"even\"\nclients = 2\nrate = \"100/s\"\narrivals = \"constant\"\n[[class.phase]]\nat = \"1s\"\nrate = \"0/s\"\n"
+    )
+}
+
+#[test]
+fn every_scheduler_serves_every_request_of_an_experiment_once() {
+    for row in POLICIES.iter().filter(|row| !row.places) {
+        let mut checker = Checker::new(1024, 4);
+        let (cell, ended) = run_observed(&parse(&busy(row.name)), &mut checker).expect(row.name);
+        checker.conclude_served(cell.requests);
+        assert_eq!((ended.unfinished, ended.skipped), (0, 0), "{}", row.name);
+        assert!(cell.requests > 1_000, "{} {}", row.name, cell.requests);
+    }
+}
+
+#[test]
+fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
+    for scheduler in ["wfq", "mclock", "reward", "cfq"] {
+        let report = |seed: u64| {
+            let experiment = Experiment { seeds: vec![seed], ..parse(&busy(scheduler)) };
+            let report = run(&experiment, &origin(), &Silent, None).expect("it runs");
+            FORMS.map(|info| render_experiment(&report, info.form).expect("it renders"))
+        };
+        assert_eq!(report(1), report(1));
+        assert_ne!(report(1), report(2));
+    }
+}
+
+/// Keeps runs in memory, and counts them.
+#[derive(Default)]
+struct Memory(std::sync::Mutex<std::collections::BTreeMap<String, Cell>>, std::sync::atomic::AtomicUsize);
+
+impl Store for Memory {
+    fn load(&self, key: &str) -> Option<Cell> {
+        self.0.lock().expect("no panic").get(key).cloned()
+    }
+
+    fn save(&self, key: &str, cell: &Cell) -> Result<(), String> {
+        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        // Through text and back, as a file is.
+        let text = serde_json::to_string(cell).map_err(|error| error.to_string())?;
+        let cell = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        self.0.lock().expect("no panic").insert(key.into(), cell);
+        Ok(())
+    }
+}
+
+#[test]
+fn an_interrupted_sweep_goes_on_where_it_was_and_gives_the_same_bytes() {
+    let text = busy("wfq") + "[sweep]\n\"class.closed.hit_ratio\" = [0.1, 0.9]\ndepth = [1, 4]\n";
+    let experiment = Experiment { seeds: vec![1, 2], ..parse(&text) };
+    let store = Memory::default();
+    let json = |store: Option<&dyn Store>| {
+        let report = run(&experiment, &origin(), &Silent, store).expect("it runs");
+        assert_eq!(report.summaries.len(), 4);
+        render_experiment(&report, FORMS[0].form).expect("it renders")
+    };
+    let fresh = json(None);
+    assert_eq!(json(Some(&store)), fresh);
+    assert_eq!(store.1.load(std::sync::atomic::Ordering::Relaxed), 8);
+    let lost = store.0.lock().expect("no panic").pop_first();
+    assert!(lost.is_some());
+    assert_eq!(json(Some(&store)), fresh);
+    assert_eq!(store.1.load(std::sync::atomic::Ordering::Relaxed), 9, "only what was lost is run again");
+}
+
+#[test]
+fn littles_law_holds_and_a_tier_works_as_long_as_its_services_take() {
+    let text = format!(
+        "duration = \"60s\"\nschedulers = [\"fifo\"]\ndepth = 8\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 20\n[[class]]\nname = \"b\"\nrate \
+         = \"50/s\"\n"
+    );
+    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let measured = &report.summaries[0].cells[0].measured;
+    let span = measured.span_nanos as f64;
+    // In the system on average: waiting before the device, and in it.
+    let waiting: f64 = measured.waits.iter().map(|wait| wait.1 as f64).sum::<f64>() / span;
+    let inside: f64 = measured.classes.iter().map(|class| class.device_sum_nanos as f64).sum::<f64>() / span;
+    let rate_times_latency: f64 =
+        measured.classes.iter().map(|class| class.latency_sum_nanos as f64).sum::<f64>() / span;
+    assert!(
+        ((waiting + inside) / rate_times_latency - 1.0).abs() < 0.01,
+        "{waiting} + {inside} against {rate_times_latency}"
+    );
+    // The closed loop alone has twenty in the system.
+    let closed = measured.classes[0].latency_sum_nanos as f64 / span;
+    assert!((closed - 20.0).abs() < 0.2, "{closed}");
+    let slow = measured.tiers.iter().find(|tier| tier.name == "base").expect("the slow tier worked");
+    assert_eq!(slow.busy_nanos, slow.service_nanos, "one at a time");
+    assert!((slow.service_nanos as f64 / slow.requests as f64 / 2e6 - 1.0).abs() < 0.05);
+    assert!(slow.busy_nanos <= measured.span_nanos);
+    let fast = measured.tiers.iter().find(|tier| tier.name == "fast").expect("the fast tier worked");
+    assert!(fast.busy_nanos <= fast.service_nanos && fast.service_nanos <= 2 * measured.span_nanos);
+}
+
+#[test]
+fn an_open_loop_below_the_devices_rate_is_m_m_1() {
+    // One server of 1 ms at half of its rate: 2 ms in the system on average.
+    let text = "duration = \"200s\"\nschedulers = [\"fifo\"]\ndepth = 1\n[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 1 }\nfast \
+                = { read = \"exponential 1ms\" }\nslow = { read = \"exponential 1ms\" }\n[[class]]\nname = \"a\"\nrate = \"500/s\"\n";
+    let report = run(&parse(text), &origin(), &Silent, None).expect("it runs");
+    let mean = METRICS.iter().find(|metric| metric.name == "latency_mean").expect("there");
+    let figure = report.summaries[0].figure(mean, Some("a")).expect("something was done");
+    assert!((figure.mean / 2e-3 - 1.0).abs() < 0.05, "{figure:?}");
+}
+
+#[test]
+fn work_is_conserved_but_where_a_limit_forbids_it() {
+    let with = |limit: &str| {
+        let text = format!(
+            "duration = \"5s\"\nschedulers = [\"wfq\", \"drr\", \"sfq\", \"reward\", \"token-bucket\", \"mclock\"]\ndepth = \
+             2\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 8\n{limit}[[class]]\nname = \"b\"\nbacklog = 8\n{limit}"
+        );
+        run(&parse(&text), &origin(), &Silent, None).expect("it runs")
+    };
+    let conservation = METRICS.iter().find(|metric| metric.name == "work_conservation").expect("there");
+    for summary in with("").summaries {
+        assert_eq!(summary.figure(conservation, None).map(|figure| figure.mean), Some(1.0), "{}", summary.scheduler);
+    }
+    let limited = with("limit = \"20/s\"\n");
+    let of = |name: &str| limited.summaries.iter().find(|summary| summary.scheduler == name).expect(name);
+    for name in ["token-bucket", "mclock"] {
+        let share = of(name).figure(conservation, None).expect("measured").mean;
+        assert!(share < 0.5, "{name} {share}");
+        let requests: u64 = of(name).cells[0].measured.classes.iter().map(|class| class.requests).sum();
+        assert!(requests <= 2 * (5 * 20 + 2), "{name} {requests}");
+    }
+}
+
+#[test]
+fn what_is_refused_at_a_limit_comes_again_and_the_limit_is_reached() {
+    let text = format!(
+        "duration = \"10s\"\nschedulers = [\"mclock\"]\ndepth = 4\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 4\nlimit = \"200/s\"\nburst = \
+         4\nrefuse_at_limit = true\nhit_ratio = 1.0\n"
+    );
+    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let class = &report.summaries[0].cells[0].measured.classes[0];
+    assert!((1_950..=2_010).contains(&class.requests), "{}", class.requests);
+    assert!(class.refused > 0);
+}
+
+/// Bytes a second of the classes of an experiment on an array that does far more.
+fn bandwidths(classes: &str) -> Vec<f64> {
+    let text = format!(
+        "duration = \"21s\"\nwarm_up = \"1s\"\nschedulers = [\"sfq\"]\ndepth = 8\n[device.tiered]\ncapacity = \"8GB\"\nplacement = \
+         {{ hit_ratio = 1.0 }}\nfast = {{ depth = 8, read = \"constant 20us\" }}\nslow = {{ read = \"constant 20us\" }}\n{classes}"
+    );
+    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let bandwidth = METRICS.iter().find(|metric| metric.name == "bytes_per_second").expect("there");
+    let names = parse(&text).classes.into_iter().map(|class| class.name);
+    names.map(|name| report.summaries[0].figure(bandwidth, Some(&name)).expect("measured").mean).collect()
+}
+
+#[test]
+fn a_class_with_both_limits_gets_the_smaller_whatever_the_size() {
+    let mib = f64::from(1 << 20);
+    // 100 requests a second, or 8 MiB, of which 4K reaches the first and 1M the second.
+    for (size, goal) in [("4KiB", 100.0 * 4096.0), ("64KiB", 100.0 * 65536.0), ("1MiB", 8.0 * mib)] {
+        let limits = "limit = \"100/s\"\nlimit_bytes_per_second = \"8MiB\"\n";
+        let class = format!("[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"{size}\"\n{limits}");
+        let got = bandwidths(&class);
+        assert!((got[0] / goal - 1.0).abs() < 0.01, "{size}: {got:?} of {goal}");
+        // The same for a group, of what its classes get together.
+        let group = format!("[[group]]\nname = \"g\"\n{limits}");
+        let member =
+            |name: &str| format!("[[class]]\nname = \"{name}\"\nbacklog = 8\nsize = \"{size}\"\ngroup = \"g\"\n");
+        let got = bandwidths(&(group + &member("a") + &member("b")));
+        assert!(((got[0] + got[1]) / goal - 1.0).abs() < 0.01, "{size}: {got:?} of {goal} together");
+    }
+}
+
+#[test]
+fn a_phase_changes_the_limit_in_bytes_as_often_as_it_likes() {
+    let mib = f64::from(1 << 20);
+    let phase =
+        |at: u32, limit: &str| format!("[[class.phase]]\nat = \"{at}s\"\nlimit_bytes_per_second = \"{limit}\"\n");
+    let class = "[[class]]\nname = \"a\"\nbacklog = 8\nsize = \"64KiB\"\nlimit_bytes_per_second = \"1MiB\"\nburst_bytes = \"256KiB\"\n";
+    let got = bandwidths(&(class.to_owned() + &phase(6, "32MiB") + &phase(11, "2MiB") + &phase(16, "16MiB")));
+    let goal = mib * (1.0 + 32.0 + 2.0 + 16.0) * 5.0 / 20.0;
+    assert!((got[0] / goal - 1.0).abs() < 0.01, "{got:?} of {goal}");
+}
+
+#[test]
+fn an_expectation_that_is_not_met_says_by_how_much() {
+    let text = busy("wfq")
+        + "[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nat_least = 1000000\n[[expect]]\nclass = \"closed\"\nmetric = \
+           \"latency_p99\"\nat_most = \"1ns\"\n[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nratio_to = \"open\"\nat_least = 0.001\n";
+    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let met: Vec<bool> = report.verdicts.iter().map(|verdict| verdict.met).collect();
+    assert_eq!(met, [false, false, true]);
+    let words = report.verdicts[0].words();
+    assert!(words.starts_with("wfq: iops of closed at least 1000000: it is ") && words.ends_with(" off"), "{words}");
+    assert!(report.verdicts[1].words().contains("ms"), "{}", report.verdicts[1].words());
+    assert!(render_experiment_terminal(&report, false).contains("NOT MET"));
+}
+
+#[test]
+fn every_request_can_be_explained_under_every_scheduler() {
+    for row in POLICIES.iter().filter(|row| !row.places) {
+        let experiment = parse(&busy(row.name));
+        let story = explain(&experiment, &Which::Slowest("closed".into())).expect(row.name);
+        assert!(story.contains(" of closed client ") && story.contains("  done at "), "{story}");
+        assert!(story.contains("  waited for ") && story.contains("dispatched meanwhile"), "{}: {story}", row.name);
+        for number in [0, 17, 400] {
+            explain(&experiment, &Which::Request(number)).expect(row.name);
+        }
+        assert!(explain(&experiment, &Which::Request(u64::MAX)).is_err());
+    }
+}
+
+#[test]
+fn the_parts_of_an_explanation_add_up() {
+    let story = explain(&parse(&busy("wfq")), &Which::Slowest("closed".into())).expect("it runs");
+    let micros = |text: &str| -> f64 {
+        let mut words = text.split_whitespace();
+        let number: f64 = words.next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+        number * if words.next() == Some("ms") { 1e3 } else { 1.0 }
+    };
+    let total = micros(story.split("waited for ").nth(1).expect("it waited"));
+    let parts = story.lines().skip_while(|line| !line.contains("waited for")).skip(1);
+    let sum: f64 = parts.take_while(|line| line.starts_with("    ")).map(micros).sum();
+    assert!((sum / total - 1.0).abs() < 0.02, "{sum} of {total}\n{story}");
+}
+
+#[test]
+fn examples_of_the_repository_are_experiments_and_read_back_as_themselves() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("examples").map(|entry| entry.expect("a file").path()).collect();
+    files.retain(|file| file.extension().is_some_and(|suffix| suffix == "toml"));
+    assert!(files.len() >= 5);
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("readable");
+        if !text.contains("[[class]]") {
+            continue;
+        }
+        let experiment = parse(&text);
+        let again = parse(&experiment.to_toml());
+        assert_eq!(again, experiment, "{}", file.display());
+    }
+}
+
+#[test]
+fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
+    // A file with every key; what serde knows and the table does not, or the other way round, shows here.
+    let text = busy("wfq")
+        .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\ncapacity = \"1M/s\"\nduration", 1)
+        .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
+        .replace("name = \"closed\"", "name = \"closed\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
+        .replace(
+            "at = \"1500ms\"",
+            "at = \"1500ms\"\nread_ratio = 1.0\nhit_ratio = 0.5\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
+        )
+        + "[[expect]]\nclass = \"open\"\nratio_to = \"closed\"\nscheduler = \"wfq\"\nmetric = \"iops\"\nat_least = 0\nat_most = 1\n[sweep]\ndepth \
+           = [1]\n";
+    let table: toml::Table = parse(&text).to_toml().parse().expect("TOML");
+    let mut found = std::collections::BTreeSet::new();
+    let mut note = |prefix: &str, table: &toml::Table| {
+        found.extend(table.keys().map(|key| if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") }));
+    };
+    note("", &table);
+    for name in ["class", "group", "expect"] {
+        for entry in table[name].as_array().expect(name) {
+            note(name, entry.as_table().expect(name));
+            for phase in entry.get("phase").and_then(toml::Value::as_array).into_iter().flatten() {
+                note("class.phase", phase.as_table().expect("a phase"));
+            }
+        }
+    }
+    let tables = ["class", "group", "expect", "class.phase"];
+    found.retain(|key| !tables.contains(&key.as_str()));
+    // The one key that excludes others.
+    found.insert("class.trace".into());
+    let known: std::collections::BTreeSet<String> = KEYS.iter().map(|key| key.path()).collect();
+    assert_eq!(found, known);
+}
+
+#[test]
+fn what_is_wrong_is_named_with_its_place() {
+    let base = busy("wfq");
+    for (from, to, expected) in [
+        ("depth = 4", "depht = 4", "test.toml:4:1: unknown field `depht`"),
+        ("depth = 4", "depth = 0", "test.toml:4:9: depth: is 0\n  expected: 1 to 4096"),
+        ("duration = \"3s\"", "duration = 3", "test.toml:1:12: invalid type: integer `3`, expected text with a unit"),
+        ("\"wfq\"", "\"wfk\"", "schedulers[0]: unknown scheduler `wfk`"),
+        ("\"wfq\"", "\"wfq:clients=0\"", "schedulers[0]: wfq: clients: 0 is out of range"),
+        ("backlog = 4", "backlog = 4\nrate = \"1/s\"", "how its requests arrive is not said, or said twice"),
+        ("rate = \"300/s\"", "rate = \"300\"", "is no rate"),
+        ("name = \"open\"", "name = \"closed\"", "class[1].name: is empty, or that of another class"),
+        ("group = \"g\"", "group = \"h\"", "class[0].group: unknown group `h`"),
+        ("hit_ratio = 0.9", "hit_ratio = 1.9", "1.9 is not a number from 0 to 1"),
+        ("at = \"1500ms\"", "at = \"500ms\"", "class[0].phase[1].at: 500ms is not in order"),
+        ("interval = \"1s\"", "interval = \"2s\"", "interval: 3s is not made of steps of 2s"),
+        ("placement = { hit_ratio = 0.5 }", "placement = { map = [] }", "the device does not draw its tier"),
+        ("depth = 2, ", "depth = 0, ", "tiered.fast.depth: is 0"),
+    ] {
+        let text = base.replacen(from, to, 1);
+        let error = Experiment::parse("test.toml", &text).expect_err(to).to_string();
+        assert!(error.contains(expected), "{error}\nin place of\n{expected}");
+    }
+    for (sweep, expected) in [
+        ("\"class.nobody.weight\" = [1]", "there is no `nobody`"),
+        ("\"class.closed.hit_ratio\" = [0.5, 2.0]", "class.closed.hit_ratio = 2.0: 2 is not a number from 0 to 1"),
+        ("depth = 3", "has no list of values"),
+        ("depth = [1, 0]", "depth = 0: depth: is 0"),
+    ] {
+        let error = Experiment::parse("test.toml", &format!("{base}[sweep]\n{sweep}\n")).expect_err(sweep).to_string();
+        assert!(error.starts_with("test.toml:") && error.contains(expected), "{error}\nin place of\n{expected}");
+    }
+}
+
+/// The fuzzer's corpus, replayed on stable: what once failed does not fail again.
+#[test]
+fn nothing_in_the_corpus_breaks_the_reader() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/experiment");
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a corpus").map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    assert!(!files.is_empty());
+    for file in files {
+        let bytes = std::fs::read(&file).expect("readable");
+        drive_experiment::drive(&bytes);
+        // Damaged as a fuzzer would, from the same place in every run.
+        let mut random = ioweir_device::random::Random::new(23);
+        for _ in 0..100 {
+            let mut damaged = bytes.clone();
+            for _ in 0..=random.below(4) {
+                let place = random.below(damaged.len() as u64) as usize;
+                damaged[place] = random.below(128) as u8;
+            }
+            drive_experiment::drive(&damaged);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever the classes are, nobody gets more than there is, and weights are kept where all ask throughout.
+    #[test]
+    fn weighted_sharing_keeps_to_the_weights(weights in prop::collection::vec(1_u32..8, 2..5), depth in 1_u32..5, seed in 0_u64..1000) {
+        let classes: String = weights
+            .iter()
+            .enumerate()
+            .map(|(number, weight)| format!("[[class]]\nname = \"c{number}\"\nbacklog = 12\nweight = {weight}\nhit_ratio = 1.0\n"))
+            .collect();
+        let text = format!("duration = \"4s\"\nseeds = [{seed}]\nschedulers = [\"wfq\", \"sfq\", \"drr\"]\ndepth = {depth}\n{ARRAY}{classes}");
+        let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+        for summary in &report.summaries {
+            let classes = &summary.cells[0].measured.classes;
+            let gains: Vec<f64> = classes.iter().zip(&weights).map(|(class, weight)| class.requests as f64 / f64::from(*weight)).collect();
+            let (low, high) = gains.iter().fold((f64::MAX, 0.0_f64), |(low, high), gain| (low.min(*gain), high.max(*gain)));
+            prop_assert!(high - low <= 16.0, "{}: {gains:?}", summary.scheduler);
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "(duration|depth|class|sweep|\\[|\\]|=|\"|[a-z0-9. \n]){0,60}") {
+        let _ = Experiment::parse("test.toml", &text);
+    }
+}

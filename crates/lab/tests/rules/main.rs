@@ -1,0 +1,21 @@
+//! Rules of runs, experiments, forecasts, plans and reports.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod adaptive_cells;
+mod every_run;
+mod experiment;
+mod forecast;
+mod generate;
+mod plan;
+mod plan_example;
+mod plan_policy;
+mod plan_series;
+mod reproduce;
+mod series;
+mod validation;

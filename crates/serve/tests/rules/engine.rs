@@ -1,0 +1,402 @@
+//! The engine without its thread: what each command does, what a broken client leaves behind, and who waits for whom.
+
+use std::io::Read as _;
+use std::net::Shutdown;
+use std::sync::{Arc, Mutex};
+
+use crate::bench::{Answer, Bench, Peer};
+use crate::client::*;
+use ioweir_core::{Nanos, Operation};
+use ioweir_serve::engine::{Call, Observer, Order};
+use ioweir_serve::nbd::Replies;
+use ioweir_serve::nbd::protocol::REQUEST_BYTES_MAX;
+
+const MEMORY: &str = "backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"noop\"";
+
+fn ask(bench: &mut Bench, peer: &mut Peer, bytes: &[u8]) -> Vec<Answer> {
+    peer.send(bytes);
+    bench.settle();
+    peer.answers()
+}
+
+fn ok(cookie: u64) -> Answer {
+    Answer { cookie, error: 0, data: vec![], extents: vec![] }
+}
+
+fn write(cookie: u64, flags: u16, offset: u64, data: &[u8]) -> Vec<u8> {
+    [request(WRITE, flags, cookie, offset, data.len() as u32), data.to_vec()].concat()
+}
+
+#[test]
+fn what_was_written_is_read_in_either_kind_of_reply() {
+    let mut bench = Bench::new(MEMORY);
+    let data: Vec<u8> = (0..10_000_u32).map(|number| number as u8 | 1).collect();
+    for structured in [false, true] {
+        let mut peer = bench.connect(0, structured);
+        // Neither begins nor ends at a sector.
+        assert_eq!(ask(&mut bench, &mut peer, &write(1, 0, 777, &data)), [ok(1)]);
+        peer.expect(2, 10_002);
+        let answers = ask(&mut bench, &mut peer, &request(READ, 0, 2, 776, 10_002));
+        assert_eq!(answers[0].bytes(), [&[0][..], &data, &[0]].concat());
+    }
+}
+
+#[test]
+fn long_requests_are_split_and_put_together() {
+    let mut bench = Bench::new(&format!("{MEMORY}\nrequest_bytes_max = \"64KiB\""));
+    let data: Vec<u8> = (0..300_000_u32).map(|number| (number / 7) as u8).collect();
+    let mut peer = bench.connect(0, true);
+    peer.send_long(&write(1, 0, 5_000, &data), || {
+        bench.turn();
+    });
+    bench.settle();
+    assert_eq!(peer.answers(), [ok(1)]);
+    for (flags, pieces) in [(0, 5), (DF, 1)] {
+        peer.send(&request(READ, flags, 2, 5_000, 300_000));
+        let mut answers = Vec::new();
+        while answers.is_empty() {
+            bench.turn();
+            answers = peer.answers();
+        }
+        assert_eq!(answers[0].bytes(), data);
+        assert_eq!(answers[0].data.len(), pieces);
+    }
+    let mut simple = bench.connect(0, false);
+    simple.expect(3, 300_000);
+    simple.send(&request(READ, 0, 3, 5_000, 300_000));
+    let mut answers = Vec::new();
+    while answers.is_empty() {
+        bench.turn();
+        answers = simple.answers();
+    }
+    assert_eq!(answers[0].bytes(), data);
+    assert_eq!(bench.engine.buffered_bytes(), 0);
+}
+
+#[test]
+fn the_longest_request_finds_room_in_the_smallest_buffers() {
+    let mut bench = Bench::new("backend = \"memory\"\nsize = \"65MiB\"\nbuffer_bytes_max = \"192MiB\"");
+    let mut peer = bench.connect(0, false);
+    let data: Vec<u8> = (0..16_u32 << 20).flat_map(u32::to_be_bytes).collect();
+    // Neither begins nor ends at a part.
+    peer.send_long(&write(1, 0, 777, &data), || {
+        bench.turn();
+    });
+    bench.settle();
+    assert_eq!(peer.answers(), [ok(1)]);
+    peer.expect(2, data.len());
+    peer.send(&request(READ, 0, 2, 777, data.len() as u32));
+    let mut answers = Vec::new();
+    while answers.is_empty() {
+        bench.turn();
+        answers = peer.answers();
+    }
+    assert!(answers[0].error == 0 && answers[0].bytes() == data);
+    assert_eq!(bench.engine.buffered_bytes(), 0);
+}
+
+#[test]
+fn holes_are_not_sent_and_are_told_of() {
+    let mut bench = Bench::new(MEMORY);
+    let mut peer = bench.connect(0, true);
+    assert_eq!(ask(&mut bench, &mut peer, &write(1, 0, 1 << 20, &[7; 4096])), [ok(1)]);
+    peer.send(&request(READ, 0, 2, 0, 65_536));
+    bench.settle();
+    let mut raw = [0; 100];
+    assert_eq!(peer.socket.read(&mut raw).unwrap(), 20 + 12);
+    let answers = ask(&mut bench, &mut peer, &request(BLOCK_STATUS, 0, 3, 0, 2 << 20));
+    assert_eq!(answers[0].extents, [(1 << 20, 3), (65_536, 0), ((1 << 20) - 65_536, 3)]);
+    let answers = ask(&mut bench, &mut peer, &request(BLOCK_STATUS, REQUEST_ONE, 4, 0, 2 << 20));
+    assert_eq!(answers[0].extents, [(1 << 20, 3)]);
+}
+
+#[test]
+fn zeroes_and_trims_read_as_zeroes() {
+    let mut bench = Bench::new(MEMORY);
+    let mut peer = bench.connect(0, true);
+    for command in [WRITE_ZEROES, TRIM] {
+        let sent = [write(1, 0, 0, &[9; 8192]), request(FLUSH, 0, 2, 0, 0)].concat();
+        assert_eq!(ask(&mut bench, &mut peer, &sent).len(), 2);
+        assert_eq!(ask(&mut bench, &mut peer, &request(command, FUA, 3, 100, 5000)), [ok(3)]);
+        let bytes = ask(&mut bench, &mut peer, &request(READ, 0, 4, 0, 8192))[0].bytes();
+        assert_eq!(bytes, [&[9; 100][..], &[0; 5000], &[9; 3092]].concat());
+    }
+    assert_eq!(ask(&mut bench, &mut peer, &request(CACHE, 0, 5, 0, 4096)), [ok(5)]);
+}
+
+#[test]
+fn what_makes_no_sense_is_answered_and_the_talk_goes_on() {
+    let mut bench = Bench::new(MEMORY);
+    let mut peer = bench.connect(2, true);
+    let size = 64 << 20;
+    let wrong = [
+        write(1, 0, 0, b"abc"),
+        request(READ, 0, 2, size, 1),
+        request(READ, 0, 3, 0, u32::MAX),
+        request(77, 0, 4, 0, 0),
+        request(TRIM, 0, 5, 0, 512),
+        request(FLUSH, 0, 6, 3, 4),
+        request(READ, 0, 7, 0, 0),
+    ]
+    .concat();
+    let answers = ask(&mut bench, &mut peer, &wrong);
+    let errors: Vec<_> = answers.iter().map(|answer| (answer.cookie, answer.error)).collect();
+    assert_eq!(errors, [(1, 1), (2, 22), (3, 22), (4, 22), (5, 1), (6, 22), (7, 0)]);
+    // Data of a refused write is dropped without being kept, however long it says it is.
+    let mut writer = bench.connect(0, true);
+    writer.send(&request(WRITE, 0, 8, 0, u32::MAX));
+    writer.send(&[0; 100_000]);
+    bench.turn();
+    assert_eq!((bench.engine.buffered_bytes(), writer.answers()[0].error), (0, 28));
+}
+
+#[test]
+fn garbage_closes_the_connection_and_no_other() {
+    let mut bench = Bench::new(MEMORY);
+    let (mut good, mut bad) = (bench.connect(0, true), bench.connect(0, true));
+    bad.send(&[1; 28]);
+    bench.turn();
+    bad.answers();
+    assert!(bad.is_closed);
+    assert_eq!(bench.engine.clients(), 1);
+    assert_eq!(ask(&mut bench, &mut good, &request(FLUSH, 0, 1, 0, 0)), [ok(1)]);
+}
+
+#[test]
+fn a_disconnect_is_followed_by_the_answers_and_then_by_the_end() {
+    let mut bench = Bench::new(MEMORY);
+    let mut peer = bench.connect(0, true);
+    peer.send(&[write(1, 0, 0, &[1; 512]), request(DISCONNECT, 0, 2, 0, 0)].concat());
+    bench.turn();
+    assert_eq!((peer.answers(), peer.is_closed, bench.engine.clients()), (vec![ok(1)], true, 0));
+    // So is the end of what a client sends.
+    let mut peer = bench.connect(0, true);
+    peer.send(&write(1, 0, 0, &[1; 512]));
+    peer.socket.shutdown(Shutdown::Write).unwrap();
+    bench.turn();
+    bench.turn();
+    assert_eq!((peer.answers(), peer.is_closed, bench.engine.clients()), (vec![ok(1)], true, 0));
+}
+
+/// A disk that takes a millisecond for everything, one after the other.
+const SLOW: &str = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"noop\"\nmerge = false";
+
+#[test]
+fn a_broken_connection_takes_what_is_queued_along() {
+    let mut bench = Bench::new(SLOW);
+    let mut peer = bench.connect(0, true);
+    let mut other = bench.connect(1, true);
+    for cookie in 0..20 {
+        peer.send(&write(cookie, 0, cookie * 8192, &[1; 4096]));
+    }
+    bench.turn();
+    assert_eq!(bench.engine.requests(), 20);
+    drop(peer);
+    bench.turn();
+    // One is with the disk and ends unanswered; the others never get there.
+    assert_eq!(bench.engine.requests(), 1);
+    assert_eq!(ask(&mut bench, &mut other, &request(FLUSH, 0, 1, 0, 0)), [ok(1)]);
+    assert_eq!((bench.engine.requests(), bench.engine.clients(), bench.engine.buffered_bytes()), (0, 1, 0));
+    let bytes = ask(&mut bench, &mut other, &request(READ, 0, 2, 0, 20 * 8192))[0].bytes();
+    assert_eq!(bytes.iter().filter(|&&byte| byte == 1).count(), 4096);
+}
+
+#[test]
+fn a_client_that_leaves_something_half_done_is_cut_off_and_an_idle_one_is_not() {
+    let mut bench = Bench::new(MEMORY);
+    let (mut idle, mut half) = (bench.connect(0, true), bench.connect(0, true));
+    half.send(&request(WRITE, 0, 1, 0, 4096));
+    half.send(&[1; 100]);
+    bench.turn();
+    bench.now = bench.now.after(Nanos::from_seconds(29));
+    bench.turn();
+    assert_eq!(bench.engine.clients(), 2);
+    bench.now = bench.now.after(Nanos::from_seconds(2));
+    bench.turn();
+    assert_eq!((bench.engine.clients(), bench.engine.buffered_bytes()), (1, 0));
+    half.answers();
+    assert!(half.is_closed);
+    bench.now = bench.now.after(Nanos::from_seconds(3600));
+    assert_eq!(ask(&mut bench, &mut idle, &request(FLUSH, 0, 1, 0, 0)), [ok(1)]);
+}
+
+#[test]
+fn a_client_that_does_not_listen_holds_up_nobody_and_is_cut_off() {
+    let mut bench = Bench::new("backend = \"null\"\nsize = \"64MiB\"");
+    let (mut deaf, mut other) = (bench.connect(0, true), bench.connect(1, true));
+    // More than sockets hold, and more than a client may have on its way.
+    for cookie in 0..200 {
+        deaf.send(&request(READ, 0, cookie, 0, 1 << 20));
+    }
+    for _ in 0..10 {
+        bench.turn();
+    }
+    let held = bench.engine.buffered_bytes();
+    assert!(held > 1 << 20 && held <= 128 << 20, "{held} bytes are held");
+    assert_eq!(ask_of(&mut bench, &mut other, &request(READ, 0, 1, 0, 65_536))[0].bytes(), [0; 65_536]);
+    bench.now = bench.now.after(Nanos::from_seconds(31));
+    bench.turn();
+    assert_eq!((bench.engine.clients(), bench.engine.requests(), bench.engine.buffered_bytes()), (1, 0, 0));
+}
+
+/// As `ask`, while others have requests on their way.
+fn ask_of(bench: &mut Bench, peer: &mut Peer, bytes: &[u8]) -> Vec<Answer> {
+    peer.send(bytes);
+    let mut answers = Vec::new();
+    while answers.is_empty() {
+        bench.turn();
+        answers = peer.answers();
+    }
+    answers
+}
+
+#[test]
+fn a_stop_lets_requests_finish_and_ends() {
+    let mut bench = Bench::new(SLOW);
+    let mut peer = bench.connect(0, true);
+    peer.send(&[write(1, 0, 0, &[1; 4096]), request(WRITE, 0, 2, 8192, 4096)].concat());
+    bench.turn();
+    bench.engine.handle().give(Order::Stop);
+    while !bench.stopped {
+        let due = bench.turn();
+        bench.now = bench.now.max(due.min(bench.now.after(Nanos::from_millis(100))));
+    }
+    let answers = peer.answers();
+    // The second write never came in whole.
+    assert_eq!(answers.iter().map(|answer| (answer.cookie, answer.error)).collect::<Vec<_>>(), [(2, 108), (1, 0)]);
+    assert!(peer.is_closed);
+}
+
+#[test]
+fn an_emulated_disk_takes_its_time() {
+    let mut bench = Bench::new(SLOW);
+    let mut peer = bench.connect(0, true);
+    peer.send(&request(READ, 0, 1, 1 << 16, 4096));
+    let due = bench.turn();
+    assert!(peer.answers().is_empty());
+    assert!(due > bench.now.after(Nanos::from_micros(100)) && due < Nanos::from_seconds(1), "{due}");
+    bench.now = due;
+    bench.turn();
+    assert_eq!(peer.answers()[0].bytes(), [0; 4096]);
+}
+
+fn wide(bench: &mut Bench) -> Peer {
+    bench.connect_for(0, Replies::Extended)
+}
+
+fn write_wide(cookie: u64, offset: u64, data: &[u8]) -> Vec<u8> {
+    [extended(WRITE, PAYLOAD_LENGTH, cookie, offset, data.len() as u64), data.to_vec()].concat()
+}
+
+#[test]
+fn extended_headers_carry_what_the_others_do() {
+    let mut bench = Bench::new(&format!("{MEMORY}\nrequest_bytes_max = \"64KiB\""));
+    let data: Vec<u8> = (0..150_000_u32).map(|number| (number / 3) as u8 | 1).collect();
+    let mut peer = wide(&mut bench);
+    peer.send_long(&write_wide(1, 5_000, &data), || {
+        bench.turn();
+    });
+    bench.settle();
+    assert_eq!(peer.answers(), [ok(1)]);
+    for (flags, pieces) in [(0, 3), (DF, 1)] {
+        let answers = ask_of(&mut bench, &mut peer, &extended(READ, flags, 2, 5_000, 150_000));
+        assert_eq!((answers[0].bytes(), answers[0].data.len()), (data.clone(), pieces));
+    }
+    let zeroed = ask(&mut bench, &mut peer, &extended(WRITE_ZEROES, FUA, 3, 0, 64 << 20));
+    assert_eq!(zeroed, [ok(3)]);
+    let all = ask(&mut bench, &mut peer, &extended(BLOCK_STATUS, 0, 4, 0, 64 << 20));
+    assert_eq!(all[0].extents, [(64 << 20, 3)]);
+    let others = [extended(FLUSH, 0, 5, 0, 0), extended(CACHE, 0, 6, 0, 64 << 20), extended(TRIM, 0, 7, 0, 0)].concat();
+    let mut answers = ask(&mut bench, &mut peer, &others);
+    answers.sort_by_key(|answer| answer.cookie);
+    assert_eq!(answers, [ok(5), ok(6), ok(7)]);
+}
+
+#[test]
+fn data_that_a_request_should_not_have_is_passed_over() {
+    let mut bench = Bench::new(MEMORY);
+    let mut peer = wide(&mut bench);
+    let wrong = [
+        [extended(BLOCK_STATUS, PAYLOAD_LENGTH, 1, 0, 12), vec![0x25; 12]].concat(),
+        [extended(TRIM, PAYLOAD_LENGTH, 2, 0, 512), vec![0x25; 512]].concat(),
+        [extended(77, PAYLOAD_LENGTH, 3, 0, 4), vec![0x25; 4]].concat(),
+        [extended(WRITE, 0, 4, 0, 512), vec![0x25; 512]].concat(),
+        extended(READ, 0, 5, 1, 64 << 20),
+        write_wide(6, 64 << 20, b"past the end"),
+        extended(FLUSH, 0, 7, 0, 0),
+    ]
+    .concat();
+    let answers = ask(&mut bench, &mut peer, &wrong);
+    let mut errors: Vec<_> = answers.iter().map(|answer| (answer.cookie, answer.error)).collect();
+    errors.sort_unstable();
+    assert_eq!(errors, [(1, 22), (2, 22), (3, 22), (4, 0), (5, 22), (6, 28), (7, 0)]);
+    peer.send(&extended(WRITE, PAYLOAD_LENGTH, 8, 0, 1 << 40));
+    bench.turn();
+    peer.answers();
+    assert!(peer.is_closed, "nobody sends a terabyte in one request");
+}
+
+/// How many discards the scheduler has at once, and how long they are.
+#[derive(Default)]
+struct Discards {
+    held: u32,
+    held_most: u32,
+    sectors_most: u32,
+    count: u32,
+}
+
+struct Counter(Arc<Mutex<Discards>>);
+
+impl Observer for Counter {
+    fn called(&mut self, _now: Nanos, call: &Call) {
+        let mut seen = self.0.lock().expect("nobody panicked");
+        match call {
+            Call::Submit(request, Ok(_)) if request.operation == Operation::Discard => {
+                seen.held += 1;
+                seen.count += 1;
+                seen.held_most = seen.held_most.max(seen.held);
+                seen.sectors_most = seen.sectors_most.max(request.sectors);
+            }
+            // Nothing else is asked while these are counted.
+            Call::Complete(_) | Call::Cancel(_, Ok(_)) => seen.held = seen.held.saturating_sub(1),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_terabyte_is_zeroed_part_by_part_and_nobody_waits_for_all_of_it() {
+    let mut bench = Bench::new("backend = \"null\"\nsize = \"1TiB\"\nscheduler = \"noop\"");
+    let seen = Arc::new(Mutex::new(Discards::default()));
+    bench.engine.observe(Box::new(Counter(Arc::clone(&seen))));
+    let (mut peer, mut other) = (wide(&mut bench), bench.connect(1, true));
+    peer.send(&extended(WRITE_ZEROES, 0, 1, 4096, (1 << 40) - 4096));
+    bench.turn();
+    assert!(bench.turn() <= bench.now, "it goes on at once");
+    assert_eq!(ask_of(&mut bench, &mut other, &request(READ, 0, 2, 0, 512))[0].bytes(), [0; 512]);
+    assert!(peer.answers().is_empty(), "a terabyte is not done in three turns");
+    bench.settle();
+    assert_eq!(peer.answers(), [ok(1)]);
+    let seen = seen.lock().unwrap();
+    let most = REQUEST_BYTES_MAX;
+    let parts = (1_u64 << 40) / u64::from(most);
+    assert_eq!((seen.held_most, seen.sectors_most, u64::from(seen.count)), (1, most / 512, parts));
+}
+
+#[test]
+fn a_long_range_ends_with_its_client_or_with_an_error() {
+    let mut bench = Bench::new("backend = \"null\"\nsize = \"1TiB\"\nscheduler = \"noop\"");
+    let mut peer = wide(&mut bench);
+    peer.send(&extended(TRIM, 0, 1, 0, 1 << 40));
+    bench.turn();
+    drop(peer);
+    for _ in 0..3 {
+        bench.turn();
+    }
+    assert_eq!((bench.engine.requests(), bench.engine.clients()), (0, 0));
+    let faults = "backend = \"faulty\"\nsize = \"256MiB\"\n[device.faults]\nerrors_per_million = 1000000";
+    let mut bench = Bench::new(faults);
+    let mut peer = wide(&mut bench);
+    let answers = ask(&mut bench, &mut peer, &extended(TRIM, 0, 1, 0, 256 << 20));
+    assert_eq!((answers[0].cookie, answers[0].error), (1, 5));
+}

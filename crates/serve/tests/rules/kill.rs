@@ -1,0 +1,139 @@
+//! What was acknowledged outlives the server, however it ends: killed at random moments under load, and started again.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+
+use crate::client::*;
+use crate::process::Process;
+
+/// What is killed; `FOLDER` is the same in every round. One more device is one more row.
+const DEVICES: [(&str, &str); 4] = [
+    ("file", "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"deadline\""),
+    (
+        "file-threads",
+        "backend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd\"\nio = \"threads\"\ndirect = false",
+    ),
+    // Fewer slots than blocks, so that both tiers are written and the map is full.
+    (
+        "tiers-placement",
+        "backend = \"tiered\"\nscheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"
+        [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
+        [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
+    ),
+    (
+        "tiers-cache",
+        "backend = \"tiered\"\nscheduler = \"deadline\"\ncache = \"read\"
+        [device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"64MiB\"
+        [device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"160KiB\"",
+    ),
+];
+
+/// How often each is killed: `IOWEIR_KILL_ROUNDS`, or few enough for every day.
+fn rounds() -> u64 {
+    const ROUNDS: u64 = 20;
+    std::env::var("IOWEIR_KILL_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap())
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_lost_when_the_server_is_killed() {
+    for (name, keys) in DEVICES {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = keys.replace("FOLDER", folder.path().to_str().unwrap());
+        let mut killed = Killed { blocks: vec![0; 64], random: 1, cookie: 0 };
+        for round in 0..=rounds() {
+            let mut process = Process::start(folder.path(), "", &keys);
+            let mut client = process.connect();
+            agree(&mut client);
+            killed.check(&mut client);
+            if round < rounds() {
+                killed.write_some(&mut client);
+            }
+            process.kill();
+        }
+        let told = format!("{name}: killed {} times, {} writes, nothing lost", rounds(), killed.cookie);
+        writeln!(std::io::stderr(), "{told}").unwrap();
+    }
+}
+
+struct Killed {
+    /// The newest content of each block that is to be found.
+    blocks: Vec<u64>,
+    random: u64,
+    cookie: u64,
+}
+
+impl Killed {
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.random >> 33) % below
+    }
+
+    /// Writes with several on their way, and leaves in the middle.
+    fn write_some(&mut self, client: &mut UnixStream) {
+        const IN_FLIGHT: usize = 8;
+        let (mut on_their_way, mut answered, mut unflushed) = (Vec::new(), 0, Vec::new());
+        let last = 20 + self.draw(100);
+        while answered < last {
+            while on_their_way.len() < IN_FLIGHT {
+                self.cookie += 1;
+                let block = self.draw(self.blocks.len() as u64);
+                // One write to a block at a time, so that it is known which is newer.
+                if on_their_way.iter().any(|&(_, other, _)| other == block) {
+                    continue;
+                }
+                let flags = if self.draw(2) == 0 { FUA } else { 0 };
+                let mut message = request(WRITE, flags, self.cookie, block * 4096, 4096);
+                message.extend((self.cookie << 8 | block).to_be_bytes().repeat(512));
+                client.write_all(&message).unwrap();
+                on_their_way.push((self.cookie, block, flags));
+            }
+            let cookie = answer(client);
+            let place = on_their_way.iter().position(|&(its, ..)| its == cookie).unwrap();
+            let (cookie, block, flags) = on_their_way.swap_remove(place);
+            answered += 1;
+            if flags == FUA {
+                self.blocks[block as usize] = cookie;
+            } else {
+                unflushed.push((cookie, block));
+            }
+            if self.draw(10) == 0 {
+                // Everything on its way is answered first, so that the next answer is that of the flush.
+                for _ in 0..on_their_way.len() {
+                    let cookie = answer(client);
+                    let place = on_their_way.iter().position(|&(its, ..)| its == cookie).unwrap();
+                    let (cookie, block, _) = on_their_way.swap_remove(place);
+                    unflushed.push((cookie, block));
+                }
+                client.write_all(&request(FLUSH, 0, 0, 0, 0)).unwrap();
+                answer(client);
+                for (cookie, block) in unflushed.drain(..) {
+                    self.blocks[block as usize] = self.blocks[block as usize].max(cookie);
+                }
+            }
+        }
+    }
+
+    fn check(&self, client: &mut UnixStream) {
+        for (block, &least) in (0_u64..).zip(&self.blocks) {
+            client.write_all(&request(READ, 0, 1, block * 4096, 4096)).unwrap();
+            answer(client);
+            let mut bytes = [0; 4096];
+            client.read_exact(&mut bytes).unwrap();
+            let word = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            assert!(word == 0 || word & 0xff == block, "block {block} holds what was written to another");
+            assert!(bytes.chunks(8).all(|other| other == &bytes[..8]), "block {block} is torn");
+            let found = word >> 8;
+            assert!(found >= least, "block {block} holds write {found}, and write {least} was acknowledged");
+        }
+    }
+}
+
+/// The cookie of a simple reply that says that all is well.
+fn answer(client: &mut UnixStream) -> u64 {
+    let mut reply = [0; 16];
+    client.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..8], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]);
+    u64::from_be_bytes(reply[8..].try_into().unwrap())
+}

@@ -1,0 +1,116 @@
+//! A limit in bytes, as clients see it: what they get, how long they wait for it, and what a change does at once.
+
+use std::collections::BTreeMap;
+
+use crate::bench::{Bench, Peer};
+use crate::client::*;
+use ioweir_core::tenant::Share;
+use ioweir_core::{Nanos, StreamId};
+
+const KIB: u32 = 1 << 10;
+const MIB: u32 = 1 << 20;
+
+/// A device that is done at once, and shows whole requests to the limit in parts of 256 KiB.
+const NOTHING: &str = "backend = \"null\"\nsize = \"1GiB\"\nscheduler = \"sfq\"";
+
+/// A client that keeps so many reads of one size outstanding.
+struct Reader {
+    peer: Peer,
+    length: u32,
+    backlog: usize,
+    asked: BTreeMap<u64, Nanos>,
+    next: u64,
+}
+
+impl Reader {
+    fn new(bench: &mut Bench, length: u32, backlog: usize) -> Self {
+        Self { peer: bench.connect(0, true), length, backlog, asked: BTreeMap::new(), next: 0 }
+    }
+
+    /// Reads until a time; answers with the bytes that came, and the longest that one request took.
+    fn read_until(&mut self, bench: &mut Bench, end: Nanos) -> (u64, Nanos) {
+        let (mut bytes, mut longest) = (0, Nanos::ZERO);
+        loop {
+            let is_asking = self.asked.len() < self.backlog;
+            while self.asked.len() < self.backlog {
+                self.peer.send(&request(READ, 0, self.next, 0, self.length));
+                self.asked.insert(self.next, bench.now);
+                self.next += 1;
+            }
+            let due = bench.turn();
+            let answers = self.peer.answers();
+            for answer in &answers {
+                let since = self.asked.remove(&answer.cookie).expect("it was asked for");
+                assert_eq!((answer.error, answer.bytes().len()), (0, self.length as usize));
+                (bytes, longest) = (bytes + u64::from(self.length), longest.max(bench.now.since(since)));
+            }
+            // Time stands still until all has come that is on its way.
+            if is_asking || !answers.is_empty() || self.peer.hears_on() {
+                continue;
+            }
+            if due >= end {
+                bench.now = end;
+                return (bytes, longest);
+            }
+            bench.now = bench.now.max(due);
+        }
+    }
+}
+
+fn limit(bytes_per_second: u32, burst_bytes: u32) -> Share {
+    let (limit_bytes_per_second, burst_bytes) = (u64::from(bytes_per_second), u64::from(burst_bytes));
+    Share { limit_bytes_per_second, burst_bytes, ..Share::DEFAULT }
+}
+
+fn is_near(bytes: u64, goal: u64) -> bool {
+    bytes.abs_diff(goal) * 100 <= goal
+}
+
+#[test]
+fn the_limit_is_reached_at_any_size_and_no_request_waits_longer_than_those_before_it_take() {
+    for (length, backlog) in [(4 * KIB, 4), (64 * KIB, 1), (64 * KIB, 8), (MIB, 1), (MIB, 8)] {
+        let mut bench = Bench::new(NOTHING);
+        bench.entitle(StreamId(0), limit(8 * MIB, 0));
+        let mut reader = Reader::new(&mut bench, length, backlog);
+        // What is outstanding at the end has been paid for in part.
+        let (begun, _) = reader.read_until(&mut bench, Nanos::from_seconds(2));
+        let (bytes, longest) = reader.read_until(&mut bench, Nanos::from_seconds(22));
+        assert!(is_near(bytes, 20 * 8 * u64::from(MIB)), "{length} x {backlog}: {bytes} after {begun}");
+        // All that the client has outstanding, at 8 MiB a second; a turn takes a nanosecond.
+        let allowed =
+            Nanos(backlog as u64 * u64::from(length) * 1_000_000_000 / (8 << 20)).after(Nanos::from_millis(1));
+        assert!(longest <= allowed, "{length} x {backlog}: one waited {longest}, and {allowed} are allowed");
+    }
+}
+
+#[test]
+fn every_live_change_takes_effect_and_a_pause_earns_one_burst() {
+    for length in [64 * KIB, MIB] {
+        let mut bench = Bench::new(NOTHING);
+        let mut reader = Reader::new(&mut bench, length, 4);
+        for (number, mebibytes) in (1_u64..).zip([8, 64, 2, 16, 4, 32]) {
+            bench.entitle(StreamId(0), limit(mebibytes * MIB, 0));
+            let end = Nanos::from_seconds(number * 10);
+            let (bytes, _) = reader.read_until(&mut bench, end);
+            let goal = 10 * u64::from(mebibytes) * u64::from(MIB);
+            // A request that a change cuts through counts where it ends.
+            assert!(
+                bytes.abs_diff(goal) <= goal / 100 + u64::from(length),
+                "{length}, change {number}: {bytes} of {goal}"
+            );
+        }
+        bench.entitle(StreamId(0), limit(8 * MIB, MIB));
+        // An answer may be longer than what a socket takes at once.
+        while !reader.asked.is_empty() {
+            bench.settle();
+            for answer in reader.peer.answers() {
+                reader.asked.remove(&answer.cookie);
+            }
+        }
+        bench.now = bench.now.after(Nanos::from_seconds(3_600));
+        let end = bench.now.after(Nanos::from_seconds(1));
+        let (bytes, _) = reader.read_until(&mut bench, end);
+        let most = u64::from(8 * MIB + MIB + 256 * KIB);
+        assert!(bytes >= u64::from(8 * MIB) && bytes <= most, "{length}: {bytes} in the second after an hour");
+    }
+}

@@ -1,0 +1,33 @@
+//! Rules of the block server, with its real sockets and files.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod backend;
+mod bench;
+mod capture;
+mod certificates;
+mod checksums;
+mod client;
+mod counters;
+mod engine;
+mod executor;
+mod extended;
+mod history;
+mod kill;
+mod limits;
+mod model;
+mod nbd;
+mod page;
+mod powered;
+mod process;
+mod robustness;
+mod server;
+mod spec;
+mod tiers;
+mod tls;
+mod watch;

@@ -1,0 +1,191 @@
+//! Several clients at once against a model: every block behaves as if its reads and writes happened one after the other,
+//! whatever the scheduler, the splitting and the backend do; and what was said to be durable is there after the power failed.
+
+use crate::bench::{Bench, device};
+use crate::client::*;
+use crate::history::*;
+use ioweir_core::Nanos;
+use ioweir_core::cores::SCHEDULES;
+use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Memory, Platter};
+use ioweir_serve::buffer::Pool;
+use ioweir_serve::spec::{Faults, Span};
+use proptest::prelude::*;
+
+#[test]
+fn the_model_tells_what_can_be_explained_from_what_cannot() {
+    let event = |from, until, value, writes| Event { from, until: Some(until), value, writes };
+    assert!(is_linearisable(&[event(1, 4, 7, true), event(2, 3, 0, false), event(5, 6, 7, false)]));
+    assert!(!is_linearisable(&[event(1, 2, 7, true), event(3, 4, 0, false)]));
+    // Two reads, one after the other, that see a write come and go again.
+    assert!(!is_linearisable(&[event(1, 9, 7, true), event(2, 3, 7, false), event(4, 5, 0, false)]));
+    assert!(is_linearisable(&[Event { from: 1, until: None, value: 7, writes: true }, event(2, 3, 0, false)]));
+}
+
+const POLICIES: [&str; 5] = ["noop", "deadline", "cfq", "bid-hdd", "bfq"];
+
+fn run_on(backend: &str, policy: &str, merge: bool, moves: &[Move]) {
+    let keys = format!(
+        "{backend}\nscheduler = \"{policy}\"\nmerge = {merge}\nqueue_requests = 16\nrequest_bytes_max = \"4KiB\""
+    );
+    let mut run = Run::new(Bench::new(&keys));
+    run.play(moves);
+    run.settle();
+    // In the end everything can be read.
+    run.ask(0, READ, 0, 0, BLOCKS);
+    run.settle();
+    assert!(run.asked.values().all(|asked| asked.until.is_some()), "everything is answered");
+    assert_eq!(run.bench.engine.buffered_bytes(), 0);
+    check(&run);
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn memory_is_linearisable(moves in moves(), policy in 0..POLICIES.len(), merge in any::<bool>()) {
+        run_on("backend = \"memory\"\nsize = \"48KiB\"\ndepth = 3", POLICIES[policy], merge, &moves);
+    }
+
+    #[test]
+    fn an_emulated_disk_is_linearisable(moves in moves(), policy in 0..POLICIES.len(), depth in 1..5) {
+        let backend = format!("backend = \"emulated\"\nmodel = \"tiny\"\nsize = \"48KiB\"\ndepth = {depth}");
+        run_on(&backend, POLICIES[policy], true, &moves);
+    }
+
+    #[test]
+    fn a_device_that_stalls_and_fails_is_linearisable(moves in moves(), policy in 0..POLICIES.len(), seed in any::<u64>()) {
+        let faults = format!("[device.faults]\nseed = {}\nerrors_per_million = 30000\nstalls_per_million = 300000\nstall = \"1ms\"", seed >> 1);
+        let keys = format!("backend = \"faulty\"\nsize = \"48KiB\"\nscheduler = \"{}\"\nqueue_requests = 16\n{faults}", POLICIES[policy]);
+        let mut run = Run::new(Bench::new(&keys));
+        run.play(&moves);
+        run.settle();
+        check(&run);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(25))]
+
+    #[test]
+    fn files_are_linearisable(moves in moves(), policy in 0..POLICIES.len(), threads in any::<bool>(), direct in any::<bool>()) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let io = if threads { "threads" } else { "auto" };
+        let backend = format!("backend = \"file\"\npath = {path:?}\nsize = \"48KiB\"\nio = \"{io}\"\ndirect = {direct}\ndepth = 4");
+        run_on(&backend, POLICIES[policy], true, &moves);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(100))]
+
+    #[test]
+    fn a_device_with_checksums_is_linearisable_and_raises_no_alarm(
+        moves in moves(), policy in 0..POLICIES.len(), schedule in 0..SCHEDULES.len(), emulated in any::<bool>(),
+    ) {
+        let (policy, schedule) = (POLICIES[policy], SCHEDULES[schedule].name);
+        let backend = if emulated { "backend = \"emulated\"\nmodel = \"tiny\"" } else { "backend = \"memory\"" };
+        let keys = format!("{backend}\nsize = \"48KiB\"\ndepth = 4\nscheduler = \"{policy}\"\nqueue_requests = 16\n\
+            checksums = true\ncores = {{ schedule = \"{schedule}\", workers = 1 }}");
+        let mut run = Run::new(Bench::new(&keys));
+        run.play(&moves);
+        run.settle();
+        run.ask(0, READ, 0, 0, BLOCKS);
+        run.settle();
+        assert!(run.asked.values().all(|asked| asked.until.is_some() && !asked.failed), "everything is answered");
+        check(&run);
+    }
+
+    #[test]
+    fn a_device_with_checksums_that_stalls_and_fails_is_linearisable(
+        moves in moves(), schedule in 0..SCHEDULES.len(), seed in any::<u64>(),
+    ) {
+        let keys = format!("backend = \"faulty\"\nsize = \"48KiB\"\nqueue_requests = 16\nchecksums = true\n\
+            cores = {{ schedule = \"{}\", workers = 1 }}\n[device.faults]\nseed = {}\n\
+            errors_per_million = 30000\nstalls_per_million = 300000\nstall = \"1ms\"", SCHEDULES[schedule].name, seed >> 1);
+        let mut run = Run::new(Bench::new(&keys));
+        run.play(&moves);
+        run.settle();
+        check(&run);
+        prop_assert_eq!(run.bench.engine.checksums().map(|counts| counts.blocks_damaged), Some(0));
+    }
+}
+
+/// Memory that answers in any order, and looks whether what it holds overlaps.
+struct Watchful {
+    memory: Memory,
+    held: Vec<(u64, u64, bool, Io)>,
+    random: u64,
+}
+
+impl Backend for Watchful {
+    fn start(&mut self, _now: Nanos, io: Io) {
+        let changes = matches!(io.action, Action::Write | Action::Trim | Action::Zero { .. });
+        let (from, until) = (io.offset, io.offset + io.length);
+        for (other_from, other_until, other_changes, _) in &self.held {
+            let overlaps = from < *other_until && *other_from < until;
+            assert!(!(overlaps && (changes || *other_changes)), "two that overlap are with the backend at once");
+        }
+        self.held.push((from, until, changes, io));
+    }
+
+    fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> std::io::Result<()> {
+        self.random = self.random.rotate_left(11).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
+        if !self.held.is_empty() && !self.random.is_multiple_of(3) {
+            let (.., io) = self.held.swap_remove((self.random >> 7) as usize % self.held.len());
+            self.memory.start(now, io);
+        }
+        self.memory.collect(now, done)
+    }
+
+    fn due(&self) -> Nanos {
+        if self.held.is_empty() { Nanos::NEVER } else { Nanos::ZERO }
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn describe(&self) -> String {
+        self.memory.describe()
+    }
+}
+
+proptest! {
+    #![proptest_config(config(150))]
+
+    #[test]
+    fn what_overlaps_never_meets(moves in moves(), policy in 0..POLICIES.len(), random in any::<u64>(), depth in 1_u32..9) {
+        let keys = format!("backend = \"memory\"\nsize = \"48KiB\"\nscheduler = \"{}\"\nqueue_requests = 64\ndepth = {depth}", POLICIES[policy]);
+        let backend = Box::new(Watchful { memory: Memory::new(BLOCKS * BLOCK), held: Vec::new(), random });
+        let mut run = Run::new(Bench::over(device(&keys), backend, Pool::new(256 << 10)));
+        run.play(&moves);
+        run.settle();
+        check(&run);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn what_was_said_to_be_durable_survives_the_loss_of_power(
+        moves in moves(), policy in 0..POLICIES.len(), seed in any::<u64>(), at in 1_u64..80, depth in 1_u32..6,
+    ) {
+        let platter = Platter::new(BLOCKS * BLOCK);
+        let faults = Faults { seed, stalls_per_million: 200_000, stall: Span(Nanos::from_millis(1)), power_cut_at: at, ..Faults::default() };
+        let keys = format!("backend = \"faulty\"\nsize = \"48KiB\"\nscheduler = \"{}\"\nqueue_requests = 16\ndepth = {depth}", POLICIES[policy]);
+        let backend = Box::new(Faulty::new(platter.clone(), faults));
+        let mut run = Run::new(Bench::over(device(&keys), backend, Pool::new(256 << 10)));
+        run.play(&moves);
+        run.settle();
+        if platter.has_power() {
+            // It came to its end before the power failed: now it does.
+            let mut random = seed;
+            platter.cut(|| { random = random.rotate_left(9).wrapping_mul(5); random >> 63 == 1 });
+        }
+        for (block, bytes) in (0..).zip(platter.contents().chunks(BLOCK as usize)) {
+            check_durable(&run.asked, block, value_of(bytes));
+        }
+    }
+}

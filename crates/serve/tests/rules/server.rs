@@ -1,0 +1,276 @@
+//! The server as a whole, on real sockets: who is let in, who is cut off, how it begins and ends, and what the tools of
+//! others make of it.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::client::*;
+use ioweir_serve::front::Listener;
+use ioweir_serve::server::{Entrance, Server};
+use ioweir_serve::spec::{Listen, Spec};
+
+struct Served {
+    server: Option<Server>,
+    socket: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+const MEMORY: &str =
+    "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\n[[export]]\nname = \"export\"\ndevice = \"d\"\n";
+
+fn serve(head: &str, tail: &str) -> Served {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("s");
+    let tail = tail.replace("FOLDER", folder.path().to_str().unwrap());
+    let text = format!("[server]\nlisten = [\"unix:{}\"]\n{head}\n{tail}", socket.display());
+    let spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    Served { server: Some(server), socket, folder }
+}
+
+impl Served {
+    fn connect(&self) -> UnixStream {
+        UnixStream::connect(&self.socket).unwrap()
+    }
+
+    fn uri(&self) -> String {
+        format!("nbd+unix:///export?socket={}", self.socket.display())
+    }
+
+    /// Stops it and waits for its end.
+    fn stop(mut self) {
+        let server = self.server.take().unwrap();
+        server.stopper().stop();
+        server.wait().unwrap();
+        assert!(!self.socket.exists(), "the socket is removed");
+    }
+}
+
+/// Reads to the end of what the other side sends.
+fn rest(socket: &mut UnixStream) -> Vec<u8> {
+    let mut heard = Vec::new();
+    // A connection that is reset has come to its end, too.
+    let _ = socket.read_to_end(&mut heard);
+    heard
+}
+
+#[test]
+fn who_talks_too_long_is_cut_off_and_who_has_agreed_is_not() {
+    let served = serve("handshake_timeout = \"30ms\"", MEMORY);
+    let mut good = served.connect();
+    agree(&mut good);
+    let mut slow = served.connect();
+    slow.write_all(&CLIENT_FLAGS).unwrap();
+    assert_eq!(rest(&mut slow).len(), 18);
+    flush(&mut good);
+    served.stop();
+}
+
+#[test]
+fn more_clients_than_there_are_places_for_are_closed_at_once() {
+    let served = serve("connections_max = 2", MEMORY);
+    let (mut first, mut second) = (served.connect(), served.connect());
+    agree(&mut first);
+    agree(&mut second);
+    assert_eq!(rest(&mut served.connect()), b"");
+    // A place becomes free with the end of a client, which the server sees a moment later.
+    first.write_all(&request(DISCONNECT, 0, 1, 0, 0)).unwrap();
+    assert_eq!(rest(&mut first), b"");
+    let mut third = served.connect();
+    let mut greeting = [0; 18];
+    while third.read_exact(&mut greeting).is_err() {
+        third = served.connect();
+    }
+    flush(&mut second);
+    served.stop();
+}
+
+#[test]
+fn a_socket_of_the_dead_is_replaced_and_one_of_the_living_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let listen: Listen = format!("unix:{}", path.display()).parse().unwrap();
+    let living = UnixListener::bind(&path).unwrap();
+    assert!(Listener::bind(&listen).unwrap_err().contains("cannot be listened at"));
+    drop(living);
+    assert!(path.exists());
+    drop(Listener::bind(&listen).unwrap());
+    assert!(!path.exists());
+    std::fs::write(&path, "not a socket").unwrap();
+    Listener::bind(&listen).unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), b"not a socket");
+}
+
+#[test]
+fn tcp_and_single_clients_are_served_as_well() {
+    let spec = Spec::parse("test", &format!("[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n{MEMORY}")).unwrap();
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let place = server.places()[0].strip_prefix("tcp:").unwrap().to_string();
+    let mut socket = TcpStream::connect(place).unwrap();
+    agree(&mut socket);
+    flush(&mut socket);
+    server.stopper().stop();
+    server.wait().unwrap();
+
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let output = theirs.try_clone().unwrap();
+    let server = Server::start(&spec, Entrance::Single(theirs.into(), output.into()), false, None).unwrap();
+    let mut ours = ours;
+    agree(&mut ours);
+    flush(&mut ours);
+    ours.write_all(&request(DISCONNECT, 0, 1, 0, 0)).unwrap();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_is_said_so() {
+    let refused = |device: &str| {
+        let text = format!(
+            "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n[[device]]\nname = \"d\"\n{device}\n[[export]]\nname = \"a\"\ndevice = \"d\""
+        );
+        let spec = Spec::parse("test", &text).unwrap();
+        Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap_err().to_string()
+    };
+    assert!(refused("backend = \"file\"\npath = \"/nowhere/x\"").starts_with("device d: /nowhere/x: cannot be opened"));
+    assert!(refused("backend = \"emulated\"\nmodel = \"nothing\"").starts_with("device d: nothing: no preset"));
+}
+
+/// Whether a tool is there; where it is not, says that this part is skipped.
+fn has(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    if !found {
+        let _ = writeln!(std::io::stderr(), "skipped: {tool} is not installed");
+    }
+    found
+}
+
+fn run(tool: &str, arguments: &[&str]) -> String {
+    let output = Command::new(tool).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{tool} {arguments:?}: {text}");
+    text
+}
+
+const FILE: &str = "[[device]]\nname = \"d\"\nbackend = \"file\"\npath = \"FOLDER/disk\"\nsize = \"16MiB\"\nscheduler = \"POLICY\"\n[[export]]\nname = \"export\"\ndevice = \"d\"\ndescription = \"a disk\"\n";
+const POLICIES: [&str; 3] = ["noop", "deadline", "bid-hdd"];
+
+/// Bytes in which no two sectors are the same.
+fn pattern(path: &Path) {
+    let words = (0..4_u64 << 20).map(|number| (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32);
+    let bytes: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn the_tools_of_others_copy_and_compare_under_three_policies() {
+    if !has("nbdcopy") || !has("nbdinfo") {
+        return;
+    }
+    for policy in POLICIES {
+        let served = serve("", &FILE.replace("POLICY", policy));
+        let (from, to) = (served.folder.path().join("from"), served.folder.path().join("to"));
+        pattern(&from);
+        let uri = served.uri();
+        let info = run("nbdinfo", &["--list", &uri]);
+        for line in
+            ["export-size: 16777216", "description: a disk", "can_multi_conn: true", "can_df: true", "base:allocation"]
+        {
+            assert!(info.contains(line), "{info}");
+        }
+        assert!(run("nbdinfo", &["--map", &uri]).contains("hole,zero"));
+        run("nbdcopy", &["--flush", from.to_str().unwrap(), &uri]);
+        run("nbdcopy", &[&uri, to.to_str().unwrap()]);
+        assert!(
+            std::fs::read(&from).unwrap() == std::fs::read(&to).unwrap(),
+            "what was copied there and back is the same"
+        );
+        assert!(std::fs::read(&from).unwrap() == std::fs::read(served.folder.path().join("disk")).unwrap());
+        if has("qemu-img") {
+            run("qemu-img", &["compare", "-f", "raw", "-F", "raw", from.to_str().unwrap(), &uri]);
+        }
+        served.stop();
+    }
+}
+
+/// A device of two files, and what the fast one is for.
+const TIERED: &str = "[[device]]\nname = \"d\"\nbackend = \"tiered\"\nUSE\n[device.slow]\nbackend = \"file\"\npath = \"FOLDER/slow\"\nsize = \"16MiB\"\n[device.fast]\nbackend = \"file\"\npath = \"FOLDER/fast\"\nsize = \"4MiB\"\n";
+const PLACEMENT: &str = "scheduler = \"bid-hybrid:wait=1ms\"\nmap = \"FOLDER/map\"";
+const CACHE: &str = "scheduler = \"deadline\"\ncache = \"read\"";
+const EXPORT: &str = "[[export]]\nname = \"export\"\ndevice = \"d\"\n";
+
+#[test]
+fn fio_finds_what_it_wrote_under_three_policies_and_on_tiers() {
+    if !has("fio") {
+        return;
+    }
+    let mut devices: Vec<String> = POLICIES.iter().map(|policy| FILE.replace("POLICY", policy)).collect();
+    devices.extend([PLACEMENT, CACHE].map(|used| TIERED.replace("USE", used) + EXPORT));
+    for device in devices {
+        let served = serve("", &device);
+        let uri = format!("--uri={}", served.uri());
+        let job = [
+            "--name=verify",
+            "--ioengine=nbd",
+            &uri,
+            "--rw=randwrite",
+            "--bssplit=512/20:4k/40:20k/20:300k/20",
+            "--bs_unaligned=0",
+            "--iodepth=16",
+            "--size=16m",
+            "--io_size=8m",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            "--randrepeat=1",
+            "--fsync=64",
+            "--output-format=terse",
+        ];
+        run("fio", &job);
+        served.stop();
+    }
+}
+
+#[test]
+fn patterns_of_qemu_are_found_again_though_requests_are_split_and_reordered() {
+    if !has("qemu-io") || !has("qemu-img") {
+        return;
+    }
+    for policy in ["deadline", "bid-hdd", "sfq"] {
+        // A request of a client becomes many, of which few are with the device.
+        let split = FILE.replace("scheduler =", "request_bytes_max = \"16KiB\"\ndepth = 3\nscheduler =");
+        let served = serve("", &split.replace("POLICY", policy));
+        let (uri, copy) = (served.uri(), served.folder.path().join("copy"));
+        let steps = [
+            "aio_write -P 17 1M 1M",
+            "aio_write -P 34 4M 300k",
+            "aio_write -P 51 300k 7k",
+            "aio_write -z 8M 3M",
+            "aio_flush",
+            "write -f -P 68 5M 4k",
+            "write -P 85 6M 1M",
+            "discard 6M 512k",
+            "write -P 102 8388607 4098",
+            "flush",
+            "aio_read -P 17 1M 1M",
+            "aio_read -P 34 4M 300k",
+            "aio_read -P 51 300k 7k",
+            "aio_read -P 0 8396800 2M",
+            "aio_read -P 68 5M 4k",
+            "aio_read -P 85 6656k 512k",
+            "aio_read -P 102 8388607 4098",
+            "aio_flush",
+        ];
+        let steps = steps.iter().flat_map(|step| ["-c", step]);
+        let said = run("qemu-io", &["-f", "raw", &uri].into_iter().chain(steps).collect::<Vec<_>>());
+        assert!(!said.to_lowercase().contains("fail"), "{policy}: {said}");
+        run("qemu-img", &["convert", "-f", "raw", "-O", "raw", &uri, copy.to_str().unwrap()]);
+        run("qemu-img", &["compare", "-f", "raw", "-F", "raw", copy.to_str().unwrap(), &uri]);
+        assert!(std::fs::read(&copy).unwrap() == std::fs::read(served.folder.path().join("disk")).unwrap());
+        served.stop();
+    }
+}

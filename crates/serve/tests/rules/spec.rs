@@ -1,0 +1,204 @@
+//! The spec file: the smallest works as it is, everything is printed with defaults, and what is wrong is said with its place.
+
+use crate::certificates::Files;
+use ioweir_core::StreamId;
+use ioweir_core::tenant::GroupId;
+use ioweir_serve::spec::{Backend, Holder, Spec, class_of};
+
+const SMALLEST: &str = r#"[server]
+listen = ["unix:/run/ioweir.sock"]
+[[device]]
+name = "d"
+backend = "file"
+path = "disk.img"
+scheduler = "sfq"
+[[export]]
+name = "a"
+device = "d"
+weight = 100
+"#;
+
+#[test]
+fn the_smallest_spec_gets_every_default_and_reads_back() {
+    let spec = Spec::parse("s.toml", SMALLEST).unwrap();
+    let printed = spec.to_toml();
+    for line in
+        ["connections_max = 64", "depth = 32", "request_bytes_max = \"256KiB\"", "direct = true", "io = \"auto\""]
+    {
+        assert!(printed.contains(line), "{printed}");
+    }
+    assert_eq!(Spec::parse("s.toml", &printed).unwrap(), spec);
+    assert_eq!(Spec::parse("s.toml", &printed).unwrap().to_toml(), printed);
+}
+
+#[test]
+fn every_backend_reads_back() {
+    for device in [
+        "backend = \"null\"\nsize = \"1GiB\"",
+        "backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"bid-hdd:wait=4ms\"\ndepth = 3\nmerge = false",
+        "backend = \"emulated\"\nmodel = \"hdd\"\nseed = 3",
+        "backend = \"null\"\nsize = \"1GiB\"\nchecksums = true",
+        "backend = \"null\"\nsize = \"1GiB\"\nchecksums = true\n[device.cores]\nschedule = \"qats:base=500us\"\nworkers = 2",
+        "backend = \"faulty\"\nsize = \"1MiB\"\n[device.faults]\nseed = 7\nerrors_per_million = 10\nstall = \"2ms\"",
+    ] {
+        let text = format!("[[device]]\nname = \"d\"\n{device}\n[[export]]\nname = \"a\"\ndevice = \"d\"\n");
+        let spec = Spec::parse("s.toml", &text).unwrap();
+        assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
+    }
+    let spec = Spec::parse("s.toml", SMALLEST).unwrap();
+    assert!(matches!(spec.device[0].backend, Backend::File { threads: 4, size: None, .. }));
+}
+
+#[test]
+fn limits_in_bytes_are_sizes_and_read_back() {
+    let limits = "limit_bytes_per_second = \"10MiB\"\nburst_bytes = \"1MiB\"";
+    let spec = Spec::parse("s.toml", &SMALLEST.replace("weight = 100", limits)).unwrap();
+    let share = spec.export[0].share.unwrap().as_share(None);
+    assert_eq!((share.limit_bytes_per_second, share.burst_bytes, share.limit_per_second), (10 << 20, 1 << 20, 0));
+    let printed = spec.to_toml();
+    assert!(printed.contains(limits), "{printed}");
+    assert_eq!(Spec::parse("s.toml", &printed).unwrap(), spec);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_its_place() {
+    let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
+    for (from, to, beginning) in [
+        ("\"sfq\"", "\"deadlin\"", "s.toml:7:13: unknown scheduler `deadlin`\n  expected: one of "),
+        ("\"file\"", "\"fil\"", "s.toml:5:11: unknown backend `fil`\n  expected: one of null, memory, file"),
+        ("device = \"d\"", "device = \"e\"", "s.toml:10:10: unknown device `e`\n  expected: one of d"),
+        ("path =", "pat =", "s.toml:6:1: unknown field `pat`"),
+        ("path = \"disk.img\"", "", "s.toml:3:1: backend file needs the key `path`"),
+        ("path =", "model = \"hdd\"\npath =", "s.toml:6:9: backend file takes no key `model`"),
+        (
+            "unix:/run",
+            "unux:/run",
+            "s.toml:2:10: `unux:/run/ioweir.sock` is not a place to listen at; expected \"unix:",
+        ),
+        ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:10: `tcp:localhost` is not an address with a port"),
+        ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
+        ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
+        ("weight = 100", "limit_bytes_per_second = 10", "s.toml:11:26: invalid type: integer `10`, expected a string"),
+        ("weight = 100", "limit_bytes_per_second = \"10\"", "s.toml:11:26: size `10` has no unit"),
+        (
+            "weight = 100",
+            "burst_bytes = \"1MiB\"",
+            "s.toml:11:15: burst_bytes: without limit_bytes_per_second this would change nothing",
+        ),
+        (
+            "weight = 100",
+            "limit_bytes_per_second = \"2TiB\"",
+            "s.toml:11:26: 2199023255552 bytes/s are more than 1099511627776 bytes/s",
+        ),
+        ("\"sfq\"", "\"noop\"", "s.toml:11:10: weight: scheduler noop knows no shares"),
+        (
+            "weight = 100",
+            "limit_per_second = 3\nreservation_per_second = 4",
+            "s.toml:12:26: the limit, 3/s, is below the reservation",
+        ),
+        ("scheduler", "size = \"4\"\nscheduler", "s.toml:7:8: size `4` has no unit"),
+        (
+            "[[export]]",
+            "[[device]]\nname = \"d\"\nbackend = \"null\"\nsize = \"1k\"\n[[export]]",
+            "s.toml:9:8: device name `d`",
+        ),
+        ("name = \"a\"", "name = \"a", "s.toml:9:10: "),
+        ("[[export]]", "[device.cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: the device has no checksums"),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
+            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
+        ),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { workers = 0 }\n[[export]]",
+            "s.toml:9:21: workers: 0 is out of range\n  expected: 1 to 256",
+        ),
+    ] {
+        let error = wrong(from, to);
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+    assert!(wrong("\"sfq\"", "\"bid-hybrid\"").contains("places data on a second device"));
+    assert!(Spec::parse("s.toml", "").unwrap_err().to_string().starts_with("s.toml: there is nothing to serve"));
+}
+
+const CLASSES: &str = r#"[server]
+listen = ["unix:/run/ioweir.sock"]
+control = "unix:/run/ioweir.control"
+watch = "tcp:127.0.0.1:9090"
+[[device]]
+name = "d"
+backend = "null"
+size = "1GiB"
+scheduler = "mclock"
+[[group]]
+name = "g"
+device = "d"
+weight = 7
+[[export]]
+name = "a"
+device = "d"
+group = "g"
+weight = 2
+[[export]]
+name = "b"
+device = "d"
+[[tenant]]
+name = "t"
+export = "b"
+certificate = "t.example"
+limit_per_second = 50
+"#;
+
+/// [`CLASSES`], and behind it what tenants need.
+fn classes_with_tls() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let table = Files::new(folder.path()).table("clients = \"FOLDER/ca.pem\"");
+    (folder, format!("{CLASSES}{table}"))
+}
+
+#[test]
+fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
+    let (_folder, text) = classes_with_tls();
+    let spec = Spec::parse("s.toml", &text).unwrap();
+    // The scheduler has places for the groups that there are.
+    assert!(spec.to_toml().contains("scheduler = \"mclock:groups=1\""), "{}", spec.to_toml());
+    assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
+    let classes = spec.classes();
+    let names: Vec<_> = classes.iter().map(|class| (class.name.as_str(), class.kind.name(), class.export)).collect();
+    assert_eq!(names, [("a", "export", 0), ("b", "export", 1), ("t", "tenant", 1)]);
+    let of = |export, names: &[&str]| {
+        class_of(&classes, export, &names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>())
+    };
+    assert_eq!([of(0, &[]), of(1, &[]), of(1, &["x", "t.example"]), of(0, &["t.example"])], [0, 1, 2, 0]);
+    let told = spec.entitlements(0);
+    assert_eq!((told.len(), told[0].0, told[0].1.weight), (4, Holder::Group(GroupId(0)), 7));
+    assert_eq!((told[1].0, told[1].1.group), (Holder::Class(StreamId(0)), Some(GroupId(0))));
+    assert_eq!((told[3].1.group, told[3].1.limit_per_second), (None, 50));
+}
+
+#[test]
+fn what_is_wrong_with_classes_is_said_with_its_place() {
+    let (_folder, text) = classes_with_tls();
+    let wrong = |from: &str, to: &str| Spec::parse("s.toml", &text.replacen(from, to, 1)).unwrap_err().to_string();
+    for (from, to, beginning) in [
+        ("group = \"g\"", "group = \"h\"", "s.toml:17:9: unknown group of device d `h`\n  expected: one of g"),
+        ("\"mclock\"", "\"noop\"", "s.toml:11:8: group: scheduler noop knows no shares"),
+        ("weight = 2", "reservation_per_second = 2", "s.toml:18:26: 2/s cannot be reserved for a client in a group"),
+        ("name = \"t\"", "name = \"a\"", "s.toml:23:8: tenant name `a` is empty, or taken"),
+        ("export = \"b\"", "export = \"c\"", "s.toml:24:10: unknown export `c`"),
+        ("\"t.example\"", "\"\"", "s.toml:25:15: certificate `` is empty"),
+        ("certificate = \"t.example\"", "", "s.toml:22:1: missing field `certificate`"),
+        ("clients =", "# clients =", "s.toml:25:15: certificate: no client is asked for one"),
+        ("\"mclock\"", "\"mclock:clients=2\"", "s.toml:23:8: there are places for 2 clients"),
+        (
+            "unix:/run/ioweir.control",
+            "tcp:127.0.0.1:1",
+            "s.toml:3:11: control: tcp:127.0.0.1:1 can be reached by others",
+        ),
+        ("127.0.0.1:9090", "192.0.2.1:9090", "s.toml:4:9: watch: tcp:192.0.2.1:9090 can be reached by others"),
+    ] {
+        let error = wrong(from, to);
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+}

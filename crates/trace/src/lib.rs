@@ -1,0 +1,143 @@
+//! What was asked of a real device: one record type, a reader for each format, writers for some.
+//!
+//! A reader streams: memory is bounded by a batch, whatever the length of the trace. Records come out in the order of
+//! their submission times, which start at zero; the wall-clock time of the first record is kept apart as the epoch.
+
+mod alibaba;
+mod binary;
+mod biosnoop;
+mod biotracer;
+mod blkparse;
+mod blkparse_write;
+mod blkreplay;
+mod blktrace;
+mod btrecord;
+mod columnar;
+mod columnar_write;
+mod cut;
+mod error;
+mod etw;
+mod event;
+mod fields;
+mod fio;
+mod fio_write;
+mod fiu;
+mod flashnet;
+mod footer;
+mod footprint;
+mod formats;
+mod ftrace;
+mod group;
+mod hadoop;
+mod info;
+mod info_text;
+mod input;
+mod latency;
+mod lcs;
+mod lines;
+mod losses;
+mod measured;
+mod merge;
+mod msr;
+mod msr_write;
+mod names;
+mod number;
+mod octf;
+mod oracle;
+mod order;
+mod protobuf;
+mod rwbs;
+mod simulators;
+mod source;
+mod spc;
+mod spc_write;
+mod srt;
+mod systor;
+mod tape;
+mod tencent;
+mod thesios;
+mod vscsi;
+mod wpa;
+mod write;
+
+pub use cut::{Cut, CutSource, cut};
+pub use error::{Position, TraceError};
+pub use event::Event;
+use formats::single;
+pub use formats::{FORMATS, Format, ReadOptions, format, open, open_inputs, recognise};
+pub use group::{TraceGroup, group};
+pub use info::{Info, Sizes, Stream, Times, info};
+pub use info_text::render;
+pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
+pub use losses::{Clock, Holds, Loss};
+pub use write::{Converted, Target, TraceSink, WriteFn, Writer, convert};
+
+use ioweir_core::{Flags, Nanos, Operation, StreamId};
+
+/// How many records a reader hands over at once.
+pub const BATCH_RECORDS: usize = 4096;
+
+/// One request, as every format is read into and written from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// When it was submitted, since the first record of the trace.
+    pub time: Nanos,
+    /// First byte. Formats that count sectors are multiplied out; some formats are not aligned to sectors.
+    pub offset_bytes: u64,
+    /// Length; zero for flushes, and legal in some formats for data.
+    pub length_bytes: u64,
+    /// What it did.
+    pub operation: Operation,
+    /// What else the trace says of it.
+    pub flags: Flags,
+    /// Who asked: index into [`Names::streams`].
+    pub stream: StreamId,
+    /// Which address space: index into [`Names::volumes`].
+    pub volume: u32,
+    /// How long the traced device took, from submission to completion, where the format holds it.
+    pub latency: Option<Nanos>,
+}
+
+impl Record {
+    /// A request of which a format tells neither flags nor processes: its volume is its stream as well.
+    const fn plain(time: Nanos, extent: (u64, u64), operation: Operation, volume: u32) -> Self {
+        let (offset_bytes, length_bytes) = match operation {
+            Operation::Flush => (0, 0),
+            _ => extent,
+        };
+        let (flags, stream) = (Flags::NONE, StreamId(volume));
+        Self { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None }
+    }
+}
+
+/// What the numbers in the records stand for. Grows while a trace is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// Name of each stream (process id and command, client, or the like), in order of appearance.
+    pub streams: Vec<String>,
+    /// Name of each address space (device, volume, file), in order of appearance.
+    pub volumes: Vec<String>,
+}
+
+/// A trace being read.
+pub trait TraceSource: Send {
+    /// Replaces what is in `batch` by the next records, at most [`BATCH_RECORDS`]. An empty batch is the end.
+    ///
+    /// # Errors
+    /// [`TraceError`] at the first input that is not what the format says.
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError>;
+
+    /// The names met so far.
+    fn names(&self) -> &Names;
+
+    /// Wall-clock time of the first record in nanoseconds since 1970-01-01 UTC, where the format tells it and a record
+    /// has been read.
+    fn epoch_unix_nanos(&self) -> Option<i128> {
+        None
+    }
+
+    /// Input units skipped because they could not be read; always zero unless reading leniently.
+    fn skipped(&self) -> u64 {
+        0
+    }
+}
