@@ -53,7 +53,7 @@ pub(crate) struct Lanes {
     tree: Tree,
     links: Links,
     /// Longest way back that is considered.
-    pub(crate) back_sectors_max: u64,
+    back_sectors_max: u64,
 }
 
 impl Lanes {

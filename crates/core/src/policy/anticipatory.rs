@@ -166,10 +166,8 @@ impl Anticipatory {
         let config = Config::from(settings);
         let writes = (config.batch[ASYNC].0 / (10 * MILLI)).max(2);
         let batch = Batch { side: SYNC, end: None, write_start: None, writes_left: 0, writes, is_untimed: false };
-        let mut sides = Sides::new(limits);
-        sides.set_expire(config.expire);
         Self {
-            sides,
+            sides: Sides::new(limits, config.expire),
             home: vec![NONE; limits.slots() as usize].into_boxed_slice(),
             processes: vec![Process::NEW; Streams::places(limits, 0) as usize].into_boxed_slice(),
             streams: Streams::new(limits, 0),
@@ -183,11 +181,6 @@ impl Anticipatory {
             last_finished: None,
             config,
         }
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.config = Config::from(settings);
-        self.sides.set_expire(self.config.expire);
     }
 
     fn process_of(&mut self, entry: &Entry) -> u32 {

@@ -127,8 +127,9 @@ pub(crate) struct BidAdaptive {
 impl BidAdaptive {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots() as usize;
-        let mut adaptive = Self {
-            sides: Sides::new(limits),
+        let [bulk, passes, age, light_percent] = settings.values();
+        Self {
+            sides: Sides::new(limits, [Nanos::NEVER; 2]),
             work_by_slot: vec![0; slots].into_boxed_slice(),
             bulks_before: vec![0; slots].into_boxed_slice(),
             queued: [0; 2],
@@ -143,17 +144,11 @@ impl BidAdaptive {
             side: READ,
             served: u64::MAX,
             passed: [0; 2],
-            bulk: 1,
-            passes: 0,
-            age: 1,
-            light_percent: 0,
-        };
-        adaptive.configure(settings);
-        adaptive
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        [self.bulk, self.passes, self.age, self.light_percent] = settings.values();
+            bulk,
+            passes,
+            age,
+            light_percent,
+        }
     }
 
     /// The work of a queued unit is known anew.

@@ -205,11 +205,6 @@ impl Cfq {
         }
     }
 
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.config = Config::from(settings);
-        self.lanes.back_sectors_max = self.config.back_sectors_max;
-    }
-
     fn queue(&self, number: u32) -> &Queue {
         &self.queues[number as usize]
     }

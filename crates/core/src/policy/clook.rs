@@ -58,8 +58,6 @@ impl Clook {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
         Self { tree: Tree::new(limits.slots()), sorted: Root::EMPTY, head: None, newest: 0 }
     }
-
-    pub(crate) fn configure(&mut self, _settings: &Settings) {}
 }
 
 impl Elevator for Clook {

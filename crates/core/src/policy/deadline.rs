@@ -101,25 +101,17 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(limits: &QueueLimits, form: Form, settings: &Settings) -> Self {
-        let mut deadline = Self {
+        let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
+        Self {
             form,
-            sides: Sides::new(limits),
+            sides: Sides::new(limits, [Nanos(read_expire), Nanos(write_expire)]),
             following: [NONE; 2],
             direction: Direction::Read,
             batched: 0,
             starved: 0,
-            fifo_batch: 1,
-            writes_starved: 0,
-        };
-        deadline.configure(settings);
-        deadline
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
-        self.sides.set_expire([Nanos(read_expire), Nanos(write_expire)]);
-        self.fifo_batch = fifo_batch;
-        self.writes_starved = writes_starved;
+            fifo_batch,
+            writes_starved,
+        }
     }
 
     fn has(&self, direction: Direction) -> bool {

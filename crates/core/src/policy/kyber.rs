@@ -156,33 +156,25 @@ const fn domain_of(operation: Operation) -> usize {
 impl Kyber {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        let domain = |tokens| Domain {
+        let [read_latency, write_latency] = settings.values();
+        let targets = [Nanos(read_latency), Nanos(write_latency), DISCARD_LATENCY];
+        let domain = |number: usize| Domain {
             fifo: List::EMPTY,
             requests: 0,
             in_flight: 0,
-            tokens,
-            target: Nanos::ZERO,
+            tokens: TOKENS_MAX[number],
+            target: targets[number],
             in_device: Histogram::EMPTY,
             in_all: Histogram::EMPTY,
             last_percentile: None,
         };
-        let mut kyber = Self {
+        Self {
             links: Links::new(slots),
             dispatched_at: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
-            domains: Box::new(TOKENS_MAX.map(domain)),
+            domains: Box::new(core::array::from_fn(domain)),
             turn: 0,
             batched: 0,
             look: Nanos::NEVER,
-        };
-        kyber.configure(settings);
-        kyber
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [read_latency, write_latency] = settings.values();
-        let targets = [Nanos(read_latency), Nanos(write_latency), DISCARD_LATENCY];
-        for (domain, target) in self.domains.iter_mut().zip(targets) {
-            domain.target = target;
         }
     }
 

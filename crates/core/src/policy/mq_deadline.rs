@@ -67,26 +67,17 @@ pub(crate) struct MqDeadline {
 
 impl MqDeadline {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let mut deadline = Self {
-            sides: Sides::new(limits),
+        let [read_expire, write_expire, fifo_batch, writes_starved, front_merges] = settings.values();
+        Self {
+            sides: Sides::new(limits, [Nanos(read_expire), Nanos(write_expire)]),
             last_sector: [0; 2],
             direction: Direction::Read,
             batched: 0,
             starved: 0,
-            fifo_batch: 1,
-            writes_starved: 0,
-            front_merges: true,
-        };
-        deadline.configure(settings);
-        deadline
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [read_expire, write_expire, fifo_batch, writes_starved, front_merges] = settings.values();
-        self.sides.set_expire([Nanos(read_expire), Nanos(write_expire)]);
-        self.fifo_batch = fifo_batch;
-        self.writes_starved = writes_starved;
-        self.front_merges = front_merges != 0;
+            fifo_batch,
+            writes_starved,
+            front_merges: front_merges != 0,
+        }
     }
 
     /// The request at or above the place where the direction was last.

@@ -27,8 +27,6 @@ impl Noop {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
         Self { links: Links::new(limits.slots()), queue: List::EMPTY }
     }
-
-    pub(crate) fn configure(&mut self, _settings: &Settings) {}
 }
 
 impl Elevator for Noop {

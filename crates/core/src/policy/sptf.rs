@@ -36,8 +36,6 @@ impl Sptf {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
         Self { links: Links::new(limits.slots()), queue: List::EMPTY }
     }
-
-    pub(crate) fn configure(&mut self, _settings: &Settings) {}
 }
 
 impl Elevator for Sptf {

@@ -22,11 +22,9 @@ use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
 use super::slab::{Fifo, Slab, State};
 use super::{Capacity, Share};
-use crate::policy::Settings;
 use crate::structure::{Index, Links, List, NONE, Tournament};
 use crate::{
-    CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag,
-    Waiting,
+    CancelError, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag, Waiting,
 };
 
 /// The client that newcomers share where all places are taken.
@@ -130,11 +128,6 @@ impl<P: Order> TenantScheduler<P> {
         };
         scheduler.entitle(Nanos::ZERO, OTHERS, share);
         scheduler
-    }
-
-    /// Takes settings that have changed; how many clients and groups there can be is fixed at construction.
-    pub(crate) fn configure_policy(&mut self, settings: &Settings) {
-        self.order.configure(settings);
     }
 
     pub(crate) const fn limits(&self) -> &QueueLimits {
@@ -406,17 +399,6 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
     fn poll(&mut self, now: Nanos) -> Step {
         self.step_to(now);
         self.take(now)
-    }
-
-    fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
-        self.step_to(now);
-        for (count, place) in dispatches.iter_mut().enumerate() {
-            match self.take(now) {
-                Step::Dispatch(dispatch) => *place = dispatch,
-                step => return (count, Some(step)),
-            }
-        }
-        (dispatches.len(), None)
     }
 
     fn complete(&mut self, now: Nanos, tag: Tag) {

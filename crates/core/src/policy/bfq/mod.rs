@@ -104,10 +104,6 @@ impl Bfq {
         }
     }
 
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.config = Config::from(settings);
-    }
-
     fn queue(&self, number: u32) -> &Queue {
         &self.queues[number as usize]
     }
