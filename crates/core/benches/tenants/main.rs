@@ -79,7 +79,7 @@ fn scheduler(name: &str, clients: u32) -> Policy {
     if is_service {
         row.set(&mut settings, "estimator", 1).expect("a parameter of reward");
     }
-    let limits = QueueLimits { depth: DEPTH, ..QueueLimits::with_units(clients * (BACKLOG + 1) + DEPTH) };
+    let limits = QueueLimits { depth: DEPTH, ..QueueLimits::with_requests(clients * (BACKLOG + 1) + DEPTH) };
     let mut scheduler = row.build(limits, &settings);
     let control = scheduler.tenants_mut().expect("a tenant policy");
     for client in 0..clients {

@@ -55,7 +55,7 @@ impl Sides {
         side.requests += 1;
     }
 
-    pub(crate) fn grown(&mut self, side: usize, slot: u32, entry: &Entry, edge: Edge) {
+    pub(crate) fn request_merged(&mut self, side: usize, slot: u32, entry: &Entry, edge: Edge) {
         let side = &mut self.sides[side];
         side.requests += 1;
         if edge == Edge::Front {
@@ -64,7 +64,7 @@ impl Sides {
         }
     }
 
-    pub(crate) fn absorbed(&mut self, side: usize, members: u32) {
+    pub(crate) fn requests_merged(&mut self, side: usize, members: u32) {
         self.sides[side].requests += members;
     }
 

@@ -420,13 +420,13 @@ impl Elevator for Anticipatory {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        self.sides.grown(side_of(entry), slot, entry, edge);
+        self.sides.request_merged(side_of(entry), slot, entry, edge);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides.absorbed(side_of(queue.entry(slot)), members);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides.requests_merged(side_of(queue.entry(slot)), members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

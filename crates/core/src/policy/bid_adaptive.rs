@@ -264,19 +264,19 @@ impl Elevator for BidAdaptive {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.sides.grown(side, slot, entry, edge);
+        self.sides.request_merged(side, slot, entry, edge);
         let work = SEEK_SECTORS + u64::from(entry.sectors);
         self.recent[side] += work - self.work_by_slot[slot as usize];
         self.weigh(side, slot, work);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.sides.absorbed(side, members);
+        self.sides.requests_merged(side, members);
         self.weigh(side, slot, SEEK_SECTORS + u64::from(entry.sectors));
     }
 

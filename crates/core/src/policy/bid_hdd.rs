@@ -411,13 +411,13 @@ impl Elevator for BidHdd {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, _edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, _edge: Edge) {
         if !self.is_outside[slot as usize] {
             self.arrived(self.home[slot as usize], now, queue.entry(slot).operation, 1, true);
         }
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
         // Only what is open or outside merges, and a removed follower was counted out of an open queue.
         if !self.is_outside[slot as usize] {
             self.staged_requests += members;

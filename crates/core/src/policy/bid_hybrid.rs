@@ -208,12 +208,12 @@ impl Elevator for BidHybrid {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge) {
-        self.disk.grown(queue, now, slot, edge);
+    fn request_merged(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge) {
+        self.disk.request_merged(queue, now, slot, edge);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.disk.absorbed(queue, slot, members);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.disk.requests_merged(queue, slot, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

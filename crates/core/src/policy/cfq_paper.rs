@@ -135,7 +135,7 @@ impl Elevator for CfqPaper {
         self.tree.insert(&mut self.streams[stream as usize].sorted, slot, entry.sector, entry.sequence);
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
         let root = match self.home[slot as usize] {
             ROUND => {
@@ -150,7 +150,7 @@ impl Elevator for CfqPaper {
         }
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
         if self.home[slot as usize] == ROUND {
             self.round_requests += members;
         }

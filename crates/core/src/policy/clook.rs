@@ -69,7 +69,7 @@ impl Elevator for Clook {
         self.tree.insert(&mut self.sorted, slot, entry.sector, entry.sequence);
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         if edge == Edge::Front {
             let entry = queue.entry(slot);
             self.tree.remove(&mut self.sorted, slot);
@@ -77,7 +77,7 @@ impl Elevator for Clook {
         }
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
+    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.tree.remove(&mut self.sorted, slot);

@@ -181,13 +181,13 @@ impl Elevator for Deadline {
         self.sides.insert(entry.operation.direction() as usize, now, slot, entry);
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        self.sides.grown(entry.operation.direction() as usize, slot, entry, edge);
+        self.sides.request_merged(entry.operation.direction() as usize, slot, entry, edge);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides.absorbed(queue.entry(slot).operation.direction() as usize, members);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides.requests_merged(queue.entry(slot).operation.direction() as usize, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

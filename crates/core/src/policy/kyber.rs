@@ -240,11 +240,11 @@ impl Elevator for Kyber {
         domain.requests += 1;
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, _edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, _edge: Edge) {
         self.domains[domain_of(queue.entry(slot).operation)].requests += 1;
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
         self.domains[domain_of(queue.entry(slot).operation)].requests += members;
     }
 

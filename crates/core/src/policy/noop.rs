@@ -36,9 +36,9 @@ impl Elevator for Noop {
         self.links.push_back(&mut self.queue, slot);
     }
 
-    fn grown(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
+    fn request_merged(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
 
-    fn absorbed(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
+    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.links.remove(&mut self.queue, slot);

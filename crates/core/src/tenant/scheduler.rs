@@ -92,7 +92,7 @@ impl<P: Order> TenantScheduler<P> {
             nodes,
             slots: limits.units().max(1),
             depth: limits.depth,
-            cost_max: capacity.cost.max(limits.unit_sectors_max),
+            cost_max: capacity.cost.max(limits.request_sectors_max),
         });
         let share = order.default_share();
         let client = Client {
@@ -377,11 +377,11 @@ impl<P: Order> TenantScheduler<P> {
 impl<P: Order> Scheduler for TenantScheduler<P> {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
         self.step_to(now);
-        if request.sectors > self.limits.unit_sectors_max && request.operation != crate::Operation::Discard {
+        if request.sectors > self.limits.request_sectors_max && request.operation != crate::Operation::Discard {
             return Err(Refused { request, cause: RefusedCause::TooLarge });
         }
         let direction = request.operation.direction() as usize;
-        if !self.slab.has_free() || self.units[direction] >= self.limits.units_per_direction {
+        if !self.slab.has_free() || self.units[direction] >= self.limits.requests_per_direction {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         // Who has more queued is in already, and nothing is counted for a plain client.

@@ -286,7 +286,7 @@ proptest! {
     ) {
         for name in tenants() {
             let run = |cancels: bool| {
-                let queue = QueueLimits { depth: 1, ..QueueLimits::with_units(64) };
+                let queue = QueueLimits { depth: 1, ..QueueLimits::with_requests(64) };
                 let mut policy = build(name, &[], queue);
                 weights(&mut policy, &[1, 2, 3, 4, 5]);
                 if limited {
