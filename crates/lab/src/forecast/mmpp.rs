@@ -23,7 +23,8 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Fits the states to values of a series, each relative to the mean of the `window_bins` around it, or of the whole series for zero.
+    /// Fits the states to values of a series, each relative to the mean of the `window_bins` around it (zero: of the whole
+    /// series).
     /// `None` where no value is known or all are zero.
     #[must_use]
     pub fn of(values: &[Option<f64>], bin_seconds: u32, window_bins: usize) -> Option<Self> {
