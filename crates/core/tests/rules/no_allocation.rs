@@ -9,7 +9,7 @@ use std::cell::Cell;
 use ioweir_core::background::{self, Bucket, Directive, Executor, Pool, SERVICES, Service, Watermark};
 use ioweir_core::cores::{CoreScheduler, Cores, CoresLimits, Kind, Log, SCHEDULES, Source, Turn, Work};
 use ioweir_core::policy::{POLICIES, Policy};
-use ioweir_core::tenant::{GroupId, Place, Share};
+use ioweir_core::tenant::{GroupId, Position, Share};
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
 
 thread_local! {
@@ -115,7 +115,7 @@ fn live_load(scheduler: &mut Policy, steps: u64) -> u64 {
             _ => true,
         };
         if let Some(tag) = newest {
-            let place = [Place::Front, Place::Back, Place::Client(client)][random.below(3) as usize];
+            let place = [Position::Front, Position::Back, Position::Client(client)][random.below(3) as usize];
             let _ = control.reprioritise(now, tag, place);
             let _ = std::hint::black_box(control.explain(now, tag));
         }

@@ -1,7 +1,7 @@
 //! Live control: shares that come, change and go under load, and requests that are moved or taken back.
 
 use ioweir_core::policy::{POLICIES, Policy};
-use ioweir_core::tenant::{GroupId, Place, Rule, Share, ShareError};
+use ioweir_core::tenant::{GroupId, Position, Rule, Share, ShareError};
 use ioweir_core::{CancelError, Nanos, QueueLimits, Reason, Scheduler, Step, StreamId, Tag};
 use proptest::prelude::*;
 
@@ -168,13 +168,13 @@ fn a_request_can_be_moved_to_the_front_to_the_back_and_to_another_client() {
         let mut policy = build(name, &[], limits(1));
         let tags: Vec<Tag> = [5, 5, 5, 7].map(|client| submit(&mut policy, client)).to_vec();
         let now = Nanos::ZERO;
-        control(&mut policy).reprioritise(now, tags[2], Place::Front).unwrap();
-        control(&mut policy).reprioritise(now, tags[0], Place::Back).unwrap();
-        control(&mut policy).reprioritise(now, tags[1], Place::Client(StreamId(7))).unwrap();
+        control(&mut policy).reprioritise(now, tags[2], Position::Front).unwrap();
+        control(&mut policy).reprioritise(now, tags[0], Position::Back).unwrap();
+        control(&mut policy).reprioritise(now, tags[1], Position::Client(StreamId(7))).unwrap();
         let mut served = vec![];
         while let Step::Dispatch(dispatch) = policy.poll(now) {
             assert_eq!(
-                control(&mut policy).reprioritise(now, dispatch.tag, Place::Front),
+                control(&mut policy).reprioritise(now, dispatch.tag, Position::Front),
                 Err(CancelError::Dispatched),
                 "{name}"
             );
@@ -182,7 +182,7 @@ fn a_request_can_be_moved_to_the_front_to_the_back_and_to_another_client() {
             policy.complete(now, dispatch.tag);
         }
         assert_eq!(served, [2, 3, 0, 1], "{name}");
-        assert_eq!(control(&mut policy).reprioritise(now, tags[0], Place::Back), Err(CancelError::Unknown));
+        assert_eq!(control(&mut policy).reprioritise(now, tags[0], Position::Back), Err(CancelError::Unknown));
     }
 }
 
