@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{GroupId, Share, ShareError};
-use crate::{CancelError, Nanos, Reason, StreamId, Tag};
+use crate::{Nanos, Reason, StreamId, Tag};
 
 /// Live control of a tenant policy. Every call is one step of the scheduler, as [`crate::Scheduler::submit`] is: poll
 /// afterwards.
@@ -26,12 +26,6 @@ pub trait TenantControl {
     /// [`ShareError::UnknownClient`].
     fn remove(&mut self, now: Nanos, client: StreamId) -> Result<(), ShareError>;
 
-    /// Removes a group without clients.
-    ///
-    /// # Errors
-    /// [`ShareError::UnknownGroup`], [`ShareError::GroupInUse`].
-    fn remove_group(&mut self, now: Nanos, group: GroupId) -> Result<(), ShareError>;
-
     /// Sets the device's capacity in units of cost a second, against which reservations are checked; zero: unknown, and every
     /// reservation is accepted.
     ///
@@ -42,29 +36,12 @@ pub trait TenantControl {
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 
-    /// Moves a queued request.
-    ///
-    /// # Errors
-    /// [`CancelError`] says why it stays; nothing has changed then.
-    fn reprioritise(&mut self, now: Nanos, tag: Tag, position: Position) -> Result<(), CancelError>;
-
     /// The reason for which all of a client's queued requests wait. [`crate::Scheduler::waiting`] counts those of all clients.
     fn reason(&self, client: StreamId) -> Reason;
 
     /// Why a queued request waits; `None` if the tag names no queued request. For people: it counts the requests before this
     /// one in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
-}
-
-/// A position that a queued request can be moved to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Position {
-    /// The head of its client's queue.
-    Front,
-    /// The end of its client's queue.
-    Back,
-    /// The end of another client's queue: the request is that client's from then on, and charged to it.
-    Client(StreamId),
 }
 
 /// The rule by which a request waits.

@@ -15,8 +15,6 @@ pub(crate) struct Group {
     pub(crate) is_configured: bool,
     /// Held back by its limit.
     pub(crate) is_throttled: bool,
-    /// Clients in the group.
-    pub(crate) clients: u32,
     /// Requests of its active clients.
     pub(crate) requests: u32,
     /// Its active clients, by start tag.
@@ -46,7 +44,6 @@ impl Groups {
             share: Share::DEFAULT,
             is_configured: false,
             is_throttled: false,
-            clients: 0,
             requests: 0,
             active: Root::EMPTY,
             clock: 0,
@@ -76,13 +73,7 @@ impl Groups {
     /// Adds a client, which is not active.
     pub(crate) fn add(&mut self, group: u32, client: u32, weight: u32) {
         let clock = self.groups[group as usize].clock;
-        self.groups[group as usize].clients += 1;
         self.members[client as usize] = Member { start: clock, per_unit: UNIT / u64::from(weight), is_active: false };
-    }
-
-    /// Removes a client, which is not active.
-    pub(crate) fn remove(&mut self, group: u32) {
-        self.groups[group as usize].clients -= 1;
     }
 
     /// The active client that is next.

@@ -21,7 +21,7 @@ mod scheduler;
 mod share;
 mod slab;
 
-pub use control::{Explanation, Position, Rule, TenantControl};
+pub use control::{Explanation, Rule, TenantControl};
 pub use share::{BURST_BYTES_MAX, BURST_MAX, GroupId, RATE_BYTES_MAX, RATE_MAX, Share, ShareError, WEIGHT_MAX};
 
 /// The most clients.

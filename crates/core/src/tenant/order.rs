@@ -2,7 +2,6 @@
 
 use super::{Rule, Share, ShareError};
 use crate::Nanos;
-use crate::settings::Settings;
 
 /// The sizes that an order makes its tables for.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +40,6 @@ pub(crate) struct RuleState {
 pub(crate) trait Order {
     /// Whether requests wait because others go first; otherwise all wait for the device alone.
     const RANKS: bool = true;
-
-    /// Takes changed settings.
-    fn configure(&mut self, _settings: &Settings) {}
 
     /// The share of clients that have not been configured.
     fn default_share(&self) -> Share {

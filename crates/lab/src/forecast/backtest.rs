@@ -1,4 +1,4 @@
-//! How good would forecasts of a series have been? Each of its last days, forecast at its midnight from what was known.
+//! Backtests: forecasts each of the last days of a series at its midnight from earlier data, and scores them.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! Several forecasts of one bin: what is each of them worth, and what do they say together?
+//! Combination of several forecasts of one bin: weights by past errors, and the weighted forecast.
 
 /// The weights of experts from their losses on the days so far: the Hedge rule of Freund and Schapire, old days fading.
 /// A loss is relative to what all experts lost that day, so that hard days do not count for more.

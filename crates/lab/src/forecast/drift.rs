@@ -1,4 +1,4 @@
-//! Has the series changed? A cumulative sum of hourly errors, and how much of an error carries over to the next bins.
+//! Drift detection by a cumulative sum of hourly errors, and the share of an error that carries over to later bins.
 
 use serde::{Deserialize, Serialize};
 

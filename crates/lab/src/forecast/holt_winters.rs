@@ -1,4 +1,4 @@
-//! Level, damped trend and one season, each smoothed exponentially: the method of Holt and Winters.
+//! Holt-Winters: level, damped trend and one season, each smoothed exponentially.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
-//! What do all forecasters share? History by days, errors on days that are over, quantiles, and the correction within a day.
+//! The state that all forecasters share: history by days, errors of past days, quantiles, and correction within a day.
 //!
-//! A method is a pure function from past days to the days ahead. Around it stands what makes a forecaster of it: on each
-//! of the last days it is asked what it would have said at midnight; those errors give the quantiles, the carry of an error
-//! from one hour to the next, drift, and, where there are several methods, the weight of each. Nothing else is learned, so
-//! that being told all at once or bin by bin comes to the same. Bins shorter than five minutes are forecast as their five
-//! minutes, with how much they differ within.
+//! A method is a pure function from past days to future days. This module asks the method what it would have forecast at
+//! midnight of each of the last days. Those errors give the quantiles, the carry of an error from one hour to the next,
+//! drift, and, where there are several methods, the weight of each. Nothing else is learned, so feeding all bins at once or
+//! one by one gives the same state. Bins shorter than five minutes are forecast as five-minute slots, with their spread
+//! within the slot.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
-//! How much above its hour can a minute be? Low, medium and high states, and how long each lasts.
+//! A Markov-modulated Poisson process: low, medium and high states, and how long each lasts.
 //!
-//! A Markov-modulated Poisson process says how a load bursts, not when: its use is the reserve that a plan keeps above the
-//! forecast. As a forecaster it tends to the mean within a few states' lengths.
+//! The process describes how a load bursts, not when. A plan uses it to size the reserve above the forecast. As a forecaster
+//! it tends to the mean within a few state lengths.
 
 use serde::{Deserialize, Serialize};
 

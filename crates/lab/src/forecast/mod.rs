@@ -1,8 +1,8 @@
-//! How busy will it be? Forecasters behind one trait, with quantiles, from whatever history there is.
+//! Forecasters of rates with quantiles, from any length of history.
 //!
-//! A forecaster is told bin after bin ([`Forecaster::update`]), learns when it is told to ([`Forecaster::refit`], at each
-//! midnight say), and answers for any horizon from the bin behind the last that it was told
-//! ([`Forecaster::predict`]). Being told all at once or bin by bin comes to the same.
+//! A forecaster takes bin after bin ([`Forecaster::update`]), learns on request ([`Forecaster::refit`], for example at each
+//! midnight), and answers for any horizon from the bin after the last one ([`Forecaster::predict`]). Feeding all bins at once
+//! or one by one gives the same state.
 
 mod backtest;
 mod combine;

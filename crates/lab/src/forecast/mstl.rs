@@ -1,4 +1,4 @@
-//! What is left once the daily and the weekly season are taken away, and where is it going?
+//! Seasonal decomposition: removes the daily and the weekly season and extrapolates the trend.
 
 use stlrs::Mstl;
 

@@ -1,4 +1,4 @@
-//! Is tomorrow like yesterday, or like a week ago? The floor that a forecaster must be above.
+//! Naive forecasts, yesterday or the same day a week ago: the floor that every forecaster must beat.
 
 use super::past::{Past, is_weekend};
 

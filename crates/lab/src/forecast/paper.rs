@@ -1,4 +1,4 @@
-//! The background paper's own forecast: what a weekday's trend is, plus what a kind of day does within the day.
+//! The background paper's own forecast: the trend of a weekday plus the season of a kind of day.
 //!
 //! Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems", section V-A: the series is split into trend,
 //! season and noise; an exponentially weighted mean of the trend runs from week to week, one of the season from day to

@@ -1,4 +1,4 @@
-//! What does a method see? Whole days of a series, up to the day that it forecasts.
+//! The input of a method: whole days of a series, up to the day that it forecasts.
 
 use super::Calendar;
 

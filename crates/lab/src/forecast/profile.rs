@@ -1,7 +1,7 @@
-//! What does a Tuesday look like? A profile of the day in logarithms, from days weighted by age and likeness.
+//! Profile of the day in logarithms, from days weighted by age and similarity.
 //!
-//! Days of the wanted weekday count by their age; other days count as far as they look like those. Outliers are clipped,
-//! the profile is smoothed a little, and how much of each is found on the series' own last days.
+//! Days of the wanted weekday count by their age; other days count by their similarity to those. Outliers are clipped and
+//! the profile is smoothed a little. The strength of each step is chosen on the last days of the series itself.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How good was a forecast? Errors of points, of sums, and of quantiles.
+//! Scores of a forecast: errors of points, of sums, and of quantiles.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
-//! How far off is a forecast usually? Quantiles from its own past errors, with nothing assumed of their shape.
+//! Quantiles of a forecast from its own past errors, without an assumed distribution.
 //!
-//! Split conformal prediction on errors of the logarithm, each relative to what is usual at its time of day. The level
-//! that is asked of the errors is moved day by day until as many values as promised were below (adaptive conformal
-//! inference, Gibbs and Candes 2021).
+//! Split conformal prediction on errors of the logarithm, each relative to the usual error at its time of day. The level
+//! moves day by day until the promised share of values falls below the quantile (adaptive conformal inference, Gibbs and
+//! Candes 2021).
 
 use serde::{Deserialize, Serialize};
 

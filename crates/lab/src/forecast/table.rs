@@ -1,4 +1,4 @@
-//! Which forecasters are there, what can be set, and how is one made?
+//! The table of forecasters and their settings.
 //!
 //! A new method is one file beside this one, one variant of `Method` and one row here: names on the command line,
 //! `ioweir doc`, the reference page and the tests over all forecasters come from that row.

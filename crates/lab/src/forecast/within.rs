@@ -1,4 +1,4 @@
-//! How much do seconds differ within five minutes? What short bins are of the slot that they are forecast as.
+//! Spread of short bins within a five-minute slot.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
-//! What follows from a schedule? Plays the bins to come, one after the other, and says who got which cores.
+//! Plays a schedule over the bins ahead and accounts who got which cores.
 //!
-//! The same step serves the planner (on forecasts), the replay (on what came) and the baselines: there is one account of
-//! what a bin does.
+//! The planner (on forecasts), the replay (on recorded load) and the baselines share this step: there is one account of a
+//! bin.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{SERVICES_COUNT, Service};

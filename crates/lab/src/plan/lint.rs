@@ -1,4 +1,4 @@
-//! What is wrong with a plan, why, and what can be done about it?
+//! Warnings about a plan: what is wrong, why, and what the operator can do.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, Source};

@@ -1,5 +1,4 @@
-//! What does the foreground do, and what will it do? Series become demands, forecasts become outlooks: here numbers become
-//! whole.
+//! Conversion of series to demands and of forecasts to outlooks, in whole numbers.
 
 use super::policy::Policy;
 use super::system::Demand;

@@ -1,4 +1,4 @@
-//! What does a plan say? When which debt is paid with how many cores, what stays free, and what cannot be kept.
+//! A finished plan: when which debt is paid with how many cores, the free space, and what cannot be kept.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, Service};

@@ -1,17 +1,17 @@
-//! How many cores must background work be promised, and when, so that room and deadlines hold and the foreground loses least?
+//! The planner: how many cores to promise to background work, and when, so that space and deadlines hold and the foreground
+//! loses least.
 //!
-//! The method is the paper's section VI B: play the forecast; where room would run out, spread enough background work
-//! evenly over a time before, and play again, until it fits. The paper leaves open how long a time; here it is the shortest
-//! that suffices, because a plan is made anew in each bin, and the later work is forced upon the foreground, the surer it is
-//! that it must be. Kept in this order: the floor of the pool, then deadlines,
-//! then the foreground.
+//! The method is the paper's section VI B: play the forecast; where free space would run out, spread enough background work
+//! evenly over an earlier interval, and play again until it fits. The paper leaves the length of the interval open. Here it is
+//! the shortest that suffices: a plan is made anew in each bin, and the later work is forced upon the foreground, the surer
+//! the need. Priorities, in order: the floor of the pool, deadlines, the foreground.
 //!
-//! **Why it finds a plan wherever there is one.** All cores on the debt that gives back most room for its work gives back the
-//! most that can be by every moment: if that does not hold the floor, nothing does. Deadline work is put off as far as the
-//! cores that are left allow (`State::require`), which leaves the most cores for room at every earlier moment. So
-//! [`Schedule::all_out`] holds floor and deadlines if any schedule does, and the search below ends there at the latest. One
-//! case is not covered by this: debts of different density, of which the densest become payable late, beside a deadline that
-//! takes all the time there is. Then deadline work must stop being put off at the right moment, and a few are tried.
+//! **Why it finds a plan if one exists.** All cores on the debt that frees most space per unit of work frees the most space
+//! possible by every moment: if that does not hold the floor, nothing does. Deadline work is postponed as far as the remaining
+//! cores allow (`State::require`), which leaves the most cores for space at every earlier moment. So [`Schedule::all_out`] holds
+//! floor and deadlines if any schedule does, and the search below ends there at the latest. One case is not covered: debts of
+//! different density, of which the densest become payable late, beside a deadline that takes all the time there is. Then
+//! deadline work must stop being postponed at the right moment, and the planner tries a few.
 
 use ioweir_core::background::{SERVICES_COUNT, Service};
 

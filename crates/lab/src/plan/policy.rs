@@ -1,4 +1,4 @@
-//! What does an operator say of an array? The policy file: pool, cores, load, forecast, services and their terms.
+//! The policy file of an operator: pool, cores, load, forecast, services and their terms.
 
 use std::collections::BTreeMap;
 

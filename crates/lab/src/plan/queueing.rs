@@ -1,4 +1,4 @@
-//! How many servers keep a queue short? The queue M/M/c, as the paper sizes its background cores with it.
+//! The queue M/M/c: how many servers keep a queue short, as the paper sizes its background cores.
 
 /// The probability that an arrival has to wait at `servers` servers that are offered `load` (arrivals times service time):
 /// Erlang's C. One where they cannot keep up.

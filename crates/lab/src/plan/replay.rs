@@ -1,5 +1,4 @@
-//! What becomes of a scheduler's decisions when the real load comes? Plays it bin by bin; whoever decides sees only what is
-//! past.
+//! Replay of a plan on recorded load, bin by bin; the scheduler under test sees only the past.
 
 use ioweir_core::background::{SERVICES_COUNT, Watermark};
 

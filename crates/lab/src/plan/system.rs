@@ -1,4 +1,4 @@
-//! What is planned for: cores, a pool, services and their terms, and the debts as they stand. Whole numbers only.
+//! The system to plan for: cores, a pool, services and their terms, and current debts, in whole numbers.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{

@@ -1,4 +1,4 @@
-//! How do samples at uneven times become values at even distances?
+//! Binning: samples at uneven times become values at even intervals.
 
 use super::{Kind, Losses, SeriesOptions};
 

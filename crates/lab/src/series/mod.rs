@@ -1,7 +1,6 @@
-//! How busy was a system, bin by bin? Rates over time, read from files of counters or counted from block traces.
+//! Rates over time in bins, read from files of counters or counted from block traces.
 //!
-//! A bin of which nothing is known is `None`, never zero: a forecaster that is fed zeros for gaps learns idle time that
-//! never was.
+//! A bin without data is `None`, never zero: a forecaster that is fed zeros for gaps learns idle time that never was.
 
 mod bins;
 mod open;

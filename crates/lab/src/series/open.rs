@@ -1,4 +1,4 @@
-//! What stands behind the names that a user gives? Tables, block traces, or generated weeks.
+//! Opens series by the names that a user gives: tables, block traces, or generated weeks.
 
 use std::path::PathBuf;
 

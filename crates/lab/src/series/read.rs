@@ -1,7 +1,7 @@
-//! How is a file of comma-separated values read as series?
+//! Reader of tables of values (CSV) as series.
 //!
-//! Delimiter (comma, semicolon, tab, bar), header, the column of times and columns of labels are recognised from the first
-//! 64 KiB. The file is read as a stream; what is held is bins.
+//! Delimiter (comma, semicolon, tab, bar), header, the time column and label columns are recognised from the first 64 KiB.
+//! The file is read as a stream; only bins are held.
 
 use std::collections::BTreeMap;
 use std::path::Path;

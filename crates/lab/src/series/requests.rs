@@ -1,4 +1,4 @@
-//! How does a block trace become series? Requests and bytes of each kind, and how much of what is written is new.
+//! Series counted from a block trace: requests and bytes of each kind, and the share of writes to new blocks.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Which moment does a cell mean?
+//! Parser of moments: dates, times and epochs in a cell.
 
 /// Seconds since 1970-01-01. A number is seconds, milliseconds, microseconds or nanoseconds by its size, since headers
 /// are known to be wrong about it; dates are those of ISO 8601, with a blank for the `T` allowed. A time without a zone

@@ -1,7 +1,7 @@
-//! When does a read come back from the disks, and what do flushes do to it?
+//! The disks of the server model: read completion times, and the effect of flushes.
 //!
-//! Every disk serves one request at a time, first come, first served, in closed form: all that is kept of a disk is when it is
-//! free. Reads fall on disks at random; a flush operation writes a stripe, to several neighbours.
+//! Every disk serves one request at a time, first come, first served, in closed form: the state of a disk is the time at which
+//! it becomes free. Reads pick a random disk; a flush operation writes a stripe over neighbouring disks.
 
 use super::random::{Exponential, Stream};
 

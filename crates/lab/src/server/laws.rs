@@ -1,10 +1,10 @@
-//! Do the numbers of a run agree with one another? Laws that hold for every queueing system, whatever the policy.
+//! Checks of every run against laws that hold for any queueing system.
 //!
-//! - **Little's law**: requests in the server, added up over time, are the times that they were in it, added up over requests.
-//! - **Utilisation law**: the workers' time is what they worked and what they idled.
+//! - **Little's law**: the number of requests in the server, integrated over time, equals the sum of their response times.
+//! - **Utilisation law**: worker time is busy time plus idle time.
 //! - **Work conservation**: no worker idles while more requests are queued than workers are taking up a turn.
 //!
-//! Both sides of each are counted on their own, in whole nanoseconds, in every run: a few additions an event.
+//! Both sides of each law are counted independently, in whole nanoseconds, in every run: a few additions per event.
 
 /// A law that a run has broken: an error of the simulator, not of its user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! Who holds an object's lock, and who gets it next?
+//! Object locks: the holder, and the order of waiters.
 
 /// No request.
 const NONE: u32 = u32::MAX;

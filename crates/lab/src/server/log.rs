@@ -1,8 +1,8 @@
-//! Is there room in the write log, and when does a consistency point begin?
+//! The write log: free space, and when a consistency point begins.
 //!
-//! The log is in two halves. Writes go to one; once it is full, or the time has come, a consistency point (CP) freezes it and
-//! writes go to the other. What is frozen is free again when the CP is done. Where the second half fills before that,
-//! writes wait.
+//! The log has two halves. Writes go to one half. When it is full, or on a timer, a consistency point (CP) freezes it and
+//! writes go to the other half. The frozen half is free again when the CP completes. Writes wait if the second half fills
+//! first.
 
 use ioweir_core::cores::Log;
 

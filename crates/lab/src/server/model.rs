@@ -1,4 +1,4 @@
-//! A server spec in the units that the event loop counts in: nanoseconds, bytes, chances in 2^32.
+//! A server spec in the units of the event loop: nanoseconds, bytes, chances in 2^32.
 
 use ioweir_core::cores::Kind;
 

@@ -1,7 +1,8 @@
-//! What is left to win? A scheduler that knows how much work each request still has, which none that can be built does.
+//! The oracle: a scheduler that knows the remaining work of each request, as a bound on what any real scheduler can gain.
 //!
-//! Shortest remaining processing time first (SRPT) over all phases of a request, without preemption: it is chosen whenever a
-//! worker takes the next. What is critical to the server has every tenth turn, and every turn when nothing else is queued.
+//! Shortest remaining processing time first (SRPT) over all phases of a request, without preemption: it decides whenever a
+//! worker takes the next request. Work that is critical to the server gets every tenth turn, and every turn when nothing else
+//! is queued.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

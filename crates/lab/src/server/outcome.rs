@@ -1,4 +1,4 @@
-//! What a run of a server leaves behind: response times, shares, fills, and whether it kept up.
+//! The outcome of a server run: response times, shares, fill levels, and saturation.
 
 use hdrhistogram::Histogram;
 use ioweir_core::cores::Kind;

@@ -1,4 +1,4 @@
-//! Which platforms and workloads are known by name, and where do their numbers come from?
+//! Presets of platforms and workloads, with the sources of their numbers.
 
 use std::io::Read as _;
 

@@ -1,7 +1,7 @@
-//! Where do a request's random traits come from? From its own seed, so that they are the same under every policy.
+//! Random traits of a request, drawn from its own seed, so that every policy sees the same requests.
 //!
-//! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses: what differs in
-//! their results is the policy's doing.
+//! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses. Every difference
+//! in their results comes from the policy.
 
 use ioweir_device::random::natural_logarithm;
 

@@ -1,4 +1,4 @@
-//! A server put together: platform, workload, costs; and its runs.
+//! A server assembled from platform, workload and costs, and its runs.
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits};

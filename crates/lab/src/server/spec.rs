@@ -1,4 +1,4 @@
-//! What describes a server, what it is asked, and what its work costs?
+//! The spec of a server: hardware, workload, and the cost of its work.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! How much load does a server take, and how often must a run be repeated to be believed?
+//! Load sweeps: the peak of a server, and how often to repeat a run for a given confidence.
 
 use ioweir_core::Nanos;
 

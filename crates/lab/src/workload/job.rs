@@ -1,4 +1,4 @@
-//! How is a job's traffic made from its mix? Readers, write-back and the journal each have a clock; the earliest goes next.
+//! Traffic of a job from its mix: readers, write-back and the journal each have a clock, and the earliest goes next.
 
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 use rand_core::{Rng, SeedableRng};

@@ -1,7 +1,7 @@
-//! What do Hadoop jobs ask of a disk? The mixes from which traffic is generated where no trace of a job is at hand.
+//! Mixes of Hadoop jobs, from which traffic is generated where no trace of a job exists.
 //!
 //! The six jobs are those of Table 2 of the BID paper. All numbers were measured on the captures in `traces/hadoop/hdd-emul`
-//! (requests as they were put into the scheduler) and rounded: see each mix.
+//! (requests as inserted into the scheduler) and rounded: see each mix.
 
 use ioweir_core::Nanos;
 

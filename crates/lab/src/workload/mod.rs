@@ -1,5 +1,4 @@
-//! Requests that nobody recorded: a seeded mix of sequential and random streams, or the traffic of a Hadoop job, as long as
-//! one likes.
+//! Generated requests of any length: a seeded mix of sequential and random streams, or the traffic of a Hadoop job.
 
 mod job;
 mod mixes;

@@ -1,4 +1,4 @@
-//! The event loop: arrivals, and what workers do.
+//! The event loop of the server model: arrivals, and the work of workers.
 
 mod waits;
 

@@ -1,4 +1,4 @@
-//! What requests wait for besides a worker: disks, memory, room in the log.
+//! Waits of requests other than for a worker: disks, memory, room in the log.
 
 use std::cmp::Reverse;
 
