@@ -28,7 +28,7 @@ mod wfq;
 
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::tenant::{CLIENTS_MAX, Capacity, CostModel, GROUPS_MAX, TenantControl, TenantScheduler};
-use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
+use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Scheduler, Step, StreamId, Tag, Waiting};
 
 /// The most parameters that a policy or a schedule has.
 pub const PARAMETERS_MAX: usize = 13;
@@ -304,6 +304,9 @@ macro_rules! policies {
                     $(Inner::$variant(scheduler) => scheduler.waiting(),)*
                     $(Inner::$tenant(scheduler) => scheduler.waiting(),)*
                 }
+            }
+            fn reason(&self, stream: StreamId) -> Option<Reason> {
+                self.tenants().map(|tenants| tenants.reason(stream))
             }
         }
     };
