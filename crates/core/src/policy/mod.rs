@@ -28,7 +28,7 @@ mod wfq;
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::settings::settable;
 use crate::tenant::{Capacity, TenantControl, TenantScheduler};
-use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
+use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Scheduler, Step, StreamId, Tag, Waiting};
 
 pub use crate::settings::{PARAMETERS_MAX, Parameter, SettingError, Settings, Unit};
 
@@ -198,6 +198,9 @@ macro_rules! policies {
                     $(Inner::$variant(scheduler) => scheduler.waiting(),)*
                     $(Inner::$tenant(scheduler) => scheduler.waiting(),)*
                 }
+            }
+            fn reason(&self, stream: StreamId) -> Option<Reason> {
+                self.tenants().map(|tenants| tenants.reason(stream))
             }
         }
     };
