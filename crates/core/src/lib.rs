@@ -58,6 +58,7 @@ pub mod policy;
 mod queue;
 mod request;
 mod scheduler;
+mod settings;
 mod structure;
 pub mod tenant;
 mod time;

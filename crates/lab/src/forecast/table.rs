@@ -12,7 +12,7 @@ use super::{Calendar, ForecastError};
 use ioweir_config::shown;
 use ioweir_config::{ChoiceError, unknown};
 
-/// Something that can be set.
+/// A setting of a forecaster.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Its name on the command line.

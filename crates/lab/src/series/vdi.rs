@@ -58,7 +58,7 @@ pub struct VdiSeries {
     pub rates: Vec<f64>,
 }
 
-/// What makes one day differ from the next of its kind.
+/// Random variation between days of one kind.
 struct Day {
     level: f64,
     storm_hour: f64,
