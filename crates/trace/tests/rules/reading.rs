@@ -99,7 +99,7 @@ fn a_named_pipe_is_read_to_its_end_and_again() {
         let path = path.clone();
         move || std::fs::write(path, HADOOP).unwrap()
     });
-    assert_eq!(trace::recognise(&[path.clone()], &ReadOptions::default()).unwrap().name, "hadoop-csv");
+    assert_eq!(trace::recognise(std::slice::from_ref(&path), &ReadOptions::default()).unwrap().name, "hadoop-csv");
     for _ in 0..2 {
         assert_eq!(read_path(&path).records, read(HADOOP.as_bytes()).unwrap().records);
     }
