@@ -59,7 +59,7 @@ pub(crate) fn read(arguments: &SeriesArguments) -> Result<Vec<Series>, Failure> 
         _ => Kind::Mean,
     };
     let options = SeriesOptions { bin_seconds, columns: arguments.column.clone(), kind, total: arguments.total };
-    for name in arguments.series.iter().filter(|name| !name.starts_with(VDI_PREFIX)) {
+    for name in arguments.series.iter().filter(|name| !name.starts_with(VDI_PREFIX) && *name != "-") {
         std::fs::metadata(name).map_err(|error| Failure::unreadable(name, &error))?;
     }
     let series = open_series(&arguments.series, &options, &ReadOptions::default())?;

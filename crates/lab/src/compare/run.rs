@@ -366,7 +366,7 @@ fn hashed(path: &std::path::Path) -> Result<(String, String), TraceError> {
 /// # Errors
 /// What the system says where it cannot be read.
 pub fn sha256(path: &std::path::Path) -> std::io::Result<String> {
-    let mut file = std::io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
+    let mut file = std::io::BufReader::with_capacity(1 << 16, trace::Input::from_path(path).stored()?);
     let mut hash = Sha256::new();
     loop {
         let piece = std::io::BufRead::fill_buf(&mut file)?;

@@ -17,6 +17,7 @@ mod numbers;
 pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;
+mod trace_info;
 mod validation;
 
 pub use csv::render_csv;
@@ -26,6 +27,7 @@ pub use html::{HTML_BYTES_MAX, render_html};
 pub use json::{SCHEMA_VERSION, render_json};
 pub use markdown::render_markdown;
 pub use terminal::{push_rows, render_terminal};
+pub use trace_info::render_trace_info;
 pub use validation::{render_validation, render_validation_json};
 
 use crate::compare::Report;
