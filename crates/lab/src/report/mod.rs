@@ -18,7 +18,6 @@ pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;
 mod trace_info;
-mod validation;
 
 pub use csv::render_csv;
 pub use experiment::{render_experiment, render_experiment_terminal};
@@ -28,7 +27,6 @@ pub use json::{SCHEMA_VERSION, render_json};
 pub use markdown::render_markdown;
 pub use terminal::{push_rows, render_terminal};
 pub use trace_info::render_trace_info;
-pub use validation::{render_validation, render_validation_json};
 
 use crate::compare::Report;
 use crate::sim::Outcome;
