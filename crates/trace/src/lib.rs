@@ -9,12 +9,13 @@ mod group;
 mod info;
 mod input;
 mod reader;
+mod table;
 mod writer;
 
 pub use cut::{Cut, CutSource, cut};
 pub use error::{Position, TraceError};
 pub use event::Event;
-pub use format::{FORMATS, Format, ReadOptions, format, open, open_inputs, recognise};
+pub use format::{FORMATS, Format, FormatError, ReadOptions, format, named, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
@@ -66,6 +67,14 @@ pub struct Names {
     pub streams: Vec<String>,
     /// Name of each address space (device, volume, file), in order of appearance.
     pub volumes: Vec<String>,
+}
+
+impl Names {
+    /// The names of a file that is one volume and one stream.
+    fn of_file(input: &Input) -> Self {
+        let name = input.volume_name();
+        Self { streams: vec![name.clone()], volumes: vec![name] }
+    }
 }
 
 /// A trace being read.

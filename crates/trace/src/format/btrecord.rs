@@ -3,9 +3,10 @@
 use ioweir_core::{Nanos, Operation};
 
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, big, little};
 use crate::reader::merge::merged;
+use crate::reader::number::endian::{big, little};
 use crate::reader::number::{Fault, Faulty, byte_extent, scaled};
+use crate::reader::units::{Decoder, Units};
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const HEADER_BYTES: usize = 32;
@@ -37,6 +38,7 @@ The trace is one volume and one stream.",
     detect: |head| swapped(head).is_some(),
     open,
     write: None,
+    table: None,
 };
 
 #[inline]
@@ -69,7 +71,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
             Bunches { swapped: swapped(&head).unwrap_or(false), head: None, bunch: None, packets: 0, bunches: 0 };
         let names = Names { streams: vec![name.clone()], volumes: vec![name.clone()] };
         let order = options.order(FORMAT.window_records);
-        sources.push(Box::new(BinarySource::open(&input, format, names, order, options.lenient)?));
+        sources.push(Box::new(Units::open(&input, format, names, order, options.lenient)?));
     }
     merged(sources)
 }
@@ -123,13 +125,13 @@ impl Bunches {
     }
 }
 
-impl BinaryFormat for Bunches {
-    fn unit_bytes(&self) -> usize {
-        match (self.head, self.bunch) {
+impl Decoder for Bunches {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(match (self.head, self.bunch) {
             (None, _) => HEADER_BYTES,
             (_, None) => BUNCH_BYTES,
             (_, Some(_)) => PACKET_BYTES,
-        }
+        })
     }
 
     fn unit(&mut self, bytes: &[u8], _: &mut Names) -> Faulty<Option<Record>> {

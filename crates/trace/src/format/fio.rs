@@ -2,10 +2,11 @@
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
+use super::one_file;
 use crate::reader::RawSource;
-use crate::reader::lines::{LineFormat, LineSource};
 use crate::reader::names::Volumes;
 use crate::reader::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
+use crate::reader::units::Decoder;
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const MICROSECOND_NANOS: u64 = 1_000;
@@ -35,6 +36,7 @@ blanks.",
     detect,
     open,
     write: Some(crate::writer::fio::WRITER),
+    table: None,
 };
 
 fn detect(head: &[u8]) -> bool {
@@ -43,9 +45,10 @@ fn detect(head: &[u8]) -> bool {
 }
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
-    let input = crate::format::single(inputs, &FORMAT)?;
-    let format = Lines { version: None, now_micros: 0, volume_name: input.volume_name(), volumes: Volumes::default() };
-    Ok(Box::new(LineSource::open(&input, format, options.order(FORMAT.window_records), options.lenient)?))
+    one_file(inputs, &FORMAT, options, options.order(FORMAT.window_records), |input| {
+        let (volume_name, volumes) = (input.volume_name(), Volumes::default());
+        (Lines { version: None, now_micros: 0, volume_name, volumes }, Names::default())
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,9 +65,9 @@ struct Lines {
     volumes: Volumes,
 }
 
-impl LineFormat for Lines {
+impl Decoder for Lines {
     #[inline]
-    fn line(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+    fn unit(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
         let version = match self.version {
             Some(version) => version,
             None => match first_line(line)? {

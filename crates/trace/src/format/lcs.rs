@@ -2,10 +2,12 @@
 
 use ioweir_core::{Nanos, Operation};
 
+use super::one_file;
 use crate::format::oracle::{object_extent, operation};
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, little};
+use crate::reader::number::endian::little;
 use crate::reader::number::{Fault, Faulty};
+use crate::reader::units::Decoder;
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const SECOND_NANOS: u64 = 1_000_000_000;
@@ -44,15 +46,12 @@ file is one volume and one stream.",
     detect: |head| head.starts_with(&MAGIC.to_le_bytes()),
     open,
     write: None,
+    table: None,
 };
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
-    let input = crate::format::single(inputs, &FORMAT)?;
-    let name = input.volume_name();
-    let names = Names { streams: vec![name.clone()], volumes: vec![name] };
     let order = options.order(FORMAT.window_records);
-    let format = Records { layout: None };
-    Ok(Box::new(BinarySource::open(&input, format, names, order, options.lenient)?))
+    one_file(inputs, &FORMAT, options, order, |input| (Records { layout: None }, Names::of_file(input)))
 }
 
 /// Where a number stands in a record.
@@ -139,9 +138,9 @@ fn value(record: &[u8], field: Field, what: &str) -> Faulty<u64> {
     Ok(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-impl BinaryFormat for Records {
-    fn unit_bytes(&self) -> usize {
-        self.layout.map_or(HEADER_BYTES, |layout| layout.record_bytes)
+impl Decoder for Records {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(self.layout.map_or(HEADER_BYTES, |layout| layout.record_bytes))
     }
 
     fn unit(&mut self, bytes: &[u8], _: &mut Names) -> Faulty<Option<Record>> {

@@ -2,9 +2,12 @@
 
 use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 
+use super::one_file;
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, little};
+use crate::reader::names::Volumes;
+use crate::reader::number::endian::little;
 use crate::reader::number::{Fault, Faulty, byte_extent};
+use crate::reader::units::Decoder;
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const SECOND_NANOS: u64 = 1_000_000_000;
@@ -32,6 +35,7 @@ for certain, so it must be named.",
     detect: |head| plausible(head, Kind::General),
     open: |inputs, options| open(inputs, options, &GENERAL, Kind::General),
     write: None,
+    table: None,
 };
 
 /// The row of the records of 27 bytes.
@@ -48,6 +52,7 @@ as in `oracle-general`.",
     detect: |head| plausible(head, Kind::Operations),
     open: |inputs, options| open(inputs, options, &OPERATIONS, Kind::Operations),
     write: None,
+    table: None,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,20 +101,15 @@ fn open(
     format: &Format,
     kind: Kind,
 ) -> Result<Box<dyn RawSource>, TraceError> {
-    let input = crate::format::single(inputs, format)?;
-    let name = input.volume_name();
-    let names = match kind {
-        Kind::General => Names { streams: vec![name.clone()], volumes: vec![name] },
-        Kind::Operations => Names::default(),
-    };
-    let records = Records { kind, spaces: crate::reader::names::Volumes::default() };
-    let order = options.order(format.window_records);
-    Ok(Box::new(BinarySource::open(&input, records, names, order, options.lenient)?))
+    one_file(inputs, format, options, options.order(format.window_records), |input| {
+        let names = if kind == Kind::General { Names::of_file(input) } else { Names::default() };
+        (Records { kind, spaces: Volumes::default() }, names)
+    })
 }
 
 struct Records {
     kind: Kind,
-    spaces: crate::reader::names::Volumes,
+    spaces: Volumes,
 }
 
 /// The extent of an object.
@@ -122,9 +122,9 @@ pub(crate) fn object_extent(object: u64, size: u64) -> Faulty<(u64, u64)> {
     byte_extent(offset, size, 0)
 }
 
-impl BinaryFormat for Records {
-    fn unit_bytes(&self) -> usize {
-        self.kind.record_bytes()
+impl Decoder for Records {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(self.kind.record_bytes())
     }
 
     fn unit(&mut self, bytes: &[u8], names: &mut Names) -> Faulty<Option<Record>> {

@@ -4,10 +4,11 @@ use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
 use crate::input::{Chunks, unreadable};
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, big};
 use crate::reader::names::Volumes;
+use crate::reader::number::endian::big;
 use crate::reader::number::{Fault, Faulty, byte_extent};
 use crate::reader::order::WINDOW_RECORDS;
+use crate::reader::units::{Decoder, Units};
 use crate::{Format, Input, Names, Position, ReadOptions, Record, TraceError};
 
 /// The row of the table.
@@ -33,6 +34,7 @@ date in the header has no time zone: there is no epoch. Requests may be out of o
     detect: |head| head.starts_with(MAGIC),
     open,
     write: None,
+    table: None,
 };
 
 const MAGIC: &[u8] = b"$$TR_IOREC-1.3";
@@ -52,7 +54,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     pass_header(&mut chunks, input.name())?;
     let order = options.order(FORMAT.window_records);
     let format = Records { volumes: Volumes::default() };
-    Ok(Box::new(BinarySource::over(chunks, input.name(), format, Names::default(), order, options.lenient)))
+    Ok(Box::new(Units::over(chunks, input.name(), format, Names::default(), order, options.lenient)))
 }
 
 /// Moves behind the form feed; an empty file is left to say so itself.
@@ -85,9 +87,9 @@ struct Records {
     volumes: Volumes,
 }
 
-impl BinaryFormat for Records {
-    fn unit_bytes(&self) -> usize {
-        RECORD_BYTES
+impl Decoder for Records {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(RECORD_BYTES)
     }
 
     fn unit(&mut self, bytes: &[u8], names: &mut Names) -> Faulty<Option<Record>> {

@@ -1,16 +1,16 @@
-//! What is the same for every format once records come out of it?
+//! What all readers share: units, order, names, numbers; and the last step of every trace.
 //!
-//! The choice of a volume, times from zero at the first record, and the error of a trace from which nothing came.
+//! That step is the choice of a volume, times from zero at the first record, and the error of a trace without records.
 
-pub(crate) mod binary;
+pub(crate) mod events;
 pub(crate) mod fields;
 pub(crate) mod latency;
-pub(crate) mod lines;
 pub(crate) mod merge;
 pub(crate) mod names;
 pub(crate) mod number;
 pub(crate) mod order;
 pub(crate) mod rwbs;
+pub(crate) mod units;
 
 use ioweir_core::Nanos;
 

@@ -42,6 +42,7 @@ as many completions, in up to 800 MB; more is an error.",
     detect,
     open,
     write: None,
+    table: None,
 };
 
 /// The most requests, and the most completions, that are sorted in memory.

@@ -31,6 +31,7 @@ One row a request, in the order of time; lossless, and the quickest to read agai
 Key-value metadata of the file: `ioweir.trace.version` (1), `ioweir.trace.streams` and `ioweir.trace.volumes` (JSON arrays of
 names), and where known `ioweir.trace.epoch_unix_nanos` (decimal, wall clock at time zero). Compressed with zstd inside: the
 file itself must not be compressed again.",
+    table: None,
     window_records: 0,
     ambiguous: false,
     detect: |head| head.starts_with(b"PAR1"),
