@@ -1,12 +1,12 @@
-//! Which scheduler is better on this trace, and by how much: runs a [`Comparison`] and gathers the outcomes.
+//! Comparisons: traces under several schedulers and loads, side by side.
 
 mod run;
 
-pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed, sha256};
-pub(crate) use run::{file_meta, hexadecimal};
+pub use run::{run, run_observed};
 
 use serde::{Deserialize, Serialize};
 
+use crate::run::TraceMeta;
 use crate::sim::Outcome;
 
 /// Everything that determines a comparison: the same value gives the same bytes. This is what `ioweir compare`'s flags
@@ -79,7 +79,7 @@ impl Comparison {
 pub struct Meta {
     /// Program version.
     pub version: String,
-    /// Commit it was built from, `-dirty` behind it where the tree was changed; "unknown" outside a checkout.
+    /// Commit it was built from, with `-dirty` where the tree was changed; "unknown" outside a checkout.
     pub commit: String,
     /// SHA-256 of the resolved comparison as TOML.
     pub spec_sha256: String,
@@ -93,17 +93,6 @@ pub struct Meta {
     pub fast_device_toml: Option<String>,
     /// The command that runs this again.
     pub command: String,
-}
-
-/// A trace that went into a comparison.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TraceMeta {
-    /// The name the results use.
-    pub name: String,
-    /// The format it was read as.
-    pub format: String,
-    /// Files and their SHA-256.
-    pub files: Vec<(String, String)>,
 }
 
 /// A finished comparison: one outcome for each trace, load and scheduler, in that order.

@@ -11,8 +11,8 @@ pub mod wafl;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use crate::compare::{Origin, TraceMeta, hexadecimal};
 use crate::report::{Figure, ReportError};
+use crate::run::{Origin, TraceMeta, hexadecimal};
 
 /// One sentence or figure of a paper, and what came out.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -8,11 +8,9 @@ use ioweir_core::{
     Scheduler, Step, StreamId, Tag, Tier,
 };
 
-use super::collect::Collector;
-use super::feed::Feed;
-use super::{Arrivals, Failure, Finished, Gather, Load, Observer, Outcome, Site};
+use super::{Arrivals, Failure, Finished, Gather, Observer, Site};
 use ioweir_device::{CommandOrder, CommandQueue, Device};
-use ioweir_trace::{Record, TraceSource};
+use ioweir_trace::Record;
 
 /// What determines a run, apart from the arrivals.
 pub struct Simulation<'a, S> {
@@ -117,27 +115,6 @@ struct Engine<'a, S, G, O> {
     /// In which directions units have completed at this moment.
     freed: [bool; 2],
     end: Nanos,
-}
-
-/// Runs a trace under a load to its end.
-///
-/// # Errors
-/// [`Failure`] where the trace cannot be read, holds several address spaces, or does not fit the device.
-pub fn simulate<S: Scheduler, O: Observer<S>>(
-    simulation: Simulation<'_, S>,
-    source: &mut dyn TraceSource,
-    load: Load,
-    observer: &mut O,
-) -> Result<Outcome, Failure> {
-    let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
-    let has_fast = fast.is_some();
-    let tracks = device.tracks();
-    let mut collector = Collector::new();
-    let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
-    let ended = run(simulation, &mut Feed::new(source, load), &mut collector, observer)?;
-    let skipped = ended.skipped + source.skipped();
-    let flash = device.flash();
-    Ok(Outcome { completion: ended.completion, tracks, skipped, flash, ..collector.into_outcome(has_fast) })
 }
 
 /// Runs whatever arrives, and gathers whatever is to be kept of it.
