@@ -1,4 +1,4 @@
-//! What went wrong, and with which code does the program say so?
+//! Failures of the command line and their exit codes.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! How busy will the coming days be, and how good would forecasts have been?
+//! The verb `forecast`: forecasts of the coming days, and backtests.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Where does the output go, and what may it overwrite?
+//! Output of the command line: where it goes, and what it may overwrite.
 
 use std::fs;
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! Do published results, and measured disks, come out here?
+//! The verbs `reproduce` and `validate`.
 
 use std::path::Path;
 

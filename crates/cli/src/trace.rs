@@ -1,4 +1,4 @@
-//! What is in a trace, how does it become another format or a part of itself, and how is one made up?
+//! The verb `trace`: info, convert, cut and generate.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};

@@ -11,7 +11,6 @@
 //! - [`Scheduler::complete`]`(now, tag)` says that the device has finished a dispatch.
 //! - [`Scheduler::cancel`]`(now, tag)` takes back a request that is queued.
 //! - [`policy::Policy::place`] says, before the first request, what lies on the fast device already.
-//! - [`policy::Policy::reconfigure`] changes the settings of a running scheduler.
 //!
 //! **The run loop.** After submitting, completing or cancelling, and when the time of the last `WaitUntil` has come, the
 //! driver polls until the answer is not a dispatch. Several submissions and completions may share one moment and one

@@ -215,20 +215,6 @@ pub trait Scheduler {
     #[must_use]
     fn poll(&mut self, now: Nanos) -> Step;
 
-    /// Polls until the answer is not a dispatch, or `dispatches` is full: answers with how many there were, and what came
-    /// after them. Without that, poll again. A driver that reads its clock once for all of them saves more than a decision
-    /// costs.
-    #[must_use]
-    fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
-        for (count, place) in dispatches.iter_mut().enumerate() {
-            match self.poll(now) {
-                Step::Dispatch(dispatch) => *place = dispatch,
-                step => return (count, Some(step)),
-            }
-        }
-        (dispatches.len(), None)
-    }
-
     /// Whether [`Scheduler::poll_weighed`] is worth a driver's while.
     fn weighs(&self) -> bool {
         false

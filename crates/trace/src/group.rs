@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::input::PACKED_ENDINGS;
-use super::{Position, TraceError};
+use crate::input::PACKED_ENDINGS;
+use crate::{Position, TraceError};
 
 /// Files that are one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 use lzma_rust2::XzReader;
 
-use super::{Position, TraceError};
+use crate::{Position, TraceError};
 
 /// How much is read from a file at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -21,7 +21,7 @@ pub const HEAD_BYTES: usize = 1 << 16;
 /// What unpacking xz may hold: enough for its highest level, whose dictionary is 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
 /// Endings of file names that only say how the content is packed.
-pub(super) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
+pub(crate) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
 /// One file of a trace, or the same in memory.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Input {
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Data {
+pub(crate) enum Data {
     File(PathBuf),
     Memory(Bytes),
 }
@@ -61,7 +61,7 @@ impl Input {
         if stem.is_empty() { self.name.clone() } else { stem.to_owned() }
     }
 
-    pub(super) fn data(&self) -> &Data {
+    pub(crate) fn data(&self) -> &Data {
         &self.data
     }
 
@@ -115,7 +115,7 @@ impl Input {
         Ok(head)
     }
 
-    pub(super) fn broken(&self, error: &io::Error) -> TraceError {
+    pub(crate) fn broken(&self, error: &io::Error) -> TraceError {
         unreadable(&self.name, Position::File, error)
     }
 }
@@ -192,7 +192,7 @@ impl Chunks {
     }
 
     /// Where [`Self::available`] starts in the stream.
-    pub(super) fn offset_bytes(&self) -> u64 {
+    pub(crate) fn offset_bytes(&self) -> u64 {
         self.offset_bytes
     }
 
@@ -224,7 +224,7 @@ impl Chunks {
     }
 
     /// Reads until at least `count` bytes are available; `false` where the stream ends before.
-    pub(super) fn need(&mut self, count: usize) -> io::Result<bool> {
+    pub(crate) fn need(&mut self, count: usize) -> io::Result<bool> {
         while self.end - self.start < count {
             if !self.more()? {
                 return Ok(false);

@@ -1,4 +1,4 @@
-//! What can be said of series, forecasts and plans?
+//! Arguments of `forecast` and `plan`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! What can be typed? The one definition of verbs and flags: help, errors and completions come from it.
+//! The one definition of verbs and flags; help, errors and completions come from it.
 
 mod background;
 mod compare;

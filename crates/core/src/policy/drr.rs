@@ -65,22 +65,19 @@ pub(crate) struct Drr {
     ring: List,
     /// Whether the first in the ring has its turn.
     has_begun: bool,
-    cost_max: u32,
     quantum: u64,
 }
 
 impl Drr {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
-        let mut drr = Self {
+        let [_, _, _, quantum] = settings.values();
+        Self {
             nodes: vec![Node { weight: 1, cost: 1, allowance: 0 }; size.nodes as usize].into_boxed_slice(),
             links: Links::new(size.nodes),
             ring: List::EMPTY,
             has_begun: false,
-            cost_max: size.cost_max,
-            quantum: 1,
-        };
-        drr.configure(settings);
-        drr
+            quantum: quantum.max(u64::from(size.cost_max)),
+        }
     }
 
     fn first(&self) -> Option<u32> {
@@ -97,11 +94,6 @@ impl Drr {
 }
 
 impl Order for Drr {
-    fn configure(&mut self, settings: &Settings) {
-        let [_, _, _, quantum] = settings.values();
-        self.quantum = quantum.max(u64::from(self.cost_max));
-    }
-
     fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
         self.nodes[node as usize].weight = share.weight;
     }

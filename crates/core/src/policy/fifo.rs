@@ -70,28 +70,25 @@ pub(crate) enum Form {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
-    form: Form,
     fair: Fair,
     share: Share,
 }
 
 impl Fifo {
     pub(crate) fn new(size: &Size, form: Form, settings: &Settings) -> Self {
-        let mut fifo = Self { form, fair: Fair::new(size.nodes), share: Share::DEFAULT };
-        fifo.configure(settings);
-        fifo
+        let share = match form {
+            Form::Limited => {
+                let [_, _, _, limit_per_second, burst] = settings.values();
+                Share { limit_per_second, burst, ..Share::DEFAULT }
+            }
+            _ => Share::DEFAULT,
+        };
+        Self { fair: Fair::new(size.nodes), share }
     }
 }
 
 impl Order for Fifo {
     const RANKS: bool = false;
-
-    fn configure(&mut self, settings: &Settings) {
-        if self.form == Form::Limited {
-            let [_, _, _, limit_per_second, burst] = settings.values();
-            self.share = Share { limit_per_second, burst, ..Share::DEFAULT };
-        }
-    }
 
     fn default_share(&self) -> Share {
         self.share

@@ -61,8 +61,6 @@ impl Mclock {
 }
 
 impl Order for Mclock {
-    fn configure(&mut self, _settings: &Settings) {}
-
     fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
         self.fair.weigh(node, share.weight);
         self.reservations.entitle(now, node, share);

@@ -28,7 +28,7 @@ mod wfq;
 
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::tenant::{CLIENTS_MAX, Capacity, CostModel, GROUPS_MAX, TenantControl, TenantScheduler};
-use crate::{CancelError, Dispatch, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
+use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
 
 /// The most parameters that a policy or a schedule has.
 pub const PARAMETERS_MAX: usize = 13;
@@ -219,14 +219,6 @@ macro_rules! policies {
         },)*];
 
         impl Policy {
-            /// Changes the settings of a running scheduler. What is queued stays queued; timers that run keep running.
-            pub fn reconfigure(&mut self, settings: &Settings) {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.elevator.configure(settings),)*
-                    $(Inner::$tenant(scheduler) => scheduler.configure_policy(settings),)*
-                }
-            }
-
             /// Says that the sectors from `start` to before `end` lie on the fast device already, for a policy that places
             /// data; to be called before the first request. Answers whether it can remember that: no, and nothing has
             /// changed, where it places nothing, or has as many extents or sectors as it holds.
@@ -268,12 +260,6 @@ macro_rules! policies {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.poll(now),)*
                     $(Inner::$tenant(scheduler) => scheduler.poll(now),)*
-                }
-            }
-            fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.poll_batch(now, dispatches),)*
-                    $(Inner::$tenant(scheduler) => scheduler.poll_batch(now, dispatches),)*
                 }
             }
             fn weighs(&self) -> bool {

@@ -95,21 +95,20 @@ pub(crate) struct Parda {
 impl Parda {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
         let window_max = u64::from(size.depth.max(1)) * THOUSAND;
-        let mut parda = Self {
+        let [_, _, _, latency, interval, smoothing, growth] = settings.values();
+        Self {
             fair: Fair::new(size.nodes),
             latencies: Tournament::new(size.nodes, 1 << 62),
-            latency: Nanos::ZERO,
-            interval: Nanos::ZERO,
-            smoothing: 0,
-            growth: 0,
+            latency: Nanos(latency),
+            interval: Nanos(interval),
+            smoothing,
+            growth,
             window: window_max,
             window_max,
             end: None,
             latency_sum: 0,
             completed: 0,
-        };
-        parda.configure(settings);
-        parda
+        }
     }
 
     fn target(&self) -> u64 {
@@ -129,12 +128,6 @@ impl Parda {
 }
 
 impl Order for Parda {
-    fn configure(&mut self, settings: &Settings) {
-        let [_, _, _, latency, interval, smoothing, growth] = settings.values();
-        (self.latency, self.interval) = (Nanos(latency), Nanos(interval));
-        (self.smoothing, self.growth) = (smoothing, growth);
-    }
-
     fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
         self.fair.weigh(node, share.weight);
         self.latencies.set(node, share.latency.0.min(1 << 62));

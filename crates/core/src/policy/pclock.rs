@@ -75,16 +75,15 @@ pub(crate) struct Pclock {
 
 impl Pclock {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
-        let mut pclock = Self {
+        let [_, _, _, latency] = settings.values();
+        Self {
             deadlines: Tournament::new(size.nodes, NEVER),
             starts: Tournament::new(size.nodes, NEVER),
             curves: vec![Pace::UNLIMITED; size.nodes as usize].into_boxed_slice(),
             latencies: vec![Nanos::NEVER; size.nodes as usize].into_boxed_slice(),
             moved: 0,
-            latency: Nanos::ZERO,
-        };
-        pclock.configure(settings);
-        pclock
+            latency: Nanos(latency),
+        }
     }
 
     /// The time of a request's arrival, on the clock of the tags.
@@ -108,11 +107,6 @@ impl Pclock {
 }
 
 impl Order for Pclock {
-    fn configure(&mut self, settings: &Settings) {
-        let [_, _, _, latency] = settings.values();
-        self.latency = Nanos(latency);
-    }
-
     fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
         let now = self.on_clock(now);
         self.curves[node as usize].configure(now, share.reservation_per_second, share.burst);

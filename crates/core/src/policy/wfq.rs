@@ -85,9 +85,14 @@ pub(crate) struct Wfq {
 
 impl Wfq {
     pub(crate) fn new(size: &Size, form: Form, settings: &Settings) -> Self {
-        let mut wfq = Self { form, fair: Fair::new(size.nodes), depth: u32::MAX };
-        wfq.configure(settings);
-        wfq
+        let depth = match form {
+            Form::Start => {
+                let [_, _, _, depth] = settings.values();
+                if depth == 0 { u32::MAX } else { depth as u32 } // at most 2^20
+            }
+            Form::Finish => u32::MAX,
+        };
+        Self { form, fair: Fair::new(size.nodes), depth }
     }
 
     #[inline]
@@ -98,13 +103,6 @@ impl Wfq {
 }
 
 impl Order for Wfq {
-    fn configure(&mut self, settings: &Settings) {
-        if self.form == Form::Start {
-            let [_, _, _, depth] = settings.values();
-            self.depth = if depth == 0 { u32::MAX } else { depth as u32 }; // at most 2^20
-        }
-    }
-
     fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
         self.fair.weigh(node, share.weight);
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::{GroupId, Share, ShareError};
-use crate::{CancelError, Nanos, Reason, StreamId, Tag};
+use crate::{Nanos, Reason, StreamId, Tag};
 
 /// Live control of a tenant policy. Every call is one step of the scheduler, as [`crate::Scheduler::submit`] is: poll
 /// afterwards.
@@ -26,12 +26,6 @@ pub trait TenantControl {
     /// [`ShareError::UnknownClient`].
     fn remove(&mut self, now: Nanos, client: StreamId) -> Result<(), ShareError>;
 
-    /// Forgets a group that no client is in any more.
-    ///
-    /// # Errors
-    /// [`ShareError::UnknownGroup`], [`ShareError::GroupInUse`].
-    fn remove_group(&mut self, now: Nanos, group: GroupId) -> Result<(), ShareError>;
-
     /// How much the device does, in cost units a second; zero: not known, and every reservation is accepted.
     ///
     /// # Errors
@@ -41,12 +35,6 @@ pub trait TenantControl {
     /// The share of a client: the configured one, or the default of clients of whom nothing was said.
     fn share(&self, client: StreamId) -> Share;
 
-    /// Moves a queued request.
-    ///
-    /// # Errors
-    /// [`CancelError`] says why it stays; nothing has changed then.
-    fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError>;
-
     /// For which reason what a client has queued waits: all of it for the same. [`crate::Scheduler::waiting`] counts the
     /// same of all clients together.
     fn reason(&self, client: StreamId) -> Reason;
@@ -54,17 +42,6 @@ pub trait TenantControl {
     /// Why a queued request waits; `None` where the tag names no queued request. For people: it counts what is ahead of the
     /// request in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
-}
-
-/// Where a queued request can be moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Ahead of all that its client has queued.
-    Front,
-    /// Behind all that its client has queued.
-    Back,
-    /// To the end of another client's queue: it is that client's from then on, and charged to it.
-    Client(StreamId),
 }
 
 /// The rule by which a request waits.

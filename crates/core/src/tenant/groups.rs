@@ -16,8 +16,6 @@ pub(crate) struct Group {
     pub(crate) is_configured: bool,
     /// Held back by its limit.
     pub(crate) is_parked: bool,
-    /// Clients that name it.
-    pub(crate) clients: u32,
     /// Requests of those of its clients that no limit of their own holds back.
     pub(crate) requests: u32,
     /// These clients, by their starts.
@@ -48,7 +46,6 @@ impl Groups {
             share: Share::DEFAULT,
             is_configured: false,
             is_parked: false,
-            clients: 0,
             requests: 0,
             ready: Root::EMPTY,
             clock: 0,
@@ -79,13 +76,7 @@ impl Groups {
     /// A client, which is not ready, comes into a group.
     pub(crate) fn admit(&mut self, group: u32, client: u32, weight: u32) {
         let clock = self.groups[group as usize].clock;
-        self.groups[group as usize].clients += 1;
         self.members[client as usize] = Member { start: clock, per_unit: UNIT / u64::from(weight), is_ready: false };
-    }
-
-    /// A client, which is not ready, leaves its group.
-    pub(crate) fn dismiss(&mut self, group: u32) {
-        self.groups[group as usize].clients -= 1;
     }
 
     /// The ready client that is next.

@@ -1,13 +1,13 @@
 //! Live control of the shared scheduler: shares that come, change and go while requests are queued.
 
-use super::control::{Explanation, Place, Rule, TenantControl};
+use super::control::{Explanation, Rule, TenantControl};
 use super::limit::Limit;
 use super::order::Order;
 use super::scheduler::{OTHERS, TenantScheduler};
 use super::slab::State;
 use super::{GroupId, Share, ShareError};
 use crate::structure::NONE;
-use crate::{CancelError, Nanos, Reason, StreamId, Tag};
+use crate::{Nanos, Reason, StreamId, Tag};
 
 impl<P: Order> TenantScheduler<P> {
     fn find(&self, stream: StreamId) -> Option<u32> {
@@ -33,10 +33,6 @@ impl<P: Order> TenantScheduler<P> {
         let length = self.clients[client as usize].fifo.length;
         if length > 0 {
             self.deactivate(now, client, length);
-        }
-        let group = self.clients[client as usize].group;
-        if group != NONE {
-            self.groups.dismiss(group);
         }
         self.entitle(now, client, share);
         if length > 0 {
@@ -117,22 +113,6 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         Ok(())
     }
 
-    fn remove_group(&mut self, now: Nanos, group: GroupId) -> Result<(), ShareError> {
-        self.step_to(now);
-        if group.0 >= self.groups.count() || !self.groups.group(group.0).is_configured {
-            return Err(ShareError::UnknownGroup(group));
-        }
-        let of = self.groups.group_mut(group.0);
-        if of.clients > 0 {
-            return Err(ShareError::GroupInUse { clients: of.clients });
-        }
-        of.is_configured = false;
-        let share = core::mem::replace(&mut of.share, Share::DEFAULT);
-        self.reserved_per_second -= share.reservation_per_second;
-        self.order.entitle(now, self.client_count() + group.0, &Share::DEFAULT);
-        Ok(())
-    }
-
     fn set_capacity(&mut self, now: Nanos, capacity_per_second: u64) -> Result<(), ShareError> {
         self.step_to(now);
         let reserved_per_second = self.reserved_per_second;
@@ -145,37 +125,6 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
 
     fn share(&self, client: StreamId) -> Share {
         self.find(client).map_or(self.order.default_share(), |place| self.shares[place as usize])
-    }
-
-    fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError> {
-        self.step_to(now);
-        let slot = self.slab.slot(tag).ok_or(CancelError::Unknown)?;
-        if self.slab.entry(slot).state == State::Dispatched {
-            return Err(CancelError::Dispatched);
-        }
-        let from = self.slab.entry(slot).client;
-        if let Place::Client(stream) = place {
-            let to = self.place(now, stream);
-            if self.is_idle(to) {
-                self.idle_links.remove(&mut self.idle, to);
-            }
-            self.withdraw(now, slot);
-            self.slab.push_back(slot, to, &mut self.clients[to as usize].fifo);
-            self.joined(now, to);
-            self.rest(from);
-            return Ok(());
-        }
-        let fifo = &mut self.clients[from as usize].fifo;
-        let before = fifo.head;
-        self.slab.remove(slot, fifo);
-        match place {
-            Place::Front => self.slab.push_front(slot, fifo),
-            _ => self.slab.push_back(slot, from, fifo),
-        }
-        if fifo.head != before {
-            self.changed(now, from);
-        }
-        Ok(())
     }
 
     fn reason(&self, client: StreamId) -> Reason {

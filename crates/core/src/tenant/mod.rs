@@ -22,7 +22,7 @@ mod scheduler;
 mod share;
 mod slab;
 
-pub use control::{Explanation, Place, Rule, TenantControl};
+pub use control::{Explanation, Rule, TenantControl};
 pub use share::{BURST_BYTES_MAX, BURST_MAX, GroupId, RATE_BYTES_MAX, RATE_MAX, Share, ShareError, WEIGHT_MAX};
 
 /// Clients that can be told apart.

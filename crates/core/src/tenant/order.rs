@@ -2,7 +2,6 @@
 
 use super::{Rule, Share, ShareError};
 use crate::Nanos;
-use crate::policy::Settings;
 
 /// What an order makes its tables for.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +40,6 @@ pub(crate) struct Standing {
 pub(crate) trait Order {
     /// Whether some wait because others go first; otherwise all wait for the device alone.
     const RANKS: bool = true;
-
-    /// Takes settings that have changed.
-    fn configure(&mut self, settings: &Settings);
 
     /// The share of clients of whom nothing was said.
     fn default_share(&self) -> Share {

@@ -22,11 +22,9 @@ use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
 use super::slab::{Fifo, Slab, State};
 use super::{Capacity, Share};
-use crate::policy::Settings;
 use crate::structure::{Index, Links, List, NONE, Tournament};
 use crate::{
-    CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag,
-    Waiting,
+    CancelError, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag, Waiting,
 };
 
 /// The client that newcomers share where all places are taken.
@@ -92,7 +90,7 @@ impl<P: Order> TenantScheduler<P> {
             nodes,
             slots: limits.units().max(1),
             depth: limits.depth,
-            cost_max: capacity.cost.max(limits.unit_sectors_max),
+            cost_max: capacity.cost.max(limits.request_sectors_max),
         });
         let share = order.default_share();
         let client = Client {
@@ -130,11 +128,6 @@ impl<P: Order> TenantScheduler<P> {
         };
         scheduler.entitle(Nanos::ZERO, OTHERS, share);
         scheduler
-    }
-
-    /// Takes settings that have changed; how many clients and groups there can be is fixed at construction.
-    pub(crate) fn configure_policy(&mut self, settings: &Settings) {
-        self.order.configure(settings);
     }
 
     pub(crate) const fn limits(&self) -> &QueueLimits {
@@ -377,11 +370,11 @@ impl<P: Order> TenantScheduler<P> {
 impl<P: Order> Scheduler for TenantScheduler<P> {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
         self.step_to(now);
-        if request.sectors > self.limits.unit_sectors_max && request.operation != crate::Operation::Discard {
+        if request.sectors > self.limits.request_sectors_max && request.operation != crate::Operation::Discard {
             return Err(Refused { request, cause: RefusedCause::TooLarge });
         }
         let direction = request.operation.direction() as usize;
-        if !self.slab.has_free() || self.units[direction] >= self.limits.units_per_direction {
+        if !self.slab.has_free() || self.units[direction] >= self.limits.requests_per_direction {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         // Who has more queued is in already, and nothing is counted for a plain client.
@@ -406,17 +399,6 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
     fn poll(&mut self, now: Nanos) -> Step {
         self.step_to(now);
         self.take(now)
-    }
-
-    fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
-        self.step_to(now);
-        for (count, place) in dispatches.iter_mut().enumerate() {
-            match self.take(now) {
-                Step::Dispatch(dispatch) => *place = dispatch,
-                step => return (count, Some(step)),
-            }
-        }
-        (dispatches.len(), None)
     }
 
     fn complete(&mut self, now: Nanos, tag: Tag) {

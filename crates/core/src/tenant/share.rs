@@ -180,11 +180,6 @@ pub enum ShareError {
     UnknownGroup(GroupId),
     /// The client has not been configured.
     UnknownClient(StreamId),
-    /// The group still has clients.
-    GroupInUse {
-        /// How many.
-        clients: u32,
-    },
     /// A group is not in a group.
     Nested,
 }
@@ -232,7 +227,6 @@ impl fmt::Display for ShareError {
             }
             Self::UnknownGroup(GroupId(group)) => write!(out, "group {group} has not been configured"),
             Self::UnknownClient(StreamId(client)) => write!(out, "client {client} has not been configured"),
-            Self::GroupInUse { clients } => write!(out, "the group still has {clients} clients"),
             Self::Nested => write!(out, "a group cannot be in a group"),
         }
     }

@@ -97,8 +97,8 @@ const DEPTH_MAX: u32 = 1 << 12;
 fn limits(comparison: &Comparison) -> Result<QueueLimits, RunError> {
     let request_bytes_max = parse_bytes(&comparison.request_bytes_max)?;
     let sectors = request_bytes_max / SECTOR_BYTES;
-    let unit_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
-    let unit_sectors_max = unit_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {
+    let request_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
+    let request_sectors_max = request_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {
         let text = &comparison.request_bytes_max;
         RunError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
     })?;
@@ -108,7 +108,7 @@ fn limits(comparison: &Comparison) -> Result<QueueLimits, RunError> {
     };
     let units = within("queue_requests", comparison.queue_requests, QUEUE_REQUESTS_MAX)?;
     let depth = within("depth", comparison.depth, DEPTH_MAX)?;
-    Ok(QueueLimits { unit_sectors_max, merge: comparison.merge, depth, ..QueueLimits::with_units(units) })
+    Ok(QueueLimits { request_sectors_max, merge: comparison.merge, depth, ..QueueLimits::with_requests(units) })
 }
 
 /// Runs a comparison. The report depends on nothing but the arguments and the files they name.

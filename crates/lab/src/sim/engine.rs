@@ -131,7 +131,7 @@ pub fn run<S: Scheduler, G: Gather, O: Observer<S>>(
     let flights = limits.depth + if fast.is_some() { limits.fast_depth } else { 0 };
     let order = device.command_order();
     let weighs = scheduler.weighs();
-    let slots = limits.members.max(limits.units_per_direction.saturating_mul(2)).max(1) as usize;
+    let slots = limits.members.max(limits.requests_per_direction.saturating_mul(2)).max(1) as usize;
     let mut engine = Engine {
         scheduler,
         limits,
@@ -339,7 +339,7 @@ impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
         self.observer.arrived(number, record, arrival);
         // A discard is one command whatever its length; its extent is cut to what a request can say.
         let whole = matches!(record.operation, Operation::Discard);
-        let part_max = if whole { u64::from(u32::MAX) } else { u64::from(self.limits.unit_sectors_max) };
+        let part_max = if whole { u64::from(u32::MAX) } else { u64::from(self.limits.request_sectors_max) };
         let parts = sectors.div_ceil(part_max).max(1);
         let live = self.enlist(Live {
             number,

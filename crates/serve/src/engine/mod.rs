@@ -244,13 +244,13 @@ impl Engine {
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
             // Bounded by what a spec takes.
-            unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
+            request_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             merge: device.merge,
             depth: device.depth,
             fast_depth: fast.depth,
             fast_sectors: fast.sectors,
             fast_block_sectors: fast.block_sectors,
-            ..QueueLimits::with_units(device.queue_requests)
+            ..QueueLimits::with_requests(device.queue_requests)
         };
         let mut scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
         for extent in fast.placed {

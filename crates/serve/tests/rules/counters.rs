@@ -71,10 +71,10 @@ impl Model {
         let device = device(keys);
         let limits = QueueLimits {
             members: device.queue_requests * 2,
-            unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
+            request_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             depth: device.depth,
             merge: device.merge,
-            ..QueueLimits::with_units(device.queue_requests)
+            ..QueueLimits::with_requests(device.queue_requests)
         };
         let choice = device.scheduler.0;
         let mut scheduler = choice.row.build(limits, &choice.settings);

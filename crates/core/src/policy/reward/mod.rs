@@ -156,28 +156,26 @@ pub(crate) struct Reward {
 
 impl Reward {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
-        let [_, _, _, window, estimator, _] = settings.values();
+        let [_, _, _, window, estimator, floor] = settings.values();
         let charging = match estimator {
             0 => Charging::Response(Adjusted { served_only: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 }),
             1 => Charging::Service(Service::new(size.slots)),
             _ => Charging::Ahead,
         };
         let node = Node { in_flight: 0, is_in: false, reservation_per_second: 0, worst_nanos: 0, is_known: false };
-        let mut reward = Self {
+        Self {
             fair: Fair::new(size.nodes),
             charging,
             means: Means::new(size.nodes, window as u32), // at most 1,024
             nodes: vec![node; size.nodes as usize].into_boxed_slice(),
             reservations: Reservations::new(size.nodes),
             is_due: false,
-            floor: 0,
+            floor,
             mean_charge: 0,
             worst_nanos: 0,
             needed_nanos: 0,
             depth: size.depth,
-        };
-        reward.configure(settings);
-        reward
+        }
     }
 
     /// What a client is charged whose requests cost so much on average, and the mean charge goes on from there.
@@ -239,11 +237,6 @@ impl Reward {
 }
 
 impl Order for Reward {
-    fn configure(&mut self, settings: &Settings) {
-        let [_, _, _, _, _, floor] = settings.values();
-        self.floor = floor;
-    }
-
     fn admit(&self, node: Option<u32>, share: &Share) -> Result<(), ShareError> {
         let of = node.map(|node| &self.nodes[node as usize]);
         let cost = of.filter(|of| of.is_known).map_or(self.worst_nanos, |of| of.worst_nanos);
