@@ -98,10 +98,11 @@ fn limits(comparison: &Comparison) -> Result<QueueLimits, RunError> {
     let request_bytes_max = parse_bytes(&comparison.request_bytes_max)?;
     let sectors = request_bytes_max / SECTOR_BYTES;
     let request_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
-    let request_sectors_max = request_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {
-        let text = &comparison.request_bytes_max;
-        RunError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
-    })?;
+    let request_sectors_max =
+        request_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {
+            let text = &comparison.request_bytes_max;
+            RunError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
+        })?;
     let within = |what: &str, value: u32, max: u32| match value {
         value if value > 0 && value <= max => Ok(value),
         value => Err(RunError::Value(format!("{what} is {value}\n  expected: 1 to {max}"))),

@@ -406,7 +406,11 @@ impl Collector {
             wait_nanos: self.wait_nanos,
             jain_millionths: millionths(jain(&self.client_requests, &self.clients)),
             conserving_millionths: millionths(conserving),
-            throughput: self.throughput.into_throughput(),
+            throughput: if self.window.keeps_series {
+                self.throughput.into_throughput()
+            } else {
+                Throughput::default()
+            },
             head: self.head.points,
             classes: self.classes.into_iter().map(ClassCounters::into_outcome).collect(),
             ..Outcome::default()
