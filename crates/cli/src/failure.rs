@@ -6,6 +6,7 @@ use std::io;
 use ioweir_config::ChoiceError;
 use ioweir_config::SpecError;
 use ioweir_config::UnitError;
+use ioweir_lab::document::DocumentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
 use ioweir_lab::run::RunError;
@@ -150,5 +151,11 @@ impl From<ReportError> for Failure {
             ReportError::UnknownReference { .. } => Self::Input(error.to_string()),
             _ => Self::Running(error.to_string()),
         }
+    }
+}
+
+impl From<DocumentError> for Failure {
+    fn from(error: DocumentError) -> Self {
+        Self::Running(error.to_string())
     }
 }

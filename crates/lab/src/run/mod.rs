@@ -7,9 +7,10 @@ mod job;
 mod traces;
 
 pub use job::{Job, Traffic};
-pub use traces::{MIX_PREFIX, TraceFiles, TraceMeta, sha256};
+pub use traces::{MIX_PREFIX, TraceFiles, sha256};
 
-use std::fmt::Write as _;
+pub(crate) use crate::document::hexadecimal;
+pub use crate::document::{Origin, TraceMeta};
 
 use rayon::prelude::*;
 
@@ -49,17 +50,6 @@ pub enum RunError {
     /// A value that cannot be.
     #[error("{0}")]
     Value(String),
-}
-
-/// The program that runs something, as reports name it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// Its version.
-    pub version: String,
-    /// The commit it was built from.
-    pub commit: String,
-    /// The command that runs this again.
-    pub command: String,
 }
 
 /// Hears how far the runs have come. Calls come from several threads.
@@ -135,12 +125,4 @@ pub(crate) fn only(jobs: &[Job]) -> Result<&Job, RunError> {
         [job] => Ok(job),
         jobs => Err(RunError::Value(format!("{} runs are to be observed\n  expected: one", jobs.len()))),
     }
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -3,24 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use ioweir_core::SECTOR_BYTES;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::{Progress, RunError, hexadecimal};
+use super::{Progress, RunError, TraceMeta, hexadecimal};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::unknown;
 use ioweir_trace::{self as trace, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
-
-/// A trace that went into a run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TraceMeta {
-    /// The name the results use.
-    pub name: String,
-    /// The format it was read as.
-    pub format: String,
-    /// Files and their SHA-256.
-    pub files: Vec<(String, String)>,
-}
 
 /// The beginning of the name of generated traffic.
 pub const MIX_PREFIX: &str = "mix:";
@@ -128,7 +116,7 @@ fn hashed(path: &Path) -> Result<(String, String), TraceError> {
 /// # Errors
 /// What the system says where it cannot be read.
 pub fn sha256(path: &Path) -> std::io::Result<String> {
-    let mut file = std::io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
+    let mut file = std::io::BufReader::with_capacity(1 << 16, trace::Input::from_path(path).stored()?);
     let mut hash = Sha256::new();
     loop {
         let piece = std::io::BufRead::fill_buf(&mut file)?;

@@ -13,6 +13,7 @@ mod feed;
 mod load;
 mod observe;
 mod outcome;
+mod records;
 mod replay;
 
 pub use clients::{ClientClass, Clients, Streams};
