@@ -1,4 +1,4 @@
-//! The text that blkparse prints by default.
+//! blkparse text in its default output format.
 
 use super::one_file;
 use crate::reader::RawSource;
@@ -13,21 +13,7 @@ use crate::{Event, Format, Input, Names, ReadOptions, TraceError};
 pub(crate) const FORMAT: Format = Format {
     name: "blkparse",
     title: "blkparse text, default output format",
-    doc: "\
-One event a line: `maj,min cpu sequence seconds.nanoseconds pid action letters ...`. Of the actions one kind becomes a
-record, chosen by the option `event`: `Q` queue (default), `I` insert, `D` issue. What follows their letters:
-
-- `sector + sectors [command]`, in sectors of 512 bytes;
-- `[command]`, `sector [command]` or `0 + 0 [command]` for a request without data: with `F` before the operation a flush;
-- bytes and a command in parentheses for a passed-through SCSI command, which is no request of a sector and is left out.
-
-The letters are read by position, see hadoop-csv. A stream is a pid with its command; the command may hold blanks and
-brackets; `(null)` is an unknown one. The volume is `maj,min`. With the option `latency`, completions (`C`) tell latencies;
-a flush without data has none. Lines that start with `#`, empty lines and the summary that
-follows the events are no input. Events may be out of order by up to 4096 records. Output made with `-f` is another format.
-
-Written are queue events (`Q`), of processor 0. Whole sectors only; a volume that is not called `maj,min` becomes `0,number`, and
-a stream that is not a pid and a command its number and name. Latencies are not held.",
+    doc: include_str!("docs/blkparse.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect,
@@ -73,7 +59,7 @@ fn word(line: &[u8], at: usize) -> Span {
     (start, end)
 }
 
-/// What stands in front of every event, as places in the line.
+/// The start of every event, as places in the line.
 struct Prefix {
     device: Span,
     time: Span,

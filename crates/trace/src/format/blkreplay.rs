@@ -18,21 +18,7 @@ use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 pub(crate) const FORMAT: Format = Format {
     name: "blkreplay",
     title: "blkreplay .load",
-    doc: "\
-A text about the load, a line `start ; sector; length ; op ; ...`, then one request a line:
-`time ; sector ; sectors ; op ; delay ; duration`.
-
-| column | unit | meaning |
-|---|---|---|
-| time | seconds, nine decimals | time |
-| sector, sectors | 512 bytes | extent |
-| op | | by its first letter: `R` or `W`; `RA` is a read |
-| delay | seconds | how late a replay sent it; not kept |
-| duration | seconds | how long a replay took: becomes the latency unless it is zero, as in a load that was not replayed |
-
-The text in front can come once more in the middle of a file: exactly the lines that stood there are passed over, and any other
-line that is no request is an error. Some loads hold many requests twice, as they were traced. The file is one volume and one
-stream. Requests may be out of order by up to 4096 records.",
+    doc: include_str!("docs/blkreplay.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect,

@@ -17,25 +17,7 @@ use crate::{BATCH_RECORDS, Event, Format, Input, Names, Position, ReadOptions, R
 pub(crate) const FORMAT: Format = Format {
     name: "blktrace",
     title: "blktrace binary, version 7",
-    doc: "\
-Records of 48 bytes and a payload, in the byte order of the traced machine, which the first four bytes tell. A trace is a
-file for each processor, `X.blktrace.0`, `X.blktrace.1` ..., merged by time while they are read; or one file that blkparse -d
-merged before. Of the actions one kind becomes a record, chosen by the option `event`: queue (default), insert, issue.
-
-| field | unit | becomes |
-|---|---|---|
-| time | nanoseconds, monotonic | time; with a wall-clock note in the trace also the epoch |
-| sector | 512 bytes | offset |
-| bytes | bytes | length; zero with the flush bit is a flush |
-| action, upper half | bits | operation (discard is tested before write, which it sets too) and flags |
-| pid | | stream, named by the process notes in the trace |
-| device | major << 20 or minor | volume, as `major,minor` |
-
-Passed-through commands (category pc) have no sector and are left out, as are events of category notify. A stacked device
-repeats a request on each device below it: choose one volume. A write with flush and durable bits is one queue event, but up
-to three issue events. Records captured through ftrace with context information (16 bytes in front of each) are read too.
-With the option `latency`, completions tell latencies; a flush without data has none. Events may be out of order by up to
-4096 records.",
+    doc: include_str!("docs/blktrace.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect: |head| Layout::of(head).is_some(),
@@ -47,7 +29,7 @@ With the option `latency`, completions tell latencies; a flush without data has 
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 const HEADER_BYTES: usize = 48;
-/// What ftrace puts in front of each record unless told not to.
+/// What ftrace puts before each record unless it is switched off.
 const CONTEXT_BYTES: usize = 16;
 
 const CATEGORY_WRITE: u32 = 1 << 1;

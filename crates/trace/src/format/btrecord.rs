@@ -1,4 +1,4 @@
-//! What btrecord makes of a block trace for btreplay: bunches of requests that are sent together.
+//! btrecord files for btreplay: bunches of requests that are sent together.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -20,19 +20,7 @@ const VERSION_MAX: u64 = 0x01_ff_ff;
 pub(crate) const FORMAT: Format = Format {
     name: "btrecord",
     title: "btrecord files for btreplay",
-    doc: "\
-A header of four 8-byte numbers (version, time of the first bunch, bunches, packets), then bunches: the number of packets
-(at most 512) and a time, then a packet of 24 bytes for each request. Byte order is that of the machine that wrote it, as the
-version tells. A trace is a file for each processor, `X.replay.0`, `X.replay.1` ..., merged by time while they are read.
-
-| field | unit | becomes |
-|---|---|---|
-| time of the bunch | nanoseconds | time of all its requests: within a bunch they have none |
-| sector | 512 bytes | offset |
-| bytes | bytes | length |
-| rw | | 1 is a read, 0 a write |
-
-The trace is one volume and one stream.",
+    doc: include_str!("docs/btrecord.md"),
     window_records: 0,
     ambiguous: false,
     detect: |head| swapped(head).is_some(),

@@ -18,22 +18,7 @@ use crate::{Format, Input, Names, Position, ReadOptions, Record, TraceError};
 pub(crate) const FORMAT: Format = Format {
     name: "etw-csv",
     title: "Windows event trace as text (Microsoft production, Exchange, TPC-C)",
-    doc: "\
-Between the lines `BeginHeader` and `EndHeader` stands a line for each type of event with the names of its columns; then
-follows an event a line. Columns are separated by commas and padded with blanks; a comma in double quotes belongs to a file
-name. Three types become records: `DiskRead`, `DiskWrite`, `DiskFlush`. Their columns are found by name:
-
-| column | unit | meaning |
-|---|---|---|
-| TimeStamp | microseconds since the trace began | when the request was complete |
-| ElapsedTime | microseconds | becomes the latency; the time is TimeStamp minus this |
-| Process Name ( PID) | | becomes the stream |
-| ByteOffset, IOSize | hexadecimal bytes | extent |
-| DiskNum | | becomes the volume, as `disk0` |
-
-The events `DiskReadInit` and the like tell the same arrival once more and are left out, as are all other types that the header
-names. Flags and priorities are not kept. Requests stand in the order of completion and may be out of order by up to 4096
-records.",
+    doc: include_str!("docs/etw-csv.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect: |head| head.trim_ascii_start().starts_with(b"BeginHeader"),

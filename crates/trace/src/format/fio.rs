@@ -17,20 +17,7 @@ const WAIT_MICROSECONDS_MIN: u64 = 100;
 pub(crate) const FORMAT: Format = Format {
     name: "fio-iolog",
     title: "fio I/O log, versions 1, 2 and 3",
-    doc: "\
-The first line tells the version: `fio version 3 iolog`, `fio version 2 iolog`, or, in version 1, already a request.
-
-- Version 3: `time file action [offset length]`; the time is microseconds since the start.
-- Version 2: `file action [offset length]`; `wait` adds its offset, in microseconds, to the time of what follows (less than
-  100 is ignored, as fio does). Without waits every request is at time zero.
-- Version 1: `rw, offset, length` with 0 for a read and 1 for a write; every request is at time zero.
-
-Offsets and lengths are bytes. `read`, `write`, `trim` are requests; `sync`, `datasync`, `syncfs` and `sync_file_range` are
-flushes; `add`, `open`, `close` are no requests. Each file is a volume and a stream. There is no wall clock and no latency;
-lines stand in the order of issue.
-
-Written as version 3: whole microseconds, rounded down; streams, flags and latencies are lost; a volume's name must be without
-blanks.",
+    doc: include_str!("docs/fio-iolog.md"),
     window_records: 0,
     ambiguous: false,
     detect,
@@ -136,7 +123,7 @@ impl Lines {
         Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None })
     }
 
-    /// `file action [offset length]`, from `start`. The file's name may hold spaces, so it is read from behind.
+    /// `file action [offset length]`, from `start`. The file's name may hold spaces, so the line is read from its end.
     fn action(&mut self, line: &[u8], start: usize, names: &mut Names) -> Faulty<Option<Record>> {
         let (last_start, last_end) = last_word(line, start, line.len());
         let last = &line[last_start..last_end];

@@ -1,4 +1,4 @@
-//! Block events as the kernel's ftrace, trace-cmd and perf print them.
+//! Block events as the text that the kernel's ftrace, trace-cmd and perf print them.
 
 use super::one_file;
 use crate::reader::RawSource;
@@ -12,19 +12,7 @@ use crate::{Event, Format, Input, Names, ReadOptions, TraceError};
 pub(crate) const FORMAT: Format = Format {
     name: "ftrace",
     title: "ftrace, trace-cmd and perf script text of block events",
-    doc: "\
-One event a line: `command-pid [cpu] flags seconds: event: arguments`, where perf puts a blank between command and pid and
-`block:` before the event. Of the events one kind becomes a record, chosen by the option `event`: `block_bio_queue` is queue
-(default), `block_rq_insert` insert, `block_rq_issue` issue. Their arguments, in sectors of 512 bytes:
-
-- queue: `maj,min letters sector + sectors [command]`;
-- insert, issue: `maj,min letters bytes (scsi) sector + sectors [class,level,hint] [command]`.
-
-The letters are read by position, see hadoop-csv. A request without data is a flush where the letters say so, and else is left
-out, as are passed-through SCSI commands. A stream is a pid with its command; the volume is `maj,min`. Times are mostly whole
-microseconds. With the option `latency`, completions (`block_rq_complete`) tell latencies; the flush machinery adds some that
-complete nothing. Lines that start with `#`, empty lines, and other events are no input. Events may be out of order by up to
-4096 records.",
+    doc: include_str!("docs/ftrace.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect,

@@ -1,4 +1,4 @@
-//! libCacheSim's LCS files: a header of 1024 bytes describes the records behind it.
+//! libCacheSim's LCS files: a header of 1024 bytes describes the records after it.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -13,7 +13,7 @@ use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 const SECOND_NANOS: u64 = 1_000_000_000;
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
 const HEADER_BYTES: usize = 1024;
-/// Where the fields of the header stand.
+/// Offsets of the fields of the header.
 const FORMAT_AT: usize = 8;
 const FORMAT_BYTES: usize = 240;
 const OBJECT_AT: usize = 248;
@@ -27,20 +27,7 @@ const END_MAGIC_AT: usize = 1016;
 pub(crate) const FORMAT: Format = Format {
     name: "lcs",
     title: "libCacheSim LCS",
-    doc: "\
-A header of 1024 bytes that begins and ends with 0x123456789abcdef0 (little-endian), then records of fixed length. The header
-names the types of the fields, as Python's module `struct` writes them (little-endian, no padding), and which of them, from 1,
-are used:
-
-| field | unit | becomes |
-|---|---|---|
-| time | seconds | time |
-| object | 512 bytes | offset |
-| size | bytes | length |
-| operation, if there is one | as in `oracle-general-opns` | operation; without it every record is a read |
-
-Fields of other meanings, and of floating point, are not kept. What such a trace can not answer is as in `oracle-general`. The
-file is one volume and one stream.",
+    doc: include_str!("docs/lcs.md"),
     window_records: 0,
     ambiguous: false,
     detect: |head| head.starts_with(&MAGIC.to_le_bytes()),
@@ -54,7 +41,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     one_file(inputs, &FORMAT, options, order, |input| (Records { layout: None }, Names::of_file(input)))
 }
 
-/// Where a number stands in a record.
+/// A number in a record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Field {
     at: usize,

@@ -65,7 +65,7 @@ impl Format {
         write: None,
         doc: "",
         detect: |_| false,
-        open: |_, _| Err(TraceError::new("", Position::File, "the columns are not named")),
+        open: |inputs, _| Err(TraceError::new(inputs.first().map_or("", Input::name), Position::File, "is a table")),
         table: None,
     };
 

@@ -16,20 +16,7 @@ const SECOND_NANOS: u64 = 1_000_000_000;
 pub(crate) const GENERAL: Format = Format {
     name: "oracle-general",
     title: "libCacheSim oracleGeneral: seconds and objects, no operations",
-    doc: "\
-Little-endian records of 24 bytes without a file header or a magic number.
-
-| field | bytes | becomes |
-|---|---|---|
-| time | 4 | time, in whole seconds |
-| object | 8 | offset: the number of a 512-byte sector, as in the block traces of this form |
-| size | 4 | length in bytes; it is that of the object's first request, not of this one |
-| next access | 8 | not kept |
-
-It holds no operations: every record is a read. Times are whole seconds, and nothing tells how requests lay within one. Such a
-trace cannot answer for latency or scheduling on its own: look for the trace that it was made from. An object whose number is
-too large for a sector (a hash, say) is an error. The file is one volume and one stream. Nothing in the content tells the format
-for certain, so it must be named.",
+    doc: include_str!("docs/oracle-general.md"),
     window_records: 0,
     ambiguous: true,
     detect: |head| plausible(head, Kind::General),
@@ -42,11 +29,7 @@ for certain, so it must be named.",
 pub(crate) const OPERATIONS: Format = Format {
     name: "oracle-general-opns",
     title: "libCacheSim oracleGeneralOpNS: as oracleGeneral, with operations",
-    doc: "\
-Little-endian records of 27 bytes without a file header or a magic number: as `oracle-general`, with one byte for the operation
-and two for a name space behind the size. Of the operations of libCacheSim, get, gets, read and none are reads, delete is a
-discard, and all others are writes. The name space is the volume, as `ns0`. The rest, and what such a trace can not answer, is
-as in `oracle-general`.",
+    doc: include_str!("docs/oracle-general-opns.md"),
     window_records: 0,
     ambiguous: true,
     detect: |head| plausible(head, Kind::Operations),

@@ -15,20 +15,7 @@ use crate::{Format, Input, Names, Position, ReadOptions, Record, TraceError};
 pub(crate) const FORMAT: Format = Format {
     name: "hp-srt",
     title: "HP SRT 1.3",
-    doc: "\
-A text header from `$$TR_IOREC-1.3` to a form feed, then records of 4-byte big-endian numbers, 56 bytes each.
-
-| field | unit | becomes |
-|---|---|---|
-| seconds, microseconds | since the trace began | time: when the request was queued |
-| stop | microseconds since it was queued | latency |
-| bytes | bytes | length |
-| sector | 512 bytes | offset |
-| device | its second-lowest byte | volume, as `disk0` |
-| flags | lowest bit | 1 is a read; bit 24 is set where somebody waited for it (SYNC) |
-
-Records that are no requests are left out. Drivers, cylinders and queue lengths are not kept. Each volume is one stream. The
-date in the header has no time zone: there is no epoch. Requests may be out of order by up to 4096 records.",
+    doc: include_str!("docs/hp-srt.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect: |head| head.starts_with(MAGIC),
@@ -57,7 +44,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     Ok(Box::new(Units::over(chunks, input.name(), format, Names::default(), order, options.lenient)))
 }
 
-/// Moves behind the form feed; an empty file is left to say so itself.
+/// Moves past the form feed; an empty file is an error of the reader.
 fn pass_header(chunks: &mut Chunks, file: &str) -> Result<(), TraceError> {
     let failed = |error: &std::io::Error| unreadable(file, Position::File, error);
     let here = |offset_bytes| Position::Binary { record: 1, offset_bytes };
@@ -78,7 +65,7 @@ fn pass_header(chunks: &mut Chunks, file: &str) -> Result<(), TraceError> {
         }
         if !more || chunks.offset_bytes() > HEADER_BYTES_MAX {
             return Err(TraceError::new(file, here(chunks.offset_bytes()), "the header does not end")
-                .expected("a form feed (0x0c) behind a header of at most 1 MiB"));
+                .expected("a form feed (0x0c) after a header of at most 1 MiB"));
         }
     }
 }

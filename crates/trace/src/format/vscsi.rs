@@ -14,19 +14,7 @@ const MICROSECOND_NANOS: u64 = 1_000;
 pub(crate) const FORMAT: Format = Format {
     name: "vscsi",
     title: "VMware vscsiStats, versions 1 and 2",
-    doc: "\
-Little-endian records without a file header, 32 bytes in version 1 and 40 in version 2; which it is, is told by the version
-field of the first two records.
-
-| field | unit | becomes |
-|---|---|---|
-| cmd | SCSI operation code | READ (6, 10, 12, 16), WRITE (same), SYNCHRONIZE CACHE (10, 16), UNMAP and WRITE SAME (10, 16) with it as discard |
-| len | bytes | length |
-| lbn | 512 bytes | offset |
-| ts | microseconds since an arbitrary start, not Unix | time |
-| rt (version 2) | not stated | nothing |
-
-The file is one volume and one stream. Other commands are errors; read leniently to leave them out.",
+    doc: include_str!("docs/vscsi.md"),
     window_records: 0,
     ambiguous: false,
     detect: |head| Version::of(head).is_some(),

@@ -1,4 +1,4 @@
-//! Columns of a line, and what is read from one: numbers, durations, words.
+//! Columns of a line: numbers, durations, words.
 
 use ioweir_core::Operation;
 
@@ -69,7 +69,7 @@ fn unknown(found: &[u8], at: usize, what: &str, known: &[(&str, Operation)]) -> 
     Fault::new(at, problem).expected(words(known))
 }
 
-/// The words that are known, and what they stand for where they are numbers.
+/// The words that are known, and their operations where the words are numbers.
 pub(crate) fn words(known: &[(&str, Operation)]) -> String {
     let numbers = known.iter().any(|(word, _)| word.bytes().all(|byte| byte.is_ascii_digit()));
     let word = |(word, operation): &(&str, Operation)| match numbers {

@@ -66,14 +66,14 @@ impl Rebased {
     #[cold]
     fn nothing_found(&self) -> TraceError {
         const SHOWN: usize = 20;
-        let told = self.raw.nothing_found();
-        let Some(chosen) = self.chosen.as_ref().filter(|_| self.any) else { return told };
+        let error = self.raw.nothing_found();
+        let Some(chosen) = self.chosen.as_ref().filter(|_| self.any) else { return error };
         let volumes = &self.raw.names().volumes;
         let mut list = volumes.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
         if volumes.len() > SHOWN {
             list.push_str(&format!(" and {} more", volumes.len() - SHOWN));
         }
-        TraceError::new(told.file, Position::File, format!("has no requests of volume `{}`", chosen.name))
+        TraceError::new(error.file, Position::File, format!("has no requests of volume `{}`", chosen.name))
             .expected(format!("one of its volumes: {list}"))
     }
 }

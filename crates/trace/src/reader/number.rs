@@ -112,7 +112,7 @@ fn no_number(bytes: &[u8], what: &str) -> Box<Fault> {
     fault.expected(format!("{what} as a whole number in decimal digits"))
 }
 
-/// Powers of ten by which a fraction of so many digits is multiplied to give nanoseconds.
+/// Powers of ten by which a fraction of that many digits is multiplied to give nanoseconds.
 const FRACTION_NANOS: [u64; 10] =
     [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
 
@@ -185,7 +185,7 @@ const POWERS_OF_TEN: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 
 #[inline]
 const fn leading_digits(word: u64) -> usize {
     // A digit is 0x30 to 0x39: with 0x30 taken away, adding six must leave the upper half of the byte empty. A carry only
-    // spoils bytes behind the first that is no digit.
+    // spoils bytes after the first that is no digit.
     let rest = word ^ 0x3030_3030_3030_3030;
     let others = (rest.wrapping_add(0x0606_0606_0606_0606) | rest) & 0xf0f0_f0f0_f0f0_f0f0;
     (others.trailing_zeros() / 8) as usize

@@ -64,7 +64,7 @@ impl Table {
         }
     }
 
-    /// What stands for streams and volumes.
+    /// Streams and volumes, where no column names them.
     fn names(&self) -> &'static str {
         let has = |role: Role| self.columns.iter().any(|column| column.role == role);
         match (has(Role::Volume), has(Role::Stream) || has(Role::Pid)) {

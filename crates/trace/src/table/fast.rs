@@ -14,9 +14,9 @@ use crate::reader::rwbs;
 /// What is read of a line from one separator to the next.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// A whole number in a unit of so many nanoseconds or bytes.
+    /// A whole number in a unit of this many nanoseconds or bytes.
     Whole(Target, u64),
-    /// A number with decimals, of which so many count; more are an error, or dropped.
+    /// A number with decimals, of which this many count; more are an error, or dropped.
     Decimals(Target, usize, bool),
     Words(&'static [(&'static str, Operation)]),
     Letters,

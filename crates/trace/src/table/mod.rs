@@ -132,9 +132,9 @@ pub(crate) enum Value {
     Time(Unit),
     /// Seconds with at most nine decimals.
     Seconds,
-    /// A whole number of so many nanoseconds.
+    /// A whole number in units of this many nanoseconds.
     Ticks(u64),
-    /// A whole number of so many bytes.
+    /// A whole number in units of this many bytes.
     Size(u64),
     /// Bytes in hexadecimal digits.
     Hexadecimal,

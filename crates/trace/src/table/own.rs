@@ -26,10 +26,18 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub(crate) const FORMAT: Format = Format {
     name: "columns",
     title: "A text format of your own: a list of columns, or a TOML file of them",
-    doc: include_str!("own.md"),
+    doc: include_str!("../format/docs/columns.md"),
     ambiguous: true,
+    open: |_, _| Err(unnamed()),
     ..Format::TABLE
 };
+
+#[cold]
+fn unnamed() -> TraceError {
+    TraceError::new(LIST_NAME, Position::File, "the columns are not named")
+        .expected("a list such as time:s,op,offset:bytes,size:bytes")
+        .hint("name them with --columns, or a TOML file of them with --format")
+}
 
 /// What a column can be: its name in a list or file, its role, and what kind of unit it takes.
 const ROLES: [(&str, Role, Kind); 17] = [
@@ -92,7 +100,7 @@ const USUAL_WORDS: [(&str, Operation); 26] = [
     ("Wr", Operation::Write),
 ];
 
-/// Why a name stands for no format.
+/// Why a name is no format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// No format is called so.
@@ -103,7 +111,7 @@ pub enum FormatError {
     Columns(#[from] TraceError),
 }
 
-/// The format that a name on the command line stands for: one of [`FORMATS`], a TOML file of columns (`mine.toml`), or a list
+/// The format of a name on the command line: one of [`FORMATS`], a TOML file of columns (`mine.toml`), or a list
 /// of them after `columns:`. `ioweir doc format columns` describes both.
 ///
 /// # Errors
@@ -131,10 +139,7 @@ pub fn named(name: &str) -> Result<&'static Format, FormatError> {
         return Ok(kept(&read(name)?, |text| from_toml(name, text))?);
     }
     if name == FORMAT.name {
-        return Err(TraceError::new(LIST_NAME, Position::File, "the columns are not named")
-            .expected("a list such as time:s,op,offset:bytes,size:bytes")
-            .hint("name them with --columns, or a TOML file of them with --format")
-            .into());
+        return Err(unnamed().into());
     }
     let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
     Err(unknown("trace format", name, &names, "`ioweir doc format` lists them").into())
@@ -211,15 +216,15 @@ fn from_list(list: &str) -> Result<Table, TraceError> {
         at += part.len() + 1;
     }
     let columns = columns(&raws).map_err(|bad| bad.placed(LIST_NAME, list))?;
-    Ok(Table {
-        name: FORMAT.name,
-        title: FORMAT.title,
-        separator: Separator::Guessed,
-        heading: Heading::Guessed,
-        columns: Box::leak(columns.into_boxed_slice()),
-        more_columns: true,
-        ..Table::COMMAS
-    })
+    Ok(Table { separator: Separator::Guessed, ..of_columns(columns) })
+}
+
+/// A table of these columns. Where a command may hold separators, no further columns may follow the last.
+fn of_columns(columns: Vec<Column>) -> Table {
+    let more_columns = columns.iter().all(|column| column.role != Role::Command);
+    let columns = Box::leak(columns.into_boxed_slice());
+    let Format { name, title, .. } = FORMAT;
+    Table { name, title, heading: Heading::Guessed, columns, more_columns, ..Table::COMMAS }
 }
 
 /// A file of columns.
@@ -306,16 +311,7 @@ fn table(file: &File) -> Result<Table, Wrong> {
         }
     };
     let heading = if named > 0 { Heading::Names(|found, name| found == name.as_bytes()) } else { Heading::Guessed };
-    Ok(Table {
-        name: FORMAT.name,
-        title: FORMAT.title,
-        separator,
-        heading,
-        columns: Box::leak(columns.into_boxed_slice()),
-        more_columns: true,
-        clock,
-        ..Table::COMMAS
-    })
+    Ok(Table { separator, heading, clock, ..of_columns(columns) })
 }
 
 fn separator(given: &Spanned<String>) -> Result<Separator, Wrong> {

@@ -109,7 +109,13 @@ impl TableReader {
     fn prepare(&mut self) {
         let process = self.columns.iter().any(|column| column.role == Role::Pid || column.value == Value::Process);
         let stream = process || self.has(Role::Stream);
-        self.shape = Shape { volume: self.has(Role::Volume), stream, process, gap: self.has(Role::Gap), moved: self.has(Role::Moved) };
+        self.shape = Shape {
+            volume: self.has(Role::Volume),
+            stream,
+            process,
+            gap: self.has(Role::Gap),
+            moved: self.has(Role::Moved),
+        };
         self.steps = self.quick_steps();
     }
 
@@ -136,9 +142,8 @@ impl TableReader {
             true => format!("[{}]", column.name),
             false => column.name.to_owned(),
         };
-        let more = if self.table.more_columns { "..." } else { "" };
-        let names: Vec<String> = self.table.columns.iter().map(name).collect();
-        names.join(&separator) + more
+        let more = self.table.more_columns.then(|| "...".to_owned());
+        self.table.columns.iter().map(name).chain(more).collect::<Vec<_>>().join(&separator)
     }
 
     /// Whether the first line of a file looks like this table.
@@ -307,8 +312,8 @@ impl TableReader {
     /// follows it an operation among numbers.
     fn anchored(&self, line: &[u8], greedy: usize) -> Faulty<usize> {
         let fits = |extra: &usize| {
-            let behind = self.columns.iter().zip(self.cells.iter().skip(*extra)).skip(greedy + 1);
-            behind.into_iter().all(|(column, cell)| match column.value {
+            let after = self.columns.iter().zip(self.cells.iter().skip(*extra)).skip(greedy + 1);
+            after.into_iter().all(|(column, cell)| match column.value {
                 Value::Words(words) => words.iter().any(|(word, _)| word.as_bytes() == text(line, *cell)),
                 _ => digits(text(line, *cell)).is_some(),
             })

@@ -68,7 +68,7 @@ pub struct Loss {
     pub requests: u64,
 }
 
-/// The kinds of losses, in the order in which they are told.
+/// The kinds of losses, in the order in which they are reported.
 const KINDS: [&str; 10] = [
     "discards, which are left out",
     "flushes, which are left out",

@@ -100,7 +100,10 @@ role = "stream"
     assert!(std::ptr::eq(format, trace::named(&name).unwrap()));
     std::fs::write(&path, toml.replace("\"offset\"", "\"ofset\"")).unwrap();
     let error = trace::named(&name).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("{name}:15:8: role `ofset` is not known\n  expected: one of time, ")), "{error}");
+    assert!(
+        error.starts_with(&format!("{name}:15:8: role `ofset` is not known\n  expected: one of time, ")),
+        "{error}"
+    );
     std::fs::write(&path, toml.replace("clock", "clok")).unwrap();
     let error = trace::named(&name).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{name}:3:1: unknown field `clok`")), "{error}");
@@ -113,7 +116,10 @@ const LISTS: &[(&str, &str)] = &[
         "time:s,op,offset:furlongs,size:bytes",
         "--columns:1:18: offset does not take `furlongs`\n  expected: a unit: bytes, sectors, hex, or a size such as 4KiB",
     ),
-    ("time:s,op,offset:bytes", "--columns:1:11: no column is the size\n  expected: columns for time, op, offset and size"),
+    (
+        "time:s,op,offset:bytes",
+        "--columns:1:11: no column is the size\n  expected: columns for time, op, offset and size",
+    ),
     (
         "completion:s,op,offset:bytes,size:bytes",
         "--columns:1:30: no column says when a request arrived\n  expected: a column `time` or `gap`, or both `completion` and `latency`",
@@ -133,12 +139,19 @@ const LISTS: &[(&str, &str)] = &[
 fn errors_in_a_list_say_where_what_and_what_was_expected() {
     for (list, expected) in LISTS {
         let error = trace::named(&format!("columns:{list}")).unwrap_err().to_string();
-        assert_eq!(error, format!("{expected}\n\nhint: `ioweir doc format columns` describes roles and units"), "{list}");
+        assert_eq!(
+            error,
+            format!("{expected}\n\nhint: `ioweir doc format columns` describes roles and units"),
+            "{list}"
+        );
     }
     let error = trace::named("columns").unwrap_err().to_string();
     assert!(error.starts_with("--columns: the columns are not named"), "{error}");
     let error = trace::named("alibaba").unwrap_err().to_string();
-    assert!(error.contains("unknown trace format `alibaba`") && error.contains("did you mean `alibaba-csv`?"), "{error}");
+    assert!(
+        error.contains("unknown trace format `alibaba`") && error.contains("did you mean `alibaba-csv`?"),
+        "{error}"
+    );
 }
 
 #[test]
