@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ioweir_config::{format_range, format_value, unknown};
+use ioweir_config::{AMOUNT_EXAMPLES, format_range, format_value, unknown};
 use ioweir_core::Reason;
 use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
@@ -148,15 +148,11 @@ times this makes up the latencies.",
     },
     Topic {
         name: "units",
-        summary: "how sizes and durations are written",
-        entries: || {
-            vec![
-                ("4k", "4096 bytes; also 4K, 4kB, 4KiB: sizes are binary, up to E; b is a single byte"),
-                ("10ms", "durations: ns, us, ms, s, m, h, d, also joined: 1h30m"),
-            ]
-        },
-        about: "Sizes and durations carry a unit. A bare number is refused: tools disagree about what it means. Results \
-are in decimal units: MB/s are 10^6 bytes a second.",
+        summary: "how sizes, durations and rates are written",
+        entries: || AMOUNT_EXAMPLES.iter().map(|example| (example.text, example.meaning)).collect(),
+        about: "Sizes, durations and rates carry a unit, in every file, flag, parameter and control command alike. A bare number is \
+refused, because tools disagree about what it means; only zero needs no unit. Results are in SI units: MB/s are 10^6 bytes per \
+second.",
         entry: None,
     },
     Topic {

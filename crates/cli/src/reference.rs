@@ -3,9 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_config::exact_duration;
-use ioweir_config::{format_range, format_value};
-use ioweir_core::Nanos;
+use ioweir_config::{Duration, format_range, format_value};
 use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
@@ -275,7 +273,7 @@ fn servers() -> String {
 pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
     let deadline = match row.deadline_seconds {
         0 => "none".into(),
-        seconds => exact_duration(Nanos::from_seconds(u64::from(seconds))),
+        seconds => Duration::from_seconds(u64::from(seconds)).to_string(),
     };
     let room = match (row.tied_per_mille, row.takes_room) {
         (0, _) => "none".into(),

@@ -14,7 +14,7 @@ use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simul
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::SpecError;
 use ioweir_config::{ChoiceError, SchedulerChoice, unknown};
-use ioweir_config::{UnitError, parse_bytes};
+use ioweir_config::{Size, UnitError};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::{self as trace, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
 
@@ -275,7 +275,7 @@ const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
 const DEPTH_MAX: u32 = 1 << 12;
 
 fn limits(comparison: &Comparison) -> Result<QueueLimits, CompareError> {
-    let request_bytes_max = parse_bytes(&comparison.request_bytes_max)?;
+    let Size(request_bytes_max) = comparison.request_bytes_max.parse()?;
     let sectors = request_bytes_max / SECTOR_BYTES;
     let unit_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
     let unit_sectors_max = unit_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {

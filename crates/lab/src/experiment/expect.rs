@@ -1,9 +1,9 @@
 //! Did what was expected come out, and by how much not?
 
+use ioweir_config::Duration;
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::amount::Time;
 use super::metric::{METRICS, Metric};
 use super::summary::Summary;
 
@@ -37,7 +37,7 @@ pub enum Bound {
     /// A number.
     Number(f64),
     /// A time.
-    Time(Time),
+    Time(Duration),
 }
 
 impl Bound {
@@ -45,7 +45,7 @@ impl Bound {
     fn value(self) -> f64 {
         match self {
             Self::Number(number) => number,
-            Self::Time(Time(span)) => span.as_seconds(),
+            Self::Time(span) => span.nanos().as_seconds(),
         }
     }
 }

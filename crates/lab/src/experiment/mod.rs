@@ -1,6 +1,5 @@
 //! Who gets what of a device that many share? Runs an [`Experiment`]: classes of clients, schedulers, and what is expected.
 
-mod amount;
 mod cell;
 mod expect;
 mod explain;
@@ -14,7 +13,6 @@ mod sweep;
 mod tally;
 mod traffic;
 
-pub use amount::{PerSecond, Time};
 pub use cell::{Cell, ClassResult, Measured, Step, TierResult};
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};

@@ -28,7 +28,8 @@ impl Experiment {
     /// # Errors
     /// [`SpecError`] with the place in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let experiment: Self = toml::from_str(text).map_err(|error| from_toml(&error).in_file(file, Some(text)))?;
+        let experiment: Self =
+            toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS).in_file(file, Some(text)))?;
         let experiment = experiment.checked().map_err(|complaint| complaint.in_file(file, Some(text)))?;
         sweep::points(&experiment).map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(experiment)
@@ -73,7 +74,7 @@ impl Experiment {
     }
 
     fn check_run(&self) -> Result<(), Complaint> {
-        let (duration, interval, warm_up) = (self.duration.0, self.interval.0, self.warm_up.0);
+        let (duration, interval, warm_up) = (self.duration.nanos(), self.interval.nanos(), self.warm_up.nanos());
         if duration.0 == 0 {
             return Err(Complaint::expecting(
                 "duration",
@@ -300,14 +301,10 @@ impl PhaseSpec {
     }
 }
 
-fn from_toml(error: &toml::de::Error) -> Complaint {
-    let message = error.message();
-    let hint = if message.contains("unknown field") || message.contains("missing field") {
-        "`ioweir doc simulate` lists the keys"
-    } else if message.contains("with a unit") {
-        "times, sizes and rates are text with a unit: \"10ms\", \"4KiB\", \"500/s\""
-    } else {
-        ""
-    };
-    Complaint::of_toml(error).hint(hint)
-}
+/// Hints for errors of the TOML reader.
+const HINTS: &[(&str, &str)] = &[
+    ("unknown field", KEYS_HINT),
+    ("missing field", KEYS_HINT),
+    ("with a unit", "times, sizes and rates are text with a unit: \"10ms\", \"4KiB\", \"500/s\""),
+];
+const KEYS_HINT: &str = "`ioweir doc simulate` lists the keys";

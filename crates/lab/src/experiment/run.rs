@@ -139,7 +139,7 @@ impl Job<'_> {
         let scheduler: Policy = self.scheduler.row.build(limits, &with_places(&self.scheduler, experiment));
         let mut traffic = Traffic::new(experiment, device.sectors(), self.seed)?;
         let mut tally = Tally::new(experiment);
-        let until = if drains { Nanos::NEVER } else { experiment.duration.0 };
+        let until = if drains { Nanos::NEVER } else { experiment.duration.nanos() };
         let simulation = Simulation { scheduler, limits, device: &mut *device, fast: None, lenient: false, until };
         let ended = sim::run(simulation, &mut traffic, &mut tally, observer).map_err(|failure| match failure {
             Failure::Trace(error) => ExperimentError::Trace(error),

@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::amount::{PerSecond, Time};
 use super::expect::Expectation;
-use ioweir_config::Ratio;
-use ioweir_device::{Bytes, DeviceSpec, Extent};
+use ioweir_config::{Duration, Rate, Ratio, Size};
+use ioweir_device::{DeviceSpec, Extent};
 
 /// An experiment: a device, classes of clients that send it requests, schedulers that share it out among them. The same
 /// value gives the same bytes. It is what `ioweir simulate FILE` reads, and what `ioweir show FILE` prints back with every
@@ -17,13 +16,13 @@ pub struct Experiment {
     #[serde(default)]
     pub title: String,
     /// How long it lasts, in simulated time.
-    pub duration: Time,
+    pub duration: Duration,
     /// What is left out of all figures but those second by second.
     #[serde(default)]
-    pub warm_up: Time,
+    pub warm_up: Duration,
     /// The width of the steps of what is shown over time.
     #[serde(default = "second")]
-    pub interval: Time,
+    pub interval: Duration,
     /// Schedulers in the form `name[:parameter=value...]`; the experiment is run under each.
     pub schedulers: Vec<String>,
     /// Seeds of everything random; the experiment is run with each.
@@ -38,7 +37,7 @@ pub struct Experiment {
     pub queue_requests: Option<u32>,
     /// What the device is said to do, for the admission of reservations; where absent, all are accepted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<PerSecond>,
+    pub capacity: Option<Rate>,
     /// The device: the name of a preset or of a device file, or a device as in such a file.
     pub device: DeviceChoice,
     /// Groups of clients that have a share together.
@@ -116,19 +115,19 @@ pub struct GroupSpec {
     pub weight: u32,
     /// Served at least so often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<PerSecond>,
+    pub reservation: Option<Rate>,
     /// Served at most so often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PerSecond>,
+    pub limit: Option<Rate>,
     /// How much may come at once above the limit.
     #[serde(default = "one_long")]
     pub burst: u64,
     /// At most so many bytes of data are served a second, beside the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bytes_per_second: Option<Bytes>,
+    pub limit_bytes_per_second: Option<Size>,
     /// How many bytes may come at once above that limit; one request may where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burst_bytes: Option<Bytes>,
+    pub burst_bytes: Option<Size>,
 }
 
 /// Clients that are alike.
@@ -147,22 +146,22 @@ pub struct ClassSpec {
     pub weight: u32,
     /// A client is served at least so often while it asks for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<PerSecond>,
+    pub reservation: Option<Rate>,
     /// A client is served at most so often.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PerSecond>,
+    pub limit: Option<Rate>,
     /// How much may come at once above the limit after a pause.
     #[serde(default = "one_long")]
     pub burst: u64,
     /// At most so many bytes of a client's data are served a second, beside the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bytes_per_second: Option<Bytes>,
+    pub limit_bytes_per_second: Option<Size>,
     /// How many bytes may come at once above that limit after a pause; one request may where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burst_bytes: Option<Bytes>,
+    pub burst_bytes: Option<Size>,
     /// The latency that is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Time>,
+    pub latency: Option<Duration>,
     /// The group that the clients belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -175,7 +174,7 @@ pub struct ClassSpec {
     pub backlog: Option<u32>,
     /// Open loop: so many requests arrive, whether or not earlier ones are done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<PerSecond>,
+    pub rate: Option<Rate>,
     /// At which distances the requests of an open loop arrive.
     #[serde(default)]
     pub arrivals: Spacing,
@@ -187,7 +186,7 @@ pub struct ClassSpec {
     pub read_ratio: Ratio,
     /// Length of a request.
     #[serde(default = "four_kibibytes")]
-    pub size: Bytes,
+    pub size: Size,
     /// The share of requests that go on where the client's last one ended; the others lie anywhere in the region.
     #[serde(default)]
     pub sequential: Ratio,
@@ -200,10 +199,10 @@ pub struct ClassSpec {
 
     /// When the clients come.
     #[serde(default)]
-    pub from: Time,
+    pub from: Duration,
     /// When they leave: from then on they send nothing. They stay to the end where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Time>,
+    pub to: Option<Duration>,
     /// What changes, and when.
     #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
     pub phases: Vec<PhaseSpec>,
@@ -214,7 +213,7 @@ pub struct ClassSpec {
 #[serde(deny_unknown_fields)]
 pub struct PhaseSpec {
     /// From when on.
-    pub at: Time,
+    pub at: Duration,
     /// Whether the clients send anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<bool>,
@@ -223,7 +222,7 @@ pub struct PhaseSpec {
     pub backlog: Option<u32>,
     /// As in the class, which must have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<PerSecond>,
+    pub rate: Option<Rate>,
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ratio: Option<Ratio>,
@@ -235,19 +234,19 @@ pub struct PhaseSpec {
     pub weight: Option<u32>,
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<PerSecond>,
+    pub reservation: Option<Rate>,
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PerSecond>,
+    pub limit: Option<Rate>,
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bytes_per_second: Option<Bytes>,
+    pub limit_bytes_per_second: Option<Size>,
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burst_bytes: Option<Bytes>,
+    pub burst_bytes: Option<Size>,
     /// As in the class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Time>,
+    pub latency: Option<Duration>,
 }
 
 /// How the arrivals of an open loop are spaced.
@@ -261,8 +260,8 @@ pub enum Spacing {
     Constant,
 }
 
-fn second() -> Time {
-    Time(ioweir_core::Nanos::from_seconds(1))
+fn second() -> Duration {
+    Duration::from_seconds(1)
 }
 
 fn seed() -> Vec<u64> {
@@ -285,6 +284,6 @@ fn all() -> Ratio {
     Ratio::ONE
 }
 
-fn four_kibibytes() -> Bytes {
-    Bytes(4096)
+fn four_kibibytes() -> Size {
+    Size(4096)
 }

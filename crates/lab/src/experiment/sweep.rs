@@ -55,7 +55,7 @@ fn point(number: usize, axes: &[(&str, &[Value])], table: &Table) -> Result<Poin
     let experiment = Experiment::deserialize(table);
     let experiment =
         experiment.map_err(|error| Complaint::expecting("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
-    let checked = experiment.checked().map_err(|complaint| complaint.told_of("sweep", wrong));
+    let checked = experiment.checked().map_err(|complaint| complaint.about("sweep", wrong));
     Ok(Point { experiment: checked?, set })
 }
 

@@ -130,14 +130,14 @@ impl Tally {
             step_sum_nanos: 0,
             steps: Vec::new(),
         };
-        let interval = experiment.interval.0;
+        let interval = experiment.interval.nanos();
         Self {
             classes: experiment.classes.iter().map(class).collect(),
             client_requests: vec![0; class_of.len()],
             class_of,
             client_weights,
-            from: experiment.warm_up.0,
-            to: experiment.duration.0,
+            from: experiment.warm_up.nanos(),
+            to: experiment.duration.nanos(),
             interval,
             step_end: interval,
             depth: experiment.depth as usize,

@@ -9,8 +9,7 @@ use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
 use crate::sim::{Arrivals, Failure, LOOK_AHEAD_RECORDS, Site};
-use ioweir_config::Ratio;
-use ioweir_device::Bytes;
+use ioweir_config::{Duration, Ratio, Size};
 use ioweir_device::random::Random;
 use ioweir_trace::{self as trace, ReadOptions, Record, TraceError, TraceSource};
 
@@ -227,7 +226,7 @@ fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
         burst: spec.burst,
         limit_bytes_per_second: spec.limit_bytes_per_second.map_or(0, |bytes| bytes.0),
         burst_bytes: spec.burst_bytes.map_or(0, |bytes| bytes.0),
-        latency: spec.latency.map_or(Nanos::NEVER, |time| time.0),
+        latency: spec.latency.map_or(Nanos::NEVER, Duration::nanos),
         group: group.map(|(id, _)| *id),
         refuses_at_limit: spec.refuse_at_limit,
     }
@@ -256,10 +255,14 @@ impl Traffic {
             let first_client = u32::try_from(clients.len()).unwrap_or(u32::MAX);
             classes.push(Class::new(spec, number, first_client, &world)?);
             clients.extend((0..spec.clients).map(|_| Client { class: number as u32, outstanding: 0 }));
-            changes.push(Change { at: spec.from.0, class: number, what: What::Comes });
+            changes.push(Change { at: spec.from.nanos(), class: number, what: What::Comes });
             let phases = spec.phases.iter().cloned();
-            changes.extend(phases.map(|phase| Change { at: phase.at.0, class: number, what: What::Phase(phase) }));
-            changes.extend(spec.to.map(|to| Change { at: to.0, class: number, what: What::Leaves }));
+            changes.extend(phases.map(|phase| Change {
+                at: phase.at.nanos(),
+                class: number,
+                what: What::Phase(phase),
+            }));
+            changes.extend(spec.to.map(|to| Change { at: to.nanos(), class: number, what: What::Leaves }));
         }
         // A stable sort: what happens at one time happens in the order of the file.
         changes.sort_by_key(|change| change.at);
@@ -274,7 +277,7 @@ impl Traffic {
             retries: BinaryHeap::new(),
             sent: 0,
             clocks: BinaryHeap::new(),
-            end: experiment.duration.0,
+            end: experiment.duration.nanos(),
         })
     }
 
@@ -299,10 +302,10 @@ impl Traffic {
                 share.weight = phase.weight.unwrap_or(share.weight);
                 share.reservation_per_second = phase.reservation.map_or(share.reservation_per_second, |rate| rate.0);
                 share.limit_per_second = phase.limit.map_or(share.limit_per_second, |rate| rate.0);
-                let bytes = |phase: Option<Bytes>, own| phase.map_or(own, |bytes| bytes.0);
+                let bytes = |phase: Option<Size>, own| phase.map_or(own, |bytes| bytes.0);
                 share.limit_bytes_per_second = bytes(phase.limit_bytes_per_second, share.limit_bytes_per_second);
                 share.burst_bytes = bytes(phase.burst_bytes, share.burst_bytes);
-                share.latency = phase.latency.map_or(share.latency, |time| time.0);
+                share.latency = phase.latency.map_or(share.latency, Duration::nanos);
                 shares = class.is_present && *share != before;
             }
         }

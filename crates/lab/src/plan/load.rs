@@ -5,7 +5,7 @@ use super::policy::Policy;
 use super::system::Demand;
 use crate::forecast::{Calendar, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
-use ioweir_device::Bytes;
+use ioweir_config::Size;
 
 /// How alike the errors of two bins of a forecast are, 0 to 1. Were they all one error, sums would be as uncertain as single
 /// bins; were they independent, sums would be all but certain. Days differ as a whole, bins by themselves.
@@ -97,8 +97,8 @@ impl Load {
         let block = policy.pool.block.0 as f64;
         // What a unit is in requests, and in blocks.
         let request = terms.request.0 as f64;
-        let (per_request, per_block) = match terms.unit.parse::<Bytes>() {
-            Ok(Bytes(unit)) => (terms.scale * unit as f64 / request, terms.scale * unit as f64 / block),
+        let (per_request, per_block) = match terms.unit.parse::<Size>() {
+            Ok(Size(unit)) => (terms.scale * unit as f64 / request, terms.scale * unit as f64 / block),
             Err(_) => (terms.scale, terms.scale * request / block),
         };
         let (requests, written) = match (total.or(only), read, write) {

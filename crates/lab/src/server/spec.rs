@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use ioweir_device::{Bytes, Span};
+use ioweir_config::{Duration, Size};
 
 /// A storage server's hardware: what a platform file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,11 +14,11 @@ pub struct PlatformSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// The write log: half of it takes writes while a consistency point empties the other.
-    pub nvram: Bytes,
+    pub nvram: Size,
     /// Memory for reads that wait for a disk.
-    pub read_buffers: Bytes,
+    pub read_buffers: Size,
     /// The mean response time up to which a load counts as acceptable: where a sweep of loads ends.
-    pub response_max: Span,
+    pub response_max: Duration,
     /// The disks.
     pub disks: DiskSpec,
     /// The cache between memory and disks.
@@ -41,11 +41,11 @@ pub struct DiskSpec {
     /// How many.
     pub count: u32,
     /// What every access takes at least.
-    pub access: Span,
+    pub access: Duration,
     /// The mean of what comes on top of it, exponentially distributed.
-    pub access_random: Span,
+    pub access_random: Duration,
     /// For each KiB that is moved.
-    pub per_kib: Span,
+    pub per_kib: Duration,
     /// Disks that a flush operation writes to.
     pub stripe: u32,
 }
@@ -55,13 +55,13 @@ pub struct DiskSpec {
 #[serde(deny_unknown_fields)]
 pub struct FlashCacheSpec {
     /// Size; it has its effect through `hits_percent`.
-    pub size: Bytes,
+    pub size: Size,
     /// Of a hundred reads that miss memory, how many are found here.
     pub hits_percent: f64,
     /// How long a read takes.
-    pub access: Span,
+    pub access: Duration,
     /// For each KiB that is moved.
-    pub per_kib: Span,
+    pub per_kib: Duration,
 }
 
 /// What a server is asked: what a workload file holds.
@@ -87,7 +87,7 @@ pub struct OperationSpec {
     pub kind: OperationKind,
     /// What it moves: sizes and how often each comes. Nothing where absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<(Bytes, f64)>,
+    pub sizes: Vec<(Size, f64)>,
     /// Whether it goes on where the one before ended: such reads are prefetched.
     #[serde(default)]
     pub sequential: bool,
@@ -110,7 +110,7 @@ pub struct DeadlineSpec {
     /// Of a hundred requests, how many it is made to.
     pub percent: f64,
     /// When they are to be done, from their arrival on.
-    pub within: Span,
+    pub within: Duration,
 }
 
 /// What a request does.
@@ -130,7 +130,7 @@ pub enum OperationKind {
 #[serde(deny_unknown_fields)]
 pub struct CostSpec {
     /// Taking up a turn: asking for a queue and a slice, and changing over to its requests. In every turn.
-    pub turn: Span,
+    pub turn: Duration,
     /// A read, until it is answered or waits for a disk.
     pub read: WorkCost,
     /// A write, until it is in the log.
@@ -138,7 +138,7 @@ pub struct CostSpec {
     /// An attribute request.
     pub attributes: WorkCost,
     /// What comes on top for a request that leaves the fast path: it has to be parked, and to be found again.
-    pub slow_path: Span,
+    pub slow_path: Duration,
     /// A request that has come back from a wait.
     pub restart: WorkCost,
     /// Of a hundred parts of a processor time, how many vary: the rest is what every request takes, these are exponentially
@@ -149,7 +149,7 @@ pub struct CostSpec {
     /// Consistency points.
     pub flush: FlushSpec,
     /// From the client to the server and back.
-    pub network: Span,
+    pub network: Duration,
     /// How the load swings about its mean.
     pub swing: SwingSpec,
 }
@@ -159,10 +159,10 @@ pub struct CostSpec {
 #[serde(deny_unknown_fields)]
 pub struct WorkCost {
     /// Whatever the size.
-    pub base: Span,
+    pub base: Duration,
     /// For each KiB.
     #[serde(default)]
-    pub per_kib: Span,
+    pub per_kib: Duration,
 }
 
 /// Reading ahead.
@@ -170,7 +170,7 @@ pub struct WorkCost {
 #[serde(deny_unknown_fields)]
 pub struct PrefetchSpec {
     /// How much at a time: so much sequential reading calls for one prefetch.
-    pub bytes: Bytes,
+    pub bytes: Size,
     /// What one costs.
     pub cost: WorkCost,
 }
@@ -180,13 +180,13 @@ pub struct PrefetchSpec {
 #[serde(deny_unknown_fields)]
 pub struct FlushSpec {
     /// The longest time from the start of one to the start of the next.
-    pub interval: Span,
+    pub interval: Duration,
     /// Back-end operations of one.
     pub operations: u32,
     /// What one operation costs, for its share of the log.
     pub cost: WorkCost,
     /// What a write takes in the log beside its data.
-    pub log_record: Bytes,
+    pub log_record: Size,
 }
 
 /// How the load swings: its rate goes from `1 - amplitude` to `1 + amplitude` times the mean and back, evenly.
@@ -196,5 +196,5 @@ pub struct SwingSpec {
     /// How far, in percent of the mean.
     pub amplitude_percent: f64,
     /// How long a swing lasts.
-    pub period: Span,
+    pub period: Duration,
 }

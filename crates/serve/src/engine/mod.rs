@@ -252,7 +252,7 @@ impl Engine {
             fast_block_sectors: fast.block_sectors,
             ..QueueLimits::with_units(device.queue_requests)
         };
-        let mut scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        let mut scheduler = device.scheduler.row.build(limits, &device.scheduler.settings);
         for extent in fast.placed {
             // Where the policy holds no more extents it takes the rest for the slow device's; the backend knows better.
             scheduler.place(extent.start, extent.end);
