@@ -6,6 +6,8 @@ mod amount;
 mod choice;
 mod error;
 mod format;
+mod keys;
+mod share;
 mod text;
 
 pub use amount::{
@@ -16,3 +18,9 @@ pub use choice::{
 };
 pub use error::{Complaint, SpecError};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, shown};
+pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text};
+#[doc(hidden)]
+pub use keys::{Old, read_table};
+#[doc(hidden)]
+pub use serde;
+pub use share::{ShareKeys, ShareNumber, share_numbers};

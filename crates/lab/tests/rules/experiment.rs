@@ -316,7 +316,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("\"wfq\"", "\"wfk\"", "schedulers[0]: unknown scheduler `wfk`"),
         ("\"wfq\"", "\"wfq:clients=0\"", "schedulers[0]: wfq: clients: 0 is out of range"),
         ("backlog = 4", "backlog = 4\nrate = \"1/s\"", "how its requests arrive is not said, or said twice"),
-        ("rate = \"300/s\"", "rate = \"300\"", "is no rate"),
+        ("rate = \"300/s\"", "rate = \"300\"", "`300` is not a rate"),
         ("name = \"open\"", "name = \"closed\"", "class[1].name: is empty, or that of another class"),
         ("group = \"g\"", "group = \"h\"", "class[0].group: unknown group `h`"),
         ("hit_ratio = 0.9", "hit_ratio = 1.9", "1.9 is not a number from 0 to 1"),

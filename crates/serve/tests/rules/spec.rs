@@ -73,9 +73,9 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "unix:/run",
             "unux:/run",
-            "s.toml:2:10: `unux:/run/ioweir.sock` is not a place to listen at; expected \"unix:",
+            "s.toml:2:11: `unux:/run/ioweir.sock` is not a place to listen at; expected \"unix:",
         ),
-        ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:10: `tcp:localhost` is not an address with a port"),
+        ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:11: `tcp:localhost` is not an address with a port"),
         ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
         ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
         (
