@@ -1,4 +1,4 @@
-//! Do the forecasters meet their goals? Every series that there is, forecast by every row of the table.
+//! The survey of forecasters: forecasts every available series with every row of the table, and checks the goals.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
