@@ -1,7 +1,7 @@
 //! Rows of a table chosen by name, with settings: `bid-hdd:wait=6ms:history=4`.
 
-use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
@@ -176,7 +176,19 @@ impl<R: Choosable> Serialize for Choice<R> {
 
 impl<'de, R: Choosable> Deserialize<'de> for Choice<R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Cow::<'_, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        struct Text<R>(PhantomData<R>);
+        impl<R: Choosable> de::Visitor<'_> for Text<R> {
+            type Value = Choice<R>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, "the name of a {}", R::WHAT)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Choice<R>, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text(PhantomData))
     }
 }
 

@@ -29,6 +29,12 @@ impl Key {
         name == self.name || (!self.old_name.is_empty() && name == self.old_name)
     }
 
+    /// Its help in one line.
+    #[must_use]
+    pub fn help_line(&self) -> String {
+        self.help.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
     /// As a part of a key's path in a [`Complaint`](crate::Complaint): either of its names may be the one in the file.
     #[must_use]
     pub fn part(&self) -> String {
@@ -322,7 +328,7 @@ macro_rules! key_default {
     ($type:ty, absent) => {
         Some(String::new())
     };
-    ($type:ty, $value:expr) => {{
+    ($type:ty, ($value:expr)) => {{
         let value: $type = $value;
         $crate::default_text(value)
     }};
@@ -338,7 +344,7 @@ macro_rules! key_absent {
     ($name:expr, absent) => {
         Default::default()
     };
-    ($name:expr, $value:expr) => {
+    ($name:expr, ($value:expr)) => {
         $value
     };
 }
