@@ -1,19 +1,19 @@
-//! Which schedules have a name, and what can be set of them?
+//! The table of schedules and their parameters.
 
 use super::{CoresError, Dispatch, Log, Maintenance, Queue, SliceRule};
 use crate::Nanos;
 use crate::settings::{Parameter, SettingError, Settings, Unit, settable};
 
-/// How a pool of workers is scheduled: the parts, put together.
+/// The schedule of a pool of workers: the parts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Where a request queues.
+    /// The rule for the queue of a request.
     pub dispatch: Dispatch,
-    /// How often each queue is drawn, in the order of [`Queue::ALL`].
+    /// The weights of the queues, in the order of [`Queue::ALL`].
     pub weights: [u32; Queue::COUNT],
-    /// For how long it is served then.
+    /// The rule for the length of a turn.
     pub slices: SliceRule,
-    /// What MQ has of its own.
+    /// Rules of MQ alone.
     pub maintenance: Maintenance,
 }
 
@@ -32,7 +32,7 @@ impl Schedule {
         if self.maintenance.boost == 0 { Err(CoresError::BoostZero) } else { Ok(()) }
     }
 
-    /// How often each queue is drawn while the log stands so. Only ratios count: all are in units that make MQ's whole.
+    /// The weights of the queues in this state of the log. Only ratios count: the scale makes MQ's whole.
     pub(super) fn weights(&self, log: Log) -> [u64; Queue::COUNT] {
         let [high, low, maintenance] = self.weights.map(u64::from);
         [high * 1000, low * 1000, maintenance * self.boost_per_mille(log)]
@@ -48,12 +48,12 @@ impl Schedule {
                 let boosted = Nanos(slice.0.saturating_mul(self.boost_per_mille(log)) / 1000);
                 boosted.min(self.slices.longest().max(slice))
             }
-            // A window shared by very different weights may round to nothing, and a turn without time would serve no one.
+            // A window shared by very different weights may round to zero, and a turn without time would serve none.
             _ => slice.max(Nanos(1)),
         }
     }
 
-    /// By how much MQ's weight and slice are raised: 1000 is not at all.
+    /// The factor of MQ's weight and slice, in thousandths.
     fn boost_per_mille(&self, log: Log) -> u64 {
         1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.urgency_per_mille())
     }
@@ -68,17 +68,17 @@ pub struct ScheduleRow {
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// Where in there.
+    /// The section there.
     pub section: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
-    /// What can be set.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
     dispatch: Dispatch,
 }
 
 impl ScheduleRow {
-    /// The parts, put together as set.
+    /// The schedule with these settings.
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Schedule {
         let [
