@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use ioweir_device::drives::validate_drives;
-use ioweir_lab::report::{render_validation, render_validation_json};
 use ioweir_lab::reproduce::{Reproduction, background, bid, reward, to_json, wafl};
+use ioweir_lab::validation;
 
 use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
 use crate::failure::Failure;
+use crate::output::Outputs;
 use crate::{engine, output};
 
 /// Runs the experiments of papers, prints their claims beside what came out, and writes the pages.
@@ -80,13 +81,9 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
             "they are DiskSim's validation traces, which this project does not distribute",
         ));
     }
+    let outputs = Outputs::new(&arguments.output, &[], &[])?;
     let report = validate_drives(folder)?;
-    if let Some(target) = &arguments.json {
-        output::put(target, render_validation_json(&report)?.as_bytes())?;
-    }
-    if arguments.json.as_deref() != Some("-") {
-        output::print(render_validation(&report, output::colour()).as_bytes())?;
-    }
+    outputs.write(&validation::document(&report)?)?;
     if report.passes() {
         Ok(())
     } else {

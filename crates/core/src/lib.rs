@@ -52,6 +52,7 @@ extern crate alloc;
 
 pub mod background;
 pub mod cores;
+pub mod driver;
 mod elevator;
 mod part;
 pub mod policy;
@@ -66,4 +67,5 @@ mod time;
 pub use queue::QueueLimits;
 pub use request::{Direction, Flags, Operation, Request, SECTOR_BYTES, StreamId, Tag};
 pub use scheduler::{CancelError, Dispatch, Reason, Refused, RefusedCause, Scheduler, Step, Tier, Waiting};
+pub use structure::Slab;
 pub use time::Nanos;

@@ -142,6 +142,9 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
+    /// What a table of dispatches holds where there is none.
+    pub const NOTHING: Self = Self::alone(&Request::NOTHING);
+
     /// A request that no scheduler holds, to try a device by itself. Its tag names nothing.
     #[must_use]
     pub const fn alone(request: &Request) -> Self {
@@ -244,4 +247,9 @@ pub trait Scheduler {
 
     /// How many of them wait for which reason; the counts add up to [`Scheduler::queued`].
     fn waiting(&self) -> Waiting;
+
+    /// The one reason for which all queued requests of a stream wait, where the scheduler tells streams apart.
+    fn reason(&self, _stream: StreamId) -> Option<Reason> {
+        None
+    }
 }

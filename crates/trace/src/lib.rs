@@ -1,7 +1,5 @@
-//! What was asked of a real device: one record type, a reader for each format, writers for some.
-//!
-//! A reader streams: memory is bounded by a batch, whatever the length of the trace. Records come out in the order of
-//! their submission times, which start at zero; the wall-clock time of the first record is kept apart as the epoch.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
 mod cut;
 mod error;
@@ -18,7 +16,6 @@ pub use error::{Position, TraceError};
 pub use event::Event;
 pub use format::{FORMATS, Format, ReadOptions, format, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
-pub use info::render;
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
 pub use writer::losses::{Clock, Holds, Loss};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::ReadingArguments;
+use super::{OutputArguments, ReadingArguments};
 
 /// How rates are read, for every verb that takes series.
 #[derive(Args, Debug)]
@@ -65,9 +65,8 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) binned: Option<String>,
 
-    /// Write JSON to a file; `-` is standard output, in place of the table
-    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
-    pub(crate) json: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]

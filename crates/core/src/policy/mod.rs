@@ -27,7 +27,7 @@ mod wfq;
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::settings::settable;
 use crate::tenant::{Capacity, TenantControl, TenantScheduler};
-use crate::{CancelError, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
+use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Scheduler, Step, StreamId, Tag, Waiting};
 
 pub use crate::settings::{PARAMETERS_MAX, Parameter, SettingError, Settings, Unit};
 
@@ -244,5 +244,9 @@ impl Scheduler for Policy {
 
     fn waiting(&self) -> Waiting {
         each!(&self.0, scheduler => scheduler.waiting())
+    }
+
+    fn reason(&self, stream: StreamId) -> Option<Reason> {
+        self.tenants().map(|tenants| tenants.reason(stream))
     }
 }

@@ -6,6 +6,7 @@
 
 mod backtest;
 mod combine;
+mod document;
 mod drift;
 mod holt_winters;
 mod learned;
@@ -22,6 +23,7 @@ mod table;
 mod within;
 
 pub use backtest::{Backtest, Interval, Origin, Tested, backtest, geometric_mean, whole_days};
+pub use document::{Predicted, Scored, predictions, scores};
 pub use drift::Drift;
 pub use learned::Learned;
 pub use mmpp::Bursts;

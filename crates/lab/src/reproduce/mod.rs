@@ -9,9 +9,8 @@ pub mod reward;
 pub mod wafl;
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
-use crate::compare::{Origin, TraceMeta, hexadecimal};
+pub use crate::document::Provenance;
 use crate::report::{Figure, ReportError};
 
 /// One sentence or figure of a paper, and what came out.
@@ -62,36 +61,6 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Name and cells of each row.
     pub rows: Vec<(String, Vec<String>)>,
-}
-
-/// What is needed to run a reproduction again, and to trust it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Provenance {
-    /// Program version.
-    pub version: String,
-    /// Commit it was built from, `-dirty` behind it where the tree was changed; "unknown" outside a checkout.
-    pub commit: String,
-    /// The command that runs this again.
-    pub command: String,
-    /// SHA-256 of all of `specs`, one behind the other.
-    pub spec_sha256: String,
-    /// What was read.
-    pub inputs: Vec<TraceMeta>,
-    /// Every parameter: what it is of, and the values, as TOML or in words.
-    pub specs: Vec<(String, String)>,
-}
-
-impl Provenance {
-    /// Of a run that `origin` tells of, with these inputs and parameters.
-    #[must_use]
-    pub fn new(origin: &Origin, inputs: Vec<TraceMeta>, specs: Vec<(String, String)>) -> Self {
-        let mut hash = Sha256::new();
-        for (_, spec) in &specs {
-            hash.update(spec);
-        }
-        let Origin { version, commit, command } = origin.clone();
-        Self { version, commit, command, spec_sha256: hexadecimal(&hash.finalize()), inputs, specs }
-    }
 }
 
 /// A finished reproduction.

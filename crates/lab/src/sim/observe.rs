@@ -127,7 +127,7 @@ impl<S> Observer<S> for Checker {
         assert_eq!(number, self.arrived, "records arrive in order");
         self.arrived += 1;
         self.live.insert(number, *record);
-        self.unserved_sectors.insert(number, super::engine::sectors_of(record));
+        self.unserved_sectors.insert(number, super::records::sectors_of(record));
         self.submitted_at.insert(number, arrival);
     }
 

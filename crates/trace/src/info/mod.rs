@@ -1,9 +1,6 @@
-//! What is in a trace? The figures a person asks for first.
+//! The figures of a trace that a person asks for first: requests, bytes, sizes, times, the busiest streams.
 
 mod footprint;
-mod text;
-
-pub use text::render;
 
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation};

@@ -4,6 +4,7 @@ pub(crate) mod blkparse;
 pub(crate) mod fio;
 pub(crate) mod losses;
 pub(crate) mod msr;
+#[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod spc;
 
@@ -24,6 +25,7 @@ impl Target {
         Self { name: name.into(), stream }
     }
 
+    #[cfg(feature = "parquet")]
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -44,6 +46,7 @@ impl Target {
         self.stream.flush().map_err(|error| self.broken(&error))
     }
 
+    #[cfg(feature = "parquet")]
     pub(crate) fn into_stream(self) -> Box<dyn Write + Send> {
         self.stream
     }

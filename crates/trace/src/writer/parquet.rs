@@ -1,4 +1,4 @@
-//! How is a trace written as Parquet without holding it in memory?
+//! The writer of Parquet: a row group at a time, so that a trace is never held in memory.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
-use crate::format::parquet::{EPOCH_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema};
+use crate::format::parquet::rows::{EPOCH_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema};
 use crate::writer::{Target, TraceSink};
 use crate::{Names, Position, Record, TraceError};
 

@@ -1,4 +1,4 @@
-//! Is the metadata at the end of a Parquet file finite work to read?
+//! A check that the metadata at the end of a Parquet file is finite work to read.
 //!
 //! The Parquet library believes the lengths of lists that it skips: 330 bytes that claim lists of 2^31 booleans, which take
 //! no bytes, keep it busy for seconds each. So the structure (Thrift's compact encoding) is walked here first, in time linear
@@ -21,6 +21,7 @@ pub(crate) fn check(data: &Data) -> io::Result<Result<(), String>> {
     match data {
         Data::Memory(bytes) => check_stream(&mut io::Cursor::new(bytes)),
         Data::File(path) => check_stream(&mut File::open(path)?),
+        Data::Pipe(_) => Err(io::ErrorKind::NotSeekable.into()),
     }
 }
 

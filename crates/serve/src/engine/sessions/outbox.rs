@@ -1,4 +1,4 @@
-//! What is still to be sent to a client? Heads of replies and data, gathered into one call for each wake-up.
+//! Replies that a client has not taken yet: heads and data, sent with one system call for each wake-up.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,22 +7,22 @@ use std::os::fd::AsFd;
 use crate::buffer::Buffer;
 use crate::tls::Session;
 
-/// Slices that one call takes.
+/// Slices that one call sends.
 const SLICES: usize = 128;
-/// A client that leaves this much of the heads of replies unread is not asked for more requests.
+/// Of a client that leaves this many bytes of reply heads unread, no more requests are taken.
 const HEADS_MAX: usize = 256 << 10;
 
 #[derive(Debug)]
 enum Item {
-    /// So many bytes of `heads`.
+    /// This many bytes of `heads`.
     Head(usize),
     Data(Buffer),
 }
 
-/// Replies on their way.
+/// Replies that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Heads, one behind the other; replies without data lie together and are sent as one piece.
+    /// Heads, one after the other; those of replies without data are adjacent and are sent as one piece.
     heads: Vec<u8>,
     heads_sent: usize,
     items: VecDeque<Item>,
@@ -39,7 +39,7 @@ impl Outbox {
         self.heads.len() - self.heads_sent > HEADS_MAX
     }
 
-    /// Writes the head of a reply.
+    /// Adds the head of a reply.
     pub(super) fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.heads.len();
         write(&mut self.heads);
@@ -50,14 +50,14 @@ impl Outbox {
         }
     }
 
-    /// Lets data follow.
+    /// Adds data after the last head.
     pub(super) fn put_data(&mut self, buffer: Buffer) {
         if !buffer.is_empty() {
             self.items.push_back(Item::Data(buffer));
         }
     }
 
-    /// Sends as much as the client takes, and hands back the buffers that were sent.
+    /// Sends as much as the client takes, and gives back the buffers that were sent.
     pub(super) fn send(
         &mut self,
         to: impl AsFd,
@@ -67,7 +67,7 @@ impl Outbox {
         while !self.items.is_empty() {
             let (offered, sent) = self.send_slices(&to, session.as_deref_mut())?;
             self.advance(sent, &mut give);
-            // A session takes less at once than a socket does.
+            // A TLS session takes less in one call than a socket does.
             if sent < offered && session.is_none() {
                 return Err(rustix::io::Errno::AGAIN);
             }
@@ -84,7 +84,7 @@ impl Outbox {
         for (slice, item) in slices.iter_mut().zip(&self.items) {
             let bytes = match item {
                 Item::Head(length) => {
-                    // What was sent of the first item is no longer counted in `heads_sent`.
+                    // Bytes of the first item that were sent are in `sent`, not in `heads_sent`.
                     let bytes = &self.heads[head..head + length];
                     head += length;
                     bytes
@@ -123,7 +123,7 @@ impl Outbox {
         }
     }
 
-    /// Gives up on what was not sent.
+    /// Drops everything that was not sent, and gives back the buffers.
     pub(super) fn clear(&mut self, mut give: impl FnMut(Buffer)) {
         for item in self.items.drain(..) {
             if let Item::Data(buffer) = item {

@@ -1,14 +1,14 @@
-//! How do the figures of a trace look on a terminal?
+//! The figures of a trace as text for a terminal.
 
 use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::info::{Info, Sizes, Times};
+use ioweir_trace::{Info, Sizes, Times};
 
 /// The figures as aligned text: one fact a line, then one table each for operations, times and the busiest streams.
 #[must_use]
-pub fn render(info: &Info) -> String {
+pub fn render_trace_info(info: &Info) -> String {
     let mut out = facts(info);
     for table in [operations(info), times(info), streams(info)] {
         // Writing to a string does not fail.
@@ -131,5 +131,28 @@ fn size(bytes: u64) -> String {
         format!("{} {}", bytes / unit, UNITS[step])
     } else {
         format!("{:.1} {} ({bytes} bytes)", bytes as f64 / unit as f64, UNITS[step])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioweir_trace::{Input, ReadOptions, info, open_inputs};
+
+    use super::*;
+
+    const TRACE: &str = "\
+time_s,pid,comm,op,lba,sectors
+2.806149,11452,DataXceiver for,RM,16843016,8
+2.806634,11452,DataXceiver for,RA,16843024,256
+2.9,10,a,b,FWFSM,8,8
+3,10,(null),FWS,0,0
+3.000000001,10,x,DS,4096,262144
+";
+
+    #[test]
+    fn figures_on_a_terminal_are_aligned_and_carry_units() {
+        let input = Input::from_bytes("trace", TRACE.into());
+        let mut source = open_inputs(vec![input], &ReadOptions::default()).expect("a trace");
+        insta::assert_snapshot!(render_trace_info(&info(&mut *source).expect("a trace")));
     }
 }

@@ -1,16 +1,22 @@
-//! Where do the bytes of a trace come from, and how are they unpacked?
+//! The bytes of a trace: files, pipes and memory, unpacked as they are read.
 //!
 //! Compression is recognised by the first bytes, never by the file name. Whatever the compressed file claims, at most one
 //! chunk of it is unpacked at a time. Packings that are known but not read are named in the error.
 
+mod chunks;
+mod pipe;
+
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
-use lzma_rust2::XzReader;
+
+pub use chunks::Chunks;
+use pipe::Pipe;
+pub(crate) use pipe::is_standard_input;
 
 use crate::{Position, TraceError};
 
@@ -18,12 +24,12 @@ use crate::{Position, TraceError};
 const CHUNK_BYTES: usize = 1 << 20;
 /// How much of the unpacked content a format may look at to recognise itself.
 pub const HEAD_BYTES: usize = 1 << 16;
-/// What unpacking xz may hold: enough for its highest level, whose dictionary is 64 MiB.
+/// The most memory that unpacking xz takes: enough for its highest level, whose dictionary is 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
 /// Endings of file names that only say how the content is packed.
 pub(crate) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
-/// One file of a trace, or the same in memory.
+/// One file of a trace, standard input, or bytes in memory.
 #[derive(Clone, Debug)]
 pub struct Input {
     name: String,
@@ -34,18 +40,32 @@ pub struct Input {
 pub(crate) enum Data {
     File(PathBuf),
     Memory(Bytes),
+    Pipe(Arc<Pipe>),
 }
 
 impl Input {
-    /// A file; it is opened when it is read.
+    /// A file, which is opened when it is read; `-` is standard input. What comes from a pipe is kept in memory up to
+    /// 256 MiB, so that it can be read more than once; a longer pipe can be read once.
     #[must_use]
     pub fn from_path(path: &Path) -> Self {
-        Self { name: path.display().to_string(), data: Data::File(path.to_path_buf()) }
+        let name = if is_standard_input(path) { "stdin".to_owned() } else { path.display().to_string() };
+        let file = if is_standard_input(path) { pipe::redirected_file() } else { None };
+        let data = match (file, pipe::of_path(path)) {
+            (Some(file), _) => Data::File(file),
+            (None, Some(pipe)) => Data::Pipe(pipe),
+            (None, None) => Data::File(path.to_path_buf()),
+        };
+        Self { name, data }
     }
 
     /// Bytes in memory, under a name for errors and volumes.
     pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Self {
         Self { name: name.into(), data: Data::Memory(Bytes::from(bytes)) }
+    }
+
+    /// A stream that can be read only once, such as a socket; kept as [`Self::from_path`] says of pipes.
+    pub fn from_reader(name: impl Into<String>, stream: impl Read + Send + 'static) -> Self {
+        Self { name: name.into(), data: Data::Pipe(Pipe::over(Box::new(stream))) }
     }
 
     /// The name as the user gave it.
@@ -54,18 +74,27 @@ impl Input {
         &self.name
     }
 
-    /// What a volume of this file is called: the last part of its name without the ending of a compressor.
+    /// The name of a volume that is this file: the last part of its path without the ending of a compressor.
     pub fn volume_name(&self) -> String {
         let base = self.name.rsplit('/').next().unwrap_or(&self.name);
         let stem = PACKED_ENDINGS.iter().find_map(|ending| base.strip_suffix(ending)).unwrap_or(base);
         if stem.is_empty() { self.name.clone() } else { stem.to_owned() }
     }
 
-    pub(crate) fn data(&self) -> &Data {
-        &self.data
+    /// The data in a form that can be read from any place: a pipe is read into memory.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn seekable(&self) -> Result<Data, TraceError> {
+        match &self.data {
+            Data::Pipe(pipe) => pipe.whole().map(Data::Memory).map_err(|error| self.broken(&error)),
+            data => Ok(data.clone()),
+        }
     }
 
-    fn raw(&self) -> io::Result<Box<dyn Read + Send>> {
+    /// The content as it is stored, packed or not.
+    ///
+    /// # Errors
+    /// [`io::Error`] where the file cannot be opened.
+    pub fn stored(&self) -> io::Result<Box<dyn Read + Send>> {
         Ok(match &self.data {
             Data::File(path) => {
                 if path.is_dir() {
@@ -74,19 +103,26 @@ impl Input {
                 Box::new(File::open(path)?)
             }
             Data::Memory(bytes) => Box::new(Cursor::new(bytes.clone())),
+            Data::Pipe(pipe) => Box::new(pipe.reader()),
         })
     }
 
     fn unpack(&self) -> io::Result<Box<dyn Read + Send>> {
         let mut magic = [0; 6];
-        let length = fill(&mut self.raw()?, &mut magic)?;
-        let buffered = || io::Result::Ok(BufReader::with_capacity(CHUNK_BYTES, self.raw()?));
+        let length = fill(&mut self.stored()?, &mut magic)?;
+        let buffered = || io::Result::Ok(BufReader::with_capacity(CHUNK_BYTES, self.stored()?));
         Ok(match packing(&magic[..length]) {
-            Packing::Plain => self.raw()?,
+            Packing::Plain => self.stored()?,
             Packing::Gzip => Box::new(MultiGzDecoder::new(buffered()?)),
             Packing::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(buffered()?)?),
-            Packing::Bzip2 => Box::new(MultiBzDecoder::new(buffered()?)),
-            Packing::Xz => Box::new(XzReader::new_mem_limit(buffered()?, true, XZ_MEMORY_KIB_MAX)),
+            #[cfg(feature = "bzip2")]
+            Packing::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(buffered()?)),
+            #[cfg(not(feature = "bzip2"))]
+            Packing::Bzip2 => return Err(without_feature("bzip2")),
+            #[cfg(feature = "xz")]
+            Packing::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(buffered()?, true, XZ_MEMORY_KIB_MAX)),
+            #[cfg(not(feature = "xz"))]
+            Packing::Xz => return Err(without_feature("xz")),
             Packing::Unread(name) => {
                 let problem = format!("it is packed with {name}, which is not unpacked here");
                 return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
@@ -99,8 +135,7 @@ impl Input {
     /// # Errors
     /// [`TraceError`] where the file cannot be opened or unpacked.
     pub fn open(&self) -> Result<Chunks, TraceError> {
-        let stream = self.unpack().map_err(|error| self.broken(&error))?;
-        Ok(Chunks { stream, bytes: Vec::new(), start: 0, end: 0, offset_bytes: 0, ended: false })
+        self.unpack().map(Chunks::new).map_err(|error| self.broken(&error))
     }
 
     /// The first [`HEAD_BYTES`] of the unpacked content, fewer where it is shorter.
@@ -120,6 +155,12 @@ impl Input {
     }
 }
 
+#[cfg(not(all(feature = "bzip2", feature = "xz")))]
+fn without_feature(name: &str) -> io::Error {
+    let problem = format!("it is packed with {name}, and this build of ioweir-trace lacks the feature `{name}`");
+    io::Error::new(io::ErrorKind::Unsupported, problem)
+}
+
 /// An error of the file or of its compression.
 #[cold]
 pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceError {
@@ -131,7 +172,8 @@ pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceErr
     let told = TraceError::new(file, position, format!("cannot be read: {error}"));
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied | io::ErrorKind::IsADirectory => told,
-        io::ErrorKind::Unsupported => told.hint("unpack it first; gzip, zstd, bzip2 and xz are read as they are"),
+        io::ErrorKind::FileTooLarge => told.hint("write it to a file first"),
+        io::ErrorKind::Unsupported => told.hint("unpack it first"),
         _ => told.hint("if the file is compressed it may be cut short or damaged: test it with `gzip -t` or `zstd -t`"),
     }
 }
@@ -148,7 +190,7 @@ enum Packing {
 fn packing(magic: &[u8]) -> Packing {
     match magic {
         [0x1f, 0x8b, ..] => Packing::Gzip,
-        // A frame of data, or a frame to be skipped that stands before it.
+        // A frame of data, or a frame to be skipped before it.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Packing::Bzip2,
         [0xfd, b'7', b'z', b'X', b'Z', 0] => Packing::Xz,
@@ -172,64 +214,4 @@ fn fill(stream: &mut dyn Read, target: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(length)
-}
-
-/// A stream as a window of bytes that moves over it, so that a parser works on slices and copies nothing.
-pub struct Chunks {
-    stream: Box<dyn Read + Send>,
-    bytes: Vec<u8>,
-    start: usize,
-    end: usize,
-    offset_bytes: u64,
-    ended: bool,
-}
-
-impl Chunks {
-    /// What has been read and not consumed.
-    #[must_use]
-    pub fn available(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
-    }
-
-    /// Where [`Self::available`] starts in the stream.
-    pub(crate) fn offset_bytes(&self) -> u64 {
-        self.offset_bytes
-    }
-
-    /// Moves the start of the window.
-    pub fn consume(&mut self, count: usize) {
-        let count = count.min(self.end - self.start);
-        self.start += count;
-        self.offset_bytes += count as u64;
-    }
-
-    /// Reads more behind what is available; `false` at the end of the stream. The caller must have consumed all but the
-    /// last, incomplete unit: a window already full of one unit is the end as well.
-    ///
-    /// # Errors
-    /// [`io::Error`] where the stream cannot be read.
-    pub fn more(&mut self) -> io::Result<bool> {
-        if self.ended {
-            return Ok(false);
-        }
-        // What is left of an incomplete unit moves to the front: less than a unit a chunk.
-        self.bytes.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        self.bytes.resize(CHUNK_BYTES, 0);
-        let count = fill(&mut *self.stream, &mut self.bytes[self.end..])?;
-        self.end += count;
-        self.ended = count == 0;
-        Ok(count > 0)
-    }
-
-    /// Reads until at least `count` bytes are available; `false` where the stream ends before.
-    pub(crate) fn need(&mut self, count: usize) -> io::Result<bool> {
-        while self.end - self.start < count {
-            if !self.more()? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }

@@ -1,13 +1,13 @@
-//! What was done for a class of clients, how long did it take, and what did it wait for? Plain numbers, written by one
-//! thread and read by whoever they are handed to.
+//! Counters of a device by class of clients: requests, bytes, errors, durations and waiting. Plain numbers: the engine's
+//! thread writes them and hands them over for a report.
 
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
 use crate::nbd::NbdError;
 
-/// Upper bounds of the classes of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. What lasts longer is in
-/// one class more.
+/// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. Longer durations are in
+/// one bucket more.
 pub const DURATION_BOUNDS: [u64; 19] = {
     let mut bounds = [0; 19];
     let mut at = 0;
@@ -22,7 +22,7 @@ pub const DURATION_BOUNDS: [u64; 19] = {
     bounds
 };
 
-/// By the bits that a duration needs: the first class that can hold it.
+/// The first bucket that can hold a duration, by the bits that it needs.
 const FIRST_BOUND: [u8; 65] = {
     let mut first = [0; 65];
     let mut bits = 1;
@@ -38,12 +38,12 @@ const FIRST_BOUND: [u8; 65] = {
     first
 };
 
-/// How long things lasted, counted by class of duration.
+/// A histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// How many lasted at most as long as the bound of the same place; the last: longer.
+    /// Durations up to the bound of the same index; the last: longer ones.
     pub counts: [u64; DURATION_BOUNDS.len() + 1],
-    /// All of them together.
+    /// Their sum.
     pub sum_nanos: u64,
 }
 
@@ -58,13 +58,13 @@ impl Durations {
         self.sum_nanos += span.0;
     }
 
-    /// How many there were.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Adds what somebody else has counted.
+    /// Adds other counters.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count += more;
@@ -75,23 +75,23 @@ impl Durations {
 
 /// Requests of one operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OperationTally {
-    /// Requests that were answered, with what they asked for or with an error.
+pub struct OperationCounters {
+    /// Requests that were answered, successfully or with an error.
     pub requests: u64,
-    /// Bytes of those that were answered with what they asked for.
+    /// Bytes of requests that were answered successfully.
     pub bytes: u64,
-    /// Requests that were answered with an error that the device or a client's end brought about.
+    /// Requests that were answered with an error, after they were accepted.
     pub errors: u64,
-    /// From when a request was there, data included, until it was answered.
+    /// From the arrival of a request, with its data, until it was answered.
     pub request: Durations,
-    /// From when it, or a part of it where it is long, was there until the scheduler dispatched it.
+    /// From the arrival of a sub-request until the scheduler dispatched it.
     pub queue: Durations,
-    /// From there until the backend was done with it.
+    /// From the dispatch of a sub-request until the backend completed it.
     pub service: Durations,
 }
 
-impl OperationTally {
-    /// Adds what somebody else has counted.
+impl OperationCounters {
+    /// Adds other counters.
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
         self.bytes += other.bytes;
@@ -102,20 +102,19 @@ impl OperationTally {
     }
 }
 
-/// What was done for a class, but for the distribution of its latency.
+/// The counters of a class, without the distribution of its latency.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassCounts {
     /// By operation, in the order of [`Operation::ALL`].
-    pub operations: [OperationTally; Operation::ALL.len()],
-    /// For how long its requests, or parts of long ones, waited to be dispatched, by reason; of several that wait at once
-    /// each counts.
+    pub operations: [OperationCounters; Operation::ALL.len()],
+    /// The time that its sub-requests waited to be dispatched, by reason; each of several that wait at once counts.
     pub wait_nanos: [u64; Reason::COUNT],
-    /// Requests that were refused when they came, by the error they were answered with, in the order of [`NbdError::ALL`].
+    /// Requests that were refused on arrival, by error, in the order of [`NbdError::ALL`].
     pub refused: [u64; NbdError::ALL.len()],
 }
 
 impl ClassCounts {
-    /// Adds what somebody else has counted.
+    /// Adds other counters.
     pub fn add(&mut self, other: &Self) {
         for (operation, more) in self.operations.iter_mut().zip(&other.operations) {
             operation.add(more);
@@ -129,16 +128,16 @@ impl ClassCounts {
     }
 }
 
-/// What was done for a class.
+/// The counters of a class.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ClassTally {
-    /// What was counted.
+pub struct ClassCounters {
+    /// The counters.
     pub counts: ClassCounts,
-    /// Durations of requests, all operations together, in nanoseconds to one percent.
+    /// The latency of requests of all operations, in nanoseconds, to one percent.
     pub latency: Histogram<u64>,
 }
 
-impl Default for ClassTally {
+impl Default for ClassCounters {
     fn default() -> Self {
         // 32 ns to 137 s: two digits, 26 KB.
         let latency = Histogram::new_with_bounds(32, 1 << 37, 2).expect("bounds that a histogram takes");
@@ -146,33 +145,38 @@ impl Default for ClassTally {
     }
 }
 
-impl ClassTally {
-    /// Adds what somebody else has counted.
+impl ClassCounters {
+    #[inline]
+    pub(super) const fn of(&mut self, operation: Operation) -> &mut OperationCounters {
+        &mut self.counts.operations[operation as usize]
+    }
+
+    /// Adds other counters.
     pub fn add(&mut self, other: &Self) {
         self.counts.add(&other.counts);
         self.latency += &other.latency;
     }
 
-    /// As it was at the beginning.
+    /// Sets everything to zero.
     pub fn clear(&mut self) {
         self.counts = ClassCounts::default();
         self.latency.reset();
     }
 }
 
-/// What was done for each class of a server on one device. Classes that were never there take no memory.
+/// The counters of each class on a device. Classes that never had a client take no memory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Tally(Vec<Option<Box<ClassTally>>>);
+pub struct Counters(Vec<Option<Box<ClassCounters>>>);
 
-impl Tally {
-    /// What was done for a class, to be added to.
+impl Counters {
+    /// The counters of a class, to be added to.
     #[inline]
-    pub(super) fn of(&mut self, class: u32) -> &mut ClassTally {
+    pub(super) fn of(&mut self, class: u32) -> &mut ClassCounters {
         if !matches!(self.0.get(class as usize), Some(Some(_))) {
             self.make_room(class);
         }
         match &mut self.0[class as usize] {
-            Some(tally) => tally,
+            Some(counters) => counters,
             None => unreachable!("room was made for it"),
         }
     }
@@ -185,15 +189,15 @@ impl Tally {
         self.0[class as usize].get_or_insert_default();
     }
 
-    /// What was done for a class, where anything was.
+    /// The counters of a class that had a client.
     #[must_use]
-    pub fn get(&self, class: usize) -> Option<&ClassTally> {
+    pub fn get(&self, class: usize) -> Option<&ClassCounters> {
         self.0.get(class)?.as_deref()
     }
 
-    /// Everything as it was at the beginning; memory is kept.
+    /// Sets everything to zero; memory is kept.
     pub fn clear(&mut self) {
-        self.0.iter_mut().flatten().for_each(|tally| tally.clear());
+        self.0.iter_mut().flatten().for_each(|counters| counters.clear());
     }
 }
 
