@@ -1,8 +1,8 @@
-//! How close is each preset to the drive that it is named after?
+//! Validation of the presets against the drives that they are named after.
 //!
-//! There are five drives with measured requests at hand, in the files that came with DiskSim or for it. Each preset replays
-//! the file of its drive, and its demerit is set against the one that DiskSim reaches on the same file. Files that are
-//! not there are listed, not missed: they belong to their authors and are not part of this repository.
+//! There are five drives with measured requests, in files that came with DiskSim or for it. Each preset replays the file of its
+//! drive, and its demerit is compared with the one that DiskSim reaches on the same file. Absent files are listed: they belong
+//! to their authors and are not part of this repository.
 
 use std::io::ErrorKind;
 use std::path::Path;

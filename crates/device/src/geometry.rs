@@ -1,4 +1,4 @@
-//! Where on the platters is a sector, and when does it pass under the head?
+//! The location of each sector on the platters, and when it passes under the head.
 //!
 //! Sectors are numbered along one endless path: a track, a skew, the next track, and so on through all zones. The *stream
 //! position* of a sector is the time that a head needs to get there from sector zero along this path, without any
@@ -7,7 +7,7 @@
 //! - the angle of a sector is its stream position modulo one revolution;
 //! - a transfer takes the difference of two stream positions, skews and crossings included.
 //!
-//! A zone is cut into *bands* of equal groups. A group is what repeats: one cylinder with one track a surface
+//! A zone is cut into *bands* of equal groups. A group is the repeating part: one cylinder with one track a surface
 //! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, out and back
 //! (serpentine). A group consists of *runs*: consecutive tracks on one surface.
 

@@ -1,6 +1,6 @@
-//! How is something drawn at random so that every machine draws the same?
+//! Random draws that are the same on every machine.
 //!
-//! The generator is seeded and pinned, and the logarithm behind exponential times is computed here from sums and products
+//! The generator is seeded and pinned, and the logarithm of exponential times is computed here from sums and products
 //! alone: the system's own may differ in the last digit from one machine to another.
 
 use rand_core::{Rng, SeedableRng};

@@ -1,8 +1,8 @@
-//! How long does the arm take from one cylinder to another?
+//! Seek time by distance in cylinders.
 //!
 //! Three forms, all turned into one table at construction, nanoseconds by distance, so that a request costs one load:
 //!
-//! - *table*: measured points, linear between them. The best there is.
+//! - *table*: measured points, linear between them. The most accurate.
 //! - *HPL* (Ruemmler and Wilkes 1994): a root below a threshold, a line above.
 //! - *datasheet* (Lee 1993): a root and a line through the three numbers that a datasheet gives, such that the mean over
 //!   uniformly random pairs of cylinders is the datasheet's average.
