@@ -125,7 +125,6 @@ pub fn find(name: &str) -> Option<&'static ScheduleRow> {
 }
 
 const MICRO: u64 = 1_000;
-const SECOND: u64 = 1_000_000_000;
 
 /// What schedules differ in by default.
 struct Defaults {
