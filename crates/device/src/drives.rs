@@ -100,7 +100,7 @@ pub fn validate_drives(folder: &Path) -> Result<DriveReport, SpecError> {
     Ok(report)
 }
 
-/// The measured requests of `drive`; `None` where there is no such file.
+/// The measured requests of `drive`; `None` if its file is absent.
 fn read_drive(folder: &Path, drive: &Drive) -> Result<Option<Vec<Measured>>, SpecError> {
     for name in [format!("{}.gz", drive.file), drive.file.to_owned()] {
         let path = folder.join(&name);

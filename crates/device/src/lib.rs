@@ -35,7 +35,7 @@ pub use disk::cache::{CacheSpec, ReadAhead, WriteCache};
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};
 
-pub use quantity::{Bytes, Rate, ServiceTime, Skew, Span};
+pub use quantity::{ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
 pub use spec::{HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};

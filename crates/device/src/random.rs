@@ -19,7 +19,7 @@ impl Random {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// One of several sources that come from one seed and have nothing in common.
+    /// One of several independent sources from one seed.
     #[must_use]
     pub fn stream(seed: u64, number: u64) -> Self {
         let mut mixer = Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -32,7 +32,7 @@ impl Random {
         (product >> 64) as u64
     }
 
-    /// Whether something of this probability happens. What is certain draws nothing.
+    /// True with this probability. Certain outcomes draw nothing.
     pub fn chance(&mut self, ratio: Ratio) -> bool {
         match ratio.millionths() {
             0 => false,

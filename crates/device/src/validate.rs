@@ -221,7 +221,7 @@ pub fn read_measured(file: &str, input: impl Read) -> Result<Vec<Measured>, Spec
     Ok(requests)
 }
 
-/// One request, or the column and what is wrong there.
+/// One request, or the column and the problem there.
 fn parse_line(text: &str) -> Result<Measured, (usize, String)> {
     let mut rest = text;
     let mut word = |what: &str| {

@@ -27,7 +27,7 @@ const BACK_SECTORS_MAX: u64 = 1024 * 1024;
 const THINK_MAX: u64 = 20 * MILLI;
 /// A request this near is close at once; the distance doubles with each millisecond of waiting.
 const CLOSE_SECTORS: u64 = 8192;
-/// A single seek counts as at most four times the mean and so many sectors; less once the mean is known well.
+/// A single seek counts as at most four times the mean plus this; less once the mean has many samples.
 const SEEK_SLACK_SECTORS: [u64; 2] = [2 * 1024 * 1024, 2 * 1024 * 64];
 const SEEK_WEIGHT_FEW: u64 = 60;
 

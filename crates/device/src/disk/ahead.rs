@@ -90,7 +90,7 @@ impl Disk<Segmented> {
     /// The sector before which a read-ahead after `extent` stops.
     pub(super) fn ahead_limit(&self, segment: usize, extent: &Extent) -> u64 {
         let capacity = self.buffer.spec.segment_sectors();
-        let track_end = extent.end + extent.last.sectors_behind();
+        let track_end = extent.end + extent.last.sectors_after();
         let limit = match self.buffer.spec.read_ahead {
             ReadAhead::None => extent.end,
             ReadAhead::Track => track_end,

@@ -40,7 +40,7 @@ impl Segmented {
     pub(super) fn new(spec: &CacheSpec) -> Self {
         Self {
             hit_overhead_nanos: overhead_nanos(&spec.hit_overhead),
-            read_completion_nanos: spec.read_completion.nanos(),
+            read_completion_nanos: spec.read_completion.nanos().0,
             segments: Segments::new(spec.segments, spec.segment_sectors()),
             ahead: None,
             media_free_nanos: 0,

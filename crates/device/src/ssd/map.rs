@@ -198,7 +198,7 @@ impl Map {
         place
     }
 
-    /// Leaves so many places of the host's block empty.
+    /// Leaves a number of locations of the host's block empty.
     pub(super) fn pad(&mut self, die: u32, units: u32) {
         let pool = &mut self.pools[die as usize];
         let block = pool.host.block;
@@ -307,8 +307,8 @@ impl Map {
         block
     }
 
-    /// What the victim of a die held and had lost when it was chosen; chooses the block that has lost most where there is
-    /// none. None where nothing is to be gained.
+    /// The valid and invalid units of a die's victim when it was chosen; without one, chooses the block with the most invalid
+    /// units. `None` if no block would win anything.
     pub(super) fn victim(&mut self, die: u32) -> Option<(u32, u32)> {
         let pool = &mut self.pools[die as usize];
         if let Some(victim) = pool.victim {

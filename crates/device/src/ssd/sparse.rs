@@ -11,7 +11,7 @@ const FULL_THIRDS: usize = 2;
 /// Numbers by unit; zero where none was set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sparse {
-    /// The number of a group of units and one, and the number of its leaf; zero where there is none. A power of two.
+    /// The number of a group of units plus one, and the number of its leaf; zero if there is none. A power of two.
     slots: Vec<u64>,
     leaves: Vec<[u32; LEAF as usize]>,
 }

@@ -53,7 +53,7 @@ pub(super) struct Burst {
 impl Burst {
     pub(super) const NONE: Self = Self { number: 0, newest: Nanos::ZERO, size: 0 };
 
-    /// A queue is made; answers with the number of the burst it belongs to.
+    /// Adds a new queue to a burst; returns the number of the burst.
     pub(super) fn join(&mut self, now: Nanos) -> u32 {
         if now.since(self.newest) > BURST_GAP {
             self.number = self.number.wrapping_add(1);
