@@ -29,7 +29,7 @@ impl Streams {
     /// How long a table has to be in which the first numbers, up to `reserved`, are not for streams.
     pub(crate) const fn places(limits: &QueueLimits, reserved: u32) -> u32 {
         // Two more than can be needed at once: the stream being served may hold nothing, and the newcomer needs a place.
-        limits.units().saturating_add(2 + Self::IDLE + reserved)
+        limits.requests().saturating_add(2 + Self::IDLE + reserved)
     }
 
     pub(crate) fn new(limits: &QueueLimits, reserved: u32) -> Self {

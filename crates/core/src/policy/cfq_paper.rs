@@ -61,7 +61,7 @@ impl CfqPaper {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
         // A stream is only kept while it has requests, so there are never more than units.
-        let streams = limits.units().max(1);
+        let streams = limits.requests().max(1);
         let mut stream_links = Links::new(streams);
         let mut free = List::EMPTY;
         for stream in 0..streams {
