@@ -61,7 +61,7 @@ fn write_all(mut sink: Box<dyn TraceSink>, batches: &Receiver<Vec<Record>>, name
 
 impl Observer for Capture {
     fn called(&mut self, now: Nanos, call: &Call) {
-        let Call::Submit(request, Ok(_)) = call else { return };
+        let Call::Submit(request, _) = call else { return };
         let first = *self.first.get_or_insert(now);
         self.batch.push(Record {
             time: now.since(first),

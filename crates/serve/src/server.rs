@@ -260,6 +260,7 @@ impl Starting {
             device: device.clone(),
             stall_timeout: spec.server.stall_timeout.0,
             shutdown_timeout: spec.server.shutdown_timeout.0,
+            classes: spec.classes().len() as u32, // a server has thousands at most
         };
         let name = device.name.clone();
         let entitlements = spec.entitlements(number);

@@ -195,6 +195,10 @@ impl Counters {
         self.0.get(class)?.as_deref()
     }
 
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut ClassCounters)> {
+        (0..).zip(&mut self.0).filter_map(|(class, counters)| Some((class, counters.as_deref_mut()?)))
+    }
+
     /// Sets everything to zero; memory is kept.
     pub fn clear(&mut self) {
         self.0.iter_mut().flatten().for_each(|counters| counters.clear());
