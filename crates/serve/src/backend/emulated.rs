@@ -1,4 +1,4 @@
-//! How is a slow disk had anywhere? Memory that answers when a modelled device would have.
+//! An emulated disk: memory that answers when a modelled device would have.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use super::memory::perform;
 use super::store::Store;
 use super::{Action, Backend, Done, Io};
 
-/// An operation that the model has begun, by the time at which it is done.
+/// An operation that the model has begun, ordered by the time at which it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     finish: Nanos,
@@ -20,13 +20,13 @@ struct Flight {
     slot: usize,
 }
 
-/// Real bytes, and the time that a model takes. The data moves when the model is done with it.
+/// Bytes in memory, served in the time of a model. The data moves when the model is done.
 pub struct Emulated {
     store: Store,
     model: Box<dyn Device>,
     name: String,
     flights: BinaryHeap<Reverse<Flight>>,
-    /// What the drive holds and has not begun, where it chooses among its commands.
+    /// Commands that the drive holds and has not begun, where it orders them itself.
     commands: Option<CommandQueue<usize>>,
     is_busy: bool,
     held: Vec<Option<Io>>,
@@ -35,7 +35,7 @@ pub struct Emulated {
 }
 
 impl Emulated {
-    /// A model by the name of a preset or the path of its file.
+    /// A model by the name of its preset or the path of its file.
     ///
     /// # Errors
     /// There is no such model, or it is shorter than `size_bytes`.
@@ -96,7 +96,7 @@ impl Emulated {
 
 impl Backend for Emulated {
     fn start(&mut self, now: Nanos, io: Io) {
-        // What did not pass the scheduler is no work of the drive.
+        // Hints and questions take the drive no time.
         let dispatch = io.dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
         let slot = self.hold(io);
         match (dispatch, &mut self.commands) {

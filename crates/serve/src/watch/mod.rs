@@ -25,7 +25,7 @@ use tokio::sync::{oneshot, watch};
 use crate::control::Controller;
 use crate::engine::{Command, Counters, Handle, Question, Report};
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Listener, Seats};
+use crate::front::{Listener, Permits};
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
@@ -60,7 +60,7 @@ pub(crate) struct Watched {
 pub(crate) struct Plan {
     pub(crate) controller: Controller,
     pub(crate) devices: Vec<Watched>,
-    pub(crate) seats: Seats,
+    pub(crate) permits: Permits,
     pub(crate) clock: MachineClock,
     /// The socket for HTTP.
     pub(crate) watch: Option<Listener>,
@@ -72,7 +72,7 @@ pub(crate) struct Plan {
 struct Shared {
     controller: Controller,
     devices: Vec<Watched>,
-    seats: Seats,
+    permits: Permits,
     clock: MachineClock,
     record: Mutex<Record>,
     /// The exchange with each engine.
@@ -165,13 +165,13 @@ impl Shared {
         self.refresh().await;
         let (spec, changes) = self.controller.running();
         let now = self.clock.now();
-        State::new(&spec, &changes, &self.devices, &lock(&self.record), (self.seats.taken(), now))
+        State::new(&spec, &changes, &self.devices, &lock(&self.record), (self.permits.taken(), now))
     }
 
     async fn metrics(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
-        metrics::text(&spec, &lock(&self.record), self.seats.taken())
+        metrics::text(&spec, &lock(&self.record), self.permits.taken())
     }
 }
 
@@ -202,7 +202,7 @@ impl Watch {
                 links: Mutex::new(plan.devices.iter().map(|_| Link::default()).collect()),
                 controller: plan.controller,
                 devices: plan.devices,
-                seats: plan.seats,
+                permits: plan.permits,
                 clock: plan.clock,
                 reports,
                 reported: watch::Sender::new(()),

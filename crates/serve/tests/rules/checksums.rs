@@ -281,7 +281,7 @@ fn a_damaged_block_is_told_of_once_until_it_is_written_again() {
     for _ in 0..3 {
         assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Damaged(vec![1])));
     }
-    let told = "the 4096 bytes at 4096 are damaged: their checksum is not that of what was written there";
+    let told = "the 4096 bytes at 4096 are damaged: their checksum is not that of the data that was written there";
     assert_eq!(direct.checked.remarks(), [told]);
     assert_eq!(direct.checked.checksums().unwrap().blocks_damaged, 3);
     direct.write(4096, &[&[7; 4096]]).unwrap();
@@ -546,7 +546,8 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     flip(&disk, 9_000);
     assert_eq!(served.read(0, 12_288), Err(5));
     assert_eq!(served.read(0, 8_192).unwrap(), [9; 8_192]);
-    let told = "device d: the 4096 bytes at 8192 are damaged: their checksum is not that of what was written there";
+    let told =
+        "device d: the 4096 bytes at 8192 are damaged: their checksum is not that of the data that was written there";
     assert_eq!(served.stop(), [told]);
 
     // Somebody else has written to it in the meantime: that is no damage.
@@ -565,13 +566,13 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     // What lies there and is somebody's own is left alone.
     std::fs::write(&kept, "a note to myself").unwrap();
     let error = backend::open(&device(&keys), &mut []).err().unwrap();
-    assert!(error.contains("disk.checksums: is in the way of the checksums"), "{error}");
+    assert!(error.contains("disk.checksums: is no file of checksums"), "{error}");
     assert_eq!(std::fs::read(&kept).unwrap(), b"a note to myself");
 
     // A table whose writing was cut off is none.
     std::fs::write(&kept, b"ioweirCS").unwrap();
     let told = Served::start(folder.path(), CHECKSUMS).stop();
-    assert!(told.len() == 1 && told[0].contains("disk.checksums: not used: it has no proper end"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("disk.checksums: not used: it is truncated"), "{told:?}");
 }
 
 #[test]

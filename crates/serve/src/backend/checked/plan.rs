@@ -1,20 +1,20 @@
-//! Which blocks does an operation lie on, and what has to be read beside its data to sum them up?
+//! The blocks of an operation, and what must be read beside its data to compute their checksums.
 
 use std::ops::Range;
 
 use super::table::{BLOCK_BYTES, Table};
 
-/// Which blocks of an operation are summed up, and what is missing of them.
+/// The blocks of an operation that get a checksum, and what is missing of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) blocks: Range<u64>,
-    /// Bytes of the first block that stand before the data, if they are to be read.
+    /// Bytes of the first block before the data, if they must be read.
     pub(super) before: u64,
-    /// Bytes of the last block that stand behind the data, if they are to be read.
+    /// Bytes of the last block after the data, if they must be read.
     pub(super) behind: u64,
-    /// Bytes of the data that belong to a block that is not summed up.
+    /// Bytes of the data in a block without a checksum.
     pub(super) skip: u64,
-    /// Bytes of the blocks.
+    /// The length of the blocks.
     pub(super) length: u64,
 }
 
@@ -39,12 +39,12 @@ impl Plan {
     }
 }
 
-/// Blocks that a range lies on, if only in part.
+/// The blocks that a range touches.
 pub(super) const fn touched(offset: u64, length: u64) -> Range<u64> {
     offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)
 }
 
-/// Blocks that a range covers in part: the first, the last, both or none. The same one twice is one.
+/// The blocks that a range covers in part: the first, the last, both or none.
 pub(super) fn in_part(table: &Table, offset: u64, length: u64) -> impl Iterator<Item = u64> + use<> {
     let (touched, end) = (touched(offset, length), offset + length);
     let last = touched.end.saturating_sub(1);

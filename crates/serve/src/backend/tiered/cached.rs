@@ -16,9 +16,9 @@ use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::slots::Slots;
 
-/// Bytes on their way into the cache at most.
+/// Bytes that are being written to the cache at most.
 const FILLING_BYTES_MAX: u64 = 4 << 20;
-/// The part of a flight that fills slots.
+/// The part number of an operation that fills slots.
 const FILL: u32 = u32::MAX;
 
 /// An operation of the engine.
@@ -31,7 +31,7 @@ struct Op {
     result: Result<Outcome, NbdError>,
 }
 
-/// A disk with a read cache; the head of this module's parent says how.
+/// A disk with a read cache, as the head of the parent module describes.
 pub struct Cached {
     pair: Pair,
     directory: Directory,
@@ -47,12 +47,12 @@ pub struct Cached {
 fn slots_in(piece: &Piece) -> Option<Range<u32>> {
     let Place::Slots(offset) = piece.place else { return None };
     let slots = blocks_of(offset, offset + piece.length());
-    // They were made of numbers of slots.
+    // A slot's number has 32 bits.
     Some(slots.start as u32..slots.end as u32)
 }
 
 impl Cached {
-    /// A cache that is empty, whatever lies on the fast tier.
+    /// An empty cache, whatever the fast tier holds.
     ///
     /// # Errors
     /// A fast tier that is too small or too large.
@@ -91,7 +91,7 @@ impl Cached {
             self.directory.release(slots);
         }
         if tier == Tier::Fast && done.result.is_err() {
-            // As if it had not been there.
+            // A miss.
             self.directory.forget(blocks_of(piece.start, piece.end));
             piece.place = Place::Home;
             return self.start_piece(now, owner, part, done.buffers);
@@ -117,10 +117,10 @@ impl Cached {
         }
     }
 
-    /// Of what had to be read from the slow tier, copies what is to be in the cache.
+    /// Copies blocks that were read from the slow tier to the cache, if the directory admits them.
     fn let_in(&mut self, now: Nanos, op: &Op) {
         for piece in op.pieces.iter().filter(|piece| piece.place == Place::Home) {
-            // Slots and blocks that follow one another are filled at once.
+            // Adjacent slots with adjacent blocks are filled by one operation.
             let mut run: Option<(u64, Range<u32>)> = None;
             for block in piece.start.div_ceil(BLOCK_BYTES)..piece.end / BLOCK_BYTES {
                 if self.filling_bytes + BLOCK_BYTES > FILLING_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! How does what the engine asks for become pieces on two tiers, and how are they put together again?
+//! An operation of the engine with its pieces on two tiers.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use super::pair::{copy_from, take};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 
-/// How far an operation has come.
+/// The stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The rest of blocks that are written in part is read from home.
+    /// The rests of blocks that are written in part are read from the slow tier.
     Edges,
-    /// Its pieces are on their way.
+    /// Its pieces are in flight.
     Pieces,
-    /// It is done, and is to be durable.
+    /// It is done, and waits to be durable.
     Sync,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Op {
     pub(super) edges: Vec<(u64, Buffer)>,
     /// Blocks that get a slot once all is written.
     pub(super) moves: BTreeMap<u64, u32>,
-    /// Blocks that lie at home once all is done.
+    /// Blocks that return to the slow tier once all is done.
     pub(super) returns: Vec<u64>,
     pub(super) left: u32,
     pub(super) result: Result<Outcome, NbdError>,
@@ -57,7 +57,7 @@ impl Op {
         self.io.offset + self.io.length
     }
 
-    /// The data of a piece: what is written, and around it what was there.
+    /// The data of a piece: what is written, with the rests of its blocks.
     pub(super) fn compose(&self, piece: &Piece) -> Buffer {
         let mut buffer = Buffer::with_capacity(piece.length() as usize);
         let bytes = buffer.bytes_mut();
@@ -73,7 +73,7 @@ impl Op {
         buffer
     }
 
-    /// A part has been read into a buffer of its own.
+    /// Takes a piece that was read into a buffer of its own.
     pub(super) fn take(&mut self, piece: Piece, outcome: &Outcome, buffers: &Buffers) {
         take(&mut self.io.buffers, piece.start - self.io.offset, piece.length(), outcome, buffers);
     }

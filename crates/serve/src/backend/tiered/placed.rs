@@ -1,4 +1,4 @@
-//! A disk and a faster device, where the scheduler says what is written to which.
+//! A disk and a faster device, where the scheduler decides what is written to which.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,19 +21,19 @@ use crate::slots::Slots;
 
 /// The owner of the flushes of a sync.
 const SYNC: u32 = u32::MAX;
-/// How long a change waits for a commit that nobody asks for.
+/// How long a change waits for a commit if no client flushes.
 const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
 
-/// What makes durable what has changed.
+/// The sync in flight, which makes changes durable.
 #[derive(Debug)]
 struct Sync {
-    /// Operations that are done when it is.
+    /// Operations that wait for it.
     waiters: Vec<u32>,
     flushes_left: u32,
     result: Result<(), NbdError>,
 }
 
-/// Two tiers with placement; the head of this module's parent says how.
+/// Two tiers with placement, as the head of the parent module describes.
 pub struct Placed {
     pair: Pair,
     map: Map,
@@ -45,17 +45,17 @@ pub struct Placed {
     sync: Option<Sync>,
     /// Operations that wait for the next sync.
     waiting: Vec<u32>,
-    /// When a sync begins that nobody asks for.
+    /// When a sync begins if no client flushes.
     sync_due: Nanos,
     done: Vec<Done>,
 }
 
 impl Placed {
-    /// Puts two tiers together that belong to this ledger; a new ledger and an empty fast tier are made each other's.
-    /// `fast_depth` operations are given to the fast tier at once.
+    /// Two tiers with the ledger that they belong to; a new ledger and an empty fast tier are bound to each other. The fast tier
+    /// has at most `fast_depth` operations in flight.
     ///
     /// # Errors
-    /// What does not belong together, or cannot be read.
+    /// Tiers and ledger do not match, or cannot be read.
     pub fn open(
         slow: Box<dyn Backend>,
         mut fast: Box<dyn Backend>,
@@ -68,7 +68,7 @@ impl Placed {
         let name = ledger.name().to_string();
         introduce(fast.as_mut(), facts.identity, entries.is_empty())
             .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
-        // A last block that is not whole stays at home.
+        // A last block that is not whole stays on the slow tier.
         let map = Map::new(slots, slow_bytes / BLOCK_BYTES, entries).map_err(|error| format!("{name}: {error}"))?;
         Ok(Self {
             pair: Pair::new(slow, fast),
@@ -89,7 +89,7 @@ impl Placed {
         pieces(start, end, |block| self.map.slot_of(block).or_else(|| moves.get(&block).copied()))
     }
 
-    /// Slots for the blocks of a range that have none, as far as there are any.
+    /// Takes slots for the blocks of a range that have none, as far as slots are free.
     fn take_slots(&mut self, start: u64, end: u64) -> BTreeMap<u64, u32> {
         let mut moves = BTreeMap::new();
         for block in blocks_of(start, end) {
@@ -99,7 +99,7 @@ impl Placed {
             match self.map.take_slot() {
                 Some(slot) => moves.insert(block, slot),
                 None if self.map.has_freed() => {
-                    // Some wait for a commit.
+                    // A commit frees some.
                     self.sync_due = Nanos::ZERO;
                     return moves;
                 }
@@ -146,12 +146,12 @@ impl Placed {
         }
     }
 
-    /// Whole blocks go home; what is left of a block in a slot is zeroed there.
+    /// Whole blocks return to the slow tier; a part of a block in a slot is zeroed there.
     fn start_discard(&mut self, now: Nanos, mut io: Io) {
         let (start, end) = (io.offset, io.offset + io.length);
         let returns = self.map.placed(start.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES);
         if !returns.is_empty() && io.action == Action::Trim {
-            // What lay at home before the block moved must not come back, as it might with a trim that is not taken.
+            // Data from before the block moved must not come back, as it might with a trim that the device ignores.
             io.action = Action::Zero { keep: false, fast: false };
         }
         let (mut pieces, mut home) = (Vec::new(), (start, end));
@@ -179,7 +179,7 @@ impl Placed {
         op.stage = Stage::Pieces;
         op.left = op.pieces.len() as u32;
         let Io { action, durable, dispatch, .. } = op.io;
-        // What the sync makes durable need not be so before.
+        // The sync makes these writes durable.
         let durable_in_slots = durable && op.moves.is_empty();
         let mut ios = Vec::with_capacity(op.pieces.len());
         for piece in &op.pieces {
@@ -258,7 +258,7 @@ impl Placed {
     fn end_stage(&mut self, now: Nanos, number: u32) {
         let Some(mut op) = self.ops.remove(number) else { return };
         if op.result.is_err() {
-            // Nothing ever named these.
+            // No block ever had these.
             op.moves.values().for_each(|&slot| self.map.give_slot(slot));
             return self.finish(op);
         }
@@ -289,7 +289,7 @@ impl Placed {
         }
     }
 
-    /// Begins to make durable all that has changed so far, for all who wait.
+    /// Begins a sync of all changes so far, for all operations that wait.
     fn begin_sync(&mut self, now: Nanos) {
         self.sync_due = Nanos::NEVER;
         let waiters = std::mem::take(&mut self.waiting);
@@ -297,7 +297,7 @@ impl Placed {
         let is_flush = asking().any(|op| op.io.action == Action::Flush);
         let dispatch = asking().find_map(|op| op.io.dispatch);
         let changes = self.map.begin_commit();
-        // Data before the name that leads to it, on either tier.
+        // The data is durable before the entry that leads to it, on either tier.
         let names = changes.values().any(Option::is_some);
         let returns = changes.values().any(Option::is_none);
         let mut tiers = Vec::new();
@@ -369,7 +369,7 @@ impl Backend for Placed {
             Action::Trim | Action::Zero { .. } => self.start_discard(now, io),
             Action::Flush => self.wait_for_sync(now, Op { stage: Stage::Sync, ..Op::new(io, Vec::new()) }),
             Action::Extents => self.start_extents(now, io),
-            // A hint that is not taken does no harm.
+            // A hint may be ignored.
             Action::Cache => self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(Outcome::Plain) }),
         }
     }
@@ -420,7 +420,7 @@ impl Backend for Placed {
         let sectors = |block: u64| block * block_sectors;
         Some(FastTier {
             depth: self.fast_depth,
-            // The first slot is not for data.
+            // The first slot holds the identity.
             sectors: sectors(u64::from(self.slots) - 1),
             block_sectors: block_sectors as u32,
             placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),
