@@ -11,13 +11,14 @@ use ioweir_device::{CommandOrder, CommandQueue, Device, DeviceSpec};
 use super::memory::perform;
 use super::store::Store;
 use super::{Action, Backend, Done, Io};
+use crate::slots::Slots;
 
 /// An operation that the model has begun, ordered by the time at which it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     finish: Nanos,
     sequence: u64,
-    slot: usize,
+    slot: u32,
 }
 
 /// Bytes in memory, served in the time of a model. The data moves when the model is done.
@@ -27,10 +28,10 @@ pub struct Emulated {
     name: String,
     flights: BinaryHeap<Reverse<Flight>>,
     /// Commands that the drive holds and has not begun, where it orders them itself.
-    commands: Option<CommandQueue<usize>>,
+    commands: Option<CommandQueue<u32>>,
     is_busy: bool,
-    held: Vec<Option<Io>>,
-    free: Vec<usize>,
+    /// Operations that are not done.
+    operations: Slots<Io>,
     sequence: u64,
 }
 
@@ -56,27 +57,17 @@ impl Emulated {
             flights: BinaryHeap::new(),
             commands: (order != CommandOrder::Fifo).then(|| CommandQueue::new(order)),
             is_busy: false,
-            held: Vec::new(),
-            free: Vec::new(),
+            operations: Slots::default(),
             sequence: 0,
         })
     }
 
-    fn hold(&mut self, io: Io) -> usize {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.held.push(None);
-            self.held.len() - 1
-        });
-        self.held[slot] = Some(io);
-        slot
-    }
-
-    fn begin(&mut self, now: Nanos, dispatch: &Dispatch, slot: usize) {
+    fn begin(&mut self, now: Nanos, dispatch: &Dispatch, slot: u32) {
         let finish = self.model.serve(now, dispatch).finish;
         self.fly(finish, slot);
     }
 
-    fn fly(&mut self, finish: Nanos, slot: usize) {
+    fn fly(&mut self, finish: Nanos, slot: u32) {
         self.sequence += 1;
         self.flights.push(Reverse(Flight { finish, sequence: self.sequence, slot }));
     }
@@ -98,7 +89,7 @@ impl Backend for Emulated {
     fn start(&mut self, now: Nanos, io: Io) {
         // Hints and questions take the drive no time.
         let dispatch = io.dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
-        let slot = self.hold(io);
+        let slot = self.operations.insert(io);
         match (dispatch, &mut self.commands) {
             (None, _) => self.fly(now, slot),
             (Some(dispatch), Some(commands)) => {
@@ -114,8 +105,7 @@ impl Backend for Emulated {
             && flight.finish <= now
         {
             self.flights.pop();
-            self.free.push(flight.slot);
-            let Some(mut io) = self.held[flight.slot].take() else { continue };
+            let Some(mut io) = self.operations.remove(flight.slot) else { continue };
             let outcome = perform(&mut self.store, &mut io);
             self.is_busy &= io.dispatch.is_none();
             done.push(Done { id: io.id, buffers: io.buffers, result: Ok(outcome) });

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ioweir_core::Tier;
+
 use super::BLOCK_BYTES;
 
 /// The slots of blocks that moved; none: at home.
@@ -29,6 +31,13 @@ pub(super) struct Piece {
 impl Piece {
     pub(super) const fn length(&self) -> u64 {
         self.end - self.start
+    }
+
+    pub(super) const fn tier(&self) -> Tier {
+        match self.place {
+            Place::Home => Tier::Base,
+            Place::Slots(_) => Tier::Fast,
+        }
     }
 
     /// Its offset on its device.

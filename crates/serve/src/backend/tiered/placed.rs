@@ -11,7 +11,7 @@ use super::super::{Action, Backend, Done, Io, Outcome};
 use super::identity::introduce;
 use super::ledger::{Clerk, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
-use super::operation::{Op, Stage};
+use super::operation::Staged;
 use super::pair::{Flight, Pair, dispatch_of};
 use super::{BLOCK_BYTES, FastTier, slots_of};
 use crate::buffer::{Buffer, Buffers};
@@ -23,6 +23,36 @@ use crate::slots::Slots;
 const SYNC: u32 = u32::MAX;
 /// How long a change waits for a commit if no client flushes.
 const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
+
+/// The stage of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The rests of blocks that are written in part are read from the slow tier.
+    Edges,
+    /// Its pieces are in flight.
+    Pieces,
+    /// It is done, and waits to be durable.
+    Sync,
+}
+
+/// An operation of the engine.
+struct Op {
+    staged: Staged,
+    stage: Stage,
+    /// Blocks that are written in part and move, whole.
+    edges: Vec<(u64, Buffer)>,
+    /// Blocks that get a slot once all is written.
+    moves: BTreeMap<u64, u32>,
+    /// Blocks that return to the slow tier once all is done.
+    returns: Vec<u64>,
+}
+
+impl Op {
+    fn new(io: Io, pieces: Vec<Piece>) -> Self {
+        let (edges, moves, returns) = Default::default();
+        Self { staged: Staged::new(io, pieces), stage: Stage::Pieces, edges, moves, returns }
+    }
+}
 
 /// The sync in flight, which makes changes durable.
 #[derive(Debug)]
@@ -128,20 +158,20 @@ impl Placed {
         }
         let pieces = self.pieces(start, end, &moves);
         let mut op = Op { moves, ..Op::new(io, pieces) };
-        op.is_direct &= edges.is_empty();
+        op.staged.is_direct &= edges.is_empty();
         if edges.is_empty() {
             return self.start_pieces(now, op);
         }
         op.stage = Stage::Edges;
-        op.left = edges.len() as u32;
+        op.staged.left = edges.len() as u32;
         op.edges = edges.iter().map(|&block| (block, Buffer::default())).collect();
-        let dispatch = op.io.dispatch;
+        let dispatch = op.staged.io.dispatch;
         let owner = self.ops.insert(op);
         for (part, block) in (0..).zip(edges) {
             let (offset, length, action) = (block * BLOCK_BYTES, BLOCK_BYTES, Action::Read);
             let dispatch = dispatch_of(dispatch, Tier::Base, action, offset, length);
             let buffers = Buffers::One(Buffer::with_capacity(length as usize));
-            let io = Io { id: 0, action, offset, length, durable: false, dispatch, buffers };
+            let io = Io { action, offset, length, dispatch, buffers, ..Io::without_data(0) };
             self.pair.start(now, Flight { owner, part, tier: Tier::Base }, io);
         }
     }
@@ -177,34 +207,20 @@ impl Placed {
 
     fn start_pieces(&mut self, now: Nanos, mut op: Op) {
         op.stage = Stage::Pieces;
-        op.left = op.pieces.len() as u32;
-        let Io { action, durable, dispatch, .. } = op.io;
-        // The sync makes these writes durable.
-        let durable_in_slots = durable && op.moves.is_empty();
-        let mut ios = Vec::with_capacity(op.pieces.len());
-        for piece in &op.pieces {
-            let (tier, durable) = match piece.place {
-                Place::Home => (Tier::Base, durable),
-                Place::Slots(_) => (Tier::Fast, durable_in_slots),
-            };
-            let (offset, length) = (piece.offset(), piece.length());
-            let buffers = match action {
-                _ if op.is_direct => Buffers::None,
-                Action::Read => Buffers::One(Buffer::with_capacity(length as usize)),
-                Action::Write => Buffers::One(op.compose(piece)),
-                _ => Buffers::None,
-            };
-            let dispatch = dispatch_of(dispatch, tier, action, offset, length);
-            ios.push((tier, Io { id: 0, action, offset, length, durable, dispatch, buffers }));
-        }
-        if let [(_, io)] = ios.as_mut_slice()
-            && op.is_direct
-        {
-            io.buffers = std::mem::take(&mut op.io.buffers);
-        }
+        let Op { staged, edges, moves, .. } = &mut op;
+        staged.left = staged.pieces.len() as u32;
+        let buffers: Vec<_> =
+            (0..staged.left).map(|part| staged.buffers(part, |staged, piece| staged.compose(piece, edges))).collect();
+        // The sync makes writes to new slots durable.
+        let (durable, durable_in_slots) = (staged.io.durable, staged.io.durable && moves.is_empty());
         let owner = self.ops.insert(op);
-        for (part, (tier, io)) in (0..).zip(ios) {
-            self.pair.start(now, Flight { owner, part, tier }, io);
+        for (part, buffers) in (0..).zip(buffers) {
+            let Some(Op { staged, .. }) = self.ops.get(owner) else { return };
+            let is_home = staged.pieces.get(part as usize).is_some_and(|piece| piece.tier() == Tier::Base);
+            let durable = if is_home { durable } else { durable_in_slots };
+            if let Some((flight, io)) = staged.piece(owner, part, durable, buffers) {
+                self.pair.start(now, flight, io);
+            }
         }
     }
 
@@ -221,43 +237,34 @@ impl Placed {
 
     /// A part of an operation is done.
     fn end_part(&mut self, now: Nanos, flight: Flight, done: Done) {
-        let Done { buffers, result, .. } = done;
         if flight.owner == SYNC {
-            return self.end_flush(now, result);
+            return self.end_flush(now, done.result);
         }
         let Some(op) = self.ops.get_mut(flight.owner) else { return };
-        op.left -= 1;
-        let part = flight.part as usize;
-        match (op.stage, result) {
-            (Stage::Edges, Ok(outcome)) => {
-                if let (Buffers::One(mut buffer), Some((_, edge))) = (buffers, op.edges.get_mut(part)) {
+        let is_last = if op.stage == Stage::Edges {
+            match (done.result, done.buffers, op.edges.get_mut(flight.part as usize)) {
+                (Ok(outcome), Buffers::One(mut buffer), Some((_, edge))) => {
                     if outcome == Outcome::Hole {
                         buffer.bytes_mut().fill(0);
                     }
                     *edge = buffer;
                 }
+                (Ok(_), ..) => {}
+                (Err(error), ..) => op.staged.result = Err(error),
             }
-            (Stage::Pieces, result) if op.is_direct => {
-                op.io.buffers = buffers;
-                op.result = result;
-            }
-            (_, Ok(outcome)) => {
-                if let Some(&piece) = op.pieces.get(part)
-                    && op.io.action == Action::Read
-                {
-                    op.take(piece, &outcome, &buffers);
-                }
-            }
-            (_, Err(error)) => op.result = Err(error),
-        }
-        if op.left == 0 {
+            op.staged.left -= 1;
+            op.staged.left == 0
+        } else {
+            op.staged.finish_piece(flight.part, done)
+        };
+        if is_last {
             self.end_stage(now, flight.owner);
         }
     }
 
     fn end_stage(&mut self, now: Nanos, number: u32) {
         let Some(mut op) = self.ops.remove(number) else { return };
-        if op.result.is_err() {
+        if op.staged.result.is_err() {
             // No block ever had these.
             op.moves.values().for_each(|&slot| self.map.give_slot(slot));
             return self.finish(op);
@@ -267,7 +274,8 @@ impl Placed {
         }
         op.moves.iter().for_each(|(&block, &slot)| self.map.place(block, slot));
         op.returns.iter().for_each(|&block| self.map.unplace(block));
-        if op.io.durable && !self.map.is_settled(blocks_of(op.io.offset, op.end())) {
+        let Staged { io, .. } = &op.staged;
+        if io.durable && !self.map.is_settled(blocks_of(io.offset, op.staged.end())) {
             op.stage = Stage::Sync;
             return self.wait_for_sync(now, op);
         }
@@ -278,7 +286,7 @@ impl Placed {
     }
 
     fn finish(&mut self, op: Op) {
-        self.done.push(Done { id: op.io.id, buffers: op.io.buffers, result: op.result });
+        self.done.push(op.staged.done());
     }
 
     fn wait_for_sync(&mut self, now: Nanos, op: Op) {
@@ -294,8 +302,8 @@ impl Placed {
         self.sync_due = Nanos::NEVER;
         let waiters = std::mem::take(&mut self.waiting);
         let asking = || waiters.iter().filter_map(|&waiter| self.ops.get(waiter));
-        let is_flush = asking().any(|op| op.io.action == Action::Flush);
-        let dispatch = asking().find_map(|op| op.io.dispatch);
+        let is_flush = asking().any(|op| op.staged.io.action == Action::Flush);
+        let dispatch = asking().find_map(|op| op.staged.io.dispatch);
         let changes = self.map.begin_commit();
         // The data is durable before the entry that leads to it, on either tier.
         let names = changes.values().any(Option::is_some);
@@ -306,18 +314,9 @@ impl Placed {
         self.sync = Some(Sync { waiters, flushes_left: tiers.len() as u32, result: Ok(()) });
         for tier in tiers {
             let dispatch = dispatch_of(dispatch, tier, Action::Flush, 0, 0);
-            let io = Io {
-                id: 0,
-                action: Action::Flush,
-                offset: 0,
-                length: 0,
-                durable: false,
-                dispatch,
-                buffers: Buffers::None,
-            };
-            self.pair.start(now, Flight { owner: SYNC, part: 0, tier }, io);
+            self.pair.start(now, Flight { owner: SYNC, part: 0, tier }, Io { dispatch, ..Io::without_data(0) });
         }
-        self.go_on_syncing(now);
+        self.continue_sync(now);
     }
 
     fn end_flush(&mut self, now: Nanos, result: Result<Outcome, NbdError>) {
@@ -327,10 +326,10 @@ impl Placed {
                 sync.result = Err(error);
             }
         }
-        self.go_on_syncing(now);
+        self.continue_sync(now);
     }
 
-    fn go_on_syncing(&mut self, now: Nanos) {
+    fn continue_sync(&mut self, now: Nanos) {
         let Some(Sync { flushes_left: 0, result, .. }) = &self.sync else { return };
         match (*result, self.map.committing()) {
             (Ok(()), Some(changes)) => self.clerk.commit(changes),
@@ -344,7 +343,7 @@ impl Placed {
         for waiter in sync.waiters {
             if let Some(mut op) = self.ops.remove(waiter) {
                 if let Err(error) = result {
-                    op.result = Err(error);
+                    op.staged.result = Err(error);
                 }
                 self.finish(op);
             }
