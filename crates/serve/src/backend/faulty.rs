@@ -19,7 +19,7 @@ const SECTOR: usize = SECTOR_BYTES as usize;
 
 /// The contents of the device, and those that survive a loss of power. Shared with a test that checks them afterwards.
 #[derive(Clone, Debug)]
-pub struct Platter(Arc<Mutex<Surface>>);
+pub struct Media(Arc<Mutex<Surface>>);
 
 #[derive(Debug)]
 struct Surface {
@@ -32,7 +32,7 @@ struct Surface {
     has_power: bool,
 }
 
-impl Platter {
+impl Media {
     /// A device full of zeroes.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
@@ -83,7 +83,7 @@ impl Platter {
     /// Writes bytes that may be lost with the power.
     ///
     /// # Errors
-    /// As [`Platter::read`].
+    /// As [`Media::read`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut surface = self.surface();
         let range = surface.range(offset, bytes.len())?;
@@ -187,7 +187,7 @@ impl Surface {
 /// A device that fails as planned.
 #[derive(Debug)]
 pub struct Faulty {
-    platter: Platter,
+    media: Media,
     faults: Faults,
     random: u64,
     operations: u64,
@@ -198,8 +198,8 @@ pub struct Faulty {
 impl Faulty {
     /// A device with these contents.
     #[must_use]
-    pub const fn new(platter: Platter, faults: Faults) -> Self {
-        Self { platter, random: faults.seed, faults, operations: 0, held: Vec::new() }
+    pub const fn new(media: Media, faults: Faults) -> Self {
+        Self { media, random: faults.seed, faults, operations: 0, held: Vec::new() }
     }
 
     /// SplitMix64: small, and the same everywhere.
@@ -218,11 +218,11 @@ impl Faulty {
     /// A write during which the power fails writes a part of its sectors.
     fn lose_power(&mut self, io: &mut Io) {
         if io.action == Action::Write {
-            let mut surface = self.platter.surface();
+            let mut surface = self.media.surface();
             surface.perform(&mut Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io });
         }
         let mut random = self.draw();
-        self.platter.clone().cut(|| {
+        self.media.clone().cut(|| {
             random = random.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             random >> 63 == 1
         });
@@ -235,13 +235,13 @@ impl Faulty {
         }
         if self.draw_of_million(self.faults.flips_per_million) {
             let place = self.draw();
-            self.platter.flip(place >> 3, (place & 7) as u32);
+            self.media.flip(place >> 3, (place & 7) as u32);
         }
         let fails = self.draw_of_million(self.faults.errors_per_million);
-        let result = if fails || !self.platter.has_power() {
+        let result = if fails || !self.media.has_power() {
             Err(NbdError::InputOutput)
         } else {
-            Ok(self.platter.surface().perform(&mut io))
+            Ok(self.media.surface().perform(&mut io))
         };
         Done { id: io.id, buffers: io.buffers, result }
     }
@@ -273,7 +273,7 @@ impl Backend for Faulty {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.platter.surface().volatile.len() as u64
+        self.media.surface().volatile.len() as u64
     }
 
     fn describe(&self) -> String {

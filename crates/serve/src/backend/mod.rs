@@ -25,13 +25,13 @@ use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::spec;
-use checked::Workforce;
+use checked::Workers;
 use checked::sidecar::{Begun, Sidecar};
 use checked::table::BLOCK_BYTES;
 
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
-pub use faulty::{Faulty, Platter};
+pub use faulty::{Faulty, Media};
 pub use memory::Memory;
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
@@ -217,9 +217,8 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     };
     // Twice the depth, so that no worker waits for the engine to pass on what is done.
     let items = device.depth.saturating_mul(2);
-    let workforce =
-        Workforce::of_machine(cores.schedule.0.row.schedule(&cores.schedule.0.settings), cores.workers, items);
-    Ok(Box::new(Checked::new(backend, begun, workforce)?))
+    let workers = Workers::of_machine(cores.schedule.0.row.schedule(&cores.schedule.0.settings), cores.workers, items);
+    Ok(Box::new(Checked::new(backend, begun, workers)?))
 }
 
 fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
@@ -230,7 +229,7 @@ fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) 
         spec::Backend::Emulated { model, size, seed } => {
             Box::new(Emulated::open(model, size.as_ref().map(sizes), *seed)?)
         }
-        spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Platter::new(sizes(size)), *faults)),
+        spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Media::new(sizes(size)), *faults)),
         spec::Backend::File { path, size, direct, io, threads } => {
             let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct)?);
             open_file(files, *io, depth, *threads, registered)?

@@ -58,7 +58,7 @@ const TOKEN_BACKEND: u64 = u64::MAX - 1;
 pub enum Turn {
     /// Nothing to do before this time, unless a descriptor becomes ready.
     WaitUntil(Nanos),
-    /// It was told to stop, and has.
+    /// It has stopped, as a command asked.
     Stopped,
 }
 

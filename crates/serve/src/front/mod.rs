@@ -273,14 +273,14 @@ impl Front {
         let (reads, writes) =
             if for_output { (EventFlags::empty(), EventFlags::OUT) } else { (EventFlags::IN, EventFlags::empty()) };
         let data = u64::from(slot);
-        let told = match &caller.output {
+        let modified = match &caller.output {
             None => epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads | writes),
             Some(output) => {
                 let input = epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads);
                 input.and(epoll::modify(&self.epoll, output, EventData::new_u64(data | TOKEN_OUTPUT), writes))
             }
         };
-        if told.is_err() {
+        if modified.is_err() {
             self.callers.remove(slot);
         }
     }

@@ -53,18 +53,18 @@ use sums::{Edge, Job, Summing};
 use table::{BLOCK_BYTES, Table};
 
 /// Damaged blocks that are reported; more are only counted.
-const TOLD_MAX: usize = 1000;
+const REPORTED_MAX: usize = 1000;
 
 /// Parts of an operation: its data, and the blocks at its two edges. The device's number for one has both numbers in it.
 const PARTS: u32 = 3;
 
 /// The workers that compute checksums.
 #[derive(Clone, Copy, Debug)]
-pub struct Workforce {
+pub struct Workers {
     /// The schedule that they follow.
     pub schedule: Schedule,
     /// Their number.
-    pub workers: u32,
+    pub count: u32,
     /// The cores of the machine: not fewer than workers.
     pub cores: u32,
     /// Items in the pool at most.
@@ -73,13 +73,13 @@ pub struct Workforce {
     pub append: Append,
 }
 
-impl Workforce {
+impl Workers {
     /// CRC-32C on all cores but one, unless `workers` says otherwise.
     #[must_use]
     pub fn of_machine(schedule: Schedule, workers: Option<u32>, items: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
-        let workers = workers.unwrap_or_else(|| cores.saturating_sub(1).max(1));
-        Self { schedule, workers, cores, items, append: crc32c::crc32c_append }
+        let count = workers.unwrap_or_else(|| cores.saturating_sub(1).max(1));
+        Self { schedule, count, cores, items, append: crc32c::crc32c_append }
     }
 }
 
@@ -126,7 +126,7 @@ pub struct Checked {
     table: Table,
     sidecar: Option<Sidecar>,
     executor: Executor,
-    workforce: Workforce,
+    workers: Workers,
     home: Arc<Returned<Job>>,
     flights: Slots<Flight>,
     /// Blocks that are being written in part, once for each write.
@@ -138,7 +138,7 @@ pub struct Checked {
     /// The end of the last read, and of the last write.
     ends: [u64; 2],
     counts: Checksums,
-    told: BTreeSet<u64>,
+    reported: BTreeSet<u64>,
     remarks: Vec<String>,
     from_inner: Vec<Done>,
     from_pool: Vec<Job>,
@@ -149,10 +149,10 @@ impl Checked {
     ///
     /// # Errors
     /// The problem with the workers, in words.
-    pub fn new(inner: Box<dyn Backend>, begun: Begun, workforce: Workforce) -> Result<Self, String> {
-        let Workforce { schedule, workers, cores, items, .. } = workforce;
+    pub fn new(inner: Box<dyn Backend>, begun: Begun, workers: Workers) -> Result<Self, String> {
+        let Workers { schedule, count, cores, items, .. } = workers;
         // A returned item may still take room in the pool for a moment.
-        let limits = CoresLimits { requests: items.saturating_add(workers), workers, cores, seed: 0 };
+        let limits = CoresLimits { requests: items.saturating_add(count), workers: count, cores, seed: 0 };
         let cores = Cores::new(schedule, limits).map_err(|error| format!("cores: {error}"))?;
         let executor = Executor::start(cores, 0).map_err(|error| format!("cores: no workers: {error}"))?;
         let home = Returned::new().map_err(|error| format!("cores: {error}"))?;
@@ -161,7 +161,7 @@ impl Checked {
             table: begun.table,
             sidecar: begun.sidecar,
             executor,
-            workforce,
+            workers,
             home: Arc::new(home),
             flights: Slots::default(),
             in_part: Vec::new(),
@@ -169,7 +169,7 @@ impl Checked {
             with_pool: 0,
             ends: [0; 2],
             counts: Checksums::default(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             remarks: begun.remark.into_iter().collect(),
             from_inner: Vec::new(),
             from_pool: Vec::new(),
@@ -179,7 +179,7 @@ impl Checked {
     /// The checksum of a block of zeroes.
     fn sum_of_zeroes(&self, block: u64) -> u32 {
         let zeroes = [0; BLOCK_BYTES as usize];
-        (self.workforce.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
+        (self.workers.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
     }
 
     /// Starts a read, of whole blocks where a part of a known block is asked for.
@@ -189,14 +189,14 @@ impl Checked {
         if self.table.knows_any(touched(offset, length)) {
             flight.plan = Plan::new(&self.table, offset, length);
         }
-        let Plan { before, behind, .. } = flight.plan;
+        let Plan { before, after, .. } = flight.plan;
         let missing = |bytes: u64| (bytes > 0).then(|| Buffer::with_capacity(bytes as usize));
-        if before + behind > 0 {
+        if before + after > 0 {
             flight.is_single = matches!(buffers, Buffers::One(_));
-            let all = missing(before).into_iter().chain(take_all(buffers)).chain(missing(behind));
+            let all = missing(before).into_iter().chain(take_all(buffers)).chain(missing(after));
             buffers = Buffers::Many(all.collect());
         }
-        let io = flight.io(number, offset - before, length + before + behind, buffers);
+        let io = flight.io(number, offset - before, length + before + after, buffers);
         self.inner.start(now, io);
     }
 
@@ -217,7 +217,7 @@ impl Checked {
             return self.inner.start(now, io);
         }
         let (first, last) = (plan.blocks.start, plan.blocks.end - 1);
-        let edges = [(first, plan.before), (last, plan.behind)];
+        let edges = [(first, plan.before), (last, plan.after)];
         flight.buffers = buffers;
         // A block that is needed for both edges is read once.
         let is_same = first == last && plan.before > 0;
@@ -264,13 +264,13 @@ impl Checked {
             sums: Vec::with_capacity((plan.blocks.end - plan.blocks.start) as usize),
             is_done: false,
         };
-        let item = Summing { job: Some(job), append: self.workforce.append, home: Arc::clone(&self.home) };
+        let item = Summing { job: Some(job), append: self.workers.append, home: Arc::clone(&self.home) };
         self.waiting.push_back((work, item));
         self.fill_pool();
     }
 
     fn fill_pool(&mut self) {
-        while self.with_pool < self.workforce.items
+        while self.with_pool < self.workers.items
             && let Some((work, item)) = self.waiting.pop_front()
         {
             self.with_pool += 1;
@@ -319,9 +319,9 @@ impl Checked {
             }
         }
         self.counts.blocks_written += sums.len() as u64;
-        if !self.told.is_empty() {
+        if !self.reported.is_empty() {
             let blocks = plan.blocks.clone();
-            self.told.retain(|block| !blocks.contains(block));
+            self.reported.retain(|block| !blocks.contains(block));
         }
     }
 
@@ -347,13 +347,13 @@ impl Checked {
                 if outcome == Outcome::Hole {
                     old.bytes_mut().fill(0);
                 }
-                let (before, behind) = (plan.before as usize, old.len() - plan.behind as usize);
-                if which == 0 && plan.behind > 0 && plan.blocks.end - plan.blocks.start == 1 {
+                let (before, after) = (plan.before as usize, old.len() - plan.after as usize);
+                if which == 0 && plan.after > 0 && plan.blocks.end - plan.blocks.start == 1 {
                     let mut same = Buffer::with_capacity(old.len());
                     same.bytes_mut().copy_from_slice(old.bytes());
-                    flight.edges[1] = Some(Edge { old: same, sum: 0, at: behind });
+                    flight.edges[1] = Some(Edge { old: same, sum: 0, at: after });
                 }
-                flight.edges[which] = Some(Edge { old, sum: 0, at: if which == 0 { before } else { behind } });
+                flight.edges[which] = Some(Edge { old, sum: 0, at: if which == 0 { before } else { after } });
             }
             (Ok(_), _) => flight.error = Some(NbdError::InputOutput),
         }
@@ -410,20 +410,20 @@ impl Checked {
         }
         for &block in &damaged {
             self.counts.blocks_damaged += 1;
-            self.tell(block);
+            self.report(block);
         }
         (!damaged.is_empty()).then_some(Outcome::Damaged(damaged))
     }
 
-    fn tell(&mut self, block: u64) {
-        if self.told.len() == TOLD_MAX || !self.told.insert(block) {
+    fn report(&mut self, block: u64) {
+        if self.reported.len() == REPORTED_MAX || !self.reported.insert(block) {
             return;
         }
         let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(block) - block * BLOCK_BYTES);
         self.remark(format!(
             "the {length} bytes at {offset} are damaged: their checksum is not that of the data that was written there"
         ));
-        if self.told.len() == TOLD_MAX {
+        if self.reported.len() == REPORTED_MAX {
             self.remark("further damaged blocks are counted and not reported".into());
         }
     }
@@ -444,9 +444,9 @@ impl Checked {
             }
         }
         let mut buffers = buffers;
-        if action == Action::Read && plan.before + plan.behind > 0 {
+        if action == Action::Read && plan.before + plan.after > 0 {
             let mut all = take_all(buffers);
-            if plan.behind > 0 {
+            if plan.after > 0 {
                 all.pop();
             }
             let mut asked = all.into_iter().skip(usize::from(plan.before > 0));
@@ -550,7 +550,7 @@ impl Backend for Checked {
     }
 
     fn describe(&self) -> String {
-        let (inner, workers) = (self.inner.describe(), self.workforce.workers);
+        let (inner, workers) = (self.inner.describe(), self.workers.count);
         let most = format_bytes(self.table.blocks().saturating_mul(4));
         let known = format_bytes(self.table.known().saturating_mul(BLOCK_BYTES));
         format!("{inner}, checksums by {workers} workers (known of {known}; up to {most} of memory)")

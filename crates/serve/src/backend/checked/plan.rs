@@ -11,7 +11,7 @@ pub(super) struct Plan {
     /// Bytes of the first block before the data, if they must be read.
     pub(super) before: u64,
     /// Bytes of the last block after the data, if they must be read.
-    pub(super) behind: u64,
+    pub(super) after: u64,
     /// Bytes of the data in a block without a checksum.
     pub(super) skip: u64,
     /// The length of the blocks.
@@ -22,16 +22,16 @@ impl Plan {
     pub(super) fn new(table: &Table, offset: u64, length: u64) -> Self {
         let touched = touched(offset, length);
         let (first, last, end) = (touched.start, touched.end.saturating_sub(1), offset + length);
-        let (before, behind) = (offset - first * BLOCK_BYTES, table.end_of(last).saturating_sub(end));
+        let (before, after) = (offset - first * BLOCK_BYTES, table.end_of(last).saturating_sub(end));
         let is_left = |block: u64, missing: u64| missing > 0 && table.get(block).is_none();
         let start = first + u64::from(is_left(first, before));
-        let until = last + 1 - u64::from(is_left(last, behind));
+        let until = last + 1 - u64::from(is_left(last, after));
         if start >= until {
             return Self::default();
         }
         Self {
             before: if start == first { before } else { 0 },
-            behind: if until > last { behind } else { 0 },
+            after: if until > last { after } else { 0 },
             skip: if start == first { 0 } else { BLOCK_BYTES - before },
             length: table.end_of(until - 1) - start * BLOCK_BYTES,
             blocks: start..until,

@@ -48,8 +48,8 @@ impl Job {
     fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let [first, last] = &self.edges;
         let before = first.iter().map(|edge| &edge.old.bytes()[..edge.at]);
-        let behind = last.iter().map(|edge| &edge.old.bytes()[edge.at..]);
-        before.chain(self.buffers.as_slice().iter().map(Buffer::bytes)).chain(behind)
+        let after = last.iter().map(|edge| &edge.old.bytes()[edge.at..]);
+        before.chain(self.buffers.as_slice().iter().map(Buffer::bytes)).chain(after)
     }
 
     /// Continues until it is done or its time is over; answers whether it is done.

@@ -138,7 +138,7 @@ impl Ledger {
 
 /// The ledger's thread, which waits for the disk instead of the engine.
 #[derive(Debug)]
-pub(super) struct Clerk {
+pub(super) struct Committer {
     orders: Option<Sender<Arc<Changes>>>,
     done: Receiver<bool>,
     wake: Arc<OwnedFd>,
@@ -146,7 +146,7 @@ pub(super) struct Clerk {
     is_busy: bool,
 }
 
-impl Clerk {
+impl Committer {
     pub(super) fn start(ledger: Ledger) -> io::Result<Self> {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let (orders, hear) = channel::<Arc<Changes>>();
@@ -195,7 +195,7 @@ impl Clerk {
     }
 }
 
-impl Drop for Clerk {
+impl Drop for Committer {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {

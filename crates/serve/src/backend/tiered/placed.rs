@@ -9,7 +9,7 @@ use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
 use super::super::{Action, Backend, Done, Io, Outcome};
 use super::identity::introduce;
-use super::ledger::{Clerk, Ledger};
+use super::ledger::{Committer, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
 use super::operation::Staged;
 use super::pair::{Flight, Pair, dispatch_of};
@@ -67,7 +67,7 @@ struct Sync {
 pub struct Placed {
     pair: Pair,
     map: Map,
-    clerk: Clerk,
+    committer: Committer,
     name: String,
     fast_depth: u32,
     slots: u32,
@@ -103,7 +103,7 @@ impl Placed {
         Ok(Self {
             pair: Pair::new(slow, fast),
             map,
-            clerk: Clerk::start(ledger).map_err(|error| format!("{name}: no thread for it: {error}"))?,
+            committer: Committer::start(ledger).map_err(|error| format!("{name}: no thread for it: {error}"))?,
             name,
             fast_depth,
             slots,
@@ -332,7 +332,7 @@ impl Placed {
     fn continue_sync(&mut self, now: Nanos) {
         let Some(Sync { flushes_left: 0, result, .. }) = &self.sync else { return };
         match (*result, self.map.committing()) {
-            (Ok(()), Some(changes)) => self.clerk.commit(changes),
+            (Ok(()), Some(changes)) => self.committer.commit(changes),
             (result, _) => self.end_sync(now, result),
         }
     }
@@ -382,7 +382,7 @@ impl Backend for Placed {
             if self.sync.is_none() && self.sync_due <= now {
                 self.begin_sync(now);
             }
-            let committed = self.clerk.finished();
+            let committed = self.committer.finished();
             if let Some(is_durable) = committed {
                 self.end_sync(now, if is_durable { Ok(()) } else { Err(NbdError::InputOutput) });
             }
@@ -406,7 +406,7 @@ impl Backend for Placed {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let mut descriptors = self.pair.descriptors();
-        descriptors.push(self.clerk.descriptor());
+        descriptors.push(self.committer.descriptor());
         descriptors
     }
 

@@ -172,7 +172,7 @@ impl Sessions {
         };
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.in_flight -= 1;
-        // A reply that nobody reads would keep the connection open.
+        // A reply that is never read would keep the connection open.
         if connection.mode != Mode::Gone {
             connection.outbox.put(|out| match result {
                 Ok(Outcome::Extents(extents)) if !extents.is_empty() => {
