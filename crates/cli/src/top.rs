@@ -133,7 +133,7 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     let chosen = chosen(state, classes_max);
     push_rows(&mut out, columns(state), chosen.iter().map(|class| row(state, class)), colour);
     if chosen.len() < state.classes.len() {
-        let _ = writeln!(out, "and {} more, who wait less", state.classes.len() - chosen.len());
+        let _ = writeln!(out, "and {} more, which wait less", state.classes.len() - chosen.len());
     }
     let _ = writeln!(out, "\n{}", shown(&longest(state)));
     if let Some(change) = state.changes.last() {
@@ -189,7 +189,7 @@ fn row(state: &State, class: &ClassState) -> Vec<String> {
 fn longest(state: &State) -> String {
     let waiting = state.classes.iter().filter_map(|class| Some((class.oldest_wait_seconds?, class)));
     let Some((wait, class)) = waiting.max_by(|left, right| left.0.total_cmp(&right.0)) else {
-        return "Nobody waits.".into();
+        return "Nothing waits.".into();
     };
     let because = class.oldest_waits_because.as_deref().map_or_else(String::new, |why| format!(": {why}"));
     format!("{} waits longest, {}{because}.", class.name, spelled(wait))
