@@ -3,13 +3,13 @@
 
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
-use ioweir_core::tenant::{Share, ShareError};
+use ioweir_core::tenant::{Explanation, Share, ShareError};
 use ioweir_core::{
     CancelError, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, RefusedCause, Request, SECTOR_BYTES,
     Scheduler as _, Step, StreamId, Tag,
 };
 
-use super::accounts::{Accounts, ClassState, WaitCause};
+use super::accounts::Accounts;
 use super::command::Refusal;
 use crate::backend::{Action, FastTier};
 use crate::buffer::Buffer;
@@ -91,6 +91,30 @@ pub(super) enum Members {
 
 /// Cuts a sub-request in two at a byte within it, and returns the second.
 pub(super) type Cut<'a> = &'a mut dyn FnMut(&mut SubRequest, u64) -> SubRequest;
+
+/// What a class has queued and in flight. Long requests count as their sub-requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassState {
+    /// Its clients.
+    pub connections: u32,
+    /// Requests that were dispatched.
+    pub inflight: u32,
+    /// Requests that were not.
+    pub queued: u32,
+    /// The length of the queued requests.
+    pub queued_bytes: u64,
+    /// For how long the oldest queued request has waited, and why it still does.
+    pub oldest: Option<(Nanos, WaitCause)>,
+}
+
+/// Why a request waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WaitCause {
+    /// As the scheduler explains it.
+    Explained(Explanation),
+    /// The most frequent reason in the queue of a block policy, which explains no single request.
+    Counted(Reason),
+}
 
 /// What the driver reports of submissions.
 struct Submission<'a> {

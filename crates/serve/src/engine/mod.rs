@@ -19,7 +19,6 @@
 mod accounts;
 mod admission;
 mod command;
-mod counters;
 mod dispatch;
 mod sessions;
 #[cfg(test)]
@@ -40,11 +39,10 @@ use crate::nbd::{Export, NbdError};
 use crate::spec::{self, Holder};
 
 use accounts::Accounts;
-pub use accounts::{ClassState, Report, WaitCause};
+pub use accounts::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters, Report};
 use admission::Admission;
-pub use admission::{Call, Observer};
+pub use admission::{Call, ClassState, Observer, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal};
-pub use counters::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters};
 use dispatch::{Completed, Dispatcher};
 pub use sessions::{Client, Permit};
 use sessions::{Event, Sessions};
@@ -294,7 +292,11 @@ impl Engine {
     /// Applies what clients have asked.
     fn apply_events(&mut self) {
         let Self { sessions, admission, dispatcher, accounts, now, .. } = self;
-        while let Some(event) = sessions.next_event() {
+        loop {
+            while let Some(sub_request) = admission.next_rejected() {
+                sessions.finish(sub_request, Err(NbdError::Invalid));
+            }
+            let Some(event) = sessions.next_event() else { return };
             match event {
                 Event::Arrived(sub_request) => {
                     admission.arrive(*now, sub_request, &mut |first, at| sessions.cut(first, at));
@@ -309,9 +311,6 @@ impl Engine {
                     // Withdrawn requests leave room in the scheduler.
                     admission.retry(*now, &mut |first, at| sessions.cut(first, at));
                 }
-            }
-            while let Some(sub_request) = admission.next_rejected() {
-                sessions.finish(sub_request, Err(NbdError::Invalid));
             }
         }
     }
@@ -335,9 +334,6 @@ impl Engine {
         }
         dispatcher.begin_deferred(*now, sessions.pool());
         admission.retry(*now, &mut |first, at| sessions.cut(first, at));
-        while let Some(sub_request) = admission.next_rejected() {
-            sessions.finish(sub_request, Err(NbdError::Invalid));
-        }
         self.apply_events();
         self.forward_remarks();
         Ok(true)

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use ioweir_core::{Dispatch, Nanos, Operation, Reason, StreamId};
 use rustix::event::epoll;
 
-use super::accounts::{Accounts, Answered, WaitCause};
-use super::admission::{Admission, Members, SubRequest};
+use super::accounts::{Accounts, Answered};
+use super::admission::{Admission, Members, SubRequest, WaitCause};
 use super::dispatch::{Completed, Dispatcher};
 use super::sessions::{Client, Event, Query, Sessions};
 use crate::backend::{Action, Backend, Done, FastTier, Io, Outcome};
