@@ -292,8 +292,8 @@ impl Starting {
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
-            stall_timeout: spec.server.stall_timeout.0,
-            shutdown_timeout: spec.server.shutdown_timeout.0,
+            stall_timeout: spec.server.stall_timeout.nanos(),
+            shutdown_timeout: spec.server.shutdown_timeout.nanos(),
             classes: spec.classes().len() as u32, // a server has thousands at most
         };
         let name = device.name.clone();

@@ -171,7 +171,7 @@ fn waits(class: &ClassRecord) -> Vec<Sample> {
 }
 
 fn targets(scene: &Scene<'_>) -> Vec<Sample> {
-    let mut targets = scene.shares(|share| share.latency.map(|latency| latency.0.as_seconds()));
+    let mut targets = scene.shares(|share| share.latency.map(|latency| latency.nanos().as_seconds()));
     targets.iter_mut().for_each(|(labels, _)| labels.push(("quantile", "1".into())));
     targets
 }
