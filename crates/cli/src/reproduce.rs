@@ -1,10 +1,10 @@
-//! Do published results, and measured disks, come out here?
+//! `ioweir reproduce` and `ioweir validate`: published results and measured disks, run again.
 
 use std::path::Path;
 
 use ioweir_device::drives::validate_drives;
 use ioweir_lab::report::{render_validation, render_validation_json};
-use ioweir_lab::reproduce::{Reproduction, background, bid, reward, to_json, wafl};
+use ioweir_lab::reproduce::{Options, PAPERS, Reproduction, to_json};
 
 use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
 use crate::failure::Failure;
@@ -40,34 +40,23 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
 
 /// The experiments of one paper.
 fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Reproduction, Failure> {
-    let ReproduceArguments { quick, quiet, .. } = *arguments;
-    let mut command = format!("ioweir reproduce {}", paper.name());
-    if quick {
+    let name = paper.name();
+    let mut command = format!("ioweir reproduce {name}");
+    if arguments.quick {
         command.push_str(" --quick");
     }
-    match paper {
-        Paper::Bid => {
-            let origin = engine::origin(&format!("{command} --traces {}", arguments.traces));
-            let options = bid::Options { traces: arguments.traces.clone(), quick };
-            engine::watched(quiet, |progress| bid::reproduce(&options, &origin, progress))
-        }
-        Paper::Wafl => {
-            let options = wafl::Options { quick };
-            engine::watched(quiet, |progress| wafl::reproduce(&options, &engine::origin(&command), progress))
-        }
-        Paper::Reward => {
-            let (origin, options) = (engine::origin(&command), reward::Options { quick });
-            engine::watched(quiet, |progress| reward::reproduce(&options, &origin, progress))
-        }
-        Paper::Background => {
-            for path in &arguments.trace {
-                command += &format!(" --trace {}", path.display());
-            }
-            let options = background::Options { traces: arguments.trace.clone(), quick };
-            engine::watched(quiet, |progress| background::reproduce(&options, &engine::origin(&command), progress))
-        }
-        Paper::All => unreachable!("`reproduce` runs each paper by itself"),
+    if let Some(folder) = &arguments.traces {
+        command += &format!(" --traces {folder}");
     }
+    for path in &arguments.trace {
+        command += &format!(" --trace {}", path.display());
+    }
+    let known = PAPERS.iter().find(|known| known.name == name);
+    let known = known.ok_or_else(|| Failure::Running(format!("the program holds no paper {name}")))?;
+    let ReproduceArguments { quick, traces, trace, .. } = arguments;
+    let options = Options { quick: *quick, traces: traces.clone(), trace_files: trace.clone() };
+    let origin = engine::origin(&command);
+    engine::watched(arguments.quiet, |progress| known.reproduce(&options, &origin, progress))
 }
 
 /// Replays what was measured on real disks, and says how far the models are from them.

@@ -23,3 +23,4 @@ pub use metric::{METRICS, Metric};
 pub use run::{ExperimentError, ExperimentMeta, ExperimentReport, Store, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing};
 pub use summary::{Figure, Summary};
+pub(crate) use sweep::assign;

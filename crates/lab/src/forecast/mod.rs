@@ -17,7 +17,6 @@ mod past;
 mod profile;
 mod score;
 mod spread;
-pub mod survey;
 mod table;
 mod within;
 

@@ -1,20 +1,24 @@
-//! A reproduction says what it claims, of what, and how it judged.
+//! Reproductions: every claim is judged, and the page needs nothing else.
 
 use std::collections::BTreeSet;
 
 use ioweir_lab::compare::{Origin, Silent};
-use ioweir_lab::reproduce::bid::{Options, reproduce};
-use ioweir_lab::reproduce::to_json;
+use ioweir_lab::reproduce::{Options, PAPERS, ReproduceError, Reproduction, to_json};
 
 fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
 }
 
+fn reproduce(paper: &str, options: &Options) -> Result<Reproduction, ReproduceError> {
+    let paper = PAPERS.iter().find(|known| known.name == paper).expect("it comes with the program");
+    paper.reproduce(options, &origin(), &Silent)
+}
+
 #[test]
 fn every_claim_of_the_bid_paper_is_judged_and_the_page_stands_alone() {
     let traces = format!("{}/../../traces/hadoop/hdd-emul", env!("CARGO_MANIFEST_DIR"));
-    let options = Options { traces, quick: true };
-    let done = reproduce(&options, &origin(), &Silent).expect("the traces are in the repository");
+    let options = Options { traces: Some(traces), quick: true, ..Options::default() };
+    let done = reproduce("bid", &options).expect("the traces are in the repository");
     let names: BTreeSet<&str> = done.claims.iter().map(|claim| claim.id.as_str()).collect();
     assert_eq!(names.len(), done.claims.len(), "names are unique");
     assert!(done.claims.len() >= 50);
@@ -29,24 +33,29 @@ fn every_claim_of_the_bid_paper_is_judged_and_the_page_stands_alone() {
     let json: serde_json::Value =
         serde_json::from_str(&to_json(std::slice::from_ref(&done)).expect("it renders")).expect("it is JSON");
     assert_eq!(json["claims"].as_array().map(Vec::len), Some(done.claims.len()));
-    let again = reproduce(&options, &origin(), &Silent).expect("the traces are in the repository");
+    let again = reproduce("bid", &options).expect("the traces are in the repository");
     assert_eq!(to_json(&[again]).ok(), to_json(&[done]).ok(), "the same input gives the same bytes");
 }
 
 #[test]
-fn a_missing_trace_is_generated_and_the_page_says_so() {
-    let options = Options { traces: "/nowhere".into(), quick: true };
-    let done = reproduce(&options, &origin(), &Silent).expect("generators need no files");
-    assert!(done.method[0].contains("Generated from a mix, since there is no trace: Grep"), "{}", done.method[0]);
+fn a_folder_of_traces_that_is_not_there_is_an_error() {
+    let options = Options { traces: Some("/nowhere".into()), quick: true, ..Options::default() };
+    let error = reproduce("bid", &options).expect_err("there are no such traces").to_string();
+    assert!(error.starts_with("/nowhere/grep.insert.csv.zst: no such trace"), "{error}");
+}
+
+#[test]
+fn outside_a_checkout_traces_are_generated_and_the_page_says_so() {
+    // Tests run in the folder of the crate, from which the usual folder of traces is not to be seen.
+    let done = reproduce("bid", &Options { quick: true, ..Options::default() }).expect("generators need no files");
+    assert!(done.method[0].starts_with("Generated from a mix, since there is no folder"), "{}", done.method[0]);
     assert!(done.meta.inputs.iter().all(|trace| trace.format == "generated"));
     assert!(done.claims.iter().all(|claim| claim.ours.is_some()));
 }
 
 #[test]
 fn the_reward_paper_holds_but_for_the_kernels_cfq() {
-    use ioweir_lab::reproduce::reward;
-    let options = reward::Options { quick: true };
-    let done = reward::reproduce(&options, &origin(), &Silent).expect("its experiments run");
+    let done = reproduce("reward", &Options { quick: true, ..Options::default() }).expect("its experiments run");
     let names: BTreeSet<&str> = done.claims.iter().map(|claim| claim.id.as_str()).collect();
     assert_eq!(names.len(), done.claims.len(), "names are unique");
     for claim in &done.claims {

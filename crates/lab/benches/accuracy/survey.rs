@@ -1,4 +1,4 @@
-//! Do the forecasters meet their goals? Every series that there is, forecast by every row of the table.
+//! Survey of the forecasters: every series there is, forecast by every row of the table, and the goals that they are to meet.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::backtest::{Interval, geometric_mean};
-use super::{Backtest, Calendar, ForecasterChoice, Scores, backtest, whole_days};
-use crate::series::{Kind, Series, SeriesError, SeriesOptions, Vdi, read_inputs};
+use ioweir_lab::forecast::{
+    Backtest, Calendar, ForecastError, ForecasterChoice, Interval, Scores, backtest, geometric_mean, whole_days,
+};
+use ioweir_lab::series::{Kind, Series, SeriesError, SeriesOptions, Vdi, read_inputs};
 use ioweir_trace::Input;
 
 /// Bins of the survey, unless a series has longer ones.
@@ -182,8 +183,8 @@ pub struct Survey {
 /// Forecasts every subject with every choice.
 ///
 /// # Errors
-/// [`super::ForecastError`] where days of a series are no whole number of bins.
-pub fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Survey, super::ForecastError> {
+/// [`ForecastError`] where days of a series are no whole number of bins.
+pub fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Survey, ForecastError> {
     const DAYS_AHEAD: usize = 14;
     const PROTOCOLS: [(&str, Option<usize>, usize); 3] =
         [("day", None, 1), ("week", None, 7), ("six-days", Some(6), 1)];
