@@ -1,4 +1,4 @@
-//! How is a running server named on the command line, asked, and changed?
+//! The verb `ctl`: finds a running server, asks it, and changes it.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What is a policy, a device, a format, a load, a reason? Generated from the tables that the program runs by.
+//! The verb `doc`: policies, devices, formats, loads, reasons, generated from the tables that the program runs by.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What went wrong, and with which code does the program say so?
+//! Failures of the command line and their exit codes.
 
 use std::fmt;
 use std::io;
@@ -7,6 +7,7 @@ use ioweir_config::ChoiceError;
 use ioweir_config::SpecError;
 use ioweir_config::UnitError;
 use ioweir_lab::compare::CompareError;
+use ioweir_lab::document::DocumentError;
 use ioweir_lab::experiment::ExperimentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
@@ -167,5 +168,11 @@ impl From<ReportError> for Failure {
             ReportError::UnknownReference { .. } => Self::Input(error.to_string()),
             _ => Self::Running(error.to_string()),
         }
+    }
+}
+
+impl From<DocumentError> for Failure {
+    fn from(error: DocumentError) -> Self {
+        Self::Running(error.to_string())
     }
 }

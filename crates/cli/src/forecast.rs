@@ -1,19 +1,20 @@
-//! How busy will the coming days be, and how good would forecasts have been?
+//! The verb `forecast`: forecasts of the coming days, and backtests.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_config::{format_decimals, parse_duration, shown};
+use ioweir_config::{parse_duration, shown};
+use ioweir_lab::document::Document;
 use ioweir_lab::forecast::{
-    Backtest, Calendar, Forecast, Forecaster as _, ForecasterChoice, LEVELS, Scores, backtest, find,
+    Backtest, Calendar, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find, predictions,
+    scores,
 };
-use ioweir_lab::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, format_moment, open_series};
+use ioweir_lab::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, open_series};
 use ioweir_trace::ReadOptions;
-use serde::Serialize;
 
 use crate::arguments::{ForecastArguments, SeriesArguments};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, Outputs};
 
 /// The most bins that are forecast at once.
 const HORIZON_BINS_MAX: u64 = 1 << 20;
@@ -27,18 +28,19 @@ pub(crate) fn act(arguments: &ForecastArguments) -> Result<(), Failure> {
     if let Some(level) = arguments.quantile.iter().find(|level| !(0.0..=1.0).contains(*level)) {
         return Err(Failure::input(format!("quantile {level} is out of range"), "0 to 1, such as 0.95", ""));
     }
-    let outputs: Vec<&str> = arguments.binned.iter().chain(&arguments.json).map(String::as_str).collect();
+    let binned_to: Vec<&str> = arguments.binned.iter().map(String::as_str).collect();
     let files: Vec<&Path> = arguments.reading.series.iter().map(Path::new).collect();
-    output::check_outputs(&outputs, &files)?;
+    let outputs = Outputs::new(&arguments.output, &binned_to, &files)?;
     let calendar = calendar(&arguments.reading)?;
     let series = read(&arguments.reading)?;
     if let Some(target) = &arguments.binned {
         output::put(target, binned(&series).as_bytes())?;
     }
-    match arguments.backtest {
-        Some(days) => score(arguments, &series, &choices, &calendar, days.max(1)),
-        None => predict(arguments, &series, &choices, &calendar),
-    }
+    let document = match arguments.backtest {
+        Some(days) => score(&series, &choices, &calendar, days.max(1))?,
+        None => predict(arguments, &series, &choices, &calendar)?,
+    };
+    outputs.write(&document)
 }
 
 /// The series that the flags name; what was found wrong with them is told.
@@ -59,7 +61,7 @@ pub(crate) fn read(arguments: &SeriesArguments) -> Result<Vec<Series>, Failure> 
         _ => Kind::Mean,
     };
     let options = SeriesOptions { bin_seconds, columns: arguments.column.clone(), kind, total: arguments.total };
-    for name in arguments.series.iter().filter(|name| !name.starts_with(VDI_PREFIX)) {
+    for name in arguments.series.iter().filter(|name| !name.starts_with(VDI_PREFIX) && *name != "-") {
         std::fs::metadata(name).map_err(|error| Failure::unreadable(name, &error))?;
     }
     let series = open_series(&arguments.series, &options, &ReadOptions::default())?;
@@ -132,24 +134,12 @@ fn binned(series: &[Series]) -> String {
     out
 }
 
-#[derive(Serialize)]
-struct Predicted<'a> {
-    series: &'a str,
-    forecaster: String,
-    start_unix_seconds: i64,
-    bin_seconds: u32,
-    weights: Vec<(&'static str, f64)>,
-    masked_values: u64,
-    #[serde(flatten)]
-    forecast: Forecast,
-}
-
 fn predict(
     arguments: &ForecastArguments,
     series: &[Series],
     choices: &[ForecasterChoice],
     calendar: &Calendar,
-) -> Result<(), Failure> {
+) -> Result<Document, Failure> {
     let horizon = parse_duration(&arguments.horizon)?;
     let mut predicted = Vec::new();
     for series in series {
@@ -174,68 +164,15 @@ fn predict(
             });
         }
     }
-    if let Some(target) = &arguments.json {
-        output::put(target, &json(&predicted)?)?;
-    }
-    if arguments.json.as_deref() == Some("-") {
-        return Ok(());
-    }
-    let text: Vec<String> = predicted.iter().map(|predicted| hours(predicted, calendar)).collect();
-    output::print(text.join("\n").as_bytes())
-}
-
-fn json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    let mut bytes = serde_json::to_vec_pretty(value).map_err(|error| Failure::Running(error.to_string()))?;
-    bytes.push(b'\n');
-    Ok(bytes)
-}
-
-/// The forecast hour by hour: means over the hour, of quantiles the highest in it.
-fn hours(predicted: &Predicted<'_>, calendar: &Calendar) -> String {
-    let forecast = &predicted.forecast;
-    let mut out = format!("{}, {}\n", shown(predicted.series), predicted.forecaster);
-    for reason in &forecast.degraded {
-        let _ = writeln!(out, "  beware: {reason}");
-    }
-    let _ = write!(out, "{:16}  {:>12}  {:>12}", "local time", "median", "mean");
-    for (level, _) in &forecast.quantiles {
-        let _ = write!(out, "  {:>12}", format!("P{}", level * 100.0));
-    }
-    out.push('\n');
-    let step = (3600 / predicted.bin_seconds.max(1)).max(1) as usize;
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let shown_value = |value: f64| format_decimals(value, if value < 100.0 { 2 } else { 0 });
-    let begin = predicted.start_unix_seconds + i64::from(calendar.utc_offset_seconds);
-    for from in (0..forecast.median.len()).step_by(step) {
-        let to = (from + step).min(forecast.median.len());
-        let time = begin + from as i64 * i64::from(predicted.bin_seconds);
-        let (median, all) = (mean(&forecast.median[from..to]), mean(&forecast.mean[from..to]));
-        let _ = write!(out, "{:16}  {:>12}  {:>12}", format_moment(time), shown_value(median), shown_value(all));
-        for (_, values) in &forecast.quantiles {
-            let highest = values[from..to].iter().copied().fold(0.0, f64::max);
-            let _ = write!(out, "  {:>12}", shown_value(highest));
-        }
-        out.push('\n');
-    }
-    out
-}
-
-#[derive(Serialize)]
-struct Scored<'a> {
-    series: &'a str,
-    forecaster: String,
-    test_days: usize,
-    quantiles: [f64; 3],
-    scores: Scores,
+    Ok(predictions(&predicted, calendar)?)
 }
 
 fn score(
-    arguments: &ForecastArguments,
     series: &[Series],
     choices: &[ForecasterChoice],
     calendar: &Calendar,
     test_days: usize,
-) -> Result<(), Failure> {
+) -> Result<Document, Failure> {
     let test = Backtest { test_days, history_days: None, horizon_days: 1 };
     let mut scored = Vec::new();
     for series in series {
@@ -246,40 +183,9 @@ fn score(
                 return Err(Failure::input(problem, "two whole days at least", ""));
             }
             let (test_days, scores) = (tested.origins.len(), tested.scores());
-            scored.push(Scored {
-                series: &series.name,
-                forecaster: choice.to_string(),
-                test_days,
-                quantiles: LEVELS,
-                scores,
-            });
+            let (series, forecaster) = (&*series.name, choice.to_string());
+            scored.push(Scored { series, forecaster, test_days, quantiles: LEVELS, scores });
         }
     }
-    if let Some(target) = &arguments.json {
-        output::put(target, &json(&scored)?)?;
-    }
-    if arguments.json.as_deref() == Some("-") {
-        return Ok(());
-    }
-    let mut out = format!(
-        "{:24} {:20} {:>5} {:>8} {:>7} {:>9} {:>7} {:>7} {:>7}\n",
-        "series", "forecaster", "days", "SMAPE %", "MASE", "sum %", "P90", "P95", "P99"
-    );
-    for row in &scored {
-        let number =
-            |value: Option<f64>, decimals: usize| value.map_or("-".into(), |value| format!("{value:.decimals$}"));
-        let Scores { smape_percent, mase, cumulative_error_percent, coverage_percent, .. } = row.scores;
-        let [p90, p95, p99] = coverage_percent.map(|share| number(share, 1));
-        let _ = writeln!(
-            out,
-            "{:24} {:20} {:>5} {:>8} {:>7} {:>9} {p90:>7} {p95:>7} {p99:>7}",
-            shown(row.series),
-            row.forecaster,
-            row.test_days,
-            number(smape_percent, 2),
-            number(mase, 3),
-            number(cumulative_error_percent, 1),
-        );
-    }
-    output::print(out.as_bytes())
+    Ok(scores(&scored)?)
 }

@@ -1,4 +1,4 @@
-//! What happens when somebody types `ioweir`?
+//! The command line of ioweir.
 //!
 //! The rule of this crate: it is the only one that prints or exits. Data goes to standard output, everything else to
 //! standard error. Exit codes: 0 fine, 1 something failed while running, 2 usage or bad input, 3 an expectation was not

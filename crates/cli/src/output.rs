@@ -1,12 +1,56 @@
-//! Where does the output go, and what may it overwrite?
+//! Output: documents and bytes to standard output or to files, which are written whole and never over an input.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use ioweir_config::shown;
+use ioweir_lab::document::{Document, FORMS, Form, json_list};
 
+use crate::arguments::OutputArguments;
 use crate::failure::Failure;
+
+/// Where a document is written to.
+pub(crate) struct Outputs<'a> {
+    json: Option<&'a str>,
+    exports: Vec<(&'a str, &'static Form)>,
+}
+
+impl<'a> Outputs<'a> {
+    /// The outputs that flags name; `others` are written by the command itself. None of them is one of `inputs`.
+    pub(crate) fn new(arguments: &'a OutputArguments, others: &[&str], inputs: &[&Path]) -> Result<Self, Failure> {
+        let exports: Vec<_> =
+            arguments.export.iter().map(|name| Ok((&**name, form(name)?))).collect::<Result<_, Failure>>()?;
+        let json = arguments.json.as_deref();
+        let mut names: Vec<&str> = exports.iter().map(|export| export.0).chain(others.iter().copied()).collect();
+        names.extend(json.filter(|target| *target != "-"));
+        check_outputs(&names, inputs)?;
+        Ok(Self { json, exports })
+    }
+
+    /// Writes the document to files, and to standard output as JSON where that was asked for, else as text.
+    pub(crate) fn write(&self, document: &Document) -> Result<(), Failure> {
+        for (name, form) in &self.exports {
+            put_file(name, &form.render(document)?)?;
+        }
+        if let Some(target) = self.json {
+            put(target, json_list(std::slice::from_ref(document)).as_bytes())?;
+        }
+        if self.json == Some("-") { Ok(()) } else { print(document.to_terminal(colour()).as_bytes()) }
+    }
+}
+
+/// The form that the suffix of an export stands for.
+fn form(name: &str) -> Result<&'static Form, Failure> {
+    Form::from_file_name(name).ok_or_else(|| {
+        let suffixes: Vec<_> = FORMS.iter().map(|form| format!(".{}", form.suffix)).collect();
+        Failure::input(
+            format!("export {}: the suffix stands for no form", shown(name)),
+            &format!("one of {}", suffixes.join(", ")),
+            "`ioweir doc export` says what they are",
+        )
+    })
+}
 
 /// Writes data to standard output.
 pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! When is deferred work to be done? Reads a series and a policy, has the plan made, and puts it where it was asked for.
+//! The verb `plan`: reads a series and a policy, makes the plan, and writes it where the user asked.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! What stands in `docs/reference`? Pages made from the tables that the program runs by, so that they cannot fall behind.
+//! The pages of `docs/reference`, generated from the tables that the program runs by.
 
 use std::fmt::Write as _;
 use std::path::Path;

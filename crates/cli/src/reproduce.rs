@@ -1,13 +1,15 @@
-//! `ioweir reproduce` and `ioweir validate`: published results and measured disks, run again.
+//! The verbs `reproduce` and `validate`.
 
 use std::path::Path;
 
 use ioweir_device::drives::validate_drives;
-use ioweir_lab::report::{render_validation, render_validation_json};
-use ioweir_lab::reproduce::{Options, PAPERS, Reproduction, to_json};
+use ioweir_lab::document::{Document, Form, json_list};
+use ioweir_lab::reproduce::{Options, PAPERS};
+use ioweir_lab::validation;
 
 use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
 use crate::failure::Failure;
+use crate::output::Outputs;
 use crate::{engine, output};
 
 /// Runs the experiments of papers, prints their claims beside what came out, and writes the pages.
@@ -22,24 +24,26 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     let mut done = Vec::new();
     for paper in papers {
-        let reproduction = run(*paper, arguments)?;
+        let document = run(*paper, arguments)?;
         if let Some(folder) = &arguments.export {
             let page = Path::new(folder).join(format!("{}.html", paper.name())).display().to_string();
-            output::put_file(&page, reproduction.to_html()?.as_bytes())?;
+            if let Some(form) = Form::from_file_name(&page) {
+                output::put_file(&page, &form.render(&document)?)?;
+            }
         }
         if json != Some("-") {
-            output::print(reproduction.to_text().as_bytes())?;
+            output::print(document.to_terminal(output::colour()).as_bytes())?;
         }
-        done.push(reproduction);
+        done.push(document);
     }
     match json {
-        Some(target) => output::put(target, to_json(&done)?.as_bytes()),
+        Some(target) => output::put(target, json_list(&done).as_bytes()),
         None => Ok(()),
     }
 }
 
 /// The experiments of one paper.
-fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Reproduction, Failure> {
+fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Document, Failure> {
     let name = paper.name();
     let mut command = format!("ioweir reproduce {name}");
     if arguments.quick {
@@ -56,7 +60,8 @@ fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Reproduction, Fai
     let ReproduceArguments { quick, traces, trace, .. } = arguments;
     let options = Options { quick: *quick, traces: traces.clone(), trace_files: trace.clone() };
     let origin = engine::origin(&command);
-    engine::watched(arguments.quiet, |progress| known.reproduce(&options, &origin, progress))
+    let done = engine::watched(arguments.quiet, |progress| known.reproduce(&options, &origin, progress))?;
+    Ok(done.document()?)
 }
 
 /// Replays what was measured on real disks, and says how far the models are from them.
@@ -69,13 +74,9 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
             "they are DiskSim's validation traces, which this project does not distribute",
         ));
     }
+    let outputs = Outputs::new(&arguments.output, &[], &[])?;
     let report = validate_drives(folder)?;
-    if let Some(target) = &arguments.json {
-        output::put(target, render_validation_json(&report)?.as_bytes())?;
-    }
-    if arguments.json.as_deref() != Some("-") {
-        output::print(render_validation(&report, output::colour()).as_bytes())?;
-    }
+    outputs.write(&validation::document(&report)?)?;
     if report.passes() {
         Ok(())
     } else {

@@ -1,4 +1,4 @@
-//! How is a server started, and what does it say?
+//! The verb `serve`: starts a server and reports what it serves.
 
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};

@@ -1,4 +1,4 @@
-//! Who waits at a server, and why, second by second in a terminal?
+//! The verb `top`: who waits at a server, and why, second by second in a terminal.
 //!
 //! [`draw`] says what a state looks like, and nothing else: the state is the one that the live page shows.
 

@@ -1,4 +1,4 @@
-//! What is in a trace, how does it become another format or a part of itself, and how is one made up?
+//! The verb `trace`: info, convert, cut and generate.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use ioweir_config::unknown;
 use ioweir_config::{format_count, parse_bytes, parse_duration, shown};
 use ioweir_core::Nanos;
+use ioweir_lab::report::render_trace_info;
 use ioweir_lab::sim::Load;
 use ioweir_lab::workload::{JobGenerator, MIXES, mix};
 use ioweir_trace::{self as trace, Cut, FORMATS, Format, Info, Loss, Target, TraceError, TraceSource};
@@ -215,6 +216,6 @@ fn info_json(infos: &[NamedInfo]) -> Result<String, Failure> {
 
 /// The figures as tables. Names of streams come from the trace: control characters in them are shown, not sent.
 fn info_text(named: &NamedInfo) -> String {
-    let text = format!("{} ({})\n{}", named.trace.replace('\n', " "), named.format, trace::render(&named.info));
+    let text = format!("{} ({})\n{}", named.trace.replace('\n', " "), named.format, render_trace_info(&named.info));
     text.lines().map(|line| shown(line) + "\n").collect()
 }

@@ -39,10 +39,10 @@ pub(crate) trait Elevator {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
 
     /// A request has arrived and been merged into a unit.
-    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge);
+    fn request_merged(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge);
 
     /// A unit has taken over the `members` of the unit behind it, which has been removed.
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32);
 
     /// A unit leaves without having been taken.
     fn remove(&mut self, queue: &RequestQueue, slot: u32);
@@ -145,7 +145,7 @@ impl<E: Elevator> BlockScheduler<E> {
         })?;
         let slot = self.queue.merge(now, request, fit);
         self.ordered += 1;
-        self.elevator.grown(&self.queue, now, fit.unit, fit.edge);
+        self.elevator.request_merged(&self.queue, now, fit.unit, fit.edge);
         self.close_gap(fit.unit);
         Some(self.queue.tag(slot))
     }
@@ -162,7 +162,7 @@ impl<E: Elevator> BlockScheduler<E> {
             self.elevator.remove(&self.queue, follower);
             let members = self.queue.entry(follower).members;
             self.queue.absorb(unit, follower);
-            self.elevator.absorbed(&self.queue, unit, members);
+            self.elevator.requests_merged(&self.queue, unit, members);
         }
     }
 
@@ -206,7 +206,7 @@ impl<E: Elevator> BlockScheduler<E> {
 impl<E: Elevator> Scheduler for BlockScheduler<E> {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
         self.step_to(now);
-        if request.sectors > self.queue.limits().unit_sectors_max && request.operation != crate::Operation::Discard {
+        if request.sectors > self.queue.limits().request_sectors_max && request.operation != crate::Operation::Discard {
             return Err(Refused { request, cause: RefusedCause::TooLarge });
         }
         let full = Refused { request, cause: RefusedCause::Full };

@@ -11,7 +11,6 @@
 //! - [`Scheduler::complete`]`(now, tag)` says that the device has finished a dispatch.
 //! - [`Scheduler::cancel`]`(now, tag)` takes back a request that is queued.
 //! - [`policy::Policy::place`] says, before the first request, what lies on the fast device already.
-//! - [`policy::Policy::reconfigure`] changes the settings of a running scheduler.
 //!
 //! **The run loop.** After submitting, completing or cancelling, and when the time of the last `WaitUntil` has come, the
 //! driver polls until the answer is not a dispatch. Several submissions and completions may share one moment and one
@@ -53,12 +52,14 @@ extern crate alloc;
 
 pub mod background;
 pub mod cores;
+pub mod driver;
 mod elevator;
 mod part;
 pub mod policy;
 mod queue;
 mod request;
 mod scheduler;
+mod settings;
 mod structure;
 pub mod tenant;
 mod time;
@@ -66,4 +67,5 @@ mod time;
 pub use queue::QueueLimits;
 pub use request::{Direction, Flags, Operation, Request, SECTOR_BYTES, StreamId, Tag};
 pub use scheduler::{CancelError, Dispatch, Reason, Refused, RefusedCause, Scheduler, Step, Tier, Waiting};
+pub use structure::Slab;
 pub use time::Nanos;

@@ -13,11 +13,11 @@ use crate::{Direction, Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Units in each direction, dispatched ones included (Linux: `nr_requests`).
-    pub units_per_direction: u32,
+    pub requests_per_direction: u32,
     /// Submitted requests in all, merged ones included.
     pub members: u32,
     /// Largest unit, in sectors (Linux: `max_sectors_kb`).
-    pub unit_sectors_max: u32,
+    pub request_sectors_max: u32,
     /// Whether adjacent requests are merged.
     pub merge: bool,
     /// Units that the device holds at once.
@@ -33,15 +33,15 @@ pub struct QueueLimits {
 
 impl QueueLimits {
     /// The defaults of the BID paper's Table 3: 128 reads and 128 writes, 512 KiB; merging, one request in the device.
-    pub const DEFAULT: Self = Self::with_units(128);
+    pub const DEFAULT: Self = Self::with_requests(128);
 
     /// Defaults around a number of units in each direction; room for 128 merged requests a unit (512 KiB in pages).
     #[must_use]
-    pub const fn with_units(units_per_direction: u32) -> Self {
+    pub const fn with_requests(requests_per_direction: u32) -> Self {
         Self {
-            units_per_direction,
-            members: units_per_direction.saturating_mul(2 * 128),
-            unit_sectors_max: 1024,
+            requests_per_direction,
+            members: requests_per_direction.saturating_mul(2 * 128),
+            request_sectors_max: 1024,
             merge: true,
             depth: 1,
             fast_depth: 32,
@@ -52,7 +52,7 @@ impl QueueLimits {
 
     /// Units in both directions.
     pub(crate) const fn units(&self) -> u32 {
-        self.units_per_direction.saturating_mul(2)
+        self.requests_per_direction.saturating_mul(2)
     }
 
     /// Slot numbers in use: what an array over slots has to hold.
@@ -196,7 +196,7 @@ impl RequestQueue {
 
     /// Whether one more unit may be queued in this direction.
     pub(crate) fn has_room(&self, direction: Direction) -> bool {
-        self.units[direction as usize] < self.limits.units_per_direction
+        self.units[direction as usize] < self.limits.requests_per_direction
     }
 
     pub(crate) fn tag(&self, slot: u32) -> Tag {
@@ -298,7 +298,7 @@ impl RequestQueue {
         }
         self.index_fresh();
         let mut fits = |unit: u32| {
-            self.entry(unit).sectors + request.sectors <= self.limits.unit_sectors_max && accept(self, unit)
+            self.entry(unit).sectors + request.sectors <= self.limits.request_sectors_max && accept(self, unit)
         };
         if let Some(unit) = self.by_end.find(merge_key(request.sector, request.operation), &mut fits) {
             return Some(Fit { unit, edge: Edge::Back });
@@ -341,7 +341,7 @@ impl RequestQueue {
         let entry = self.entry(unit);
         self.by_start.find(merge_key(entry.sector_end(), entry.operation), |other| {
             other != unit
-                && self.entry(other).sectors + entry.sectors <= self.limits.unit_sectors_max
+                && self.entry(other).sectors + entry.sectors <= self.limits.request_sectors_max
                 && accept(self, other)
         })
     }

@@ -129,6 +129,10 @@ pub struct Request {
 }
 
 impl Request {
+    /// What a slot holds that no request has used yet.
+    pub(crate) const NOTHING: Self =
+        Self { operation: Operation::Read, flags: Flags::NONE, stream: StreamId(0), sector: 0, sectors: 0 };
+
     /// The sector after the last.
     #[must_use]
     pub const fn sector_end(&self) -> u64 {

@@ -142,6 +142,9 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
+    /// What a table of dispatches holds where there is none.
+    pub const NOTHING: Self = Self::alone(&Request::NOTHING);
+
     /// A request that no scheduler holds, to try a device by itself. Its tag names nothing.
     #[must_use]
     pub const fn alone(request: &Request) -> Self {
@@ -215,20 +218,6 @@ pub trait Scheduler {
     #[must_use]
     fn poll(&mut self, now: Nanos) -> Step;
 
-    /// Polls until the answer is not a dispatch, or `dispatches` is full: answers with how many there were, and what came
-    /// after them. Without that, poll again. A driver that reads its clock once for all of them saves more than a decision
-    /// costs.
-    #[must_use]
-    fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
-        for (count, place) in dispatches.iter_mut().enumerate() {
-            match self.poll(now) {
-                Step::Dispatch(dispatch) => *place = dispatch,
-                step => return (count, Some(step)),
-            }
-        }
-        (dispatches.len(), None)
-    }
-
     /// Whether [`Scheduler::poll_weighed`] is worth a driver's while.
     fn weighs(&self) -> bool {
         false
@@ -258,4 +247,9 @@ pub trait Scheduler {
 
     /// How many of them wait for which reason; the counts add up to [`Scheduler::queued`].
     fn waiting(&self) -> Waiting;
+
+    /// The one reason for which all queued requests of a stream wait, where the scheduler tells streams apart.
+    fn reason(&self, _stream: StreamId) -> Option<Reason> {
+        None
+    }
 }

@@ -3,6 +3,7 @@
 //! The rule of this crate: the same input and seed give the same bytes. No clock, no sockets, no threads inside one run.
 
 pub mod compare;
+pub mod document;
 pub mod experiment;
 pub mod forecast;
 pub mod plan;
@@ -11,4 +12,5 @@ pub mod reproduce;
 pub mod series;
 pub mod server;
 pub mod sim;
+pub mod validation;
 pub mod workload;

@@ -276,8 +276,8 @@ impl Starting {
             if let Some(capture) = capture {
                 engine.observe(Box::new(capture));
             }
-            engine.tell(remarks);
-            if let Err(error) = engine.show(exports, &entitlements) {
+            engine.send_remarks(name.clone(), remarks);
+            if let Err(error) = engine.configure(exports, &entitlements) {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));
             }

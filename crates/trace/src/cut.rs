@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ioweir_core::{Nanos, Operation, StreamId};
 
-use super::{Names, Position, Record, TraceError, TraceSource};
+use crate::{Names, Position, Record, TraceError, TraceSource};
 
 /// Which part. The default is all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

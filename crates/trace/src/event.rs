@@ -1,6 +1,6 @@
 //! Which event of the block layer becomes a record, and what is said where none is of that kind?
 
-use super::{Position, TraceError};
+use crate::{Position, TraceError};
 
 /// The event of a block-layer trace that becomes a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +31,14 @@ impl Event {
 
 /// How many events of each kind went by.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EventCounts {
-    pub(super) all: u64,
-    pub(super) kinds: [u64; 3],
+pub(crate) struct EventCounts {
+    pub(crate) all: u64,
+    pub(crate) kinds: [u64; 3],
 }
 
 impl EventCounts {
     #[cold]
-    pub(super) fn nothing_found(&self, wanted: Event, file: &str) -> TraceError {
+    pub(crate) fn nothing_found(&self, wanted: Event, file: &str) -> TraceError {
         if self.all == 0 {
             return TraceError::new(file, Position::File, "holds no events").expected("a trace with events");
         }

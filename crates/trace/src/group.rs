@@ -1,9 +1,9 @@
-//! Which of the files that the user named form one trace?
+//! Files of one trace put together: captures are a file for each processor.
 
 use std::path::{Path, PathBuf};
 
-use super::input::PACKED_ENDINGS;
-use super::{Position, TraceError};
+use crate::input::{PACKED_ENDINGS, is_standard_input};
+use crate::{Position, TraceError};
 
 /// Files that are one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,13 +27,17 @@ fn processor(file_name: &str) -> Option<(&str, u32)> {
 /// Puts files together that are one trace: `X.blktrace.0`, `X.blktrace.1` ... are, with or without compression, and so are
 /// `X.replay.0` ... of btrecord and `octf.trace.0` ... of Open CAS. Where a
 /// name is not a file but per-processor files of that name exist, all of them are meant. Every other file is a trace of
-/// its own.
+/// its own, and so is standard input, `-`.
 ///
 /// # Errors
 /// [`TraceError`] where a name stands for no file, or two files for one processor.
 pub fn group(paths: &[PathBuf]) -> Result<Vec<TraceGroup>, TraceError> {
     let mut groups: Vec<Found> = Vec::new();
     for path in paths {
+        if is_standard_input(path) {
+            groups.push(Found { base: "stdin".into(), files: vec![(0, path.clone())] });
+            continue;
+        }
         let files = if path.exists() { vec![path.clone()] } else { siblings(path)? };
         for file in files {
             let name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -1,76 +1,25 @@
-//! What was asked of a real device: one record type, a reader for each format, writers for some.
-//!
-//! A reader streams: memory is bounded by a batch, whatever the length of the trace. Records come out in the order of
-//! their submission times, which start at zero; the wall-clock time of the first record is kept apart as the epoch.
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
 
-mod alibaba;
-mod binary;
-mod biosnoop;
-mod biotracer;
-mod blkparse;
-mod blkparse_write;
-mod blkreplay;
-mod blktrace;
-mod btrecord;
-mod columnar;
-mod columnar_write;
 mod cut;
 mod error;
-mod etw;
 mod event;
-mod fields;
-mod fio;
-mod fio_write;
-mod fiu;
-mod flashnet;
-mod footer;
-mod footprint;
-mod formats;
-mod ftrace;
+mod format;
 mod group;
-mod hadoop;
 mod info;
-mod info_text;
 mod input;
-mod latency;
-mod lcs;
-mod lines;
-mod losses;
-mod measured;
-mod merge;
-mod msr;
-mod msr_write;
-mod names;
-mod number;
-mod octf;
-mod oracle;
-mod order;
-mod protobuf;
-mod rwbs;
-mod simulators;
-mod source;
-mod spc;
-mod spc_write;
-mod srt;
-mod systor;
-mod tape;
-mod tencent;
-mod thesios;
-mod vscsi;
-mod wpa;
-mod write;
+mod reader;
+mod writer;
 
 pub use cut::{Cut, CutSource, cut};
 pub use error::{Position, TraceError};
 pub use event::Event;
-use formats::single;
-pub use formats::{FORMATS, Format, ReadOptions, format, open, open_inputs, recognise};
+pub use format::{FORMATS, Format, ReadOptions, format, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
-pub use info_text::render;
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
-pub use losses::{Clock, Holds, Loss};
-pub use write::{Converted, Target, TraceSink, WriteFn, Writer, convert};
+pub use writer::losses::{Clock, Holds, Loss};
+pub use writer::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 

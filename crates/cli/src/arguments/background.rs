@@ -1,8 +1,8 @@
-//! What can be said of series, forecasts and plans?
+//! Arguments of `forecast` and `plan`.
 
 use clap::Args;
 
-use super::ReadingArguments;
+use super::{OutputArguments, ReadingArguments};
 
 /// How rates are read, for every verb that takes series.
 #[derive(Args, Debug)]
@@ -65,9 +65,8 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) binned: Option<String>,
 
-    /// Write JSON to a file; `-` is standard output, in place of the table
-    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
-    pub(crate) json: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]

@@ -1,4 +1,4 @@
-//! What can be said of a comparison, and of how traces are read?
+//! Arguments of `compare`, and of all verbs that read traces.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What can be typed behind `ioweir ctl`?
+//! Arguments of `ctl`.
 
 use clap::{Args, Subcommand};
 

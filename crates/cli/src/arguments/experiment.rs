@@ -1,4 +1,4 @@
-//! What can be said of an experiment?
+//! Arguments of `simulate` and `explain`.
 
 use clap::Args;
 

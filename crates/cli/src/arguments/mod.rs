@@ -1,4 +1,4 @@
-//! What can be typed? The one definition of verbs and flags: help, errors and completions come from it.
+//! The one definition of verbs and flags; help, errors and completions come from it.
 
 mod background;
 mod compare;
@@ -97,6 +97,18 @@ pub(crate) struct ReproduceArguments {
     pub(crate) quiet: bool,
 }
 
+/// Where a document is written to, for every verb that makes one.
+#[derive(Args, Debug)]
+pub(crate) struct OutputArguments {
+    /// Write JSON to a file; `-` is standard output, in place of the tables
+    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
+    pub(crate) json: Option<String>,
+
+    /// Write the document to a file, as its suffix says: .html, .md, .csv, .parquet, .json or .txt; may be repeated
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub(crate) export: Vec<String>,
+}
+
 /// A paper that can be reproduced.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Paper {
@@ -129,9 +141,8 @@ pub(crate) struct ValidateArguments {
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: String,
 
-    /// Write JSON to a file; `-` is standard output, in place of the table
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) json: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]

@@ -1,4 +1,4 @@
-//! What can be done with traces?
+//! Arguments of `trace`.
 
 use clap::{Args, Subcommand};
 

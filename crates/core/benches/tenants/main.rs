@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use ioweir_core::policy::{self, Policy};
 use ioweir_core::tenant::Share;
-use ioweir_core::{Dispatch, Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
+use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
 
 use heap::HeapWfq;
 
@@ -79,7 +79,7 @@ fn scheduler(name: &str, clients: u32) -> Policy {
     if is_service {
         row.set(&mut settings, "estimator", 1).expect("a parameter of reward");
     }
-    let limits = QueueLimits { depth: DEPTH, ..QueueLimits::with_units(clients * (BACKLOG + 1) + DEPTH) };
+    let limits = QueueLimits { depth: DEPTH, ..QueueLimits::with_requests(clients * (BACKLOG + 1) + DEPTH) };
     let mut scheduler = row.build(limits, &settings);
     let control = scheduler.tenants_mut().expect("a tenant policy");
     for client in 0..clients {
@@ -193,29 +193,9 @@ fn nanos(load: &mut Load<impl Queue>, turns: u64, runs: u64) -> f64 {
     times[times.len() / 2]
 }
 
-/// Nanoseconds a request where a full device is filled and emptied at once.
-fn batch_nanos(policy: &str, clients: u32, turns: u64) -> f64 {
-    let mut load = Load::new(scheduler(policy, clients), clients);
-    let mut batch = [Dispatch::alone(&request(0)); DEPTH as usize];
-    let mut batches = |turns: u64| {
-        for _ in 0..turns / u64::from(DEPTH) {
-            load.now.0 += 1_000 * u64::from(DEPTH);
-            let (count, _) = load.queue.poll_batch(load.now, &mut batch);
-            for dispatch in &batch[..count] {
-                load.queue.finish(load.now, Some(dispatch.tag));
-                load.queue.add(load.now, dispatch.stream.0);
-            }
-        }
-    };
-    batches(turns / 4);
-    let start = thread_seconds();
-    batches(turns);
-    (thread_seconds() - start) * 1e9 / turns as f64
-}
-
 fn table(chosen: &[String], turns: u64, runs: u64) {
     println!("nanoseconds, all clients {BACKLOG} deep, weights 1 to 16, median of {runs} runs of {turns} turns");
-    println!("{:16}{:>9}{:>12}{:>12}", "policy", "clients", "one by one", "in batches");
+    println!("{:16}{:>9}{:>12}", "policy", "clients", "a turn");
     let is_chosen = |name: &&&str| chosen.is_empty() || chosen.iter().any(|other| other == **name);
     let policies: Vec<&str> = POLICIES.iter().filter(is_chosen).copied().collect();
     for &policy in &policies {
@@ -226,8 +206,7 @@ fn table(chosen: &[String], turns: u64, runs: u64) {
                 continue;
             }
             let turn = nanos(&mut Load::new(scheduler(policy, clients), clients), turns, runs);
-            let batch = batch_nanos(policy, clients, turns);
-            println!("{policy:16}{clients:>9}{turn:>12.1}{batch:>12.1}");
+            println!("{policy:16}{clients:>9}{turn:>12.1}");
         }
     }
     println!("single calls, mean of all of a kind");

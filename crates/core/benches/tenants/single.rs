@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ioweir_core::policy::Policy;
-use ioweir_core::tenant::{Place, Share};
+use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, Scheduler, Step, StreamId};
 
 use super::{BACKLOG, request, scheduler, share, weight};
@@ -83,18 +83,6 @@ const SINGLES: &[Single] = &[
         call: |scheduler, client| {
             let tag = scheduler.submit(NOW, request(client)).expect("there is room");
             let _ = scheduler.cancel(NOW, tag);
-        },
-    },
-    Single {
-        name: "reprioritise",
-        backlog: BACKLOG - 1,
-        busy: |clients| clients,
-        is_limited: false,
-        calls: |clients| clients,
-        call: |scheduler, client| {
-            let tag = scheduler.submit(NOW, request(client)).expect("there is room");
-            let control = scheduler.tenants_mut().expect("a tenant policy");
-            control.reprioritise(NOW, tag, Place::Front).expect("it is queued");
         },
     },
 ];

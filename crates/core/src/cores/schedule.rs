@@ -2,7 +2,7 @@
 
 use super::{CoresError, Dispatch, Log, Maintenance, Queue, SliceRule};
 use crate::Nanos;
-use crate::policy::{Parameter, SettingError, Settings, Unit};
+use crate::settings::{Parameter, SettingError, Settings, Unit, settable};
 
 /// How a pool of workers is scheduled: the parts, put together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,26 +78,6 @@ pub struct ScheduleRow {
 }
 
 impl ScheduleRow {
-    /// Every parameter at its default.
-    #[must_use]
-    pub fn defaults(&self) -> Settings {
-        Settings::defaults(self.parameters)
-    }
-
-    /// Sets one parameter.
-    ///
-    /// # Errors
-    /// [`SettingError`] where there is no such parameter or it does not take the value.
-    pub fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError> {
-        settings.set(self.parameters, name, value)
-    }
-
-    /// The value of one parameter.
-    #[must_use]
-    pub fn get(&self, settings: &Settings, name: &str) -> Option<u64> {
-        settings.get(self.parameters, name)
-    }
-
     /// The parts, put together as set.
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Schedule {
@@ -130,6 +110,8 @@ impl ScheduleRow {
         }
     }
 }
+
+settable!(ScheduleRow);
 
 /// A setting that its table keeps below 2^32.
 fn small(value: u64) -> u32 {

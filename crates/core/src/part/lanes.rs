@@ -42,7 +42,7 @@ impl Lane {
         (oldest != NONE && queue.entry(oldest).submitted.after(expire) <= now).then_some(oldest)
     }
 
-    pub(crate) const fn absorbed(&mut self, members: u32) {
+    pub(crate) const fn requests_merged(&mut self, members: u32) {
         self.requests += members;
     }
 }
@@ -53,7 +53,7 @@ pub(crate) struct Lanes {
     tree: Tree,
     links: Links,
     /// Longest way back that is considered.
-    pub(crate) back_sectors_max: u64,
+    back_sectors_max: u64,
 }
 
 impl Lanes {
@@ -73,7 +73,7 @@ impl Lanes {
         };
     }
 
-    pub(crate) fn grown(&mut self, lane: &mut Lane, queue: &RequestQueue, slot: u32, edge: Edge) {
+    pub(crate) fn request_merged(&mut self, lane: &mut Lane, queue: &RequestQueue, slot: u32, edge: Edge) {
         lane.requests += 1;
         if edge == Edge::Front {
             let entry = queue.entry(slot);

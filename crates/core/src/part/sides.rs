@@ -29,21 +29,15 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    pub(crate) fn new(limits: &QueueLimits) -> Self {
+    /// `expire` is how long a request may wait on each side.
+    pub(crate) fn new(limits: &QueueLimits, expire: [Nanos; 2]) -> Self {
         let slots = limits.slots();
-        let side = Side { sorted: Root::EMPTY, fifo: List::EMPTY, expire: Nanos::ZERO, requests: 0 };
+        let side = |expire| Side { sorted: Root::EMPTY, fifo: List::EMPTY, expire, requests: 0 };
         Self {
             tree: Tree::new(slots),
             links: Links::new(slots),
             expires: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
-            sides: [side; 2],
-        }
-    }
-
-    /// How long units that come from now on may wait.
-    pub(crate) fn set_expire(&mut self, expire: [Nanos; 2]) {
-        for (side, expire) in self.sides.iter_mut().zip(expire) {
-            side.expire = expire;
+            sides: expire.map(side),
         }
     }
 
@@ -55,7 +49,7 @@ impl Sides {
         side.requests += 1;
     }
 
-    pub(crate) fn grown(&mut self, side: usize, slot: u32, entry: &Entry, edge: Edge) {
+    pub(crate) fn request_merged(&mut self, side: usize, slot: u32, entry: &Entry, edge: Edge) {
         let side = &mut self.sides[side];
         side.requests += 1;
         if edge == Edge::Front {
@@ -64,7 +58,7 @@ impl Sides {
         }
     }
 
-    pub(crate) fn absorbed(&mut self, side: usize, members: u32) {
+    pub(crate) fn requests_merged(&mut self, side: usize, members: u32) {
         self.sides[side].requests += members;
     }
 

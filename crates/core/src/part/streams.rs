@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn a_newcomer_takes_the_place_of_a_stream_that_is_not_needed() {
-        let limits = QueueLimits::with_units(1);
+        let limits = QueueLimits::with_requests(1);
         let mut streams = Streams::new(&limits, 1);
         let places = Streams::places(&limits, 1);
         let numbers: alloc::vec::Vec<u32> = (1..places).map(|id| streams.add(StreamId(id), |_| true)).collect();

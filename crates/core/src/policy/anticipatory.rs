@@ -166,10 +166,8 @@ impl Anticipatory {
         let config = Config::from(settings);
         let writes = (config.batch[ASYNC].0 / (10 * MILLI)).max(2);
         let batch = Batch { side: SYNC, end: None, write_start: None, writes_left: 0, writes, is_untimed: false };
-        let mut sides = Sides::new(limits);
-        sides.set_expire(config.expire);
         Self {
-            sides,
+            sides: Sides::new(limits, config.expire),
             home: vec![NONE; limits.slots() as usize].into_boxed_slice(),
             processes: vec![Process::NEW; Streams::places(limits, 0) as usize].into_boxed_slice(),
             streams: Streams::new(limits, 0),
@@ -183,11 +181,6 @@ impl Anticipatory {
             last_finished: None,
             config,
         }
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.config = Config::from(settings);
-        self.sides.set_expire(self.config.expire);
     }
 
     fn process_of(&mut self, entry: &Entry) -> u32 {
@@ -420,13 +413,13 @@ impl Elevator for Anticipatory {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        self.sides.grown(side_of(entry), slot, entry, edge);
+        self.sides.request_merged(side_of(entry), slot, entry, edge);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides.absorbed(side_of(queue.entry(slot)), members);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides.requests_merged(side_of(queue.entry(slot)), members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

@@ -127,8 +127,9 @@ pub(crate) struct BidAdaptive {
 impl BidAdaptive {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots() as usize;
-        let mut adaptive = Self {
-            sides: Sides::new(limits),
+        let [bulk, passes, age, light_percent] = settings.values();
+        Self {
+            sides: Sides::new(limits, [Nanos::NEVER; 2]),
             work_by_slot: vec![0; slots].into_boxed_slice(),
             bulks_before: vec![0; slots].into_boxed_slice(),
             queued: [0; 2],
@@ -143,17 +144,11 @@ impl BidAdaptive {
             side: READ,
             served: u64::MAX,
             passed: [0; 2],
-            bulk: 1,
-            passes: 0,
-            age: 1,
-            light_percent: 0,
-        };
-        adaptive.configure(settings);
-        adaptive
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        [self.bulk, self.passes, self.age, self.light_percent] = settings.values();
+            bulk,
+            passes,
+            age,
+            light_percent,
+        }
     }
 
     /// The work of a queued unit is known anew.
@@ -264,19 +259,19 @@ impl Elevator for BidAdaptive {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.sides.grown(side, slot, entry, edge);
+        self.sides.request_merged(side, slot, entry, edge);
         let work = SEEK_SECTORS + u64::from(entry.sectors);
         self.recent[side] += work - self.work_by_slot[slot as usize];
         self.weigh(side, slot, work);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.sides.absorbed(side, members);
+        self.sides.requests_merged(side, members);
         self.weigh(side, slot, SEEK_SECTORS + u64::from(entry.sectors));
     }
 

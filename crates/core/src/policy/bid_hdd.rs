@@ -188,7 +188,8 @@ impl BidHdd {
         for staging in 0..stagings {
             staging_links.push_back(&mut free, staging);
         }
-        let mut bid = Self {
+        let [wait, history, read_deadline, write_deadline, batch, whole] = settings.values();
+        Self {
             links: Links::new(slots),
             home: vec![NONE; slots as usize].into_boxed_slice(),
             is_outside: vec![false; slots as usize].into_boxed_slice(),
@@ -203,25 +204,13 @@ impl BidHdd {
             scratch: vec![(0, 0, 0); limits.units().max(1) as usize].into_boxed_slice(),
             staged_requests: 0,
             sequence: 0,
-            wait: Nanos::ZERO,
-            history: 1,
-            read_deadline: Nanos::ZERO,
-            write_deadline: Nanos::ZERO,
-            batch: Nanos::ZERO,
-            whole: true,
-        };
-        bid.configure(settings);
-        bid
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [wait, history, read_deadline, write_deadline, batch, whole] = settings.values();
-        self.wait = Nanos(wait);
-        self.history = history;
-        self.read_deadline = Nanos(read_deadline);
-        self.write_deadline = Nanos(write_deadline);
-        self.batch = Nanos(batch);
-        self.whole = whole != 0;
+            wait: Nanos(wait),
+            history,
+            read_deadline: Nanos(read_deadline),
+            write_deadline: Nanos(write_deadline),
+            batch: Nanos(batch),
+            whole: whole != 0,
+        }
     }
 
     fn staging(&mut self, number: u32) -> &mut Staging {
@@ -411,13 +400,13 @@ impl Elevator for BidHdd {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, _edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, _edge: Edge) {
         if !self.is_outside[slot as usize] {
             self.arrived(self.home[slot as usize], now, queue.entry(slot).operation, 1, true);
         }
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
         // Only what is open or outside merges, and a removed follower was counted out of an open queue.
         if !self.is_outside[slot as usize] {
             self.staged_requests += members;

@@ -81,11 +81,12 @@ impl BidHybrid {
         let slots = limits.slots();
         let places = Streams::places(limits, 0);
         let extents_max = if limits.fast_sectors == 0 { 0 } else { EXTENTS_MAX };
-        let mut hybrid = Self {
+        let [.., threshold_bytes] = settings.values::<7>();
+        Self {
             disk: BidHdd::new(limits, (), settings),
             placed: Extents::new(extents_max, limits.fast_sectors),
             block_sectors: u64::from(limits.fast_block_sectors.max(1)),
-            threshold_sectors: 0,
+            threshold_sectors: threshold_bytes / SECTOR_BYTES,
             is_fast: vec![false; slots as usize].into_boxed_slice(),
             links: Links::new(slots),
             streams: Streams::new(limits, 0),
@@ -94,15 +95,7 @@ impl BidHybrid {
             turn: List::EMPTY,
             turn_links: Links::new(places),
             requests: 0,
-        };
-        hybrid.configure(settings);
-        hybrid
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.disk.configure(settings);
-        let [.., threshold_bytes] = settings.values::<7>();
-        self.threshold_sectors = threshold_bytes / SECTOR_BYTES;
+        }
     }
 
     /// The range that a block beginning at or before `start` and one ending at or after `end` make.
@@ -208,12 +201,12 @@ impl Elevator for BidHybrid {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge) {
-        self.disk.grown(queue, now, slot, edge);
+    fn request_merged(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge) {
+        self.disk.request_merged(queue, now, slot, edge);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.disk.absorbed(queue, slot, members);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.disk.requests_merged(queue, slot, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

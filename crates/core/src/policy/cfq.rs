@@ -205,11 +205,6 @@ impl Cfq {
         }
     }
 
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.config = Config::from(settings);
-        self.lanes.back_sectors_max = self.config.back_sectors_max;
-    }
-
     fn queue(&self, number: u32) -> &Queue {
         &self.queues[number as usize]
     }
@@ -408,14 +403,14 @@ impl Elevator for Cfq {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let own = &mut self.queues[self.home[slot as usize] as usize];
-        self.lanes.grown(&mut own.lane, queue, slot, edge);
+        self.lanes.request_merged(&mut own.lane, queue, slot, edge);
         own.seeks.extend(queue.entry(slot).sector_end());
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
-        self.queues[self.home[slot as usize] as usize].lane.absorbed(members);
+    fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+        self.queues[self.home[slot as usize] as usize].lane.requests_merged(members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

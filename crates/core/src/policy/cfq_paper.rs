@@ -67,7 +67,8 @@ impl CfqPaper {
         for stream in 0..streams {
             stream_links.push_back(&mut free, stream);
         }
-        let mut cfq = Self {
+        let [quantum] = settings.values();
+        Self {
             tree: Tree::new(slots),
             home: vec![ROUND; slots as usize].into_boxed_slice(),
             streams: vec![Stream { id: StreamId(0), sorted: Root::EMPTY }; streams as usize].into_boxed_slice(),
@@ -77,14 +78,8 @@ impl CfqPaper {
             turn: List::EMPTY,
             round: Root::EMPTY,
             round_requests: 0,
-            quantum: 1,
-        };
-        cfq.configure(settings);
-        cfq
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        [self.quantum] = settings.values();
+            quantum,
+        }
     }
 
     /// The stream's queue, made if it has none.
@@ -135,7 +130,7 @@ impl Elevator for CfqPaper {
         self.tree.insert(&mut self.streams[stream as usize].sorted, slot, entry.sector, entry.sequence);
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
         let root = match self.home[slot as usize] {
             ROUND => {
@@ -150,7 +145,7 @@ impl Elevator for CfqPaper {
         }
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
         if self.home[slot as usize] == ROUND {
             self.round_requests += members;
         }

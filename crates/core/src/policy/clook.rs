@@ -58,8 +58,6 @@ impl Clook {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
         Self { tree: Tree::new(limits.slots()), sorted: Root::EMPTY, head: None, newest: 0 }
     }
-
-    pub(crate) fn configure(&mut self, _settings: &Settings) {}
 }
 
 impl Elevator for Clook {
@@ -69,7 +67,7 @@ impl Elevator for Clook {
         self.tree.insert(&mut self.sorted, slot, entry.sector, entry.sequence);
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         if edge == Edge::Front {
             let entry = queue.entry(slot);
             self.tree.remove(&mut self.sorted, slot);
@@ -77,7 +75,7 @@ impl Elevator for Clook {
         }
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
+    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.tree.remove(&mut self.sorted, slot);

@@ -101,25 +101,17 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     pub(crate) fn new(limits: &QueueLimits, form: Form, settings: &Settings) -> Self {
-        let mut deadline = Self {
+        let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
+        Self {
             form,
-            sides: Sides::new(limits),
+            sides: Sides::new(limits, [Nanos(read_expire), Nanos(write_expire)]),
             following: [NONE; 2],
             direction: Direction::Read,
             batched: 0,
             starved: 0,
-            fifo_batch: 1,
-            writes_starved: 0,
-        };
-        deadline.configure(settings);
-        deadline
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
-        self.sides.set_expire([Nanos(read_expire), Nanos(write_expire)]);
-        self.fifo_batch = fifo_batch;
-        self.writes_starved = writes_starved;
+            fifo_batch,
+            writes_starved,
+        }
     }
 
     fn has(&self, direction: Direction) -> bool {
@@ -181,13 +173,13 @@ impl Elevator for Deadline {
         self.sides.insert(entry.operation.direction() as usize, now, slot, entry);
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        self.sides.grown(entry.operation.direction() as usize, slot, entry, edge);
+        self.sides.request_merged(entry.operation.direction() as usize, slot, entry, edge);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides.absorbed(queue.entry(slot).operation.direction() as usize, members);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides.requests_merged(queue.entry(slot).operation.direction() as usize, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

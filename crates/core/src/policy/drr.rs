@@ -1,38 +1,29 @@
-//! Turns: each client may use up a quantum times its weight, then the next has its turn.
+//! Deficit round robin: active clients take turns of a quantum times their weight.
 //!
-//! Model: clients that ask stand in a ring. At its turn a client's allowance grows by `quantum` x weight; its requests go
-//! while the allowance covers their cost. What is left over is kept while it asks, and lost when it stops.
-//!
-//! Invariants: an allowance is below the largest cost between turns; a turn is never empty, since a quantum covers the
-//! largest cost.
-//!
-//! Bound: of two clients that ask throughout, what they got over their weights differs by at most
-//! q + c/w1 + c/w2 with quantum q and largest cost c. A client that comes back waits for one turn of each other:
-//! the sum of q w + c over them.
-//!
-//! Example: quantum 1, cost 1, weights 1 and 3: A B B B A B B B.
+//! Invariants: between turns an allowance is below the largest cost; no turn is empty, since a quantum covers the largest
+//! cost.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{CLIENTS, COST, GROUPS, Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings, Unit};
 use crate::Nanos;
 use crate::structure::{Links, List, NONE};
-use crate::tenant::{Head, Order, Rule, Share, Size, Standing};
+use crate::tenant::{CLIENTS, COST, GROUPS, Head, Order, Rule, RuleState, Share, Size};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "drr",
     summary: "tenants: deficit round robin, turns of a quantum times the weight",
     source: "Shreedhar and Varghese, Efficient fair queuing using deficit round-robin, ToN 1996",
-    doc: "Clients that ask have turns. At its turn a client's allowance grows by `quantum` x weight, and its \
-requests go while the allowance covers their cost; what is left over it keeps while it asks. Of two clients that ask \
-throughout, what they got over their weights differs by at most q + c/w1 + c/w2 with quantum q and largest cost c; \
-behind an ideal fluid server a client of weight w is at most 1 + 2 w requests of cost one at quantum 1; a client \
-that comes back waits for one turn of each other. A decision costs the same however many clients there are; in \
-exchange, a turn of a heavy client goes out in one piece. Example: quantum 1, weights 1 and 3: A B B B A B B B. \
-Differs from the source: weights multiply the quantum; a quantum below the largest cost (with `cost=sectors`, of the \
-largest unit) counts as that, so that no turn is empty and a decision never goes round the ring; a client that its \
-limit holds back loses what is left over.",
+    doc: "Active clients take turns. At its turn a client's allowance grows by `quantum` x weight, and its requests go while the \
+allowance covers their cost; the client keeps the remainder while it is active. Of two clients that are active \
+throughout, services over weights differ by at most q + c/w1 + c/w2 with quantum q and largest cost c; at quantum 1 and \
+cost 1 a client of weight w lags an ideal fluid server by at most 1 + 2 w requests; a client that becomes active waits for \
+one turn of each other. A decision takes constant time, whatever the number of clients; in exchange, a heavy client's \
+turn goes out in one piece. Example: quantum 1, weights 1 and 3: A B B B A B B B. Differs from the source: weights \
+multiply the quantum; a quantum below the largest cost (with `cost=sectors`, of the largest merged request) counts as \
+that, so that no turn is empty and a decision never walks the ring; a client that its limit holds back loses the \
+remainder.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -44,7 +35,7 @@ limit holds back loses what is left over.",
             default: 1,
             min: 1,
             max: 1 << 20,
-            help: "cost units of a turn at weight 1; at least the largest cost of a request",
+            help: "units of cost of a turn at weight 1; at least the largest cost of a request",
         },
     ],
     form: (),
@@ -53,7 +44,7 @@ limit holds back loses what is left over.",
 #[derive(Clone, Copy, Debug)]
 struct Node {
     weight: u32,
-    /// Of the request that is next.
+    /// Of its next request.
     cost: u32,
     allowance: u64,
 }
@@ -63,31 +54,28 @@ pub(crate) struct Drr {
     nodes: Box<[Node]>,
     links: Links,
     ring: List,
-    /// Whether the first in the ring has its turn.
+    /// Whether the turn of the first in the ring has begun.
     has_begun: bool,
-    cost_max: u32,
     quantum: u64,
 }
 
 impl Drr {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
-        let mut drr = Self {
+        let [_, _, _, quantum] = settings.values();
+        Self {
             nodes: vec![Node { weight: 1, cost: 1, allowance: 0 }; size.nodes as usize].into_boxed_slice(),
             links: Links::new(size.nodes),
             ring: List::EMPTY,
             has_begun: false,
-            cost_max: size.cost_max,
-            quantum: 1,
-        };
-        drr.configure(settings);
-        drr
+            quantum: quantum.max(u64::from(size.cost_max)),
+        }
     }
 
     fn first(&self) -> Option<u32> {
         Some(self.ring.head()).filter(|&node| node != NONE)
     }
 
-    /// The first has its turn, and its turn ends here.
+    /// Ends the turn of the first.
     fn rotate(&mut self) {
         if let Some(node) = self.links.pop_front(&mut self.ring) {
             self.links.push_back(&mut self.ring, node);
@@ -97,26 +85,21 @@ impl Drr {
 }
 
 impl Order for Drr {
-    fn configure(&mut self, settings: &Settings) {
-        let [_, _, _, quantum] = settings.values();
-        self.quantum = quantum.max(u64::from(self.cost_max));
-    }
-
-    fn entitle(&mut self, _now: Nanos, node: u32, share: &Share) {
+    fn set_share(&mut self, _now: Nanos, node: u32, share: &Share) {
         self.nodes[node as usize].weight = share.weight;
     }
 
-    fn enter(&mut self, _now: Nanos, node: u32, head: &Head) {
+    fn activate(&mut self, _now: Nanos, node: u32, head: &Head) {
         let of = &mut self.nodes[node as usize];
         (of.cost, of.allowance) = (head.cost, 0);
         self.links.push_back(&mut self.ring, node);
     }
 
-    fn change(&mut self, _now: Nanos, node: u32, head: &Head) {
+    fn head_changed(&mut self, _now: Nanos, node: u32, head: &Head) {
         self.nodes[node as usize].cost = head.cost;
     }
 
-    fn leave(&mut self, node: u32) {
+    fn deactivate(&mut self, node: u32) {
         if self.ring.head() == node {
             self.has_begun = false;
         }
@@ -131,7 +114,7 @@ impl Order for Drr {
             if !core::mem::replace(&mut self.has_begun, true) {
                 of.allowance += self.quantum * u64::from(of.weight);
             }
-            // A quantum covers any cost, so that at most the first is passed over.
+            // A quantum covers any cost: at most the first is skipped.
             if of.allowance >= u64::from(of.cost) {
                 return Some(node);
             }
@@ -155,12 +138,12 @@ impl Order for Drr {
                     self.rotate();
                 }
             }
-            None => self.leave(node),
+            None => self.deactivate(node),
         }
     }
 
-    fn stand(&self, _now: Nanos, node: u32, first: u32) -> Standing {
+    fn explain(&self, _now: Nanos, node: u32, first: u32) -> RuleState {
         let allowance = |node: u32| self.nodes[node as usize].allowance;
-        Standing { rule: Rule::Turn, own: allowance(node), clock: self.quantum, first_tag: allowance(first) }
+        RuleState { rule: Rule::Turn, own: allowance(node), clock: self.quantum, first_tag: allowance(first) }
     }
 }

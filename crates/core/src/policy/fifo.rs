@@ -1,25 +1,18 @@
-//! First come, first served, whoever asks: the baseline of the tenant policies. And the same with limits.
+//! First come, first served between clients: the baseline of the tenant policies, without limits for unknown clients
+//! (`fifo`) and with (`token-bucket`).
 //!
-//! Model: clients are ordered by the sequence numbers of their oldest requests.
-//!
-//! Invariant: of two queued requests that no limit holds back, the older goes first.
-//!
-//! Bound: a request waits for those that are older, and for no other. With limits: for those of its own client's bucket,
-//! and then for those older of clients within their limits; in any window of length d a client of limit l and burst b gets
-//! at most b + l d.
-//!
-//! Example: a client limited to 100/s with a burst of 5 sends 20 at once: 5 go at once, then one each 10 ms.
+//! Of two queued requests that no limit holds back, the older goes first, by sequence number.
 
-use super::{CLIENTS, COST, GROUPS, Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings, Unit};
 use crate::Nanos;
-use crate::tenant::{BURST_MAX, Fair, Head, Order, RATE_MAX, Rule, Share, Size, Standing};
+use crate::tenant::{BURST_MAX, CLIENTS, COST, Fair, GROUPS, Head, Order, RATE_MAX, Rule, RuleState, Share, Size};
 
 pub(crate) static FIFO: Row<Form> = Row {
     name: "fifo",
-    summary: "tenants: first come, first served, whoever asks",
+    summary: "tenants: first come, first served",
     source: "folklore; the baseline of Elnably, Wang, Gulati and Varman, HotStorage 2012",
-    doc: "Requests go in the order in which they came, whatever the shares. Shares' limits hold; weights and \
-reservations do nothing. Other than `noop` it merges nothing.",
+    doc: "Requests go in the order of their arrival. Limits hold; weights and reservations have no effect. A request waits for \
+older ones only. Unlike `noop` it does not merge.",
     linux: None,
     parameters: &[CLIENTS, GROUPS, COST],
     form: Form::Plain,
@@ -30,13 +23,13 @@ pub(crate) static TOKEN_BUCKET: Row<Form> = Row {
     summary: "tenants: first come, first served among those within their rate limits",
     source: "ITU-T I.371 (generic cell rate algorithm); Turner, New directions in communications, 1986 (leaky \
 bucket)",
-    doc: "Each client has a bucket of `burst` tokens that is filled `limit` times a second; a request takes as many \
-tokens as it costs, and waits where they are not there. In any window of length d a client gets at most burst + \
-limit x d: what is left over in dividing a second is carried on, and a time is rounded up to a whole nanosecond. \
-Example: limit 100/s and burst 5, 20 requests at once: 5 go at once, then one each 10 ms. Here every tenant policy \
-keeps limits in this way; this one does nothing else, and is the one that can give a limit to clients of whom \
-nothing was said. Differs from the source: kept as the time at which the bucket is full again, which is the same \
-rule without a timer.",
+    doc: "First come, first served among the clients within their limits. Each client has a bucket of `burst` tokens, which is \
+filled at the rate of its limit; a request takes as many tokens as it costs, and waits until they are there. In any \
+window of length d a client gets at most burst + limit x d; the remainder of dividing a second is carried over, and a \
+time is rounded up to a whole nanosecond. Example: with limit 100/s and burst 5, of 20 requests at once 5 go at once, then \
+one each 10 ms. Every tenant policy keeps limits in this way; this one does nothing else, and its parameters give a limit \
+to clients that have not been configured. Differs from the source: the bucket is kept as the time at which it is full \
+again, which is the same rule without a timer.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -48,7 +41,7 @@ rule without a timer.",
             default: 0,
             min: 0,
             max: RATE_MAX,
-            help: "cost units a second of each client that has no share of its own; 0: no limit",
+            help: "rate of each client that has no share of its own, in units of cost; 0: no limit",
         },
         Parameter {
             name: "burst",
@@ -56,7 +49,7 @@ rule without a timer.",
             default: 1,
             min: 1,
             max: BURST_MAX,
-            help: "cost units that such a client may take at once after a pause",
+            help: "units of cost that such a client may take at once after a pause",
         },
     ],
     form: Form::Limited,
@@ -70,50 +63,42 @@ pub(crate) enum Form {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
-    form: Form,
     fair: Fair,
     share: Share,
 }
 
 impl Fifo {
     pub(crate) fn new(size: &Size, form: Form, settings: &Settings) -> Self {
-        let mut fifo = Self { form, fair: Fair::new(size.nodes), share: Share::DEFAULT };
-        fifo.configure(settings);
-        fifo
+        let share = match form {
+            Form::Limited => {
+                let [_, _, _, limit_per_second, burst] = settings.values();
+                Share { limit_per_second, burst, ..Share::DEFAULT }
+            }
+            _ => Share::DEFAULT,
+        };
+        Self { fair: Fair::new(size.nodes), share }
     }
 }
 
 impl Order for Fifo {
     const RANKS: bool = false;
 
-    fn configure(&mut self, settings: &Settings) {
-        if self.form == Form::Limited {
-            let [_, _, _, limit_per_second, burst] = settings.values();
-            self.share = Share { limit_per_second, burst, ..Share::DEFAULT };
-        }
-    }
-
     fn default_share(&self) -> Share {
         self.share
     }
 
-    fn entitle(&mut self, _now: Nanos, _node: u32, _share: &Share) {}
+    fn set_share(&mut self, _now: Nanos, _node: u32, _share: &Share) {}
 
-    fn enter(&mut self, _now: Nanos, node: u32, head: &Head) {
-        self.fair.place_at(node, Fair::tick(head.sequence));
+    fn activate(&mut self, _now: Nanos, node: u32, head: &Head) {
+        self.fair.rank_at(node, Fair::tick(head.sequence));
     }
 
-    fn change(&mut self, now: Nanos, node: u32, head: &Head) {
-        self.enter(now, node, head);
+    fn head_changed(&mut self, now: Nanos, node: u32, head: &Head) {
+        self.activate(now, node, head);
     }
 
-    fn leave(&mut self, node: u32) {
-        self.fair.leave(node);
-    }
-
-    #[inline]
-    fn next(&mut self, now: Nanos) -> Option<u32> {
-        self.peek(now)
+    fn deactivate(&mut self, node: u32) {
+        self.fair.deactivate(node);
     }
 
     #[inline]
@@ -125,19 +110,14 @@ impl Order for Fifo {
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         self.fair.advance(Fair::tick(taken.sequence));
         match next {
-            Some(head) => self.enter(now, node, head),
-            None => self.leave(node),
+            Some(head) => self.activate(now, node, head),
+            None => self.deactivate(node),
         }
-        self.fair.tend();
+        self.fair.rebase();
     }
 
-    fn stand(&self, _now: Nanos, node: u32, first: u32) -> Standing {
-        let sequence = |key: u64| Fair::ticks(key);
-        Standing {
-            rule: Rule::Arrival,
-            own: sequence(self.fair.key(node)),
-            clock: sequence(self.fair.clock()),
-            first_tag: sequence(self.fair.key(first)),
-        }
+    fn explain(&self, _now: Nanos, node: u32, first: u32) -> RuleState {
+        let RuleState { rule, own, clock, first_tag } = self.fair.explain(Rule::Arrival, node, first);
+        RuleState { rule, own: Fair::ticks(own), clock: Fair::ticks(clock), first_tag: Fair::ticks(first_tag) }
     }
 }

@@ -156,33 +156,25 @@ const fn domain_of(operation: Operation) -> usize {
 impl Kyber {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        let domain = |tokens| Domain {
+        let [read_latency, write_latency] = settings.values();
+        let targets = [Nanos(read_latency), Nanos(write_latency), DISCARD_LATENCY];
+        let domain = |number: usize| Domain {
             fifo: List::EMPTY,
             requests: 0,
             in_flight: 0,
-            tokens,
-            target: Nanos::ZERO,
+            tokens: TOKENS_MAX[number],
+            target: targets[number],
             in_device: Histogram::EMPTY,
             in_all: Histogram::EMPTY,
             last_percentile: None,
         };
-        let mut kyber = Self {
+        Self {
             links: Links::new(slots),
             dispatched_at: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
-            domains: Box::new(TOKENS_MAX.map(domain)),
+            domains: Box::new(core::array::from_fn(domain)),
             turn: 0,
             batched: 0,
             look: Nanos::NEVER,
-        };
-        kyber.configure(settings);
-        kyber
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [read_latency, write_latency] = settings.values();
-        let targets = [Nanos(read_latency), Nanos(write_latency), DISCARD_LATENCY];
-        for (domain, target) in self.domains.iter_mut().zip(targets) {
-            domain.target = target;
         }
     }
 
@@ -240,11 +232,11 @@ impl Elevator for Kyber {
         domain.requests += 1;
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, _edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, _edge: Edge) {
         self.domains[domain_of(queue.entry(slot).operation)].requests += 1;
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
         self.domains[domain_of(queue.entry(slot).operation)].requests += members;
     }
 

@@ -17,7 +17,6 @@ mod drr;
 mod fifo;
 mod kyber;
 mod mclock;
-#[allow(dead_code, reason = "bid-hybrid will use it, once a dispatch can name one of two devices")]
 mod mq_deadline;
 mod noop;
 mod parda;
@@ -27,98 +26,11 @@ mod sptf;
 mod wfq;
 
 use crate::elevator::{BlockScheduler, Elevator};
-use crate::tenant::{CLIENTS_MAX, Capacity, CostModel, GROUPS_MAX, TenantControl, TenantScheduler};
-use crate::{CancelError, Dispatch, Nanos, QueueLimits, Refused, Request, Scheduler, Step, Tag, Waiting};
+use crate::settings::settable;
+use crate::tenant::{Capacity, TenantControl, TenantScheduler};
+use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Scheduler, Step, StreamId, Tag, Waiting};
 
-/// The most parameters that a policy or a schedule has.
-pub const PARAMETERS_MAX: usize = 13;
-
-/// What a parameter counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// A number of things.
-    Count,
-    /// A span of time; the value is in nanoseconds.
-    Duration,
-    /// A size; the value is in bytes.
-    Bytes,
-    /// Yes (1) or no (0).
-    Switch,
-    /// One of these names; the value is its place among them.
-    Choice(&'static [&'static str]),
-}
-
-/// Something that can be set.
-#[derive(Clone, Copy, Debug)]
-pub struct Parameter {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What its value counts.
-    pub unit: Unit,
-    /// The value where none is given.
-    pub default: u64,
-    /// The smallest value.
-    pub min: u64,
-    /// The largest value.
-    pub max: u64,
-    /// What it does.
-    pub help: &'static str,
-}
-
-/// Values for the parameters of one policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    values: [u64; PARAMETERS_MAX],
-}
-
-/// A value that a parameter does not take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SettingError {
-    /// The policy has no parameter of this name.
-    UnknownParameter,
-    /// Outside of what the parameter takes.
-    OutOfRange {
-        /// The smallest value.
-        min: u64,
-        /// The largest value.
-        max: u64,
-    },
-}
-
-impl Settings {
-    /// Every parameter of a table at its default.
-    pub(crate) fn defaults(parameters: &[Parameter]) -> Self {
-        let mut values = [0; PARAMETERS_MAX];
-        for (value, parameter) in values.iter_mut().zip(parameters) {
-            *value = parameter.default;
-        }
-        Self { values }
-    }
-
-    pub(crate) fn set(&mut self, parameters: &[Parameter], name: &str, value: u64) -> Result<(), SettingError> {
-        let at = parameters.iter().position(|parameter| parameter.name == name);
-        let at = at.ok_or(SettingError::UnknownParameter)?;
-        let Parameter { min, max, .. } = parameters[at];
-        if value < min || value > max {
-            return Err(SettingError::OutOfRange { min, max });
-        }
-        self.values[at] = value;
-        Ok(())
-    }
-
-    pub(crate) fn get(&self, parameters: &[Parameter], name: &str) -> Option<u64> {
-        let at = parameters.iter().position(|parameter| parameter.name == name)?;
-        Some(self.values[at])
-    }
-
-    /// The first values in the order of the parameter table.
-    pub(crate) fn values<const N: usize>(&self) -> [u64; N] {
-        const { assert!(N <= PARAMETERS_MAX) };
-        let mut values = [0; N];
-        values.copy_from_slice(&self.values[..N]);
-        values
-    }
-}
+pub use crate::settings::{PARAMETERS_MAX, Parameter, SettingError, Settings, Unit};
 
 /// A row of the policy table.
 #[derive(Clone, Copy, Debug)]
@@ -141,32 +53,14 @@ pub struct PolicyRow {
 }
 
 impl PolicyRow {
-    /// Every parameter at its default.
-    #[must_use]
-    pub fn defaults(&self) -> Settings {
-        Settings::defaults(self.parameters)
-    }
-
-    /// Sets one parameter.
-    ///
-    /// # Errors
-    /// [`SettingError`] where there is no such parameter or it does not take the value.
-    pub fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError> {
-        settings.set(self.parameters, name, value)
-    }
-
-    /// The value of one parameter.
-    #[must_use]
-    pub fn get(&self, settings: &Settings, name: &str) -> Option<u64> {
-        settings.get(self.parameters, name)
-    }
-
     /// Makes a scheduler. All the memory that it will ever use is taken here.
     #[must_use]
     pub fn build(&self, limits: QueueLimits, settings: &Settings) -> Policy {
         (self.build)(limits, settings)
     }
 }
+
+settable!(PolicyRow);
 
 /// The row of a name.
 #[must_use]
@@ -219,14 +113,6 @@ macro_rules! policies {
         },)*];
 
         impl Policy {
-            /// Changes the settings of a running scheduler. What is queued stays queued; timers that run keep running.
-            pub fn reconfigure(&mut self, settings: &Settings) {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.elevator.configure(settings),)*
-                    $(Inner::$tenant(scheduler) => scheduler.configure_policy(settings),)*
-                }
-            }
-
             /// Says that the sectors from `start` to before `end` lie on the fast device already, for a policy that places
             /// data; to be called before the first request. Answers whether it can remember that: no, and nothing has
             /// changed, where it places nothing, or has as many extents or sectors as it holds.
@@ -268,12 +154,6 @@ macro_rules! policies {
                 match &mut self.0 {
                     $(Inner::$variant(scheduler) => scheduler.poll(now),)*
                     $(Inner::$tenant(scheduler) => scheduler.poll(now),)*
-                }
-            }
-            fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.poll_batch(now, dispatches),)*
-                    $(Inner::$tenant(scheduler) => scheduler.poll_batch(now, dispatches),)*
                 }
             }
             fn weighs(&self) -> bool {
@@ -319,39 +199,12 @@ macro_rules! policies {
                     $(Inner::$tenant(scheduler) => scheduler.waiting(),)*
                 }
             }
+            fn reason(&self, stream: StreamId) -> Option<Reason> {
+                self.tenants().map(|tenants| tenants.reason(stream))
+            }
         }
     };
 }
-
-/// Places for clients, the first parameter of every tenant policy.
-pub(crate) const CLIENTS: Parameter = Parameter {
-    name: "clients",
-    unit: Unit::Count,
-    default: 1024,
-    min: 1,
-    max: CLIENTS_MAX as u64,
-    help: "clients told apart at a time, fixed at the start; streams beyond them share one client",
-};
-
-/// Places for groups, the second.
-pub(crate) const GROUPS: Parameter = Parameter {
-    name: "groups",
-    unit: Unit::Count,
-    default: 0,
-    min: 0,
-    max: GROUPS_MAX as u64,
-    help: "groups of clients that can be configured, fixed at the start",
-};
-
-/// The cost model, the third.
-pub(crate) const COST: Parameter = Parameter {
-    name: "cost",
-    unit: Unit::Choice(CostModel::NAMES),
-    default: 0,
-    min: 0,
-    max: CostModel::NAMES.len() as u64 - 1,
-    help: "what a request counts as, in rates, bursts and turns: one, or its 512-byte sectors; fixed at the start",
-};
 
 /// What a policy's file says of itself. One elevator may have several rows: `form` tells them apart.
 pub(crate) struct Row<F> {

@@ -67,26 +67,17 @@ pub(crate) struct MqDeadline {
 
 impl MqDeadline {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let mut deadline = Self {
-            sides: Sides::new(limits),
+        let [read_expire, write_expire, fifo_batch, writes_starved, front_merges] = settings.values();
+        Self {
+            sides: Sides::new(limits, [Nanos(read_expire), Nanos(write_expire)]),
             last_sector: [0; 2],
             direction: Direction::Read,
             batched: 0,
             starved: 0,
-            fifo_batch: 1,
-            writes_starved: 0,
-            front_merges: true,
-        };
-        deadline.configure(settings);
-        deadline
-    }
-
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        let [read_expire, write_expire, fifo_batch, writes_starved, front_merges] = settings.values();
-        self.sides.set_expire([Nanos(read_expire), Nanos(write_expire)]);
-        self.fifo_batch = fifo_batch;
-        self.writes_starved = writes_starved;
-        self.front_merges = front_merges != 0;
+            fifo_batch,
+            writes_starved,
+            front_merges: front_merges != 0,
+        }
     }
 
     /// The request at or above the place where the direction was last.
@@ -132,13 +123,13 @@ impl Elevator for MqDeadline {
         self.sides.insert(entry.operation.direction() as usize, now, slot, entry);
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        self.sides.grown(entry.operation.direction() as usize, slot, entry, edge);
+        self.sides.request_merged(entry.operation.direction() as usize, slot, entry, edge);
     }
 
-    fn absorbed(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides.absorbed(queue.entry(slot).operation.direction() as usize, members);
+    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides.requests_merged(queue.entry(slot).operation.direction() as usize, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

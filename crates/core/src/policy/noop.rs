@@ -27,8 +27,6 @@ impl Noop {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
         Self { links: Links::new(limits.slots()), queue: List::EMPTY }
     }
-
-    pub(crate) fn configure(&mut self, _settings: &Settings) {}
 }
 
 impl Elevator for Noop {
@@ -36,9 +34,9 @@ impl Elevator for Noop {
         self.links.push_back(&mut self.queue, slot);
     }
 
-    fn grown(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
+    fn request_merged(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
 
-    fn absorbed(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
+    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.links.remove(&mut self.queue, slot);

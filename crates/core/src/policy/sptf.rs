@@ -36,8 +36,6 @@ impl Sptf {
     pub(crate) fn new(limits: &QueueLimits, (): (), _settings: &Settings) -> Self {
         Self { links: Links::new(limits.slots()), queue: List::EMPTY }
     }
-
-    pub(crate) fn configure(&mut self, _settings: &Settings) {}
 }
 
 impl Elevator for Sptf {
@@ -47,9 +45,9 @@ impl Elevator for Sptf {
         self.links.push_back(&mut self.queue, slot);
     }
 
-    fn grown(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
+    fn request_merged(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
 
-    fn absorbed(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
+    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.links.remove(&mut self.queue, slot);

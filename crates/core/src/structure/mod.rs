@@ -1,9 +1,11 @@
-//! Fixed-capacity structures over slot numbers. All memory is taken at construction; nothing here grows.
+//! Structures of fixed capacity: slots with generations, and lists, trees, heaps and indices over slot numbers. All memory is
+//! taken at construction; nothing here grows by itself.
 
 mod extents;
 mod heap;
 mod index;
 mod list;
+mod slab;
 mod tournament;
 mod tree;
 
@@ -11,6 +13,7 @@ pub(crate) use extents::Extents;
 pub(crate) use heap::Heap;
 pub(crate) use index::Index;
 pub(crate) use list::{Links, List};
+pub use slab::Slab;
 pub(crate) use tournament::Tournament;
 pub(crate) use tree::{Root, Tree};
 

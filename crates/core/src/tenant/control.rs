@@ -1,84 +1,61 @@
-//! What can be done to a tenant policy while it runs, and what can it be asked?
+//! Live control of a tenant policy: shares, reservations, and why a request waits.
 
 use core::fmt;
 
 use super::{GroupId, Share, ShareError};
-use crate::{CancelError, Nanos, Reason, StreamId, Tag};
+use crate::{Nanos, Reason, StreamId, Tag};
 
 /// Live control of a tenant policy. Every call is one step of the scheduler, as [`crate::Scheduler::submit`] is: poll
 /// afterwards.
 pub trait TenantControl {
-    /// Gives a client a share: a new one, or another instead of the one it has. What it has queued stays queued.
+    /// Sets the share of a client, which is new or has another. What it has queued stays queued.
     ///
     /// # Errors
     /// [`ShareError`] says what is wrong, with the arithmetic; nothing has changed then.
     fn configure(&mut self, now: Nanos, client: StreamId, share: Share) -> Result<(), ShareError>;
 
-    /// The same for a group. Its clients name it in their shares.
+    /// Sets the share of a group. Its clients name it in their shares.
     ///
     /// # Errors
     /// As [`TenantControl::configure`].
     fn configure_group(&mut self, now: Nanos, group: GroupId, share: Share) -> Result<(), ShareError>;
 
-    /// Forgets a client's share: what it has queued, and what it may send later, is served with the default share.
+    /// Removes a client's share: what it has queued, and sends later, is served with the default share.
     ///
     /// # Errors
     /// [`ShareError::UnknownClient`].
     fn remove(&mut self, now: Nanos, client: StreamId) -> Result<(), ShareError>;
 
-    /// Forgets a group that no client is in any more.
+    /// Sets the device's capacity in units of cost a second, against which reservations are checked; zero: unknown, and every
+    /// reservation is accepted.
     ///
     /// # Errors
-    /// [`ShareError::UnknownGroup`], [`ShareError::GroupInUse`].
-    fn remove_group(&mut self, now: Nanos, group: GroupId) -> Result<(), ShareError>;
-
-    /// How much the device does, in cost units a second; zero: not known, and every reservation is accepted.
-    ///
-    /// # Errors
-    /// [`ShareError::Infeasible`] where more has been reserved already.
+    /// [`ShareError::Infeasible`] if more has been reserved already.
     fn set_capacity(&mut self, now: Nanos, capacity_per_second: u64) -> Result<(), ShareError>;
 
-    /// The share of a client: the configured one, or the default of clients of whom nothing was said.
+    /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 
-    /// Moves a queued request.
-    ///
-    /// # Errors
-    /// [`CancelError`] says why it stays; nothing has changed then.
-    fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError>;
-
-    /// For which reason what a client has queued waits: all of it for the same. [`crate::Scheduler::waiting`] counts the
-    /// same of all clients together.
+    /// The reason for which all of a client's queued requests wait. [`crate::Scheduler::waiting`] counts those of all clients.
     fn reason(&self, client: StreamId) -> Reason;
 
-    /// Why a queued request waits; `None` where the tag names no queued request. For people: it counts what is ahead of the
-    /// request in its client's queue one by one.
+    /// Why a queued request waits; `None` if the tag names no queued request. For people: it counts the requests before this
+    /// one in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
-}
-
-/// Where a queued request can be moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Ahead of all that its client has queued.
-    Front,
-    /// Behind all that its client has queued.
-    Back,
-    /// To the end of another client's queue: it is that client's from then on, and charged to it.
-    Client(StreamId),
 }
 
 /// The rule by which a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Requests of the same client are ahead of it.
+    /// Older requests of the same client go first.
     OwnQueue,
     /// Its client is at its limit. `own` is when it is eligible again.
     Limit,
-    /// The same, and the limit in bytes is what holds it longest.
+    /// Its client is at its limit in bytes, which holds it longest.
     ByteLimit,
     /// Its group is at its limit. `own` is when it is eligible again.
     GroupLimit,
-    /// The same, and the limit in bytes is what holds it longest.
+    /// Its group is at its limit in bytes, which holds it longest.
     GroupByteLimit,
     /// Its group is next, and another client of the group has an earlier virtual start.
     Group,
@@ -88,17 +65,17 @@ pub enum Rule {
     VirtualStart,
     /// The smallest virtual finish goes first.
     VirtualFinish,
-    /// Clients take turns; the tags are what is left of the turn's quantum.
+    /// Clients take turns; the tags are what remains of their quanta.
     Turn,
-    /// A client behind its reservation goes first. Tags are times in nanoseconds.
+    /// A client that is due by its reservation goes first. Tags are times in nanoseconds.
     Reservation,
     /// The earliest deadline goes first. Tags are times in nanoseconds.
     Deadline,
     /// The smallest reward tag goes first.
     Reward,
-    /// It is next, and the device holds as many as it may.
+    /// It is next, and the device is full.
     Device,
-    /// It is next, and the policy lets the device hold no more. Tags are numbers in flight and allowed.
+    /// It is next, and the policy's window is full. Tags are the numbers of requests allowed and in flight.
     Window,
 }
 
@@ -131,19 +108,19 @@ impl Rule {
 pub struct Explanation {
     /// The rule.
     pub rule: Rule,
-    /// Under which reason its waiting is counted.
+    /// The reason that its waiting is counted under.
     pub reason: Reason,
-    /// Requests of the same client ahead of it.
+    /// Older queued requests of the same client.
     pub ahead: u32,
-    /// The tag that the client stands at, in the unit of the rule.
+    /// The client's tag, in the unit of the rule.
     pub own: u64,
-    /// Where the rule's clock stands: virtual time, or `now`.
+    /// The rule's clock: virtual time, or `now`.
     pub clock: u64,
-    /// Who goes first.
+    /// The client that goes first.
     pub first: Option<StreamId>,
-    /// The tag that that client stands at.
+    /// The tag of that client.
     pub first_tag: u64,
-    /// When it may go as far as limits are concerned; `now` or before: at once.
+    /// When the limits allow it; `now` or before: at once.
     pub eligible: Nanos,
 }
 

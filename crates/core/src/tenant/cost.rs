@@ -1,11 +1,11 @@
-//! What does a request cost?
+//! Cost of a request.
 
 use crate::{Operation, Request, SECTOR_BYTES};
 
-/// The most that one request is charged, in cost units: 16 MiB in sectors. It bounds how far one dispatch moves a tag.
+/// The largest cost of one request: 16 MiB in sectors. It bounds how far one dispatch moves a tag.
 pub(crate) const COST_MAX: u32 = (1 << 15) - 1;
 
-/// How cost is counted.
+/// A way to count cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CostModel {
     /// One for each request.
@@ -15,14 +15,14 @@ pub(crate) enum CostModel {
 }
 
 impl CostModel {
-    /// The names of the parameter's values, in the order of the numbers that it is set by.
+    /// The names of the parameter's values, by number.
     pub(crate) const NAMES: &'static [&'static str] = &["requests", "sectors"];
 
     pub(crate) const fn from_setting(value: u64) -> Self {
         if value == 0 { Self::Requests } else { Self::Sectors }
     }
 
-    /// The most that a request of at most so many sectors costs.
+    /// The largest cost of a request of at most `sectors_max`.
     pub(crate) fn max(self, sectors_max: u32) -> u32 {
         match self {
             Self::Requests => 1,

@@ -1,20 +1,19 @@
-//! When may a client go on that is limited in requests, in bytes, or in both?
+//! A client's limit: two token buckets, one for requests (or cost) and one for bytes.
 //!
-//! Two buckets side by side, each as in [`super::pace`], and one rule for both: a request goes when neither is empty, and
-//! takes all that it is from each, into debt if it must; the next waits until both have something in them again. No
-//! request is too large, whatever the bursts, and none is split: one of 1 MiB at 8 MiB/s goes at once, and the next 125 ms
-//! later.
+//! A request goes when neither bucket is empty, and takes its whole cost from each, into debt if it must; the next waits
+//! until both have tokens again. No request is too large, whatever the bursts, and none is split: at 8 MiB/s one of 1 MiB
+//! goes at once, and the next 125 ms later.
 //!
 //! Bound: with a burst of b bytes, a rate of r and requests of at most m bytes, less than b + m + r x d go in any window of
-//! length d, and while a client asks, all of r goes. No request waits longer for the limit than what is queued before it, and
-//! one request more, take at r. Requests that move no data take nothing from the bytes, and wait for them as others do: a
-//! client's requests keep their order.
+//! length d, and while the client is active, all of r goes. No request waits longer for the limit than the requests queued
+//! before it, and one request more, take at r. Requests that move no data take nothing from the byte bucket, but wait for it
+//! as others do: a client's requests keep their order.
 
 use super::Share;
 use super::pace::Pace;
 use crate::Nanos;
 
-/// What is counted against a limit.
+/// An amount that counts against a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Load {
     /// In the unit of the policy's `cost`.
@@ -42,14 +41,14 @@ impl Load {
 pub(crate) struct Limit {
     cost: Pace,
     bytes: Pace,
-    /// What a client that is refused at its limit has queued; of others it is not counted.
+    /// The queued load of a client that is refused at its limit; not counted for others.
     pub(crate) queued: Load,
 }
 
 impl Limit {
     pub(crate) const NONE: Self = Self { cost: Pace::UNLIMITED, bytes: Pace::UNLIMITED, queued: Load::NOTHING };
 
-    /// Sets other limits; what has been used stays used.
+    /// Changes the limits; tokens used stay used.
     #[inline]
     pub(crate) fn configure(&mut self, now: Nanos, share: &Share) {
         if self.is_limited() || share.limit_per_second != 0 || share.limit_bytes_per_second != 0 {
@@ -68,25 +67,25 @@ impl Limit {
         self.cost.is_limited() || self.bytes.is_limited()
     }
 
-    /// When the next request may go.
+    /// The time from which the next request may go.
     #[inline]
     pub(crate) fn eligible(&self) -> Nanos {
         self.cost.eligible().max(self.bytes.eligible())
     }
 
-    /// Whether it is for the bytes that the next request may not go earlier.
+    /// Whether the byte bucket is the one that holds the next request longest.
     pub(crate) fn is_for_bytes(&self) -> bool {
         self.bytes.eligible() > self.cost.eligible()
     }
 
-    /// When a request could go after all that is queued.
+    /// The time from which a request could go after all that is queued.
     pub(crate) fn eligible_after_queued(&self, now: Nanos) -> Nanos {
         let mut ahead = *self;
         ahead.take(now, self.queued);
         ahead.eligible()
     }
 
-    /// A request goes.
+    /// Takes the tokens of a request.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos, load: Load) {
         for (pace, amount) in [(&mut self.cost, load.cost), (&mut self.bytes, load.bytes)] {

@@ -1,20 +1,20 @@
-//! Live control of the shared scheduler: shares that come, change and go while requests are queued.
+//! Live control of the tenant scheduler: shares that are added, changed and removed while requests are queued.
 
-use super::control::{Explanation, Place, Rule, TenantControl};
+use super::control::{Explanation, Rule, TenantControl};
 use super::limit::Limit;
 use super::order::Order;
 use super::scheduler::{OTHERS, TenantScheduler};
 use super::slab::State;
 use super::{GroupId, Share, ShareError};
 use crate::structure::NONE;
-use crate::{CancelError, Nanos, Reason, StreamId, Tag};
+use crate::{Nanos, Reason, StreamId, Tag};
 
 impl<P: Order> TenantScheduler<P> {
     fn find(&self, stream: StreamId) -> Option<u32> {
         self.by_stream.find(u64::from(stream.0), |_| true)
     }
 
-    /// What all others have reserved, where `asked_per_second` more fits beside it.
+    /// The sum of all other reservations, if `asked_per_second` fits beside it.
     fn reserve(&self, held_per_second: u64, asked_per_second: u64) -> Result<u64, ShareError> {
         let (capacity_per_second, reserved_per_second) =
             (self.capacity_per_second, self.reserved_per_second - held_per_second);
@@ -28,35 +28,31 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Gives a client another share, whatever it is doing.
+    /// Changes the share of a client in any state.
     fn replace(&mut self, now: Nanos, client: u32, share: Share) {
         let length = self.clients[client as usize].fifo.length;
         if length > 0 {
             self.deactivate(now, client, length);
         }
-        let group = self.clients[client as usize].group;
-        if group != NONE {
-            self.groups.dismiss(group);
-        }
-        self.entitle(now, client, share);
+        self.set_share(now, client, share);
         if length > 0 {
-            self.activate(now, client);
+            self.activate_or_throttle(now, client);
         }
     }
 
-    /// A place for a client that is to be configured: its own, or a free one.
-    fn place_to_configure(&mut self, now: Nanos, stream: StreamId) -> Result<u32, ShareError> {
-        if let Some(place) = self.find(stream) {
-            return Ok(place);
+    /// The client of a stream that is to be configured: its own, or a new one.
+    fn client_to_configure(&mut self, now: Nanos, stream: StreamId) -> Result<u32, ShareError> {
+        if let Some(client) = self.find(stream) {
+            return Ok(client);
         }
-        let place = self.free_place().ok_or(ShareError::ClientsFull { capacity: self.client_count() - 1 })?;
-        self.occupy(now, place, stream);
-        Ok(place)
+        let client = self.free_client().ok_or(ShareError::ClientsFull { capacity: self.client_count() - 1 })?;
+        self.assign(now, client, stream);
+        Ok(client)
     }
 }
 
 impl<P: Order> TenantControl for TenantScheduler<P> {
-    fn configure(&mut self, now: Nanos, client: StreamId, share: Share) -> Result<(), ShareError> {
+    fn configure(&mut self, now: Nanos, stream: StreamId, share: Share) -> Result<(), ShareError> {
         self.step_to(now);
         share.check()?;
         if let Some(group) = share.group
@@ -64,17 +60,17 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         {
             return Err(ShareError::UnknownGroup(group));
         }
-        let held = self.find(client).map_or(0, |place| self.shares[place as usize].reservation_per_second);
+        let held = self.find(stream).map_or(0, |client| self.shares[client as usize].reservation_per_second);
         let others = self.reserve(held, share.reservation_per_second)?;
-        // A newcomer is judged by the worst cost seen of anybody: its own place is not known yet.
-        self.order.admit(self.find(client), &share)?;
-        let place = self.place_to_configure(now, client)?;
-        if self.is_idle(place) {
-            self.idle_links.remove(&mut self.idle, place);
+        // A new client is judged by the worst cost of all: it has no number yet.
+        self.order.admit(self.find(stream), &share)?;
+        let client = self.client_to_configure(now, stream)?;
+        if self.is_idle(client) {
+            self.idle_links.remove(&mut self.idle, client);
         }
         self.reserved_per_second = others + share.reservation_per_second;
-        self.clients[place as usize].is_configured = true;
-        self.replace(now, place, share);
+        self.clients[client as usize].is_configured = true;
+        self.replace(now, client, share);
         Ok(())
     }
 
@@ -92,44 +88,28 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         let others = self.reserve(of.share.reservation_per_second, share.reservation_per_second)?;
         self.order.admit(of.is_configured.then_some(node), &share)?;
         self.reserved_per_second = others + share.reservation_per_second;
-        self.suspend_group(group.0);
+        self.deactivate_group(group.0);
         if !of.is_configured {
             self.order.forget(node);
             self.node_limits[node as usize] = Limit::NONE;
         }
         self.node_limits[node as usize].configure(now, &share);
-        self.order.entitle(now, node, &share);
+        self.order.set_share(now, node, &share);
         let of = self.groups.group_mut(group.0);
         (of.share, of.is_configured) = (share, true);
-        self.resume_group(now, group.0);
+        self.activate_or_throttle_group(now, group.0);
         Ok(())
     }
 
-    fn remove(&mut self, now: Nanos, client: StreamId) -> Result<(), ShareError> {
+    fn remove(&mut self, now: Nanos, stream: StreamId) -> Result<(), ShareError> {
         self.step_to(now);
-        let place = self.find(client).filter(|&place| self.clients[place as usize].is_configured);
-        let place = place.ok_or(ShareError::UnknownClient(client))?;
-        self.reserved_per_second -= self.shares[place as usize].reservation_per_second;
-        self.clients[place as usize].is_configured = false;
+        let client = self.find(stream).filter(|&client| self.clients[client as usize].is_configured);
+        let client = client.ok_or(ShareError::UnknownClient(stream))?;
+        self.reserved_per_second -= self.shares[client as usize].reservation_per_second;
+        self.clients[client as usize].is_configured = false;
         let share = self.order.default_share();
-        self.replace(now, place, share);
-        self.rest(place);
-        Ok(())
-    }
-
-    fn remove_group(&mut self, now: Nanos, group: GroupId) -> Result<(), ShareError> {
-        self.step_to(now);
-        if group.0 >= self.groups.count() || !self.groups.group(group.0).is_configured {
-            return Err(ShareError::UnknownGroup(group));
-        }
-        let of = self.groups.group_mut(group.0);
-        if of.clients > 0 {
-            return Err(ShareError::GroupInUse { clients: of.clients });
-        }
-        of.is_configured = false;
-        let share = core::mem::replace(&mut of.share, Share::DEFAULT);
-        self.reserved_per_second -= share.reservation_per_second;
-        self.order.entitle(now, self.client_count() + group.0, &Share::DEFAULT);
+        self.replace(now, client, share);
+        self.release_if_idle(client);
         Ok(())
     }
 
@@ -143,54 +123,23 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         Ok(())
     }
 
-    fn share(&self, client: StreamId) -> Share {
-        self.find(client).map_or(self.order.default_share(), |place| self.shares[place as usize])
+    fn share(&self, stream: StreamId) -> Share {
+        self.find(stream).map_or(self.order.default_share(), |client| self.shares[client as usize])
     }
 
-    fn reprioritise(&mut self, now: Nanos, tag: Tag, place: Place) -> Result<(), CancelError> {
-        self.step_to(now);
-        let slot = self.slab.slot(tag).ok_or(CancelError::Unknown)?;
-        if self.slab.entry(slot).state == State::Dispatched {
-            return Err(CancelError::Dispatched);
-        }
-        let from = self.slab.entry(slot).client;
-        if let Place::Client(stream) = place {
-            let to = self.place(now, stream);
-            if self.is_idle(to) {
-                self.idle_links.remove(&mut self.idle, to);
-            }
-            self.withdraw(now, slot);
-            self.slab.push_back(slot, to, &mut self.clients[to as usize].fifo);
-            self.joined(now, to);
-            self.rest(from);
-            return Ok(());
-        }
-        let fifo = &mut self.clients[from as usize].fifo;
-        let before = fifo.head;
-        self.slab.remove(slot, fifo);
-        match place {
-            Place::Front => self.slab.push_front(slot, fifo),
-            _ => self.slab.push_back(slot, from, fifo),
-        }
-        if fifo.head != before {
-            self.changed(now, from);
-        }
-        Ok(())
-    }
-
-    fn reason(&self, client: StreamId) -> Reason {
-        let place = self.find(client).unwrap_or(OTHERS);
-        let of = &self.clients[place as usize];
-        if of.is_parked || (of.group != NONE && self.groups.group(of.group).is_parked) {
+    fn reason(&self, stream: StreamId) -> Reason {
+        let client = self.find(stream).unwrap_or(OTHERS);
+        let of = &self.clients[client as usize];
+        if of.is_throttled || (of.group != NONE && self.groups.group(of.group).is_throttled) {
             return Reason::Throttled;
         }
         if P::RANKS
             && let Some(first) = self.order.peek(self.now)
-            && self.first_client(first) != Some(place)
+            && self.first_client(first) != Some(client)
         {
             return Reason::Ordering;
         }
-        self.full()
+        self.ready_reason()
     }
 
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation> {
@@ -199,12 +148,12 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         let of = &self.clients[client as usize];
         let node = self.node(client);
         let ahead = self.slab.ahead(slot, &of.fifo);
-        let group_is_parked = of.group != NONE && self.groups.group(of.group).is_parked;
+        let group_is_throttled = of.group != NONE && self.groups.group(of.group).is_throttled;
         let first = self.order.peek(now);
         let stream = |client: u32| (client != OTHERS).then(|| self.clients[client as usize].stream);
-        let held = if of.is_parked { Some(client) } else { group_is_parked.then_some(node) };
+        let held = if of.is_throttled { Some(client) } else { group_is_throttled.then_some(node) };
         let eligible = held.map_or(now, |node| self.node_limits[node as usize].eligible());
-        let mut told = Explanation {
+        let mut explanation = Explanation {
             rule: Rule::Device,
             reason: Reason::DeviceFull,
             ahead,
@@ -216,28 +165,29 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         };
         let window = self.order.window(self.limits().depth);
         if held.is_some() {
-            told.rule = match (of.is_parked, held.is_some_and(|node| self.node_limits[node as usize].is_for_bytes())) {
-                (true, false) => Rule::Limit,
-                (true, true) => Rule::ByteLimit,
-                (false, false) => Rule::GroupLimit,
-                (false, true) => Rule::GroupByteLimit,
-            };
-            (told.reason, told.own, told.clock) = (Reason::Throttled, eligible.0, now.0);
+            explanation.rule =
+                match (of.is_throttled, held.is_some_and(|node| self.node_limits[node as usize].is_for_bytes())) {
+                    (true, false) => Rule::Limit,
+                    (true, true) => Rule::ByteLimit,
+                    (false, false) => Rule::GroupLimit,
+                    (false, true) => Rule::GroupByteLimit,
+                };
+            (explanation.reason, explanation.own, explanation.clock) = (Reason::Throttled, eligible.0, now.0);
         } else if let Some(first) = first.filter(|&first| first != node) {
-            let standing = self.order.stand(now, node, first);
-            (told.rule, told.own) = (standing.rule, standing.own);
-            (told.clock, told.first_tag) = (standing.clock, standing.first_tag);
-            told.reason = if P::RANKS { Reason::Ordering } else { Reason::DeviceFull };
+            let state = self.order.explain(now, node, first);
+            (explanation.rule, explanation.own) = (state.rule, state.own);
+            (explanation.clock, explanation.first_tag) = (state.clock, state.first_tag);
+            explanation.reason = if P::RANKS { Reason::Ordering } else { Reason::DeviceFull };
         } else if ahead > 0 {
-            told.rule = Rule::OwnQueue;
+            explanation.rule = Rule::OwnQueue;
         } else if of.group != NONE && self.groups.first(of.group) != Some(client) {
             let first = self.groups.first(of.group).unwrap_or(client);
-            (told.rule, told.first, told.reason) = (Rule::Group, stream(first), Reason::Ordering);
-            (told.own, told.clock, told.first_tag) = self.groups.stand(of.group, client, first);
+            (explanation.rule, explanation.first, explanation.reason) = (Rule::Group, stream(first), Reason::Ordering);
+            (explanation.own, explanation.clock, explanation.first_tag) = self.groups.tags(of.group, client, first);
         } else if window <= self.in_flight && window < self.limits().depth {
-            (told.rule, told.reason) = (Rule::Window, Reason::Throttled);
-            (told.own, told.clock) = (u64::from(window), u64::from(self.in_flight));
+            (explanation.rule, explanation.reason) = (Rule::Window, Reason::Throttled);
+            (explanation.own, explanation.clock) = (u64::from(window), u64::from(self.in_flight));
         }
-        Some(told)
+        Some(explanation)
     }
 }

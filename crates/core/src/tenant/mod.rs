@@ -1,12 +1,11 @@
-//! Tenants: clients that share a device by what they are entitled to.
+//! Tenants: clients that share a device by their shares.
 //!
-//! A client is a stream, and has a [`Share`]. The scheduler that all tenant policies have in common keeps the clients'
-//! queues, limits, groups and places; a policy only says whose request is next (`order`). Requests of different clients are
-//! never merged, nor are those of one: a unit is a request. Flushes are requests like others.
+//! A client is a stream, and has a [`Share`]. One scheduler, for all tenant policies, keeps the clients' queues, limits and
+//! groups; a policy only says whose request is next (`order`). Requests are not merged. Flushes are requests like others.
 //!
 //! [`TenantControl`] changes shares while requests are queued, and explains why one waits.
 
-use crate::policy::Settings;
+use crate::settings::{Parameter, Settings, Unit};
 
 mod control;
 mod cost;
@@ -22,25 +21,25 @@ mod scheduler;
 mod share;
 mod slab;
 
-pub use control::{Explanation, Place, Rule, TenantControl};
+pub use control::{Explanation, Rule, TenantControl};
 pub use share::{BURST_BYTES_MAX, BURST_MAX, GroupId, RATE_BYTES_MAX, RATE_MAX, Share, ShareError, WEIGHT_MAX};
 
-/// Clients that can be told apart.
+/// The most clients.
 pub const CLIENTS_MAX: u32 = 30_000;
 
-/// Groups that there can be.
+/// The most groups.
 pub const GROUPS_MAX: u32 = 2_000;
 
 const _: () = assert!(1 + CLIENTS_MAX + GROUPS_MAX <= fair::NODES_MAX);
 
 pub(crate) use cost::CostModel;
 pub(crate) use fair::{Fair, LEAD_MAX, earlier};
-pub(crate) use order::{Head, Order, Size, Standing};
+pub(crate) use order::{Head, Order, RuleState, Size};
 pub(crate) use pace::Pace;
-pub(crate) use reservations::Reservations;
+pub(crate) use reservations::{LEAD, Reserved};
 pub(crate) use scheduler::TenantScheduler;
 
-/// How many there can be, and how they are charged: what is fixed at construction.
+/// Capacity for clients and groups, and the cost model: fixed at construction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capacity {
     pub(crate) clients: u32,
@@ -49,20 +48,50 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// From the parameters that all tenant policies begin with.
+    /// From the first parameters of every tenant policy.
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let [clients, groups, cost] = settings.values();
         // Bounded by the parameters.
         Self { clients: clients as u32, groups: groups as u32, cost: CostModel::from_setting(cost) }
     }
 
-    /// Places for clients, the shared one included.
-    pub(crate) const fn places(&self) -> u32 {
+    /// Entries of the table of clients, the shared one included.
+    pub(crate) const fn entries(&self) -> u32 {
         self.clients + 1
     }
 
-    /// Numbers of what is ordered: clients, then groups.
+    /// Nodes: clients, then groups.
     pub(crate) const fn nodes(&self) -> u32 {
-        self.places() + self.groups
+        self.entries() + self.groups
     }
 }
+
+/// The most clients, the first parameter of every tenant policy.
+pub(crate) const CLIENTS: Parameter = Parameter {
+    name: "clients",
+    unit: Unit::Count,
+    default: 1024,
+    min: 1,
+    max: CLIENTS_MAX as u64,
+    help: "clients told apart at a time, fixed at the start; streams beyond them share one client",
+};
+
+/// The most groups, the second.
+pub(crate) const GROUPS: Parameter = Parameter {
+    name: "groups",
+    unit: Unit::Count,
+    default: 0,
+    min: 0,
+    max: GROUPS_MAX as u64,
+    help: "groups of clients that can be configured, fixed at the start",
+};
+
+/// The cost model, the third.
+pub(crate) const COST: Parameter = Parameter {
+    name: "cost",
+    unit: Unit::Choice(CostModel::NAMES),
+    default: 0,
+    min: 0,
+    max: CostModel::NAMES.len() as u64 - 1,
+    help: "cost of a request in rates, bursts and turns: one, or its 512-byte sectors; fixed at the start",
+};

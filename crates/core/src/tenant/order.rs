@@ -1,21 +1,20 @@
-//! What does a tenant policy decide? Whose request is next; everything else is the scheduler's.
+//! An order of clients: the part of a tenant policy that says whose request is next.
 
 use super::{Rule, Share, ShareError};
 use crate::Nanos;
-use crate::policy::Settings;
 
-/// What an order makes its tables for.
+/// The sizes that an order makes its tables for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) nodes: u32,
     pub(crate) slots: u32,
-    /// What the device holds.
+    /// The device's queue depth.
     pub(crate) depth: u32,
-    /// The most that a request costs.
+    /// The largest cost of a request.
     pub(crate) cost_max: u32,
 }
 
-/// The oldest request of a node: what an order may know of it.
+/// The oldest request of a node, as an order sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) slot: u32,
@@ -25,69 +24,69 @@ pub(crate) struct Head {
     pub(crate) sequence: u64,
 }
 
-/// What [`crate::tenant::Explanation`] takes from an order.
+/// An order's part of an [`crate::tenant::Explanation`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct RuleState {
     pub(crate) rule: Rule,
     pub(crate) own: u64,
     pub(crate) clock: u64,
     pub(crate) first_tag: u64,
 }
 
-/// An order for nodes: clients, and groups of them, by dense numbers.
+/// An order of nodes: clients, and groups of clients, by dense numbers.
 ///
-/// A node is *in* while it has a request that no limit holds back: from [`Order::enter`] to [`Order::leave`], or to a
-/// dispatch that leaves no next head. Nothing is charged before a dispatch, so what is cancelled needs no refund.
+/// A node is *active* while it has a request that no limit holds back: from [`Order::activate`] to [`Order::deactivate`],
+/// or to a dispatch that leaves no next head. Nothing is charged before a dispatch, so a cancelled request needs no refund.
 pub(crate) trait Order {
-    /// Whether some wait because others go first; otherwise all wait for the device alone.
+    /// Whether requests wait because others go first; otherwise all wait for the device alone.
     const RANKS: bool = true;
 
-    /// Takes settings that have changed.
-    fn configure(&mut self, settings: &Settings);
-
-    /// The share of clients of whom nothing was said.
+    /// The share of clients that have not been configured.
     fn default_share(&self) -> Share {
         Share::DEFAULT
     }
 
-    /// Whether what a node, or a newcomer, reserves can be kept, given what it and others have been seen to cost. Sums of
-    /// rates have been checked.
+    /// Whether a node's reservation, or a new client's, can be met, given the costs seen so far. Sums of rates have been
+    /// checked.
     fn admit(&self, _node: Option<u32>, _share: &Share) -> Result<(), ShareError> {
         Ok(())
     }
 
-    /// A node has another share; it is not in.
-    fn entitle(&mut self, now: Nanos, node: u32, share: &Share);
+    /// A node, which is not active, has another share.
+    fn set_share(&mut self, now: Nanos, node: u32, share: &Share);
 
-    /// A node's number is given to another client, of whom nothing is known; it is not in.
+    /// The number of a node, which is not active, now belongs to a new client.
     fn forget(&mut self, _node: u32) {}
 
-    /// A node is in.
-    fn enter(&mut self, now: Nanos, node: u32, head: &Head);
+    /// A node becomes active.
+    fn activate(&mut self, now: Nanos, node: u32, head: &Head);
 
-    /// A node that is in has another head.
-    fn change(&mut self, _now: Nanos, _node: u32, _head: &Head) {}
+    /// An active node has another head.
+    fn head_changed(&mut self, _now: Nanos, _node: u32, _head: &Head) {}
 
-    /// A node is no longer in.
-    fn leave(&mut self, node: u32);
+    /// A node is no longer active.
+    fn deactivate(&mut self, node: u32);
 
-    /// Whose request goes now?
-    fn next(&mut self, now: Nanos) -> Option<u32>;
+    /// Chooses the node to dispatch from.
+    #[inline]
+    fn next(&mut self, now: Nanos) -> Option<u32> {
+        self.peek(now)
+    }
 
-    /// Whose request would go now, if the device had room?
+    /// The node that would be next if the device had room.
     fn peek(&self, now: Nanos) -> Option<u32>;
 
-    /// What [`Order::next`] answered has been taken; without a next head, the node is no longer in.
+    /// The head of the node that [`Order::next`] chose was dispatched; without a next head, the node is no longer active.
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>);
 
-    /// The device has finished a request that it had since `dispatched`.
+    /// The device has completed a request that it had since `dispatched`.
     fn completed(&mut self, _now: Nanos, _node: u32, _slot: u32, _dispatched: Nanos) {}
 
-    /// How many the device may hold, of the depth that it has.
+    /// The most requests in flight, at most the device's `depth`.
     fn window(&self, depth: u32) -> u32 {
         depth
     }
 
-    /// Where a node stands, given which would be first.
-    fn stand(&self, now: Nanos, node: u32, first: u32) -> Standing;
+    /// Why a node waits for `first`, which is next.
+    fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState;
 }

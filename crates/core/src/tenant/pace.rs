@@ -1,14 +1,14 @@
-//! When may a client at a limit go on? A rate with a burst, in whole nanoseconds without rounding errors that add up.
+//! A token bucket in whole nanoseconds, without rounding errors that add up.
 //!
-//! The rule is the token bucket's, kept as one time instead of a level: `full_at`, when the bucket will be full again.
-//! A request may go when that is at most `burst - 1` intervals ahead, which is when the bucket is not empty; it then moves
-//! the time by its cost's intervals, past that if need be: what costs more than the burst goes too, and the next waits for
-//! it. In any window of length d at most `burst` + (the largest cost - 1) + rate x d go. What an interval's division leaves
-//! over is carried, so that after k requests at 3 a second exactly floor(k / 3) seconds and the right third have gone by.
+//! The bucket is kept as one time instead of a level: `full_at`, when it is full again. A request may go when that is at
+//! most `burst - 1` intervals ahead, i.e. while the bucket is not empty; it then moves the time by its cost's intervals, past
+//! that if need be: a request that costs more than the burst goes too, and the next waits for it. In any window of length d
+//! at most `burst` + (the largest cost - 1) + rate x d go. The remainder of an interval's division is carried, so that after
+//! k requests at 3 a second exactly floor(k / 3) seconds and the right third have passed.
 //!
-//! A rate that changes finds as much used as before, in cost units, and paid back at the new rate. Of a burst that becomes
-//! smaller no more than all of it has been used; what had been taken beyond it is owed still. Without a rate nothing is
-//! counted, and nothing remembered.
+//! A changed rate finds the same cost used as before, which is paid back at the new rate. After a smaller burst no more than
+//! all of it counts as used; what had been taken beyond the old one is still owed. Without a rate nothing is counted or
+//! remembered.
 //!
 //! Example: 3/s, burst 2, at time 0: two go at once, `full_at` = 666,666,666 ns and 2/3; the third may go when that is one
 //! interval ahead, at 333,333,333 ns and 1/3, which is rounded up.
@@ -17,19 +17,19 @@ use crate::Nanos;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A rate, and how far it has been used.
+/// A rate and the state of its bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Cost units a second, at most 2^40; zero: no limit.
+    /// Units of cost a second, at most 2^40; zero: no limit.
     per_second: u64,
-    /// One cost unit takes so many nanoseconds, and `rest` / `per_second` more.
+    /// Nanoseconds of one unit of cost, and `rest` / `per_second` more.
     interval: u64,
     rest: u64,
-    /// How far `full_at` may be ahead for a request to go, and by how much / `per_second` more.
+    /// The most that `full_at` may be ahead for a request to go, and `tolerance_rest` / `per_second` more.
     tolerance: u64,
     tolerance_rest: u64,
     full_at: u64,
-    /// What `full_at` is short of, in nanoseconds / `per_second`.
+    /// The remainder that `full_at` leaves out, in nanoseconds / `per_second`.
     carried: u64,
 }
 
@@ -41,7 +41,7 @@ impl Pace {
         self.per_second != 0
     }
 
-    /// Sets another rate, and a burst of 1 to 2^33. What has been used stays used.
+    /// Sets the rate, and a burst of 1 to 2^33. Tokens used stay used.
     pub(crate) fn configure(&mut self, now: Nanos, per_second: u64, burst: u64) {
         if per_second == 0 {
             if self.is_limited() {
@@ -56,7 +56,7 @@ impl Pace {
             return;
         }
         if self.full_at >= now.0 {
-            // In billionths of a cost unit: exact, at any rate.
+            // In billionths of a unit of cost: exact, at any rate.
             let scaled = |whole: u64, rest| u128::from(whole) * u128::from(self.per_second) + u128::from(rest);
             let used = scaled(self.full_at - now.0, self.carried);
             let owed = used.saturating_sub(scaled(self.tolerance, self.tolerance_rest));
@@ -72,14 +72,14 @@ impl Pace {
         (self.tolerance, self.tolerance_rest) = (whole, rest);
     }
 
-    /// When the next request may go, rounded up.
+    /// The time from which the next request may go, rounded up.
     #[inline]
     pub(crate) const fn eligible(&self) -> Nanos {
         let is_over = self.carried > self.tolerance_rest;
         Nanos(self.full_at.saturating_add(is_over as u64).saturating_sub(self.tolerance))
     }
 
-    /// What has not been used by now is lost.
+    /// Fills the bucket no further than full.
     #[inline]
     pub(crate) fn align(&mut self, now: Nanos) {
         if self.full_at.saturating_add(u64::from(self.carried != 0)) < now.0 {
@@ -87,7 +87,7 @@ impl Pace {
         }
     }
 
-    /// A request of this cost goes.
+    /// Takes the cost of a request.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos, cost: u64) {
         self.align(now);
@@ -101,7 +101,7 @@ impl Pace {
         self.carried = rest;
     }
 
-    /// What the division leaves over, of requests of more than 16 GiB.
+    /// The carried remainder for requests of more than 16 GiB.
     #[cold]
     fn divide_long(&self, cost: u64) -> (u64, u64) {
         let (rest, per_second) =

@@ -1,50 +1,57 @@
-//! Who is behind what it has reserved?
+//! Reservations first, then weights: the order that mclock and reward share.
 //!
-//! A client with a reservation of r a second is due every 1/r seconds while it asks. What was not used while it did not
-//! ask is lost; what the device could not do is made up for, up to [`CATCH_UP`] of it.
+//! A client with a reservation of r a second is due every 1/r seconds while it is active. What it did not use while
+//! inactive is lost; what the device could not deliver is made up for, up to [`CATCH_UP`] of it.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::Share;
+use super::fair::Fair;
+use super::order::RuleState;
 use super::pace::Pace;
+use super::{Rule, Share};
 use crate::Nanos;
 use crate::structure::Tournament;
 
-/// How far behind a client may be that is still to get all it has reserved. More than that, after a device that stood
-/// still, would keep all others from being served meanwhile.
+/// The charges that a client served by its reservation pays in advance, at most: its debt once the reservation is
+/// removed or the others become idle.
+pub(crate) const LEAD: u64 = 8;
+
+/// How late a client may be and still get all it has reserved. With more, after a stall of the device, it would keep all
+/// others from being served until it has caught up.
 const CATCH_UP: Nanos = Nanos::from_millis(100);
 
-/// When a node is due that has reserved nothing or does not ask.
+/// The due time of a node that is inactive or has no reservation.
 const NEVER: u64 = 1 << 62;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Reservations {
+pub(crate) struct Reserved {
+    /// The order by weight.
+    pub(crate) fair: Fair,
     due: Tournament,
     paces: Box<[Pace]>,
+    /// Whether the node chosen last was due by its reservation.
+    pub(crate) is_due: bool,
 }
 
-impl Reservations {
+impl Reserved {
     pub(crate) fn new(nodes: u32) -> Self {
-        Self { due: Tournament::new(nodes, NEVER), paces: vec![Pace::UNLIMITED; nodes as usize].into_boxed_slice() }
+        Self {
+            fair: Fair::new(nodes),
+            due: Tournament::new(nodes, NEVER),
+            paces: vec![Pace::UNLIMITED; nodes as usize].into_boxed_slice(),
+            is_due: false,
+        }
     }
 
-    pub(crate) fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
+    pub(crate) fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
+        self.fair.set_weight(node, share.weight);
         self.paces[node as usize].configure(now, share.reservation_per_second, 1);
     }
 
-    /// When a node that asks is due next.
-    pub(crate) fn due(&self, node: u32) -> u64 {
-        self.due.key(node)
-    }
-
-    /// The node that has been due longest, if any is.
-    #[inline]
-    pub(crate) fn first(&self, now: Nanos) -> Option<u32> {
-        (self.due.min() <= now.0).then(|| self.due.first())
-    }
-
-    pub(crate) fn enter(&mut self, now: Nanos, node: u32) {
+    /// Ranks a node whose virtual start has been set.
+    pub(crate) fn activate(&mut self, now: Nanos, node: u32) {
+        self.fair.rank(node, 0);
         let pace = &mut self.paces[node as usize];
         if pace.is_limited() {
             pace.align(now);
@@ -52,18 +59,53 @@ impl Reservations {
         }
     }
 
-    pub(crate) fn leave(&mut self, node: u32) {
+    pub(crate) fn deactivate(&mut self, node: u32) {
+        self.fair.deactivate(node);
+        self.cancel_due(node);
+    }
+
+    #[inline]
+    fn cancel_due(&mut self, node: u32) {
         if self.paces[node as usize].is_limited() {
             self.due.set(node, NEVER);
         }
     }
 
-    /// A node was served because it was due; `is_in`: it asks for more.
+    /// The node that has been due longest, if any is.
     #[inline]
-    pub(crate) fn served(&mut self, now: Nanos, node: u32, cost: u32, is_in: bool) {
-        let pace = &mut self.paces[node as usize];
-        pace.take(Nanos(now.0.saturating_sub(CATCH_UP.0)), u64::from(cost));
-        let due = if is_in { pace.eligible().0.min(NEVER - 1) } else { NEVER };
-        self.due.set(node, due);
+    fn first_due(&self, now: Nanos) -> Option<u32> {
+        (self.due.min() <= now.0).then(|| self.due.first())
+    }
+
+    #[inline]
+    pub(crate) fn next(&mut self, now: Nanos) -> Option<u32> {
+        let due = self.first_due(now);
+        self.is_due = due.is_some();
+        due.or_else(|| self.fair.first())
+    }
+
+    #[inline]
+    pub(crate) fn peek(&self, now: Nanos) -> Option<u32> {
+        self.first_due(now).or_else(|| self.fair.first())
+    }
+
+    /// Counts a dispatch of the node chosen last against its reservation, if it was due by it.
+    #[inline]
+    pub(crate) fn dispatched(&mut self, now: Nanos, node: u32, cost: u32, is_active: bool) {
+        if self.is_due {
+            let pace = &mut self.paces[node as usize];
+            pace.take(Nanos(now.0.saturating_sub(CATCH_UP.0)), u64::from(cost));
+            let due = if is_active { pace.eligible().0.min(NEVER - 1) } else { NEVER };
+            self.due.set(node, due);
+        } else if !is_active {
+            self.cancel_due(node);
+        }
+    }
+
+    /// Why a node waits for `first`, if that is due by its reservation.
+    pub(crate) fn explain(&self, now: Nanos, node: u32, first: u32) -> Option<RuleState> {
+        self.first_due(now)?;
+        let due = |node| self.due.key(node);
+        Some(RuleState { rule: Rule::Reservation, own: due(node), clock: now.0, first_tag: due(first) })
     }
 }

@@ -1,17 +1,15 @@
-//! The scheduler that all tenant policies share: who has what queued, who is held back by a limit, and what is in the
-//! device?
+//! The scheduler that all tenant policies share: clients, their queues and limits, and the requests in flight.
 //!
-//! Four parts, each in a file of its own: what a request costs ([`super::cost`]), how fast a client may go
-//! ([`super::limit`]), what may be reserved ([`super::control`]), and whose turn it is ([`super::order`]), which alone
-//! differs from policy to policy.
+//! Four parts have files of their own: the cost of a request ([`super::cost`]), limits ([`super::limit`]), shares
+//! ([`super::control`]), and the order of clients ([`super::order`]), which alone differs from policy to policy.
 //!
-//! **Clients.** A request's stream is its client. A client of whom nothing was said gets the default share with its first
-//! request, and a place in the table. A place whose client has no configured share and neither queues nor is being served
-//! goes to a newcomer, the longest idle first. Where all places are taken, newcomers share one client, number zero,
-//! which has the default share: they are served, as one.
+//! **Clients.** A request's stream is its client. A new client gets the default share with its first request, and an entry of
+//! the table. The entry of a client that has no configured share, no queued requests and none in flight goes to a new client,
+//! the longest idle first. When all entries are taken, new clients share one, number zero, which has the default share: they
+//! are served as one client.
 //!
-//! **Bounded calls.** Clients whose limits end at the same moment come back sixteen a poll, those who have waited
-//! longest first. With n of them at once, each is back in the order after n / 16 polls.
+//! **Bounded calls.** Clients whose limits end at the same moment become active sixteen a poll, the longest throttled first.
+//! Of n at once, each is active after n / 16 polls.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,18 +20,16 @@ use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
 use super::slab::{Fifo, Slab, State};
 use super::{Capacity, Share};
-use crate::policy::Settings;
 use crate::structure::{Index, Links, List, NONE, Tournament};
 use crate::{
-    CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag,
-    Waiting,
+    CancelError, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag, Waiting,
 };
 
-/// The client that newcomers share where all places are taken.
+/// The client that new streams share when the table is full.
 pub(crate) const OTHERS: u32 = 0;
 
-/// The time at which a client is eligible that no limit holds back: never reached, and far from wrapping.
-pub(crate) const NOT_PARKED: u64 = 1 << 62;
+/// The time in `eligible_at` of a node that is not throttled: never reached, and far from wrapping.
+pub(crate) const NOT_THROTTLED: u64 = 1 << 62;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Client {
@@ -43,17 +39,17 @@ pub(crate) struct Client {
     /// Its group, or `NONE`.
     pub(crate) group: u32,
     pub(crate) is_configured: bool,
-    /// Held back by its own limit.
-    pub(crate) is_parked: bool,
+    /// By its own limit.
+    pub(crate) is_throttled: bool,
     pub(crate) is_limited: bool,
-    /// Its requests are refused at its limit, of which it has one.
+    /// Its requests are refused at its limit, and it has one.
     pub(crate) refuses: bool,
-    /// Neither limited nor in a group: nothing is to be counted for it.
+    /// Neither limited nor in a group: nothing is counted for it.
     pub(crate) is_plain: bool,
 }
 
-/// The stream of a place that no stream has.
-const NOBODY: StreamId = StreamId(u32::MAX);
+/// The stream of an unused entry.
+const UNASSIGNED: StreamId = StreamId(u32::MAX);
 
 #[derive(Clone, Debug)]
 pub(crate) struct TenantScheduler<P> {
@@ -62,17 +58,17 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) clients: Box<[Client]>,
     pub(crate) shares: Box<[Share]>,
     pub(crate) by_stream: Index,
-    /// Places that were never used begin here.
+    /// Entries from here on were never used.
     pub(crate) unused: u32,
-    /// Places of clients that a newcomer can have, the longest idle first.
+    /// Clients whose entry a new client can have, the longest idle first.
     pub(crate) idle: List,
     pub(crate) idle_links: Links,
     pub(crate) groups: Groups,
-    /// Of clients, then of groups.
+    /// By node.
     pub(crate) node_limits: Box<[Limit]>,
-    /// When those held back by their limits are eligible again.
-    pub(crate) parked: Tournament,
-    /// Requests of those held back.
+    /// When throttled nodes are eligible again.
+    pub(crate) eligible_at: Tournament,
+    /// Queued requests of throttled clients and groups.
     pub(crate) throttled: u32,
     pub(crate) cost: CostModel,
     pub(crate) reserved_per_second: u64,
@@ -86,22 +82,22 @@ pub(crate) struct TenantScheduler<P> {
 
 impl<P: Order> TenantScheduler<P> {
     pub(crate) fn new(limits: QueueLimits, capacity: Capacity, order: impl FnOnce(&Size) -> P) -> Self {
-        let clients = capacity.places();
+        let clients = capacity.entries();
         let nodes = capacity.nodes();
         let order = order(&Size {
             nodes,
             slots: limits.units().max(1),
             depth: limits.depth,
-            cost_max: capacity.cost.max(limits.unit_sectors_max),
+            cost_max: capacity.cost.max(limits.request_sectors_max),
         });
         let share = order.default_share();
         let client = Client {
             fifo: Fifo::EMPTY,
             in_flight: 0,
-            stream: NOBODY,
+            stream: UNASSIGNED,
             group: NONE,
             is_configured: false,
-            is_parked: false,
+            is_throttled: false,
             is_limited: false,
             refuses: false,
             is_plain: true,
@@ -117,7 +113,7 @@ impl<P: Order> TenantScheduler<P> {
             idle_links: Links::new(clients),
             groups: Groups::new(capacity.groups, clients),
             node_limits: vec![Limit::NONE; nodes as usize].into_boxed_slice(),
-            parked: Tournament::new(nodes, NOT_PARKED),
+            eligible_at: Tournament::new(nodes, NOT_THROTTLED),
             throttled: 0,
             cost: capacity.cost,
             reserved_per_second: 0,
@@ -128,13 +124,8 @@ impl<P: Order> TenantScheduler<P> {
             in_flight: 0,
             now: Nanos::ZERO,
         };
-        scheduler.entitle(Nanos::ZERO, OTHERS, share);
+        scheduler.set_share(Nanos::ZERO, OTHERS, share);
         scheduler
-    }
-
-    /// Takes settings that have changed; how many clients and groups there can be is fixed at construction.
-    pub(crate) fn configure_policy(&mut self, settings: &Settings) {
-        self.order.configure(settings);
     }
 
     pub(crate) const fn limits(&self) -> &QueueLimits {
@@ -151,7 +142,7 @@ impl<P: Order> TenantScheduler<P> {
         self.clients.len() as u32 // made from a u32
     }
 
-    /// The node that a client is ordered as: itself, or its group.
+    /// The node of a client: itself, or its group.
     #[inline]
     pub(crate) fn node(&self, client: u32) -> u32 {
         match self.clients[client as usize].group {
@@ -160,7 +151,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// The client of a node whose request is next.
+    /// The client whose request is next in a node.
     pub(crate) fn first_client(&self, node: u32) -> Option<u32> {
         match node.checked_sub(self.client_count()) {
             None => Some(node),
@@ -173,87 +164,87 @@ impl<P: Order> TenantScheduler<P> {
         self.slab.head(&self.clients[client as usize].fifo)
     }
 
-    /// The place of a stream, where that is as its number says: streams are often numbered from zero as they come.
+    /// The client of a stream, if it has the number that the stream suggests: drivers often number streams from zero.
     #[inline(always)]
-    fn usual_place(&self, stream: StreamId) -> Option<u32> {
-        let place = stream.0.wrapping_add(OTHERS + 1);
-        let client = self.clients.get(place as usize)?;
-        (client.stream == stream && stream != NOBODY).then_some(place)
+    fn usual_client(&self, stream: StreamId) -> Option<u32> {
+        let client = stream.0.wrapping_add(OTHERS + 1);
+        let of = self.clients.get(client as usize)?;
+        (of.stream == stream && stream != UNASSIGNED).then_some(client)
     }
 
-    /// The place of a stream: its own, a free one, or the shared one.
-    pub(crate) fn place(&mut self, now: Nanos, stream: StreamId) -> u32 {
-        if let Some(place) = self.usual_place(stream) {
-            return place;
+    /// The client of a stream: its own, a new one, or the shared one.
+    pub(crate) fn client_of(&mut self, now: Nanos, stream: StreamId) -> u32 {
+        if let Some(client) = self.usual_client(stream) {
+            return client;
         }
-        if let Some(place) = self.by_stream.find(u64::from(stream.0), |_| true) {
-            return place;
+        if let Some(client) = self.by_stream.find(u64::from(stream.0), |_| true) {
+            return client;
         }
-        let Some(place) = self.free_place() else { return OTHERS };
-        self.occupy(now, place, stream);
+        let Some(client) = self.free_client() else { return OTHERS };
+        self.assign(now, client, stream);
         let share = self.order.default_share();
-        self.entitle(now, place, share);
-        place
+        self.set_share(now, client, share);
+        client
     }
 
-    /// A place that can be given to a newcomer, who has to take it.
-    pub(crate) fn free_place(&mut self) -> Option<u32> {
+    /// A free entry of the table, which the caller has to assign.
+    pub(crate) fn free_client(&mut self) -> Option<u32> {
         if self.unused < self.client_count() {
             self.unused += 1;
             return Some(self.unused - 1);
         }
-        let place = self.idle_links.pop_front(&mut self.idle)?;
-        let stream = self.clients[place as usize].stream;
-        self.by_stream.remove(u64::from(stream.0), place);
-        Some(place)
+        let client = self.idle_links.pop_front(&mut self.idle)?;
+        let stream = self.clients[client as usize].stream;
+        self.by_stream.remove(u64::from(stream.0), client);
+        Some(client)
     }
 
-    /// Gives a place to a client of whom nothing is known yet. It is idle: whoever keeps it so says so.
-    pub(crate) fn occupy(&mut self, now: Nanos, place: u32, stream: StreamId) {
-        self.order.forget(place);
-        self.clients[place as usize].stream = stream;
-        self.by_stream.insert(u64::from(stream.0), place);
-        if self.clients[place as usize].is_limited {
-            self.node_limits[place as usize] = Limit::NONE;
+    /// Assigns an entry to a new client, which is in the list of idle ones until it queues a request or is configured.
+    pub(crate) fn assign(&mut self, now: Nanos, client: u32, stream: StreamId) {
+        self.order.forget(client);
+        self.clients[client as usize].stream = stream;
+        self.by_stream.insert(u64::from(stream.0), client);
+        if self.clients[client as usize].is_limited {
+            self.node_limits[client as usize] = Limit::NONE;
         }
-        self.idle_links.push_back(&mut self.idle, place);
+        self.idle_links.push_back(&mut self.idle, client);
         debug_assert!(now >= self.now);
     }
 
-    /// Whether a place stands in the list of those that a newcomer can have.
+    /// Whether a client is in the list of idle ones.
     #[inline]
-    pub(crate) fn is_idle(&self, place: u32) -> bool {
-        let client = &self.clients[place as usize];
-        place != OTHERS && !client.is_configured && client.fifo.length == 0 && client.in_flight == 0
+    pub(crate) fn is_idle(&self, client: u32) -> bool {
+        let of = &self.clients[client as usize];
+        client != OTHERS && !of.is_configured && of.fifo.length == 0 && of.in_flight == 0
     }
 
-    /// Sets the share of a client that is not in.
-    pub(crate) fn entitle(&mut self, now: Nanos, place: u32, share: Share) {
-        self.shares[place as usize] = share;
-        let limit = &mut self.node_limits[place as usize];
+    /// Sets the share of a client that is not active.
+    pub(crate) fn set_share(&mut self, now: Nanos, client: u32, share: Share) {
+        self.shares[client as usize] = share;
+        let limit = &mut self.node_limits[client as usize];
         limit.configure(now, &share);
-        let client = &mut self.clients[place as usize];
-        client.is_limited = limit.is_limited();
-        client.refuses = client.is_limited && share.refuses_at_limit;
-        limit.queued = if client.refuses { self.slab.load(&client.fifo) } else { Load::NOTHING };
+        let of = &mut self.clients[client as usize];
+        of.is_limited = limit.is_limited();
+        of.refuses = of.is_limited && share.refuses_at_limit;
+        limit.queued = if of.refuses { self.slab.load(&of.fifo) } else { Load::NOTHING };
         match share.group {
-            Some(group) => self.groups.admit(group.0, place, share.weight),
-            None => self.order.entitle(now, place, &share),
+            Some(group) => self.groups.add(group.0, client, share.weight),
+            None => self.order.set_share(now, client, &share),
         }
-        client.group = share.group.map_or(NONE, |group| group.0);
-        client.is_plain = client.group == NONE && !client.is_limited;
+        of.group = share.group.map_or(NONE, |group| group.0);
+        of.is_plain = of.group == NONE && !of.is_limited;
     }
 
-    /// The next dispatch, or what to wait for.
+    /// The next dispatch, or the wait.
     #[inline(always)]
     fn take(&mut self, now: Nanos) -> Step {
         if self.in_flight >= self.order.window(self.limits.depth) {
-            return self.held();
+            return self.wait();
         }
-        if self.parked.min() <= now.0 {
-            self.mature(now);
+        if self.eligible_at.min() <= now.0 {
+            self.unthrottle_due(now);
         }
-        let Some(node) = self.order.next(now) else { return self.held() };
+        let Some(node) = self.order.next(now) else { return self.wait() };
         self.in_flight += 1;
         self.queued -= 1;
         let is_client = (node as usize) < self.clients.len();
@@ -261,9 +252,9 @@ impl<P: Order> TenantScheduler<P> {
         Step::Dispatch(self.slab.entry(slot).dispatch)
     }
 
-    /// Why there is no dispatch.
+    /// The answer without a dispatch.
     #[cold]
-    fn held(&self) -> Step {
+    fn wait(&self) -> Step {
         if self.queued == 0 {
             return Step::Idle;
         }
@@ -271,28 +262,28 @@ impl<P: Order> TenantScheduler<P> {
             return Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull);
         }
         let is_window = self.in_flight >= self.order.window(self.limits.depth);
-        let until = if is_window { Nanos::NEVER } else { Nanos(self.parked.min()) };
+        let until = if is_window { Nanos::NEVER } else { Nanos(self.eligible_at.min()) };
         Step::WaitUntil(until, Reason::Throttled)
     }
 
-    /// What those wait for whose turn it is.
-    pub(crate) fn full(&self) -> Reason {
+    /// Why the client that is next waits.
+    pub(crate) fn ready_reason(&self) -> Reason {
         let is_window = self.in_flight < self.limits.depth && self.in_flight >= self.order.window(self.limits.depth);
         if is_window { Reason::Throttled } else { Reason::DeviceFull }
     }
 
-    /// Takes the head of a client's queue; answers with it, and with the next if the client is still ready.
+    /// Takes the head of a client's queue; returns it, and the next head if the client stays active.
     #[inline(always)]
     fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, Option<Head>) {
         let of = &mut self.clients[client as usize];
         let taken = self.slab.dispatch(now, node, &mut of.fifo);
         of.in_flight += 1;
         let next = self.slab.head(&of.fifo);
-        let is_held_back = of.is_limited && self.count_against_limit(now, client, taken.slot);
-        (taken, if is_held_back { None } else { next })
+        let is_throttled = of.is_limited && self.count_against_limit(now, client, taken.slot);
+        (taken, if is_throttled { None } else { next })
     }
 
-    /// A limited client has been served; answers with whether its limit holds back what it has left.
+    /// Counts a dispatch of a limited client; returns whether it throttles the rest of its queue.
     #[inline(never)]
     fn count_against_limit(&mut self, now: Nanos, client: u32, slot: u32) -> bool {
         let limit = &mut self.node_limits[client as usize];
@@ -303,16 +294,16 @@ impl<P: Order> TenantScheduler<P> {
         }
         limit.take(now, load);
         let is_over = limit.eligible() > now;
-        let is_held_back = is_over && of.fifo.length > 0;
-        if is_held_back {
-            of.is_parked = true;
+        let is_throttled = is_over && of.fifo.length > 0;
+        if is_throttled {
+            of.is_throttled = true;
             self.throttled += of.fifo.length;
-            self.park(client);
+            self.throttle(client);
         }
-        is_held_back
+        is_throttled
     }
 
-    /// Serves a client by itself; answers with the slot of its request.
+    /// Dispatches from a client outside a group; returns the request's slot.
     #[inline(always)]
     fn dispatch(&mut self, now: Nanos, client: u32) -> u32 {
         let (taken, next) = self.pop(now, client, client);
@@ -320,11 +311,11 @@ impl<P: Order> TenantScheduler<P> {
         taken.slot
     }
 
-    /// The same through a group.
+    /// Dispatches from a group.
     #[inline(never)]
     fn dispatch_member(&mut self, now: Nanos, node: u32) -> u32 {
         let group = node - self.client_count();
-        let client = self.groups.first(group).unwrap_or(OTHERS); // a group that is in has one
+        let client = self.groups.first(group).unwrap_or(OTHERS); // an active group has one
         let length = self.clients[client as usize].fifo.length;
         let (taken, next) = self.pop(now, node, client);
         let is_ready = next.is_some();
@@ -336,13 +327,13 @@ impl<P: Order> TenantScheduler<P> {
             limit.take(now, self.slab.entry(taken.slot).load());
             if next.is_some() && limit.eligible() > now {
                 next = None;
-                self.groups.group_mut(group).is_parked = true;
+                self.groups.group_mut(group).is_throttled = true;
                 self.throttled += self.groups.group(group).requests;
-                self.park(node);
+                self.throttle(node);
             }
         }
         let clients = &self.clients;
-        self.groups.tend(|client| Some(clients[client as usize].group).filter(|&group| group != NONE));
+        self.groups.rebase(|client| Some(clients[client as usize].group).filter(|&group| group != NONE));
         self.order.dispatched(now, node, &taken, next.as_ref());
         taken.slot
     }
@@ -356,7 +347,7 @@ impl<P: Order> TenantScheduler<P> {
         self.slab.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
     }
 
-    /// When a client would be taken again that would rather be refused, and is at its limit, what it has queued counted.
+    /// When a client that is refused at its limit would be accepted again, if it is at its limit, its queue included.
     fn refused_until(&self, now: Nanos, client: u32) -> Option<Nanos> {
         if !self.clients[client as usize].refuses {
             return None;
@@ -365,9 +356,9 @@ impl<P: Order> TenantScheduler<P> {
         (eligible > now).then_some(eligible)
     }
 
-    /// A client may have become idle.
+    /// Puts a client into the list of idle ones if it is.
     #[inline]
-    pub(crate) fn rest(&mut self, client: u32) {
+    pub(crate) fn release_if_idle(&mut self, client: u32) {
         if self.is_idle(client) {
             self.idle_links.push_back(&mut self.idle, client);
         }
@@ -377,21 +368,21 @@ impl<P: Order> TenantScheduler<P> {
 impl<P: Order> Scheduler for TenantScheduler<P> {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
         self.step_to(now);
-        if request.sectors > self.limits.unit_sectors_max && request.operation != crate::Operation::Discard {
+        if request.sectors > self.limits.request_sectors_max && request.operation != crate::Operation::Discard {
             return Err(Refused { request, cause: RefusedCause::TooLarge });
         }
         let direction = request.operation.direction() as usize;
-        if !self.slab.has_free() || self.units[direction] >= self.limits.units_per_direction {
+        if !self.slab.has_free() || self.units[direction] >= self.limits.requests_per_direction {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
-        // Who has more queued is in already, and nothing is counted for a plain client.
-        if let Some(client) = self.usual_place(request.stream)
+        // A client with more queued is active already, and nothing is counted for a plain client.
+        if let Some(client) = self.usual_client(request.stream)
             && self.clients[client as usize].is_plain
             && self.clients[client as usize].fifo.length > 0
         {
             return Ok(self.add(now, &request, client));
         }
-        let client = self.place(now, request.stream);
+        let client = self.client_of(now, request.stream);
         if let Some(until) = self.refused_until(now, client) {
             return Err(Refused { request, cause: RefusedCause::AtLimit(until) });
         }
@@ -399,24 +390,13 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
             self.idle_links.remove(&mut self.idle, client);
         }
         let tag = self.add(now, &request, client);
-        self.joined(now, client);
+        self.request_queued(now, client);
         Ok(tag)
     }
 
     fn poll(&mut self, now: Nanos) -> Step {
         self.step_to(now);
         self.take(now)
-    }
-
-    fn poll_batch(&mut self, now: Nanos, dispatches: &mut [Dispatch]) -> (usize, Option<Step>) {
-        self.step_to(now);
-        for (count, place) in dispatches.iter_mut().enumerate() {
-            match self.take(now) {
-                Step::Dispatch(dispatch) => *place = dispatch,
-                step => return (count, Some(step)),
-            }
-        }
-        (dispatches.len(), None)
     }
 
     fn complete(&mut self, now: Nanos, tag: Tag) {
@@ -427,7 +407,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         let of = &mut self.clients[entry.client as usize];
         of.in_flight -= 1;
         if of.fifo.length == 0 {
-            self.rest(entry.client);
+            self.release_if_idle(entry.client);
         }
         self.order.completed(now, node, tag.slot, entry.since);
     }
@@ -443,7 +423,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         self.queued -= 1;
         self.units[entry.dispatch.operation.direction() as usize] -= 1;
         self.slab.release(slot);
-        self.rest(entry.client);
+        self.release_if_idle(entry.client);
         Ok(entry.request())
     }
 
@@ -458,7 +438,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
     fn waiting(&self) -> Waiting {
         let mut waiting = Waiting::default();
         let ready = self.queued - self.throttled;
-        let reason = self.full();
+        let reason = self.ready_reason();
         let first = if P::RANKS { self.order.peek(self.now).and_then(|node| self.first_client(node)) } else { None };
         let next = match first {
             Some(client) => self.clients[client as usize].fifo.length,

@@ -1,4 +1,4 @@
-//! What is a client entitled to, and what is wrong with a share that cannot be had?
+//! Shares of clients and groups, and the errors of a share that cannot be granted.
 
 use core::fmt;
 
@@ -7,10 +7,10 @@ use crate::{Nanos, StreamId};
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 10_000;
 
-/// The largest rate, in cost units a second: one a nanosecond.
+/// The largest rate, in units of cost a second: one a nanosecond.
 pub const RATE_MAX: u64 = 1_000_000_000;
 
-/// The largest burst, in cost units.
+/// The largest burst, in units of cost.
 pub const BURST_MAX: u64 = 1_000_000_000;
 
 /// The largest rate in bytes: 1 TiB a second.
@@ -23,39 +23,53 @@ pub const BURST_BYTES_MAX: u64 = 1 << 33;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// What one client, or a group of clients, is entitled to. One type for every policy; each uses what it knows of.
+/// The share of a client or a group: weight, reservation, limits and latency. One type for all policies; each uses the
+/// fields that it knows.
 ///
-/// Rates and bursts count cost units: requests, or sectors of 512 bytes where the policy's `cost` is `sectors`. A limit in
-/// bytes is one beside it, whatever the cost units are: a client with both is held to the smaller of the two.
+/// Rates and bursts count units of cost: requests, or sectors of 512 bytes if the policy's `cost` is `sectors`. The limit in
+/// bytes is independent of it: a client with both keeps to both.
+///
+/// ```
+/// use ioweir_core::tenant::{Share, TenantControl};
+/// use ioweir_core::{Nanos, QueueLimits, StreamId, policy};
+///
+/// let row = policy::find("mclock").expect("a built-in policy");
+/// let mut policy = row.build(QueueLimits::DEFAULT, &row.defaults());
+/// let tenants = policy.tenants_mut().expect("a policy between tenants");
+/// let share = Share { reservation_per_second: 500, limit_per_second: 2_000, ..Share::weighted(10) };
+/// tenants.configure(Nanos::ZERO, StreamId(7), share)?;
+/// assert_eq!(tenants.share(StreamId(7)), share);
+/// # Ok::<(), ioweir_core::tenant::ShareError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Its part of what nobody has reserved, against the weights of others; 1 to [`WEIGHT_MAX`]. Of a client in a group:
-    /// its part of what the group gets.
+    /// Its part of what is not reserved, in proportion to the weights of others; 1 to [`WEIGHT_MAX`]. For a client in a
+    /// group: its part of the group's service.
     pub weight: u32,
-    /// Served at least so often a second while it asks for it; zero: nothing is reserved. It is also the rate of the
-    /// arrival curve that `pclock` keeps the latency for. A client in a group reserves through its group.
+    /// The rate that it gets at least while it is active; zero: none. It is also the rate of the arrival curve for which
+    /// `pclock` keeps the latency. A client in a group reserves through its group.
     pub reservation_per_second: u64,
-    /// Served at most so often a second; zero: no limit. At least the reservation.
+    /// The rate that it gets at most; zero: no limit. At least the reservation.
     pub limit_per_second: u64,
-    /// How much may come at once: above the limit after a pause, and above the arrival curve. At least 1.
+    /// The units of cost that may go at once after a pause, above the limit and above the arrival curve's rate. At least 1.
     pub burst: u64,
-    /// At most so many bytes of data are read and written a second; zero: no limit.
+    /// The bytes that it reads and writes a second at most; zero: no limit.
     pub limit_bytes_per_second: u64,
-    /// How many bytes may go at once above that limit after a pause. A request goes whenever this is not used up, however
-    /// large it is, and what it takes beyond it the next one waits for: in any window, less than this and one request go
-    /// above the limit. Zero: one request.
+    /// The bytes that may go at once above that limit after a pause. A request of any size goes while this is not used up, and
+    /// the next waits for what it took beyond: in any window, less than this and one request go above the limit. Zero: one
+    /// request.
     pub burst_bytes: u64,
-    /// `pclock`: the longest latency while it keeps to its arrival curve. `parda`: the latency the array is held at, for
-    /// which the smallest of all clients' counts. [`Nanos::NEVER`]: none asked for.
+    /// `pclock`: the longest latency while it keeps to its arrival curve. `parda`: the latency that the device is kept at; the
+    /// smallest of all clients counts. [`Nanos::NEVER`]: none.
     pub latency: Nanos,
     /// The group it belongs to.
     pub group: Option<GroupId>,
-    /// At its limit a client's requests are refused where this is set, and wait otherwise.
+    /// Whether its requests are refused at its limit instead of waiting.
     pub refuses_at_limit: bool,
 }
 
 impl Share {
-    /// Weight 1 and nothing else: what a client has of whom nothing was said.
+    /// Weight 1 and nothing else: the share of clients that have not been configured.
     pub const DEFAULT: Self = Self {
         weight: 1,
         reservation_per_second: 0,
@@ -74,7 +88,7 @@ impl Share {
         Self { weight, ..Self::DEFAULT }
     }
 
-    /// What is wrong with it whoever else there is.
+    /// Checks what does not depend on other shares.
     pub(crate) const fn check(&self) -> Result<(), ShareError> {
         let Self { weight, reservation_per_second, limit_per_second, burst, .. } = *self;
         let Self { limit_bytes_per_second, burst_bytes, .. } = *self;
@@ -106,35 +120,35 @@ impl Share {
     }
 }
 
-/// Why a share was not accepted. Nothing has changed then.
+/// Why a share was refused. Nothing has changed then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShareError {
     /// The weight is zero or above [`WEIGHT_MAX`].
     Weight {
-        /// What was asked.
+        /// The value given.
         weight: u32,
     },
     /// A rate is above [`RATE_MAX`].
     Rate {
-        /// What was asked.
+        /// The value given.
         rate_per_second: u64,
     },
     /// The burst is zero or above [`BURST_MAX`].
     Burst {
-        /// What was asked.
+        /// The value given.
         burst: u64,
     },
     /// The limit in bytes is above [`RATE_BYTES_MAX`].
     ByteRate {
-        /// What was asked.
+        /// The value given.
         bytes_per_second: u64,
     },
     /// The burst in bytes is above [`BURST_BYTES_MAX`].
     ByteBurst {
-        /// What was asked.
+        /// The value given.
         bytes: u64,
     },
-    /// The limit would keep the client from what it has reserved.
+    /// The limit is below the reservation.
     LimitBelowReservation {
         /// The limit asked for.
         limit_per_second: u64,
@@ -143,48 +157,43 @@ pub enum ShareError {
     },
     /// A client in a group cannot reserve for itself.
     ReservationInGroup {
-        /// What was asked.
+        /// The value given.
         reservation_per_second: u64,
     },
-    /// The reservations would add up to more than the device was said to do.
+    /// The reservations would add up to more than the device's capacity.
     Infeasible {
-        /// What was asked.
+        /// The value given.
         asked_per_second: u64,
-        /// What all others have reserved.
+        /// The sum of all other reservations.
         reserved_per_second: u64,
-        /// What the device was said to do.
+        /// The device's capacity.
         capacity_per_second: u64,
     },
-    /// The reservations would need more of the device's time than there is, at the worst mean cost seen of each client.
+    /// The reservations would need more of the device's time than there is, at the worst mean cost of each client.
     InfeasibleTime {
-        /// What was asked.
+        /// The value given.
         asked_per_second: u64,
-        /// What one request of it costs, at worst.
+        /// The worst mean cost of its requests.
         cost: Nanos,
-        /// What all others' reservations need of each second.
+        /// The time of each second that all other reservations need.
         reserved: Nanos,
-        /// What there is of each second.
+        /// The device's time in each second.
         available: Nanos,
     },
-    /// There is no place for another client: all of them are configured, or hold requests.
+    /// The table of clients is full: all are configured or have requests.
     ClientsFull {
-        /// How many clients there are places for.
+        /// The capacity for clients.
         capacity: u32,
     },
     /// The group's number is not below the capacity for groups.
     GroupsFull {
-        /// How many groups there are places for.
+        /// The capacity for groups.
         capacity: u32,
     },
     /// The group has not been configured.
     UnknownGroup(GroupId),
     /// The client has not been configured.
     UnknownClient(StreamId),
-    /// The group still has clients.
-    GroupInUse {
-        /// How many.
-        clients: u32,
-    },
     /// A group is not in a group.
     Nested,
 }
@@ -232,7 +241,6 @@ impl fmt::Display for ShareError {
             }
             Self::UnknownGroup(GroupId(group)) => write!(out, "group {group} has not been configured"),
             Self::UnknownClient(StreamId(client)) => write!(out, "client {client} has not been configured"),
-            Self::GroupInUse { clients } => write!(out, "the group still has {clients} clients"),
             Self::Nested => write!(out, "a group cannot be in a group"),
         }
     }

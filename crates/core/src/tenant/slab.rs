@@ -152,24 +152,6 @@ impl Slab {
         load
     }
 
-    pub(crate) fn push_back(&mut self, slot: u32, client: u32, fifo: &mut Fifo) {
-        let entry = &mut self.entries[slot as usize];
-        (entry.client, entry.previous) = (client, fifo.tail);
-        self.hang(slot, fifo);
-    }
-
-    pub(crate) fn push_front(&mut self, slot: u32, fifo: &mut Fifo) {
-        let entry = &mut self.entries[slot as usize];
-        entry.next = fifo.head;
-        if fifo.length == 0 {
-            fifo.tail = slot;
-        } else {
-            self.entries[fifo.head as usize].previous = slot;
-        }
-        fifo.head = slot;
-        fifo.length += 1;
-    }
-
     pub(crate) fn remove(&mut self, slot: u32, fifo: &mut Fifo) {
         let Entry { next, previous, .. } = self.entries[slot as usize];
         let (is_head, is_tail) = (fifo.head == slot, fifo.tail == slot);

@@ -115,7 +115,7 @@ fn serve_kyber(disk: &mut Disk, read: Nanos, write: Nanos) {
 #[test]
 fn kyber_takes_depth_from_writes_where_reads_miss_their_target() {
     for (read_millis, tokens) in [(1, 128), (3, 64)] {
-        let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_units(256) });
+        let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_requests(256) });
         serve_kyber(&mut disk, Nanos::from_millis(read_millis), Nanos::from_millis(4));
         // Let the time of the next look pass.
         disk.pass(Nanos::from_millis(100));
@@ -131,7 +131,7 @@ fn kyber_takes_depth_from_writes_where_reads_miss_their_target() {
 
 #[test]
 fn kyber_never_takes_the_last_token() {
-    let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_units(256) });
+    let mut disk = Disk::with_limits("kyber", &[], QueueLimits { depth: 512, ..QueueLimits::with_requests(256) });
     for _ in 0..60 {
         // Reads miss their target by far, and writes are well within theirs: they lose three quarters each time.
         for (name, operation, millis) in [("r", Operation::Read, 200), ("w", Operation::Write, 1)] {

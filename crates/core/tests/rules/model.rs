@@ -327,7 +327,7 @@ fn scheduler(name: &str) -> Policy {
     for (parameter, value) in [("fifo-batch", FIFO_BATCH), ("history", HISTORY as u64)] {
         let _ = row.set(&mut settings, parameter, value);
     }
-    row.build(QueueLimits { merge: false, ..QueueLimits::with_units(100) }, &settings)
+    row.build(QueueLimits { merge: false, ..QueueLimits::with_requests(100) }, &settings)
 }
 
 /// Runs both; the scheduler's dispatches have to be the model's.

@@ -9,8 +9,8 @@ use std::cell::Cell;
 use ioweir_core::background::{self, Bucket, Directive, Executor, Pool, SERVICES, Service, Watermark};
 use ioweir_core::cores::{CoreScheduler, Cores, CoresLimits, Kind, Log, SCHEDULES, Source, Turn, Work};
 use ioweir_core::policy::{POLICIES, Policy};
-use ioweir_core::tenant::{GroupId, Place, Share};
-use ioweir_core::{Dispatch, Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
+use ioweir_core::tenant::{GroupId, Share};
+use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
 
 thread_local! {
     /// Of this thread only: the test harness allocates in its own.
@@ -83,12 +83,11 @@ fn load(scheduler: &mut impl Scheduler, steps: u64) -> u64 {
     served
 }
 
-/// Shares that come, change and go, requests that are moved and explained, batches; answers with how many were served.
+/// Shares that come, change and go, requests that are explained; answers with how many were served.
 fn live_load(scheduler: &mut Policy, steps: u64) -> u64 {
     let mut random = Random(2);
     let mut now = Nanos::ZERO;
     let blank = Request { operation: Operation::Read, flags: Flags::NONE, stream: StreamId(0), sector: 0, sectors: 8 };
-    let mut batch = [Dispatch::alone(&blank); 4];
     let mut newest = None;
     let mut served = 0;
     for _ in 0..steps {
@@ -111,18 +110,17 @@ fn live_load(scheduler: &mut Policy, steps: u64) -> u64 {
             0 => control.configure(now, client, share).is_ok(),
             1 => control.configure_group(now, group, Share { group: None, ..share }).is_ok(),
             2 => control.remove(now, client).is_ok(),
-            3 => control.remove_group(now, group).is_ok(),
             _ => true,
         };
         if let Some(tag) = newest {
-            let place = [Place::Front, Place::Back, Place::Client(client)][random.below(3) as usize];
-            let _ = control.reprioritise(now, tag, place);
             let _ = std::hint::black_box(control.explain(now, tag));
         }
-        let (count, _) = scheduler.poll_batch(now, &mut batch);
-        for dispatch in &batch[..count] {
+        let mut polls = 0;
+        while polls < 4
+            && let Step::Dispatch(dispatch) = scheduler.poll(now)
+        {
             scheduler.complete(now, dispatch.tag);
-            served += 1;
+            (served, polls) = (served + 1, polls + 1);
         }
         if scheduler.waiting().0.iter().sum::<u32>() != scheduler.queued() {
             return 0;

@@ -73,7 +73,7 @@ fn fill(disk: &mut Disk, random: &mut Random, is_random: bool) {
 #[test]
 fn mq_deadline_serves_an_expired_request_within_the_batches_stated() {
     let (fifo_batch, writes_starved, older) = (4, 2, 15);
-    let limits = QueueLimits { merge: false, ..QueueLimits::with_units(older as u32 + 1) };
+    let limits = QueueLimits { merge: false, ..QueueLimits::with_requests(older as u32 + 1) };
     for seed in 0..40 {
         for (operation, expire) in [(Operation::Read, 500), (Operation::Write, 5_000)] {
             let parameters = [("fifo-batch", fifo_batch), ("writes-starved", writes_starved)];
@@ -102,7 +102,7 @@ fn mq_deadline_serves_an_expired_request_within_the_batches_stated() {
 fn kyber_serves_every_domain_each_round() {
     for (operation, batch, others) in [(Operation::Read, 16, 9), (Operation::Write, 8, 17), (Operation::Discard, 1, 24)]
     {
-        let limits = QueueLimits { merge: false, ..QueueLimits::with_units(256) };
+        let limits = QueueLimits { merge: false, ..QueueLimits::with_requests(256) };
         let mut disk = Disk::with_limits("kyber", &[], limits);
         // A disk this slow misses all targets, and the domains lose depth; not below one request.
         disk.service = Nanos::from_millis(60);
@@ -199,7 +199,7 @@ fn bfq_gives_a_busy_queue_its_share_within_the_budgets_stated() {
 #[test]
 fn bid_adaptive_serves_every_unit_within_the_bulks_stated() {
     let (bulk, passes, units) = (3, 2, 8);
-    let limits = QueueLimits { merge: false, ..QueueLimits::with_units(units as u32) };
+    let limits = QueueLimits { merge: false, ..QueueLimits::with_requests(units as u32) };
     for seed in 0..40 {
         for (operation, age) in
             [(Operation::Read, 1), (Operation::Write, 1), (Operation::Read, 4), (Operation::Write, 4)]

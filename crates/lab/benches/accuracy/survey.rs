@@ -1,4 +1,4 @@
-//! Survey of the forecasters: every series there is, forecast by every row of the table, and the goals that they are to meet.
+//! The survey of forecasters: forecasts every available series with every row of the table, and checks the goals.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -2,11 +2,12 @@
 
 mod run;
 
-pub use run::{CompareError, MIX_PREFIX, Origin, Progress, Silent, run, run_observed, sha256};
-pub(crate) use run::{file_meta, hexadecimal};
+pub(crate) use run::file_meta;
+pub use run::{CompareError, MIX_PREFIX, Progress, Silent, run, run_observed, sha256};
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::document::{Origin, TraceMeta};
 use crate::sim::Outcome;
 
 /// Everything that determines a comparison: the same value gives the same bytes. This is what `ioweir compare`'s flags
@@ -93,17 +94,6 @@ pub struct Meta {
     pub fast_device_toml: Option<String>,
     /// The command that runs this again.
     pub command: String,
-}
-
-/// A trace that went into a comparison.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct TraceMeta {
-    /// The name the results use.
-    pub name: String,
-    /// The format it was read as.
-    pub format: String,
-    /// Files and their SHA-256.
-    pub files: Vec<(String, String)>,
 }
 
 /// A finished comparison: one outcome for each trace, load and scheduler, in that order.

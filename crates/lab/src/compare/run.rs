@@ -1,6 +1,5 @@
 //! Runs a comparison: every trace under every load and scheduler, side by side on the cores there are.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -9,7 +8,8 @@ use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::{Comparison, Meta, Report, TraceMeta};
+use super::{Comparison, Meta, Report};
+use crate::document::{Origin, TraceMeta, hexadecimal};
 use crate::sim::{Failure, FastOutcome, Load, LoadError, Observer, Outcome, Simulation, Unobserved, simulate};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::SpecError;
@@ -17,17 +17,6 @@ use ioweir_config::{ChoiceError, SchedulerChoice, unknown};
 use ioweir_config::{UnitError, parse_bytes};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::{self as trace, Event, Names, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
-
-/// What the program that runs the comparison says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Origin {
-    /// Its version.
-    pub version: String,
-    /// The commit it was built from.
-    pub commit: String,
-    /// The command that runs this comparison again.
-    pub command: String,
-}
 
 /// Hears how far a comparison has come. Calls come from several threads.
 pub trait Progress: Sync {
@@ -277,18 +266,19 @@ const DEPTH_MAX: u32 = 1 << 12;
 fn limits(comparison: &Comparison) -> Result<QueueLimits, CompareError> {
     let request_bytes_max = parse_bytes(&comparison.request_bytes_max)?;
     let sectors = request_bytes_max / SECTOR_BYTES;
-    let unit_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
-    let unit_sectors_max = unit_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {
-        let text = &comparison.request_bytes_max;
-        CompareError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
-    })?;
+    let request_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
+    let request_sectors_max =
+        request_sectors_max.filter(|_| request_bytes_max % SECTOR_BYTES == 0).ok_or_else(|| {
+            let text = &comparison.request_bytes_max;
+            CompareError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
+        })?;
     let within = |what: &str, value: u32, max: u32| match value {
         value if value > 0 && value <= max => Ok(value),
         value => Err(CompareError::Value(format!("{what} is {value}\n  expected: 1 to {max}"))),
     };
     let units = within("queue_requests", comparison.queue_requests, QUEUE_REQUESTS_MAX)?;
     let depth = within("depth", comparison.depth, DEPTH_MAX)?;
-    Ok(QueueLimits { unit_sectors_max, merge: comparison.merge, depth, ..QueueLimits::with_units(units) })
+    Ok(QueueLimits { request_sectors_max, merge: comparison.merge, depth, ..QueueLimits::with_requests(units) })
 }
 
 /// Runs a comparison. The report depends on nothing but the arguments and the files they name.
@@ -365,7 +355,7 @@ fn hashed(path: &std::path::Path) -> Result<(String, String), TraceError> {
 /// # Errors
 /// What the system says where it cannot be read.
 pub fn sha256(path: &std::path::Path) -> std::io::Result<String> {
-    let mut file = std::io::BufReader::with_capacity(1 << 16, std::fs::File::open(path)?);
+    let mut file = std::io::BufReader::with_capacity(1 << 16, trace::Input::from_path(path).stored()?);
     let mut hash = Sha256::new();
     loop {
         let piece = std::io::BufRead::fill_buf(&mut file)?;
@@ -376,11 +366,4 @@ pub fn sha256(path: &std::path::Path) -> std::io::Result<String> {
         let length = piece.len();
         std::io::BufRead::consume(&mut file, length);
     }
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

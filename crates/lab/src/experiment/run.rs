@@ -13,7 +13,8 @@ use super::summary::Summary;
 use super::sweep::{self, Point};
 use super::tally::Tally;
 use super::traffic::Traffic;
-use crate::compare::{Origin, Progress, TraceMeta, hexadecimal};
+use crate::compare::{Progress, TraceMeta};
+use crate::document::{Origin, hexadecimal};
 use crate::sim::{self, Ended, Failure, Observer, Simulation, Unobserved};
 use ioweir_config::SpecError;
 use ioweir_config::{ChoiceError, SchedulerChoice};
@@ -175,9 +176,9 @@ fn limits(experiment: &Experiment) -> QueueLimits {
     let units = experiment.queue_room();
     let largest = experiment.classes.iter().map(|class| class.size.0 / ioweir_core::SECTOR_BYTES).max().unwrap_or(0);
     QueueLimits {
-        units_per_direction: units,
+        requests_per_direction: units,
         members: units.saturating_mul(2),
-        unit_sectors_max: u32::try_from(largest).unwrap_or(u32::MAX).max(1024),
+        request_sectors_max: u32::try_from(largest).unwrap_or(u32::MAX).max(1024),
         merge: false,
         depth: experiment.depth,
         ..QueueLimits::DEFAULT

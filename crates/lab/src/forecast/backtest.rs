@@ -1,4 +1,4 @@
-//! How good would forecasts of a series have been? Each of its last days, forecast at its midnight from what was known.
+//! Backtests: forecasts each of the last days of a series at its midnight from earlier data, and scores them.
 
 use serde::Serialize;
 
@@ -6,30 +6,30 @@ use super::score::{LEVELS, Point, Scores, naive_error};
 use super::{Calendar, ForecastError, Forecaster, ForecasterChoice};
 use crate::series::Series;
 
-/// What is forecast from what.
+/// The days to forecast, and the history before each.
 #[derive(Clone, Copy, Debug)]
 pub struct Backtest {
-    /// How many of the last days are forecast.
+    /// Number of last days to forecast.
     pub test_days: usize,
-    /// Only this many days before each are known; all where absent.
+    /// Days of history before each forecast; absent: all.
     pub history_days: Option<usize>,
-    /// Days ahead: 1 scores each day as forecast at its midnight; 7 as forecast seven midnights in a row, all seven days.
+    /// Horizon in days: 1 scores each day as forecast at its midnight; 7 scores all seven days of each forecast.
     pub horizon_days: usize,
 }
 
-/// One day as it was forecast.
+/// The forecast of one day with its outcome.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The day, counted from 1970-01-01 of the local clock, at whose midnight the forecast was made.
     pub day: i64,
-    /// All bins of the horizon that are no gaps.
+    /// All bins of the horizon except gaps.
     pub points: Vec<Point>,
 }
 
-/// A series, forecast day by day.
+/// A series with one forecast per day.
 #[derive(Clone, Debug)]
 pub struct Tested {
-    /// One a midnight.
+    /// One entry per midnight.
     pub origins: Vec<Origin>,
     /// Mean absolute difference of a day in the history from the day before.
     pub naive_error: Option<f64>,
@@ -51,8 +51,8 @@ impl Tested {
     }
 }
 
-/// The days of a series that can be forecast: the first and the one behind the last, counted from 1970 on the local clock.
-/// Days that the series does not span whole do not count.
+/// The days of a series that can be forecast: the first and the one after the last, counted from 1970 on the local clock.
+/// Days that the series covers only in part do not count.
 #[must_use]
 pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
     let local = series.start_unix_seconds + i64::from(calendar.utc_offset_seconds);
@@ -60,7 +60,7 @@ pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
     (-(-local).div_euclid(86_400), end.div_euclid(86_400))
 }
 
-/// Forecasts the last days of a series, one after the other, and keeps what came beside what was said.
+/// Forecasts the last days of a series, one after the other, and keeps each forecast with the actual values.
 ///
 /// # Errors
 /// [`ForecastError`] where days are no whole number of bins.
@@ -107,7 +107,7 @@ pub fn backtest(
     Ok(Tested { origins, naive_error })
 }
 
-/// A mean with the bounds that 95 of 100 resamples of its parts stay in.
+/// A mean with its 95 % bootstrap interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The value.

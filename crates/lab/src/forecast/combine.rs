@@ -1,7 +1,7 @@
-//! Several forecasts of one bin: what is each of them worth, and what do they say together?
+//! Combination of several forecasts of one bin: weights by past errors, and the weighted forecast.
 
 /// The weights of experts from their losses on the days so far: the Hedge rule of Freund and Schapire, old days fading.
-/// A loss is relative to what all experts lost that day, so that hard days do not count for more.
+/// A loss is relative to the loss of all experts on that day, so that hard days do not weigh more.
 pub(super) fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
     const RATE: f64 = 1.0;
     const FORGETTING: f64 = 0.9;
@@ -18,8 +18,8 @@ pub(super) fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// The weighted geometric mean of those that say the same of a bin: that it is idle, or that it is not. The side with
-/// more weight is taken; between idle and busy there is no mean that would be near either.
+/// The weighted geometric mean of the experts that agree on a bin: idle or busy. The side with
+/// more weight wins: a mean of idle and busy is near neither.
 pub(super) fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec<f64> {
     if let [only] = experts {
         return only.clone();

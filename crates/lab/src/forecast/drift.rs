@@ -1,14 +1,14 @@
-//! Has the series changed? A cumulative sum of hourly errors, and how much of an error carries over to the next bins.
+//! Drift detection by a cumulative sum of hourly errors, and the share of an error that carries over to later bins.
 
 use serde::{Deserialize, Serialize};
 
 use super::past::median;
 
-/// Errors below this many spreads are forgiven.
+/// Errors below this many spreads do not add to the sum.
 const SLACK: f64 = 0.5;
-/// A sum beyond this many spreads is an alarm. Lower is sooner and more often false.
+/// A sum beyond this many spreads is an alarm. A lower value alarms sooner and more often falsely.
 const ALARM: f64 = 24.0;
-/// Half-life of the errors that the correction within a day looks at, in seconds.
+/// Half-life of the errors used by the correction within a day, in seconds.
 const HALF_LIFE_SECONDS: f64 = 3600.0;
 /// Leads at which the correction is fitted, in seconds.
 const LEADS_SECONDS: [f64; 6] = [600.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 43_200.0];
@@ -18,11 +18,11 @@ const LEADS_SECONDS: [f64; 6] = [600.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 43_2
 pub struct Drift {
     /// How many bins before the last the alarm came.
     pub bins_ago: usize,
-    /// Whether the series is now above what is forecast.
+    /// Whether the series is now above its forecast.
     pub upwards: bool,
 }
 
-/// The last alarm of the errors, unless things came back since.
+/// The last alarm, unless the errors have returned to normal since.
 pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
     let hour = (3600 / bin_seconds.max(1)).max(1) as usize;
     let hourly: Vec<f64> = errors
@@ -37,7 +37,7 @@ pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
     let (mut up, mut down) = (0.0_f64, 0.0_f64);
     let mut found = None;
     for (place, error) in hourly.iter().enumerate().filter(|(_, error)| error.is_finite()) {
-        // One hour, however wild, is no drift.
+        // A single hour, however wild, is not drift.
         let error = (error / scale).clamp(-4.0, 4.0);
         up = (up + error - SLACK).max(0.0);
         down = (down - error - SLACK).max(0.0);
@@ -53,7 +53,7 @@ pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
     Some(Drift { bins_ago: errors.len().saturating_sub(place * hour), upwards })
 }
 
-/// How much of the recent error is still there some time later, from the past.
+/// How much of a recent error remains at later leads, learned from the past.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Carry {
     /// The share at each lead.
@@ -82,24 +82,24 @@ impl Carry {
                     square += level * level;
                     count += 1.0;
                 }
-                // A day's worth of usual levels speaks for no carrying at all.
+                // A prior of one day of usual levels favours no carry.
                 let shrink = square / f64::max(count, 1.0) * 86_400.0 / f64::from(bin_seconds);
                 if square > 0.0 { (product / (square + shrink)).clamp(0.0, 1.0) } else { 0.0 }
             })
             .collect();
         for place in 1..shares.len() {
-            // What is gone does not come back.
+            // The carry never rises with the lead.
             shares[place] = shares[place].min(shares[place - 1]);
         }
         Self { shares }
     }
 
-    /// Whether a stored one can be used.
+    /// Whether a stored value is valid.
     pub(super) fn is_whole(&self) -> bool {
         self.shares.is_empty() || self.shares.len() == LEADS_SECONDS.len()
     }
 
-    /// What to add to the logarithm of a forecast `lead_bins` ahead, where the recent error is `level`.
+    /// The correction of the logarithm of a forecast `lead_bins` ahead, for a recent error of `level`.
     pub(super) fn correction(&self, level: f64, lead_bins: usize, bin_seconds: u32) -> f64 {
         let lead = lead_bins as f64 * f64::from(bin_seconds);
         let Some(last) = self.shares.last() else { return 0.0 };
@@ -111,7 +111,7 @@ impl Carry {
                 let part = (lead - from) / (to - from);
                 self.shares[after - 1] * (1.0 - part) + self.shares[after] * part
             }
-            // It fades out over a day.
+            // The correction fades out over a day.
             None => last * (1.0 - (lead - 43_200.0) / 43_200.0).max(0.0),
         };
         share * level
@@ -123,7 +123,7 @@ pub(super) fn keep(bin_seconds: u32) -> f64 {
     0.5_f64.powf(f64::from(bin_seconds) / HALF_LIFE_SECONDS)
 }
 
-/// The recent error once one more is known; a gap leaves it as it was.
+/// The recent error after one more value; a gap leaves it unchanged.
 pub(super) fn next_level(level: f64, error: f64, keep: f64) -> f64 {
     if error.is_finite() { keep * level + (1.0 - keep) * error.clamp(-3.0, 3.0) } else { level }
 }

@@ -1,4 +1,4 @@
-//! Level, damped trend and one season, each smoothed exponentially: the method of Holt and Winters.
+//! Holt-Winters: level, damped trend and one season, each smoothed exponentially.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,11 @@ pub(super) struct HoltWinters {
     pub(super) log: bool,
 }
 
-/// Weights of the newest bin in level, trend and season, and what share of the trend stays from bin to bin.
+/// Weights of the newest bin in level, trend and season, and the share of the trend that stays from bin to bin.
 #[derive(Clone, Copy, Debug)]
 struct Weights([f64; 4]);
 
-/// Starting weights and the factors by which each is moved in the search.
+/// Starting weights, and the factors that the search tries on each.
 const START: Weights = Weights([0.1, 0.01, 0.1, 0.98]);
 const LOWEST: [f64; 4] = [1e-4, 1e-5, 1e-4, 0.8];
 const HIGHEST: [f64; 4] = [0.99, 0.3, 0.99, 0.998];
@@ -57,7 +57,7 @@ struct State {
     season: Vec<f64>,
 }
 
-/// Runs over the series; returns the sum of the squares of the one-step errors behind the first two periods.
+/// Runs over the series and returns the sum of squared one-step errors after the first two periods.
 fn run(series: &[f64], period: usize, weights: Weights) -> (f64, State) {
     let Weights([alpha, beta, gamma, damping]) = weights;
     let mean = |from: usize| series[from..from + period].iter().sum::<f64>() / period as f64;
@@ -80,7 +80,7 @@ fn run(series: &[f64], period: usize, weights: Weights) -> (f64, State) {
     (if squares.is_finite() { squares } else { f64::INFINITY }, state)
 }
 
-/// The weights with the least squares that a search along one weight after the other finds.
+/// The weights with the least squares, found by a search along one weight after the other.
 fn search(series: &[f64], period: usize) -> Weights {
     const ROUNDS: usize = 6;
     let mut best = (run(series, period, START).0, START);

@@ -1,10 +1,10 @@
-//! What do all forecasters share? History by days, errors on days that are over, quantiles, and the correction within a day.
+//! The state that all forecasters share: history by days, errors of past days, quantiles, and correction within a day.
 //!
-//! A method is a pure function from past days to the days ahead. Around it stands what makes a forecaster of it: on each
-//! of the last days it is asked what it would have said at midnight; those errors give the quantiles, the carry of an error
-//! from one hour to the next, drift, and, where there are several methods, the weight of each. Nothing else is learned, so
-//! that being told all at once or bin by bin comes to the same. Bins shorter than five minutes are forecast as their five
-//! minutes, with how much they differ within.
+//! A method is a pure function from past days to future days. This module asks the method what it would have forecast at
+//! midnight of each of the last days. Those errors give the quantiles, the carry of an error from one hour to the next,
+//! drift, and, where there are several methods, the weight of each. Nothing else is learned, so feeding all bins at once or
+//! one by one gives the same state. Bins shorter than five minutes are forecast as five-minute slots, with their spread
+//! within the slot.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,22 +18,22 @@ use super::within::{Within, slot_bins, together};
 use super::{Calendar, Forecast, ForecastError, Forecaster, holt_winters, mmpp, mstl, naive, paper, profile};
 
 pub(super) const DAY_SECONDS: u32 = 86_400;
-/// Days that a method looks back.
+/// Days of history that a method uses.
 const HISTORY_DAYS: usize = 56;
-/// Days whose errors are known.
+/// Days whose errors are kept.
 const SCORED_DAYS: usize = 28;
-/// Days that are kept: what it takes to score the first of the scored days.
+/// Days of values that are kept: enough to score the first of the scored days.
 const KEPT_DAYS: usize = HISTORY_DAYS + SCORED_DAYS + profile::TUNED_DAYS;
-/// Days that are forecast at a refit; beyond them the last week of them repeats.
+/// Days forecast at a refit; beyond them the last forecast week repeats.
 const AHEAD_DAYS: usize = 8;
-/// Values above this are damage: taken as gaps, as are negative ones.
+/// Values above this are damage and become gaps, as negative values do.
 const VALUE_MAX: f64 = 1e18;
-/// No forecast is more than this many times the most that ever was.
+/// Cap of a forecast, as a multiple of the largest value seen.
 const GROWTH_MAX: f64 = 10.0;
-/// The form of the stored state.
+/// Version of the stored state.
 const VERSION: u32 = 1;
 
-/// How the days to come are guessed from the days that were.
+/// The method that forecasts days from past days.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Method {
     NaiveDay,
@@ -43,7 +43,7 @@ pub(super) enum Method {
     Mmpp,
     DayProfile,
     Mstl,
-    /// Day profile, MSTL and last week, each by how it did.
+    /// Day profile, MSTL and last week, weighted by their past errors.
     Hedge,
 }
 
@@ -53,8 +53,8 @@ impl Method {
         if self == Self::Hedge { vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek] } else { vec![self] }
     }
 
-    /// Whether forecasts follow the day's level as it shows itself. The others are as published: what they are compared
-    /// with must not be this project's.
+    /// Whether forecasts follow the level of the running day. The other methods stay as published: they are baselines and
+    /// must not get this project's improvements.
     fn follows_the_day(self) -> bool {
         matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge)
     }
@@ -74,23 +74,23 @@ impl Method {
     }
 }
 
-/// What each expert would have said of a day at its midnight.
+/// The forecast of each expert for a day, made at its midnight.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct ScoredDay {
     day: i64,
     experts: Vec<Vec<f64>>,
 }
 
-/// What a refit found.
+/// The result of a refit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Fit {
-    /// The first day that is forecast.
+    /// The first forecast day.
     day: i64,
     /// Every bin of the days ahead.
     ahead: Vec<f64>,
     /// Weights of the experts.
     weights: Vec<f64>,
-    /// Where logarithms begin.
+    /// The offset added before taking logarithms.
     floor: f64,
     spread: Spread,
     carry: Carry,
@@ -100,7 +100,7 @@ struct Fit {
     value_max: f64,
 }
 
-/// A forecaster of the table, with all that it has learned; it can be stored and goes on where it was.
+/// A forecaster of the table with its learned state, which can be stored and restored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
     version: u32,
@@ -109,9 +109,9 @@ pub struct Learned {
     calendar: Calendar,
     /// Day of the first value, which is at midnight.
     first_day: i64,
-    /// One value a slot, which is a bin, or several where bins are short.
+    /// One value per slot; a slot is one bin, or several where bins are short.
     values: Vec<Option<f64>>,
-    /// Bins of the slot that is not complete.
+    /// Bins of the incomplete slot.
     open: Vec<Option<f64>>,
     within: Within,
     masked_values: u64,
@@ -153,7 +153,7 @@ impl Learned {
         })
     }
 
-    /// Goes on from what [`Self::save`] stored.
+    /// Restores the state that [`Self::save`] stored.
     ///
     /// # Errors
     /// [`ForecastError`] where the text is no state of this version.
@@ -172,7 +172,7 @@ impl Learned {
         if state.is_whole() { Ok(state) } else { Err(wrong("its parts do not fit together".into())) }
     }
 
-    /// Whether every part is as long as the others take it to be.
+    /// Whether the lengths of all parts agree.
     fn is_whole(&self) -> bool {
         let slots = self.slots();
         let days = (self.values.len() / slots) as i64;
@@ -187,31 +187,31 @@ impl Learned {
         self.scored.iter().all(is_day) && profile::are_whole(&self.scores) && self.fit.as_ref().is_none_or(is_fit)
     }
 
-    /// All that was learned, as JSON.
+    /// The learned state as JSON.
     ///
     /// # Errors
-    /// [`ForecastError`] where it cannot be written, which does not happen with finite numbers.
+    /// [`ForecastError`] where it cannot be serialised, which finite numbers never cause.
     pub fn save(&self) -> Result<String, ForecastError> {
         serde_json::to_string(self)
             .map_err(|error| ForecastError { problem: error.to_string(), expected: "finite numbers".into() })
     }
 
     /// Declares that a day, counted from 1970-01-01 of the local clock, behaves like another day of the week, 0 being
-    /// Monday. Counts from the next refit on.
+    /// Monday. Takes effect at the next refit.
     pub fn declare(&mut self, day: i64, acts_like: u8) {
         self.calendar.acts_like.insert(day, acts_like % 7);
-        // What was said of days without knowing this is not what would be said now.
+        // Scores made without this declaration are no longer valid.
         self.scored.clear();
         self.scores.clear();
     }
 
-    /// A lasting change of level that the last refit found.
+    /// The lasting change of level that the last refit found, if any.
     #[must_use]
     pub fn drift(&self) -> Option<Drift> {
         self.fit.as_ref().and_then(|fit| fit.drift)
     }
 
-    /// What each method of a combination counts for since the last refit, by name.
+    /// The weight of each method of a combination since the last refit, by name.
     #[must_use]
     pub fn weights(&self) -> Vec<(&'static str, f64)> {
         let name = |method: Method| match method {
@@ -228,7 +228,7 @@ impl Learned {
         self.method.experts().into_iter().map(name).zip(weights).collect()
     }
 
-    /// Values that were not taken because they were negative, not finite or absurdly large.
+    /// Number of values refused because they were negative, not finite or absurdly large.
     #[must_use]
     pub fn masked_values(&self) -> u64 {
         self.masked_values
@@ -243,7 +243,7 @@ impl Learned {
         self.bin_seconds * slot_bins(self.bin_seconds) as u32
     }
 
-    /// Makes a value of the open slot: the mean of its bins, where at least half of them are known.
+    /// Closes the open slot: its value is the mean of its bins if at least half of them are known.
     fn close_slot(&mut self) {
         let (sum, count) =
             self.open.iter().flatten().fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
@@ -253,14 +253,14 @@ impl Learned {
         }
         self.values.push(mean);
         self.open.clear();
-        // Between refits as well, memory is bounded.
+        // Memory stays bounded between refits too.
         if self.values.len() > 2 * KEPT_DAYS * self.slots() {
             self.trim();
         }
     }
 
-    /// What every expert says of the days behind `kept`. A combination leaves days that are off scale out of the history
-    /// of all its experts; the day profile does so by itself.
+    /// The forecasts of every expert for the days after `kept`. A combination removes off-scale days from the history
+    /// of all its experts; the day profile does so itself.
     fn experts_ahead(&self, kept: &Past<'_>, days: usize, scores: &mut profile::Scores) -> Vec<Vec<f64>> {
         let recent = kept.last(HISTORY_DAYS);
         let values = (self.method == Method::Hedge).then(|| profile::without_off_scale(&recent));
@@ -277,7 +277,7 @@ impl Learned {
         Past { slots, first_day: self.first_day, values: &self.values[..days * slots], calendar: &self.calendar }
     }
 
-    /// Drops days that nothing looks at any more.
+    /// Drops days that are no longer needed.
     fn trim(&mut self) {
         let slots = self.slots();
         let spare = (self.values.len() / slots).saturating_sub(KEPT_DAYS);
@@ -288,7 +288,7 @@ impl Learned {
         self.scores.retain(|day, _| *day >= first - profile::TUNED_DAYS as i64);
     }
 
-    /// Asks every expert about the days of which it was not asked yet.
+    /// Scores every expert on the days not scored yet.
     fn score(&mut self, days: usize) {
         let slots = self.slots();
         let mut scores = std::mem::take(&mut self.scores);
@@ -310,7 +310,7 @@ impl Learned {
 
     fn fitted(&self, scores: &mut profile::Scores) -> Fit {
         let slots = self.slots();
-        // Without one whole day, what there is of the first must do.
+        // Without a whole day, use the part of the first day that exists.
         let days = (self.values.len() / slots).max(usize::from(self.values.len() < slots));
         let mut short = Vec::new();
         let past = if self.values.len() < slots {
@@ -435,7 +435,7 @@ impl Forecaster for Learned {
 }
 
 impl Learned {
-    /// The recent error at the last bin: that of yesterday, moved on by the bins since.
+    /// The recent error at the last bin: yesterday's, updated with the bins since.
     fn level_now(&self, fit: &Fit, start: i64) -> f64 {
         let slots = self.slots();
         let keep = drift::keep(self.slot_seconds());
@@ -489,7 +489,7 @@ fn log_errors(actual: &[Option<f64>], forecast: &[f64], floor: f64) -> Vec<f64> 
     actual.iter().zip(forecast).map(error).collect()
 }
 
-/// The error of the logarithm where neither is idle; not a number elsewhere: between idle and busy there is no level.
+/// The error of the logarithm where both are busy; not a number elsewhere, since idle has no level.
 fn busy_error(value: Option<f64>, forecast: f64, floor: f64) -> f64 {
     match value {
         Some(value) if value > floor && forecast > floor => (value / forecast).ln(),

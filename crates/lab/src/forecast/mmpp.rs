@@ -1,7 +1,7 @@
-//! How much above its hour can a minute be? Low, medium and high states, and how long each lasts.
+//! A Markov-modulated Poisson process: low, medium and high states, and how long each lasts.
 //!
-//! A Markov-modulated Poisson process says how a load bursts, not when: its use is the reserve that a plan keeps above the
-//! forecast. As a forecaster it tends to the mean within a few states' lengths.
+//! The process describes how a load bursts, not when. A plan uses it to size the reserve above the forecast. As a forecaster
+//! it tends to the mean within a few state lengths.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::past::{Past, floor_of};
 /// Low, medium, high.
 const STATES: usize = 3;
 
-/// The states of a series relative to its level, and how it moves between them.
+/// The states of a series relative to its level, and the transitions between them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bursts {
     /// Rate of each state over the level.
@@ -23,8 +23,9 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// From values of a series, each relative to the mean of the `window_bins` around it; all of it where that is zero.
-    /// `None` where nothing is known or all is zero.
+    /// Fits the states to values of a series, each relative to the mean of the `window_bins` around it (zero: of the whole
+    /// series).
+    /// `None` where no value is known or all are zero.
     #[must_use]
     pub fn of(values: &[Option<f64>], bin_seconds: u32, window_bins: usize) -> Option<Self> {
         let level = levels(values, window_bins);
@@ -42,7 +43,7 @@ impl Bursts {
         let bounds = bounds(&sorted);
         let state = |value: f64| bounds.iter().filter(|bound| value.max(floor).ln() > **bound).count();
         let (mut sums, mut counts) = ([0.0; STATES], [0.0; STATES]);
-        // One move of each kind is granted, so that no state is for ever.
+        // A prior of one transition of each kind, so that no state lasts forever.
         let mut moves = [[1.0; STATES]; STATES];
         let mut before = None;
         for value in &relative {
@@ -72,7 +73,7 @@ impl Bursts {
         Some(Self { rates, shares: counts.map(|count| count / total), stay_seconds, moves })
     }
 
-    /// What to keep in reserve: how many times its level the series is while it bursts.
+    /// The reserve: the ratio of a burst to the level of the series.
     #[must_use]
     pub fn burst_factor(&self) -> f64 {
         self.rates.into_iter().fold(1.0, f64::max)
@@ -82,7 +83,7 @@ impl Bursts {
     fn expected(&self, state: usize, steps: usize) -> f64 {
         let mut at = [0.0; STATES];
         at[state] = 1.0;
-        // Beyond a few hundred steps nothing moves any more.
+        // After a few hundred steps the distribution is stationary.
         for _ in 0..steps.min(500) {
             let mut next = [0.0; STATES];
             for (from, share) in at.iter().enumerate() {
@@ -114,11 +115,11 @@ fn levels(values: &[Option<f64>], window_bins: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Where low ends and high begins: k-means of sorted numbers.
+/// The bounds between low, medium and high: k-means of sorted numbers.
 fn bounds(sorted: &[f64]) -> [f64; STATES - 1] {
     const ROUNDS: usize = 50;
     let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-    // From the ends, so that a rare state has a centre from the start.
+    // Centres start at the ends, so that a rare state has one from the start.
     let (low, high) = (at(0.02), at(0.98));
     let mut centres = [low, (low + high) / 2.0, high];
     let mut bounds = [0.0; STATES - 1];

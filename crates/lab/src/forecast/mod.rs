@@ -1,11 +1,12 @@
-//! How busy will it be? Forecasters behind one trait, with quantiles, from whatever history there is.
+//! Forecasters of rates with quantiles, from any length of history.
 //!
-//! A forecaster is told bin after bin ([`Forecaster::update`]), learns when it is told to ([`Forecaster::refit`], at each
-//! midnight say), and answers for any horizon from the bin behind the last that it was told
-//! ([`Forecaster::predict`]). Being told all at once or bin by bin comes to the same.
+//! A forecaster takes bin after bin ([`Forecaster::update`]), learns on request ([`Forecaster::refit`], for example at each
+//! midnight), and answers for any horizon from the bin after the last one ([`Forecaster::predict`]). Feeding all bins at once
+//! or one by one gives the same state.
 
 mod backtest;
 mod combine;
+mod document;
 mod drift;
 mod holt_winters;
 mod learned;
@@ -21,6 +22,7 @@ mod table;
 mod within;
 
 pub use backtest::{Backtest, Interval, Origin, Tested, backtest, geometric_mean, whole_days};
+pub use document::{Predicted, Scored, predictions, scores};
 pub use drift::Drift;
 pub use learned::Learned;
 pub use mmpp::Bursts;
@@ -29,36 +31,36 @@ pub use table::{FORECASTERS, ForecasterChoice, ForecasterRow, Setting, find};
 
 use serde::Serialize;
 
-/// Something that forecasts a series.
+/// A forecaster of a series.
 pub trait Forecaster: Send {
     /// Takes the next bins, in order; `None` is a gap.
     fn update(&mut self, bins: &[Option<f64>]);
 
-    /// Learns from all that it was told.
+    /// Learns from all bins so far.
     fn refit(&mut self);
 
-    /// The next `horizon_bins` bins behind the last that it was told. Each of `quantiles` is between 0 and 1.
+    /// Forecasts the `horizon_bins` bins after the last one. Each of `quantiles` is between 0 and 1.
     fn predict(&self, horizon_bins: usize, quantiles: &[f64]) -> Forecast;
 }
 
-/// What is expected of the bins to come. Every number is finite and not negative.
+/// A forecast of the next bins. Every number is finite and not negative.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Forecast {
-    /// What each bin is as likely to be above as below: the best guess of a single bin.
+    /// The median of each bin: the best estimate of a single bin.
     pub median: Vec<f64>,
-    /// What bins come to on average, above the median where the noise is skewed: the best guess of sums, so of debt.
+    /// The mean of each bin, above the median where the noise is skewed: the best estimate of sums, and so of debt.
     pub mean: Vec<f64>,
-    /// For each quantile asked for, in rising order, the values of all bins; a higher quantile is nowhere lower.
+    /// For each requested quantile, in rising order, the values of all bins. A higher quantile is never lower.
     pub quantiles: Vec<(f64, Vec<f64>)>,
-    /// How many past errors the quantiles rest on: with none they are a guess.
+    /// Number of past errors behind the quantiles; with none they are a guess.
     pub errors_known: usize,
     /// Days of history that the forecaster has seen.
     pub history_days: usize,
-    /// Why the forecast is worth less than usual; empty when all is well.
+    /// Reasons to trust the forecast less than usual; normally empty.
     pub degraded: Vec<String>,
 }
 
-/// Which days behave like which.
+/// The calendar: time zone offset, and days that behave like other days.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Calendar {
     /// Local time less UTC: days begin at local midnight.
@@ -78,7 +80,7 @@ impl Calendar {
     }
 }
 
-/// A forecaster that cannot be made as asked.
+/// An error in the request for a forecaster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n  expected: {expected}")]
 pub struct ForecastError {

@@ -1,10 +1,10 @@
-//! What is left once the daily and the weekly season are taken away, and where is it going?
+//! Seasonal decomposition: removes the daily and the weekly season and extrapolates the trend.
 
 use stlrs::Mstl;
 
 use super::past::{Past, filled, floor_of, logs};
 
-/// Share of yesterday's trend that goes on each day.
+/// Share of the trend that carries over to the next day.
 const DAMPING: f64 = 0.8;
 
 /// Forecasts by the seasons of a decomposition in logarithms and a damped trend. With less than two whole weeks only the
@@ -37,7 +37,7 @@ pub(super) fn ahead(past: &Past<'_>, days: usize) -> Vec<f64> {
     out
 }
 
-/// The last day of the past that behaves as the day to be forecast does; failing that, the last of all.
+/// The last past day that behaves like the day to forecast, or else the last day.
 fn source_day(past: &Past<'_>, ahead: usize) -> usize {
     let weekday = past.calendar.weekday(past.target() + ahead as i64);
     let days = past.days();

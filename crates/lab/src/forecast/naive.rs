@@ -1,4 +1,4 @@
-//! Is tomorrow like yesterday, or like a week ago? The floor that a forecaster must be above.
+//! Naive forecasts, yesterday or the same day a week ago: the floor that every forecaster must beat.
 
 use super::past::{Past, is_weekend};
 
@@ -28,7 +28,7 @@ fn latest(past: &Past<'_>, slot: usize, is_alike: impl Fn(u8) -> bool) -> Option
     (0..past.days()).rev().filter(|place| is_alike(past.weekday(*place))).find_map(|place| past.row(place)[slot])
 }
 
-/// The mean of all that is known: for slots that nobody ever saw.
+/// The mean of all known values, for slots without any value.
 pub(super) fn level(past: &Past<'_>) -> f64 {
     let (sum, count) = past.values.iter().flatten().fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
     if count > 0.0 { sum / count } else { 0.0 }

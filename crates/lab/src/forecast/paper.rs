@@ -1,4 +1,4 @@
-//! The background paper's own forecast: what a weekday's trend is, plus what a kind of day does within the day.
+//! The background paper's own forecast: the trend of a weekday plus the season of a kind of day.
 //!
 //! Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems", section V-A: the series is split into trend,
 //! season and noise; an exponentially weighted mean of the trend runs from week to week, one of the season from day to
@@ -88,7 +88,7 @@ fn daily_means(series: &[f64], slots: usize) -> Vec<f64> {
     series.chunks(slots).flat_map(|day| std::iter::repeat_n(mean(day), slots)).collect()
 }
 
-/// The mean of the day around each bin, of as much of it as there is at the ends.
+/// The mean of the day around each bin, or of the available part at the ends.
 fn moving_mean(series: &[f64], slots: usize) -> Vec<f64> {
     let mut sums = Vec::with_capacity(series.len() + 1);
     sums.push(0.0);
@@ -104,7 +104,7 @@ fn moving_mean(series: &[f64], slots: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Which kind of day each is. K-means with centres that start far from one another, so that nothing is random.
+/// The kind of each day, by k-means whose centres start far apart, so that nothing is random.
 fn kinds(paper: &Paper, past: &Past<'_>, series: &[f64]) -> Vec<usize> {
     let slots = past.slots;
     let days: Vec<Vec<f64>> = series

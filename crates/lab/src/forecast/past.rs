@@ -1,4 +1,4 @@
-//! What does a method see? Whole days of a series, up to the day that it forecasts.
+//! The input of a method: whole days of a series, up to the day that it forecasts.
 
 use super::Calendar;
 
@@ -19,7 +19,7 @@ impl<'a> Past<'a> {
         self.values.len() / self.slots
     }
 
-    /// The day that comes first behind the rows.
+    /// The day after the last row.
     pub(super) fn target(&self) -> i64 {
         self.first_day + self.days() as i64
     }
@@ -44,12 +44,12 @@ impl<'a> Past<'a> {
     }
 }
 
-/// Saturday and Sunday behave like one another, and so do the other days, where nothing better is known.
+/// Without better knowledge, Saturday and Sunday are alike, and so are the weekdays.
 pub(super) fn is_weekend(weekday: u8) -> bool {
     weekday >= 5
 }
 
-/// Where a logarithm begins: a thousandth of the median of what is not zero, so that idle bins stay finite.
+/// The offset of the logarithm: a thousandth of the median of non-zero values, so that idle bins stay finite.
 pub(super) fn floor_of(values: &[Option<f64>]) -> f64 {
     const SHARE: f64 = 1e-3;
     let mut positive: Vec<f64> = values.iter().flatten().copied().filter(|value| *value > 0.0).collect();
@@ -99,7 +99,7 @@ pub(super) fn filled(past: &Past<'_>, values: &[f64], otherwise: f64) -> Vec<f64
     values.iter().enumerate().map(fill).collect()
 }
 
-/// Slots that nobody ever saw take the value of the nearest one that somebody did, around midnight as well.
+/// Slots without any value take that of the nearest slot with one, also across midnight.
 pub(super) fn fill_profile(profile: &mut [f64], otherwise: f64) {
     let slots = profile.len();
     let known: Vec<bool> = profile.iter().map(|value| value.is_finite()).collect();

@@ -1,7 +1,7 @@
-//! What does a Tuesday look like? A profile of the day in logarithms, from days weighted by age and likeness.
+//! Profile of the day in logarithms, from days weighted by age and similarity.
 //!
-//! Days of the wanted weekday count by their age; other days count as far as they look like those. Outliers are clipped,
-//! the profile is smoothed a little, and how much of each is found on the series' own last days.
+//! Days of the wanted weekday count by their age; other days count by their similarity to those. Outliers are clipped and
+//! the profile is smoothed a little. The strength of each step is chosen on the last days of the series itself.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ const GRID: usize = AGES_DAYS.len() * LIKENESSES.len() * WIDTHS.len();
 const BEST: usize = 3;
 /// Days on which the grid is scored.
 pub(super) const TUNED_DAYS: usize = 7;
-/// Residuals beyond so many robust spreads are clipped.
+/// Residuals beyond this many robust spreads are clipped.
 const CLIP: f64 = 3.0 * 1.4826;
-/// A day whose shape is off by so many times what is usual for its weekday is no model for others.
+/// A day whose shape differs by this many times the usual difference of its weekday is not used for other days.
 const OFF_SCALE: f64 = 9.0;
 
-/// How each of the grid did on one day.
+/// The score of each grid point on one day.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct DayScore {
     /// Mean absolute error of the logarithm.
@@ -34,15 +34,15 @@ pub(super) struct DayScore {
     median: Vec<f64>,
 }
 
-/// Scores of past days; each follows from the days before it alone.
+/// Scores of past days; each depends only on earlier days.
 pub(super) type Scores = BTreeMap<i64, DayScore>;
 
-/// Whether stored scores can be used.
+/// Whether stored scores are valid.
 pub(super) fn are_whole(scores: &Scores) -> bool {
     scores.values().all(|score| score.error.len() == GRID && score.median.len() == GRID)
 }
 
-/// Forecasts `days` days behind `past`, each by its own profile. Days in `scores` need not be scored again.
+/// Forecasts the `days` days after `past`, each by its own profile. Days in `scores` are not scored again.
 pub(super) fn ahead(past: &Past<'_>, history_days: usize, days: usize, scores: &mut Scores) -> Vec<f64> {
     let recent: Vec<i64> = (0..TUNED_DAYS as i64).rev().map(|back| past.target() - 1 - back).collect();
     for day in recent.iter().copied() {
@@ -65,7 +65,7 @@ pub(super) fn ahead(past: &Past<'_>, history_days: usize, days: usize, scores: &
             let busy: Vec<f64> =
                 profiles.iter().map(|(_, profile)| profile[slot]).filter(|value| *value > logs.floor.ln()).collect();
             let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
-            // Yesterday's level says less of each day further on.
+            // Yesterday's level matters less for each later day.
             let value = (mean + level * 0.7_f64.powi(ahead as i32)).exp();
             out.push(if busy.len() * 2 <= profiles.len() || value <= logs.floor { 0.0 } else { value });
         }
@@ -79,7 +79,7 @@ pub(super) fn without_off_scale(past: &Past<'_>) -> Vec<Option<f64>> {
     past.values.iter().enumerate().map(|(place, value)| value.filter(|_| !masked[place / past.slots])).collect()
 }
 
-/// The best of the grid; without any score, the middle of it.
+/// The best grid point, or the middle one without scores.
 fn choose(scores: &[&DayScore]) -> Vec<usize> {
     let usual = place(1, 3, 1);
     if scores.is_empty() {
@@ -152,7 +152,7 @@ impl<'a> LogDays<'a> {
         (self.past.days() - 1 - place) as f64
     }
 
-    /// Days whose shape is not that of their weekday, unless three in a row are: then it is the series that changed.
+    /// Days whose shape is not that of their weekday, unless three in a row are: then the series itself changed.
     fn off_scale(&self) -> Vec<bool> {
         const ALIKE_MIN: usize = 3;
         let days = self.past.days();
@@ -182,7 +182,7 @@ impl<'a> LogDays<'a> {
         (0..days).map(|place| off[place] && run(place) < 3).collect()
     }
 
-    /// The profiles of a weekday, of those of the grid that are wanted.
+    /// The profiles of a weekday for the requested grid points.
     fn profiles(&self, weekday: u8, wanted: Option<&[usize]>) -> Vec<(usize, Vec<f64>)> {
         let is_wanted = |index: usize| wanted.is_none_or(|wanted| wanted.contains(&index));
         let mut out = Vec::new();
@@ -203,7 +203,7 @@ impl<'a> LogDays<'a> {
         out
     }
 
-    /// The days that count as the wanted weekday: those, or those of the same part of the week, or all.
+    /// The days that count as the weekday: that weekday, else the same part of the week, else all.
     fn alike(&self, weekday: u8) -> Vec<bool> {
         let usable = |place: usize| !self.masked[place] && self.row(place).iter().any(|value| value.is_finite());
         let days = self.past.days();
@@ -230,7 +230,7 @@ impl<'a> LogDays<'a> {
     fn weights(&self, distances: &[(bool, f64)], tau: f64, rho: f64) -> Vec<f64> {
         let of = |alike: bool| distances.iter().filter(move |day| day.0 == alike && day.1.is_finite()).map(|day| day.1);
         let mut same: Vec<f64> = of(true).collect();
-        // One day alone is at no distance from itself: then the nearest of the others says what is near.
+        // A single day has distance zero to itself: use the nearest other day as the scale.
         let usual = if same.len() > 1 { median(&mut same) } else { of(false).min_by(f64::total_cmp) };
         let usual = usual.unwrap_or(0.0).max(1e-9);
         let weight = |(place, (alike, distance)): (usize, &(bool, f64))| {
@@ -264,8 +264,8 @@ impl<'a> LogDays<'a> {
         profile
     }
 
-    /// The weighted mean of each slot. A slot that is idle on most days is idle; else its idle days say nothing of how
-    /// much there is on the others. Between idle and busy there is no mean that would be near either.
+    /// The weighted mean of each slot. A slot that is idle on most days is idle; otherwise its idle days are left out,
+    /// because a mean of idle and busy is near neither.
     fn mean(&self, weights: &[f64], clip: Option<(&[f64], f64)>) -> Vec<f64> {
         let idle = self.floor.ln();
         let mut sums = vec![(0.0, 0.0, 0.0); self.past.slots];
@@ -296,7 +296,7 @@ impl<'a> LogDays<'a> {
     }
 }
 
-/// Mean square distance over the slots that both know.
+/// Mean square distance over the slots known in both.
 fn distance(row: &[f64], other: &[f64]) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for difference in row.iter().zip(other).map(|(left, right)| left - right).filter(|value| value.is_finite()) {
@@ -306,7 +306,7 @@ fn distance(row: &[f64], other: &[f64]) -> f64 {
     if count > 0.0 { sum / count } else { f64::NAN }
 }
 
-/// The same once the level is taken away.
+/// Mean square distance after removing the level.
 fn shape_distance(row: &[f64], other: &[f64]) -> f64 {
     let differences: Vec<f64> =
         row.iter().zip(other).map(|(left, right)| left - right).filter(|value| value.is_finite()).collect();

@@ -1,39 +1,39 @@
-//! How good was a forecast? Errors of points, of sums, and of quantiles.
+//! Scores of a forecast: errors of points, of sums, and of quantiles.
 
 use serde::Serialize;
 
-/// Levels whose coverage is told.
+/// Levels whose coverage is reported.
 pub const LEVELS: [f64; 3] = [0.9, 0.95, 0.99];
 
-/// Scores of forecasts against what came; gaps do not count. `None` where nothing can be said.
+/// Scores of forecasts against actual values; gaps do not count. `None` where there is no data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Scores {
     /// Bins that were compared.
     pub bins: usize,
     /// Symmetric mean absolute percentage error of the median: the mean of 200 |F-A| / (|F|+|A|), 0 to 200 %.
     pub smape_percent: Option<f64>,
-    /// Mean absolute error of the median over that of saying that each bin of the history is as a day before.
+    /// Mean absolute error of the median over that of the naive forecast "as a day before" on the history.
     pub mase: Option<f64>,
-    /// Mean of 100 (F-A)/A of the mean, over bins that are not zero: above zero is too much.
+    /// Mean of 100 (F-A)/A of the mean, over non-zero bins; positive means too high.
     pub mean_percentage_error: Option<f64>,
-    /// Sum of the means over the sum of what came, less one, in percent: what matters to debt.
+    /// Sum of the means over the actual sum, less one, in percent: the error that matters for debt.
     pub cumulative_error_percent: Option<f64>,
-    /// Mean pinball loss at each of [`LEVELS`], over the mean of what came.
+    /// Mean pinball loss at each of [`LEVELS`], over the actual mean.
     pub pinball: [Option<f64>; 3],
     /// Share of bins at or below the quantile of each of [`LEVELS`], in percent.
     pub coverage_percent: [Option<f64>; 3],
 }
 
-/// One bin: what came, what was expected, and the quantiles at [`LEVELS`].
+/// One bin: the actual value, the forecast, and the quantiles at [`LEVELS`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// What came.
+    /// The actual value.
     pub actual: f64,
-    /// The median that was forecast.
+    /// The forecast median.
     pub median: f64,
-    /// The mean that was forecast.
+    /// The forecast mean.
     pub mean: f64,
-    /// The quantiles that were forecast.
+    /// The forecast quantiles.
     pub quantiles: [f64; 3],
 }
 

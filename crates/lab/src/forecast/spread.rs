@@ -1,41 +1,41 @@
-//! How far off is a forecast usually? Quantiles from its own past errors, with nothing assumed of their shape.
+//! Quantiles of a forecast from its own past errors, without an assumed distribution.
 //!
-//! Split conformal prediction on errors of the logarithm, each relative to what is usual at its time of day. The level
-//! that is asked of the errors is moved day by day until as many values as promised were below (adaptive conformal
-//! inference, Gibbs and Candes 2021).
+//! Split conformal prediction on errors of the logarithm, each relative to the usual error at its time of day. The level
+//! moves day by day until the promised share of values falls below the quantile (adaptive conformal inference, Gibbs and
+//! Candes 2021).
 
 use serde::{Deserialize, Serialize};
 
 /// Errors are counted in steps of this share of the usual error.
 const STEP: f64 = 1.0 / 32.0;
 const STEPS: usize = 1024;
-/// What a day counts for less than the day after.
+/// Decay of a day's weight per day of age.
 const FORGETTING: f64 = 0.95;
-/// The same for sums: what is off in the mean is put right within days.
+/// Decay for sums: an error of the mean is corrected within days.
 const RATIO_FORGETTING: f64 = 0.9;
-/// How far a day's miss moves the level.
+/// How far one day's miss moves the level.
 const ADAPTION: f64 = 0.3;
-/// Slots to each side that say what is usual.
+/// Slots to each side that make up the neighbourhood of a slot.
 const NEAR: usize = 3;
-/// So many errors are worth as much as the global usual error.
+/// Number of errors that weigh as much as the global usual error.
 const SHRINK: f64 = 20.0;
-/// The usual error of the logarithm where none is known: a guess, which the forecast says it is.
+/// The usual error of the logarithm without data: a guess, and the forecast is marked as such.
 const GUESS: f64 = 0.5;
-/// Days before which the level is not moved.
+/// Days of errors required before the level moves.
 const DAYS_MIN: usize = 3;
 
-/// Past errors of whole days, as they are at use.
+/// Past errors of whole days, prepared for use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Spread {
     /// The usual error of each slot.
     scale: Vec<f64>,
-    /// What the mean of a slot is of its forecast.
+    /// Ratio of the mean of a slot to its forecast.
     ratio: Vec<f64>,
-    /// The mean of slots that were forecast to be idle.
+    /// The mean of slots whose forecast was idle.
     pub(super) idle_mean: f64,
-    /// For each day, how many errors there were of each size.
+    /// For each day, a histogram of errors by size.
     days: Vec<Vec<(u16, u16)>>,
-    /// How many errors there are.
+    /// Number of errors.
     pub(super) errors: usize,
 }
 
@@ -60,13 +60,13 @@ impl Spread {
         Self { scale, ratio, idle_mean, days, errors }
     }
 
-    /// Whether a stored one can be used.
+    /// Whether a stored value is valid.
     pub(super) fn is_whole(&self, slots: usize) -> bool {
         let steps = self.days.iter().flatten().all(|(step, _)| usize::from(*step) < STEPS);
         steps && self.scale.len() == slots && self.ratio.len() == slots
     }
 
-    /// What a forecast is multiplied by to give the mean.
+    /// The factor from a forecast to the mean.
     pub(super) fn ratio(&self, slot: usize) -> f64 {
         self.ratio.get(slot).copied().unwrap_or(1.0)
     }
@@ -75,7 +75,7 @@ impl Spread {
         self.scale.get(slot).copied().unwrap_or(GUESS)
     }
 
-    /// The error that a share of `level` of all errors is below, relative to the usual error of the slot.
+    /// The `level` quantile of all errors, relative to the usual error of the slot.
     pub(super) fn error_at(&self, level: f64) -> f64 {
         let mut pool = vec![0.0; STEPS];
         let mut total = 0.0;
@@ -119,7 +119,7 @@ fn below(step: u16, limit: f64) -> f64 {
     ((limit - error_of(f64::from(step))) / STEP).clamp(0.0, 1.0)
 }
 
-/// The least error that at least a share of `level` is below; one more error than there are is asked for, as conformal
+/// The least error with at least a share of `level` below it, counting one more error than there are, as conformal
 /// prediction does.
 fn quantile(pool: &[f64], total: f64, level: f64) -> f64 {
     let wanted = (level * (total + 1.0)).min(total);
@@ -146,7 +146,7 @@ fn scale(slots: usize, days: &[Vec<f64>]) -> Vec<f64> {
     if count == 0.0 {
         return vec![GUESS; slots];
     }
-    // An error of nothing at all would leave no room for the first one that comes.
+    // A usual error of zero would leave no room for the first real one.
     let global = (sum / count).max(1e-6);
     let near = |slot: usize| {
         let reach = NEAR.min(slots.saturating_sub(1) / 2);
@@ -157,7 +157,7 @@ fn scale(slots: usize, days: &[Vec<f64>]) -> Vec<f64> {
     (0..slots).map(|slot| near(slot).max(global * 0.05)).collect()
 }
 
-/// What came over what was forecast, of each slot's neighbourhood, drawn to that of all.
+/// Ratio of actual to forecast in each slot's neighbourhood, shrunk to the global ratio.
 fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); slots];
     for (age, day) in pairs.iter().rev().enumerate() {
@@ -174,7 +174,7 @@ fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
         return vec![1.0; slots];
     }
     let global = (values / forecasts).clamp(0.1, 10.0);
-    // As much as a week of usual slots: the ratio of a few slots on a few days is mostly chance.
+    // A prior as heavy as a week of usual slots: the ratio of few slots on few days is mostly chance.
     let weight = 7.0 * (2 * NEAR + 1) as f64 * forecasts / (slots * pairs.len().max(1)) as f64;
     let near = |slot: usize| {
         let reach = NEAR.min(slots.saturating_sub(1) / 2);
@@ -185,16 +185,16 @@ fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
     (0..slots).map(near).collect()
 }
 
-/// What mean absolute deviations are to standard ones.
+/// Ratio of standard to mean absolute deviation.
 const MEAN_SIZE: f64 = 1.2533;
 
-/// The normal distribution's quantile, near enough for a guess.
+/// The quantile of the normal distribution, accurate enough for a guess.
 fn standard(level: f64) -> f64 {
     let level = level.clamp(1e-6, 1.0 - 1e-6);
     (level / (1.0 - level)).ln() / 1.702
 }
 
-/// The bins of a day err together, so that few days say less than their many bins seem to: by as much as Student's
+/// Errors of one day are correlated, so few days carry less information than their many bins suggest: by as much as Student's
 /// distribution is wider than the normal one.
 fn few_days(level: f64, days: usize) -> f64 {
     1.0 + (standard(level).powi(2) + 1.0) / (4.0 * days.max(1) as f64)

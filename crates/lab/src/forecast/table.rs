@@ -1,4 +1,4 @@
-//! Which forecasters are there, what can be set, and how is one made?
+//! The table of forecasters and their settings.
 //!
 //! A new method is one file beside this one, one variant of `Method` and one row here: names on the command line,
 //! `ioweir doc`, the reference page and the tests over all forecasters come from that row.
@@ -12,7 +12,7 @@ use super::{Calendar, ForecastError};
 use ioweir_config::shown;
 use ioweir_config::{ChoiceError, unknown};
 
-/// Something that can be set.
+/// A setting of a forecaster.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Its name on the command line.

@@ -1,11 +1,11 @@
-//! How much do seconds differ within five minutes? What short bins are of the slot that they are forecast as.
+//! Spread of short bins within a five-minute slot.
 
 use serde::{Deserialize, Serialize};
 
 use super::learned::DAY_SECONDS;
 
-/// How many bins make a slot: as many as last five minutes at least and divide a day. What a second will be like is not
-/// known a day ahead, its five minutes may be.
+/// Bins per slot: the fewest that last at least five minutes and divide a day. A single second cannot be
+/// forecast a day ahead, but its five minutes can.
 pub(super) fn slot_bins(bin_seconds: u32) -> usize {
     const SLOT_SECONDS_MIN: u32 = 300;
     let bins = SLOT_SECONDS_MIN.div_ceil(bin_seconds.max(1)).max(1);
@@ -13,12 +13,12 @@ pub(super) fn slot_bins(bin_seconds: u32) -> usize {
     (bins..=DAY_SECONDS).find(fits).unwrap_or(1) as usize
 }
 
-/// Two errors of the logarithm that do not know of one another: as squares where they go the same way.
+/// The sum of two independent errors of the logarithm: by squares where they have the same sign.
 pub(super) fn together(one: f64, other: f64) -> f64 {
     if one * other > 0.0 { one.signum() * one.hypot(other) } else { one + other }
 }
 
-/// What short bins are of the mean of their slot.
+/// Distribution of short bins relative to the mean of their slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Within {
     /// Bins by the logarithm of their share, in steps of an eighth from -8.
@@ -36,13 +36,13 @@ impl Within {
         }
         self.counts.resize(Self::STEPS, 0);
         for bin in bins.iter().flatten() {
-            // Of nothing the logarithm is lower than any: the first step.
+            // The logarithm of zero falls into the first step.
             let step = (((bin / mean).ln() - Self::LOWEST) / Self::STEP).clamp(0.0, (Self::STEPS - 1) as f64);
             self.counts[step as usize] += 1;
         }
     }
 
-    /// The logarithm of the share that so many of the bins are below; nothing where a slot is a bin.
+    /// The logarithm of the share below which this part of the bins lies; `None` where a slot is one bin.
     pub(super) fn log_at(&self, level: f64) -> f64 {
         let total: u64 = self.counts.iter().sum();
         if total == 0 {

@@ -1,30 +1,30 @@
-//! What follows from a schedule? Plays the bins to come, one after the other, and says who got which cores.
+//! Plays a schedule over the bins ahead and accounts who got which cores.
 //!
-//! The same step serves the planner (on forecasts), the replay (on what came) and the baselines: there is one account of
-//! what a bin does.
+//! The planner (on forecasts), the replay (on recorded load) and the baselines share this step: there is one account of a
+//! bin.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{SERVICES_COUNT, Service};
 
 use super::system::{Demand, Ledger, System};
 
-/// What is decided for the bins to come.
+/// The decisions for the bins ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Cores that background work gets in each bin, even if the foreground wants them.
+    /// Cores reserved for background work in each bin, even if the foreground wants them.
     pub reserve_cores: Vec<u32>,
-    /// In which bins whatever gives most room back for its work goes first.
+    /// Bins in which the debt that frees most space per unit of work goes first.
     pub pressing: Vec<bool>,
-    /// Before this bin, deadline work comes before room; from it on it is put off as far as it can be.
+    /// Before this bin, deadline work comes before space; from it on it is postponed as far as possible.
     pub prompt_until: usize,
-    /// Whether background work takes what the foreground leaves; without, it has its reserve and no more.
+    /// Whether background work takes cores that the foreground leaves idle; otherwise it gets its reserve only.
     pub harvests: bool,
-    /// Which services' deadlines are worked toward, in the order of the table; what is not is paid in its turn.
+    /// Services whose deadlines the schedule works toward, in the order of the table; others are paid in turn.
     pub heeds_deadline: [bool; SERVICES_COUNT],
 }
 
 impl Schedule {
-    /// Nothing but what the foreground leaves, and the resident cores.
+    /// Only idle cores and the resident cores.
     #[must_use]
     pub fn idle_only(system: &System, bins: usize) -> Self {
         let reserve = system.resident_cores.min(system.cores);
@@ -32,7 +32,7 @@ impl Schedule {
         Self { reserve_cores, pressing, prompt_until: 0, harvests: true, heeds_deadline: [true; SERVICES_COUNT] }
     }
 
-    /// As much background work as there can be: if that does not fit, nothing does.
+    /// As much background work as possible: if that does not fit, nothing does.
     #[must_use]
     pub fn all_out(system: &System, bins: usize) -> Self {
         let (reserve_cores, pressing) = (vec![system.cores; bins], vec![true; bins]);
@@ -40,36 +40,36 @@ impl Schedule {
     }
 }
 
-/// What a bin came to.
+/// The outcome of a bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BinCourse {
-    /// Cores that the foreground wanted, for what arrived and what waited; may be more than there are.
+    /// Cores that the foreground wanted for arrived and waiting requests; may exceed the cores there are.
     pub wanted_cores: u64,
-    /// Cores that it had.
+    /// Cores that the foreground got.
     pub foreground_cores: u32,
     /// Cores that did background work.
     pub background_cores: u32,
-    /// Of this bin's requests and earlier ones, how many wait at its end.
+    /// Requests that wait at the end of the bin.
     pub queued_requests: u64,
-    /// Requests that came beyond what the cores left to the foreground serve in a bin: they had to be queued.
+    /// Arrived requests beyond the capacity of the foreground's cores in the bin; they had to queue.
     pub delayed_requests: u64,
     /// Blocks of debt paid, by service.
     pub paid_blocks: [u64; SERVICES_COUNT],
-    /// Blocks used at the end; more than the pool has is what did not fit.
+    /// Blocks used at the end; the excess over the pool is what did not fit.
     pub used_blocks: u64,
     /// Blocks of debt that are past their deadline at the end.
     pub late_blocks: u64,
-    /// Those among them whose deadline the schedule heeds.
+    /// Those among them whose deadline the schedule works toward.
     pub missed_blocks: u64,
 }
 
-/// Debts and demand of the bins to come, laid out for playing.
+/// Debts and demand of the bins ahead, prepared for playing.
 #[derive(Clone, Debug)]
 pub struct Horizon<'a> {
     system: &'a System,
     ledger: &'a Ledger,
     demand: &'a [Demand],
-    /// The services that are run: place in the table, and what they owe.
+    /// The services in use: row in the table, and debts.
     owing: Vec<Owing>,
     /// Blocks that each bin takes from the pool.
     taken: Vec<u64>,
@@ -83,7 +83,7 @@ struct Owing {
     tied_per_mille: u64,
     priority: u64,
     has_deadline: bool,
-    /// Blocks that come to be owed.
+    /// New debt in blocks.
     incurred: u64,
     /// Blocks that become payable in each bin.
     payable: Vec<u64>,
@@ -98,13 +98,13 @@ impl Owing {
 }
 
 impl<'a> Horizon<'a> {
-    /// Lays out what is owed at the beginning of `ledger`'s bin, and what `demand` will add to it.
+    /// Prepares the debts at the start of `ledger`'s bin and those that `demand` will add.
     #[must_use]
     pub fn new(system: &'a System, ledger: &'a Ledger, demand: &'a [Demand]) -> Self {
         let bins = demand.len();
         let first = ledger.bin;
         let mut taken: Vec<u64> = demand.iter().map(|demand| system.new_blocks(demand)).collect();
-        // What will be stored when a scrub begins is not known exactly; what is stored now will do.
+        // The amount stored when a scrub begins is not known exactly; use the current amount.
         let stored = ledger.pool.used_blocks;
         let mut owing = Vec::new();
         for (service, terms) in system.run() {
@@ -117,7 +117,7 @@ impl<'a> Horizon<'a> {
                 if let Some(payable) = payable.get_mut(at) {
                     *payable = payable.saturating_add(batch.blocks);
                 }
-                // Due in the bin whose end is the last one not past the deadline, at the earliest in its own.
+                // Due in the last bin that ends before the deadline, but not before its own bin.
                 let due_bin = system.bin_of(batch.due_at).saturating_sub(1).max(system.bin_of(batch.payable_at));
                 if let Some(due) = due.get_mut(due_bin.saturating_sub(first)).filter(|_| batch.due_at != Nanos::NEVER) {
                     *due = due.saturating_add(batch.blocks);
@@ -154,38 +154,38 @@ impl<'a> Horizon<'a> {
         Self { system, ledger, demand, owing, taken }
     }
 
-    /// How many bins there are.
+    /// Number of bins.
     #[must_use]
     pub const fn bins(&self) -> usize {
         self.demand.len()
     }
 
-    /// What is planned for.
+    /// The system to plan for.
     #[must_use]
     pub const fn system(&self) -> &System {
         self.system
     }
 
-    /// The ledger that it begins with.
+    /// The ledger at the start.
     #[must_use]
     pub const fn ledger(&self) -> &Ledger {
         self.ledger
     }
 
-    /// Blocks that a service comes to owe.
+    /// New debt of a service, in blocks.
     #[must_use]
     pub fn incurred_blocks(&self, service: Service) -> u64 {
         self.owing.iter().find(|owing| owing.service == service).map_or(0, |owing| owing.incurred)
     }
 
-    /// Blocks of a service that are due by the end of a bin, all told.
+    /// Total blocks of a service that are due by the end of a bin.
     #[must_use]
     pub fn due_blocks(&self, service: Service, bin: usize) -> u64 {
         let owing = self.owing.iter().find(|owing| owing.service == service);
         owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
     }
 
-    /// Whether debts give back room at different prices, beside debts that have deadlines.
+    /// Whether debts free space at different prices, beside debts that have deadlines.
     #[must_use]
     pub fn has_mixed_densities(&self) -> bool {
         let mut dense = self.owing.iter().filter(|owing| owing.tied_per_mille > 0);
@@ -194,7 +194,7 @@ impl<'a> Horizon<'a> {
         dense.any(differs) && self.owing.iter().any(|owing| owing.has_deadline)
     }
 
-    /// The service with most work due by the end of a bin, among those whose deadlines a schedule heeds.
+    /// The service with most work due by the end of a bin, among those whose deadlines a schedule works toward.
     #[must_use]
     pub fn most_due(&self, schedule: &Schedule, bin: usize) -> Option<Service> {
         let work = |owing: &Owing| owing.due.get(bin).copied().unwrap_or(0).saturating_mul(owing.cost);
@@ -210,13 +210,13 @@ impl<'a> Horizon<'a> {
         course
     }
 
-    /// The same, into a list that is used again.
+    /// Plays the first `bins` bins into a reusable list.
     pub fn play_into(&self, schedule: &Schedule, bins: usize, course: &mut Vec<BinCourse>) {
         self.play_foreground(schedule, course);
         self.play_background(schedule, bins, course);
     }
 
-    /// Who gets which cores: the foreground first, down to the reserve.
+    /// Assigns cores: the foreground first, down to the reserve.
     fn play_foreground(&self, schedule: &Schedule, course: &mut Vec<BinCourse>) {
         let System { cores, core_requests, .. } = *self.system;
         let core_requests = core_requests.max(1);
@@ -233,7 +233,7 @@ impl<'a> Horizon<'a> {
             BinCourse {
                 wanted_cores,
                 foreground_cores: foreground as u32,
-                // What the background may use, until it is known what it does use.
+                // An upper bound until the actual use is known.
                 background_cores: if schedule.harvests { cores - foreground as u32 } else { (*reserve).min(cores) },
                 queued_requests: queued,
                 delayed_requests: delayed,
@@ -245,7 +245,7 @@ impl<'a> Horizon<'a> {
     fn play_background(&self, schedule: &Schedule, bins: usize, course: &mut [BinCourse]) {
         let mut state = State::new(self, schedule);
         let mut densest: Vec<usize> = (0..self.owing.len()).filter(|at| self.owing[*at].tied_per_mille > 0).collect();
-        // Cross-multiplied, so that no fraction is needed; the order of the table breaks ties.
+        // Cross-multiplied to avoid fractions; the order of the table breaks ties.
         densest.sort_by(|left, right| {
             let [left, right] = [left, right].map(|at| &self.owing[*at]);
             (right.tied_per_mille * left.cost).cmp(&(left.tied_per_mille * right.cost))
@@ -289,7 +289,7 @@ struct State<'a> {
     used_work: u64,
     /// Work done for deadlines within the horizon.
     deadline_work: u64,
-    /// What of it must be done in each bin, if neither more nor less was done before.
+    /// The part of it that must be done in each bin, if exactly the required work was done before.
     required: Vec<u64>,
     is_as_required: bool,
 }
@@ -312,8 +312,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// How much work with deadlines must be done in each bin from `bin` on: what is left of it, put off as long as the cores
-    /// that are left allow, so that room can be had before. Doing less in any bin misses a deadline.
+    /// Required deadline work in each bin from `bin` on: the rest, postponed as long as the cores
+    /// left allow, so that space can be freed first. Doing less in any bin misses a deadline.
     fn require(&mut self, bin: usize, core_work: u64, course: &[BinCourse]) {
         let mut carried = 0_u64;
         for at in (bin..self.required.len()).rev() {
@@ -339,7 +339,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Pays up to `blocks` of one service, as far as the work of the bin goes.
+    /// Pays up to `blocks` of one service within the remaining work of the bin.
     fn pay(&mut self, at: usize, blocks: u64) {
         let owing = &self.owing[at];
         let blocks = blocks.min(self.payable[at]).min(self.work_left / owing.cost);
@@ -356,14 +356,14 @@ impl<'a> State<'a> {
         let tied = (u128::from(blocks) * u128::from(owing.tied_per_mille) / 1000) as u64;
         self.used_blocks = self.used_blocks.saturating_sub(tied);
         if owing.is_heeded(self.schedule) {
-            // What is due beyond the horizon was not required either.
+            // Debt due beyond the horizon was not required.
             let due = owing.due.last().copied().unwrap_or(0);
             let counted = self.paid[at].min(due) - before.min(due);
             self.deadline_work = self.deadline_work.saturating_add(counted.saturating_mul(owing.cost));
         }
     }
 
-    /// Does up to `work` for deadlines, whatever is due first going first.
+    /// Does up to `work` of deadline work, earliest deadline first.
     fn pay_by_deadline(&mut self, work: u64) {
         let target = self.deadline_work.saturating_add(work);
         while self.deadline_work < target && self.work_left > 0 {
@@ -394,8 +394,8 @@ impl<'a> State<'a> {
         first.map(|(at, bin)| (at, self.owing[at].due[bin]))
     }
 
-    /// Shares what work is left among all that have debt, by priority, until there is no more of either. The share of a service
-    /// with a deadline goes to whatever is due first: work done early never stands in for work that is due now.
+    /// Shares the remaining work among all services with debt, by priority, until either is used up. The share of a service
+    /// with a deadline goes to the earliest deadline: early work never replaces work that is due now.
     fn pay_by_turns(&mut self) {
         loop {
             let can = |state: &Self, at: usize| state.payable[at] > 0 && state.owing[at].cost <= state.work_left;

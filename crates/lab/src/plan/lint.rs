@@ -1,4 +1,4 @@
-//! What is wrong with a plan, why, and what can be done about it?
+//! Warnings about a plan: what is wrong, why, and what the operator can do.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, Source};
@@ -16,20 +16,20 @@ pub enum Severity {
     Broken,
     /// A promise cannot be kept.
     Violation,
-    /// Somebody should look.
+    /// The operator should look.
     Warning,
     /// Good to know.
     Note,
 }
 
-/// Something about a plan.
+/// A finding about a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
     /// Its name.
     pub code: &'static str,
-    /// When it begins, where it has a time.
+    /// Its start, if it has one.
     pub at_unix_seconds: Option<i64>,
     /// What it is.
     pub message: String,
@@ -37,7 +37,7 @@ pub struct Finding {
     pub hint: &'static str,
 }
 
-/// Bins of a plan that share something.
+/// A range of bins with the same finding.
 struct Stretch<'a> {
     bins: Vec<&'a PlanBin>,
     hours: f64,
@@ -56,7 +56,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Looks a plan over, whoever made it.
+/// Checks a plan, whoever made it.
 #[must_use]
 pub fn lint(plan: &Plan, system: &System, ledger: &Ledger) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -181,7 +181,7 @@ fn debts(plan: &Plan) -> Vec<Finding> {
     findings
 }
 
-/// Terms that are legal and seldom meant.
+/// Warns of terms that are legal but rarely intended.
 fn terms(system: &System) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut note = |code, message: String, hint| {
@@ -193,7 +193,7 @@ fn terms(system: &System) -> Vec<Finding> {
         let hint = "if no snapshots are taken, defragmentation is the service that frees overwrites";
         note("zero-retention", message, hint);
     }
-    // Each block written over leaves one old block: only one service can free it.
+    // Each overwritten block leaves one old block, and only one service can free it.
     let beside = |(service, terms): (Service, &super::system::Terms)| {
         let frees = service.row().takes_room && service.row().source != Source::Named;
         if frees { terms.share_per_mille } else { 0 }

@@ -1,5 +1,4 @@
-//! What does the foreground do, and what will it do? Series become demands, forecasts become outlooks: here numbers become
-//! whole.
+//! Conversion of series to demands and of forecasts to outlooks, in whole numbers.
 
 use super::policy::Policy;
 use super::system::Demand;
@@ -7,11 +6,11 @@ use crate::forecast::{Calendar, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
 use ioweir_device::Bytes;
 
-/// How alike the errors of two bins of a forecast are, 0 to 1. Were they all one error, sums would be as uncertain as single
-/// bins; were they independent, sums would be all but certain. Days differ as a whole, bins by themselves.
+/// Correlation of the errors of two bins of a forecast, 0 to 1. At 1, sums are as uncertain as single
+/// bins; at 0, sums are nearly certain. Days differ as a whole, and bins within a day individually.
 const ERROR_CORRELATION: f64 = 0.2;
 
-/// What a series cannot be used for.
+/// An error in the load of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n  expected: {expected}\n\nhint: {hint}")]
 pub struct LoadError {
@@ -23,7 +22,7 @@ pub struct LoadError {
     pub hint: String,
 }
 
-/// The foreground, bin by bin; `None` where nothing is known.
+/// The foreground load in bins; `None` is a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// When the first bin begins.
@@ -36,13 +35,13 @@ pub struct Load {
     pub written: Rates,
     /// Blocks unmapped a second, metadata included.
     pub unmapped: Rates,
-    /// Share of new blocks, where a trace tells.
+    /// Share of new blocks, if the input is a trace.
     pub unique_percent: Option<f64>,
-    /// What was found wrong while it was read.
+    /// Problems found while reading.
     pub notes: Vec<String>,
 }
 
-/// A rate beside the requests: of its own, or so many for each request.
+/// A rate beside the requests: measured, or proportional to them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rates {
     /// Measured.
@@ -60,7 +59,7 @@ impl Rates {
     }
 }
 
-/// Adds up what is known in both.
+/// Adds two series; a bin is known if it is known in both.
 fn sum(left: &[Option<f64>], right: &[Option<f64>]) -> Vec<Option<f64>> {
     left.iter().zip(right).map(|(left, right)| Some((*left)? + (*right)?)).collect()
 }
@@ -70,7 +69,7 @@ fn scaled(values: &[Option<f64>], factor: f64) -> Vec<Option<f64>> {
 }
 
 impl Load {
-    /// The load that columns of a file stand for, as the policy says.
+    /// The load in the columns of a file, as the policy defines them.
     ///
     /// # Errors
     /// [`LoadError`] where a column is missing, or it is not clear which one is meant.
@@ -95,7 +94,7 @@ impl Load {
         };
         let first = total.or(read).or(write).or(only).ok_or_else(unclear)?;
         let block = policy.pool.block.0 as f64;
-        // What a unit is in requests, and in blocks.
+        // The unit in requests, and in blocks.
         let request = terms.request.0 as f64;
         let (per_request, per_block) = match terms.unit.parse::<Bytes>() {
             Ok(Bytes(unit)) => (terms.scale * unit as f64 / request, terms.scale * unit as f64 / block),
@@ -153,7 +152,7 @@ impl Load {
         }
     }
 
-    /// `bins` bins from `from` on, behind `gap` bins of which nothing is known.
+    /// `bins` bins from `from` on, after a gap of `gap` bins.
     #[must_use]
     pub fn part(&self, from: usize, gap: usize, bins: usize) -> Self {
         let cut = |values: &[Option<f64>]| {
@@ -168,19 +167,19 @@ impl Load {
         Self { requests, written, unmapped, notes: Vec::new(), ..self.clone() }
     }
 
-    /// Bins that are known and bins that there are.
+    /// Number of known bins, and of all bins.
     #[must_use]
     pub fn known_bins(&self) -> (usize, usize) {
         (self.requests.iter().flatten().count(), self.requests.len())
     }
 
-    /// When the bin behind the last begins.
+    /// When the bin after the last begins.
     #[must_use]
     pub fn end_unix_seconds(&self) -> i64 {
         self.start_unix_seconds.saturating_add(self.requests.len() as i64 * i64::from(self.bin_seconds))
     }
 
-    /// What came in a bin; none where that is not known.
+    /// The load of a bin; `None` in a gap.
     #[must_use]
     pub fn demand(&self, bin: usize) -> Option<Demand> {
         let requests = self.requests.get(bin).copied().flatten()?;
@@ -193,26 +192,26 @@ impl Load {
     }
 }
 
-/// A number of things: rounded, never negative, far below where sums would overflow.
+/// A count: rounded, never negative, and capped so that sums cannot overflow.
 fn whole(value: f64) -> u64 {
     const MOST: f64 = 1e15;
     if value.is_finite() { value.clamp(0.0, MOST).round() as u64 } else { 0 }
 }
 
-/// What the bins to come may bring.
+/// The range of load in the bins ahead.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
-    /// The best guess.
+    /// The expected load.
     pub expected: Vec<Demand>,
-    /// As much as the quantile allows, in sum from the first bin to any other: what fills pools and takes cores for good.
+    /// The high quantile of sums from the first bin on: the load that fills pools and takes cores.
     pub high: Vec<Demand>,
-    /// As little as its counterpart allows, in sum.
+    /// The low quantile of sums from the first bin on.
     pub low: Vec<Demand>,
-    /// Requests of each bin by itself: as few and as many as the quantiles allow.
+    /// Low and high quantile of requests in each single bin.
     pub requests_band: Vec<(u64, u64)>,
-    /// Why the forecast is worth less than usual.
+    /// Reasons to trust the forecast less than usual.
     pub degraded: Vec<String>,
-    /// Days of history that it rests on.
+    /// Days of history behind it.
     pub history_days: usize,
 }
 
@@ -233,7 +232,7 @@ enum Model {
 }
 
 impl LoadForecaster {
-    /// A forecaster that has learned nothing yet.
+    /// A forecaster without history.
     ///
     /// # Errors
     /// [`crate::forecast::ForecastError`] where days are no whole number of bins.
@@ -259,7 +258,7 @@ impl LoadForecaster {
         })
     }
 
-    /// Takes bins of a load, in order.
+    /// Feeds bins of a load, in order.
     pub fn update(&mut self, load: &Load, bins: std::ops::Range<usize>) {
         self.requests.update(&load.requests[bins.clone()]);
         for (model, rates) in [(&mut self.written, &load.written), (&mut self.unmapped, &load.unmapped)] {
@@ -269,7 +268,7 @@ impl LoadForecaster {
         }
     }
 
-    /// Learns from all of them.
+    /// Learns from all bins so far.
     pub fn refit(&mut self) {
         self.requests.refit();
         for model in [&mut self.written, &mut self.unmapped] {
@@ -279,7 +278,7 @@ impl LoadForecaster {
         }
     }
 
-    /// What the next `bins` bins may bring.
+    /// Forecasts the range of load in the next `bins` bins.
     #[must_use]
     pub fn outlook(&self, bins: usize) -> Outlook {
         let requests = Band::of(&self.requests, bins, self.quantile);
@@ -330,7 +329,7 @@ impl Band {
         Self { rates, degraded: Vec::new(), history_days: self.history_days }
     }
 
-    /// The same with bands around sums from the first bin on: their errors cancel in part.
+    /// Low, expected and high sums from the first bin on; errors of single bins cancel in part.
     fn summed(self) -> Self {
         let [low, mean, high] = self.rates;
         let around = |edge: &[f64], sign: f64| {
@@ -351,8 +350,8 @@ impl Band {
     }
 }
 
-/// What a forecaster that has learned all bins of `load` before `from` expects at the beginning of each bin from there on,
-/// being told the bins before it: the high path of at most `horizon` bins, never beyond the end of `load`. It learns anew at
+/// Forecasts at the start of each bin from `from` on, by a forecaster that has seen all earlier bins of `load`:
+/// the high path of at most `horizon` bins, never beyond the end of `load`. It refits at
 /// each local midnight.
 #[must_use]
 pub fn outlooks(

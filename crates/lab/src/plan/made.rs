@@ -1,4 +1,4 @@
-//! What does a plan say? When which debt is paid with how many cores, what stays free, and what cannot be kept.
+//! A finished plan: when which debt is paid with how many cores, the free space, and what cannot be kept.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, Service};
@@ -11,15 +11,15 @@ use super::planner::solve;
 use super::queueing::servers_needed;
 use super::system::{Ledger, System};
 
-/// Of debts whose deadline is shorter than a bin, how many may miss it.
+/// Accepted share of misses for deadlines shorter than a bin.
 const LATE_SHARE: f64 = 0.01;
 
-/// Three values of the same thing: as little as is likely, the best guess, as much as is likely.
+/// A value at the low quantile, as expected, and at the high quantile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Likely {
     /// At the low quantile of the load.
     pub low: u64,
-    /// If what is expected comes.
+    /// At the expected load.
     pub expected: u64,
     /// At the high quantile.
     pub high: u64,
@@ -32,29 +32,29 @@ pub struct PlanBin {
     pub start_unix_seconds: i64,
     /// Foreground requests a second.
     pub foreground_iops: Likely,
-    /// Cores that the foreground wants, if what is expected comes.
+    /// Cores that the foreground wants at the expected load.
     pub foreground_cores_wanted: u64,
-    /// Cores that it gets then.
+    /// Cores that it gets at the expected load.
     pub foreground_cores: u32,
-    /// Cores promised to the background, whatever the foreground wants.
+    /// Cores reserved for the background, whatever the foreground wants.
     pub reserved_cores: u32,
-    /// Cores at background work, if what is expected comes.
+    /// Cores at background work at the expected load.
     pub background_cores: u32,
-    /// What the foreground is cut to by the promise, as the paper's CFF: 1 is uncut.
+    /// The share of capacity left to the foreground by the reserve, the paper's CFF; 1 is uncut.
     pub capacity_forecast_factor: f64,
-    /// Whether room comes first.
+    /// Whether space comes before deadlines.
     pub pressing: bool,
-    /// Blocks of debt paid, by service, if what is expected comes.
+    /// Blocks of debt paid at the expected load, by service.
     pub paid_blocks: Vec<(&'static str, u64)>,
     /// Blocks free at the end. `low` is at the high quantile of the load.
     pub free_blocks: Likely,
-    /// Requests that wait at the end, if what is expected comes, and at the high quantile.
+    /// Requests that wait at the end, at the expected load and at the high quantile.
     pub queued_requests: Likely,
     /// Blocks of debt past their deadline at the end, at the high quantile.
     pub late_blocks: u64,
 }
 
-/// A time in which a service's debt is paid.
+/// An interval in which the debt of a service is paid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
     /// Whose.
@@ -63,34 +63,34 @@ pub struct Window {
     pub start_unix_seconds: i64,
     /// When it ends.
     pub end_unix_seconds: i64,
-    /// How much of it is paid.
+    /// Blocks paid.
     pub blocks: u64,
-    /// At most so many blocks a second at a time.
+    /// Highest rate, in blocks per second.
     pub blocks_per_second_max: u64,
 }
 
-/// A service's line of the balance sheet, if what is expected comes.
+/// The balance of a service at the expected load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sheet {
     /// Whose.
     pub service: &'static str,
     /// Blocks owed at the start.
     pub opening_blocks: u64,
-    /// Blocks that come to be owed.
+    /// New debt in blocks.
     pub incurred_blocks: u64,
     /// Blocks paid.
     pub paid_blocks: u64,
     /// Blocks owed at the end.
     pub closing_blocks: u64,
-    /// Room that is given back by what is paid.
+    /// Space freed by the payments, in blocks.
     pub reclaimed_blocks: u64,
-    /// Work of it, in hours of one core.
+    /// Its work in core hours.
     pub core_hours: f64,
-    /// Whether it has a deadline, and whether the plan keeps it at the high quantile.
+    /// Whether the plan keeps its deadline at the high quantile; `None` without a deadline.
     pub deadline_kept: Option<bool>,
 }
 
-/// A plan. It does not change: a better one takes its place.
+/// A plan. It is immutable: a new plan replaces it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
     /// When it begins.
@@ -101,33 +101,33 @@ pub struct Plan {
     pub bin_seconds: u64,
     /// Cores of both domains.
     pub cores: u32,
-    /// Cores that are always with the background, for deadlines shorter than a bin: sized by M/M/c.
+    /// Resident background cores for deadlines shorter than a bin, sized by M/M/c.
     pub resident_cores: u32,
     /// Size of a block.
     pub block_bytes: u64,
-    /// Blocks of the pool, and how many of them must stay free, and from how many on down the operator is told.
+    /// Blocks of the pool, the floor of free blocks, and the level at which to warn the operator.
     pub pool_blocks: u64,
     /// See `pool_blocks`.
     pub floor_blocks: u64,
     /// See `pool_blocks`.
     pub alarm_blocks: u64,
-    /// The plan holds if no more comes than at this quantile of the forecast.
+    /// The plan holds for loads up to this quantile of the forecast.
     pub quantile: f64,
     /// Days of history behind the forecast.
     pub history_days: usize,
     /// The bins.
     pub bins: Vec<PlanBin>,
-    /// When which debt is paid.
+    /// Intervals in which debt is paid.
     pub windows: Vec<Window>,
-    /// What is owed, paid and left.
+    /// The balance of each service.
     pub balance: Vec<Sheet>,
-    /// What is wrong with it, the worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Finding>,
-    /// How often the horizon was played to find it.
+    /// Number of plays of the horizon in the search.
     pub plays: u32,
 }
 
-/// What a plan is made for beside the outlook.
+/// The terms of a plan beside the outlook.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// When its first bin begins.
@@ -184,7 +184,7 @@ struct Paths<'a> {
     high: Vec<BinCourse>,
 }
 
-/// Cores for debts whose deadline is shorter than a bin: what M/M/c takes for them when most comes.
+/// Cores for deadlines shorter than a bin: the M/M/c size at the high load.
 fn resident_cores(system: &System, outlook: &Outlook) -> u32 {
     let seconds = system.bin.as_seconds();
     let core_rate = system.core_work as f64 / seconds;
@@ -239,7 +239,7 @@ fn plan_bin(system: &System, pool: &Pool, paths: &Paths<'_>, setting: Setting, b
     }
 }
 
-/// Stretches in which a service is paid, with pauses of at most half an hour.
+/// Intervals in which a service is paid, with pauses of at most half an hour.
 fn windows(system: &System, setting: Setting, course: &[BinCourse]) -> Vec<Window> {
     let seconds = (system.bin.0 / 1_000_000_000).max(1);
     let pause = (1_800 / seconds) as usize;

@@ -1,7 +1,7 @@
-//! When is deferred work to be done, and with how many cores? A plan from a forecast, debts, a policy and a pool.
+//! Plans for deferred work: when to do it and with how many cores, from a forecast, debts, a policy and a pool.
 //!
 //! Source: Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems". Planning is a pure function: the same
-//! forecast, debts and policy give the same plan. Everything behind the forecast is whole numbers.
+//! forecast, debts and policy give the same plan. Everything after the forecast uses whole numbers.
 
 mod horizon;
 mod lint;

@@ -1,47 +1,47 @@
-//! How many cores must background work be promised, and when, so that room and deadlines hold and the foreground loses least?
+//! The planner: how many cores to promise to background work, and when, so that space and deadlines hold and the foreground
+//! loses least.
 //!
-//! The method is the paper's section VI B: play the forecast; where room would run out, spread enough background work
-//! evenly over a time before, and play again, until it fits. The paper leaves open how long a time; here it is the shortest
-//! that suffices, because a plan is made anew in each bin, and the later work is forced upon the foreground, the surer it is
-//! that it must be. Kept in this order: the floor of the pool, then deadlines,
-//! then the foreground.
+//! The method is the paper's section VI B: play the forecast; where free space would run out, spread enough background work
+//! evenly over an earlier interval, and play again until it fits. The paper leaves the length of the interval open. Here it is
+//! the shortest that suffices: a plan is made anew in each bin, and the later work is forced upon the foreground, the surer
+//! the need. Priorities, in order: the floor of the pool, deadlines, the foreground.
 //!
-//! **Why it finds a plan wherever there is one.** All cores on the debt that gives back most room for its work gives back the
-//! most that can be by every moment: if that does not hold the floor, nothing does. Deadline work is put off as far as the
-//! cores that are left allow (`State::require`), which leaves the most cores for room at every earlier moment. So
-//! [`Schedule::all_out`] holds floor and deadlines if any schedule does, and the search below ends there at the latest. One
-//! case is not covered by this: debts of different density, of which the densest become payable late, beside a deadline that
-//! takes all the time there is. Then deadline work must stop being put off at the right moment, and a few are tried.
+//! **Why it finds a plan if one exists.** All cores on the debt that frees most space per unit of work frees the most space
+//! possible by every moment: if that does not hold the floor, nothing does. Deadline work is postponed as far as the remaining
+//! cores allow (`State::require`), which leaves the most cores for space at every earlier moment. So [`Schedule::all_out`] holds
+//! floor and deadlines if any schedule does, and the search below ends there at the latest. One case is not covered: debts of
+//! different density, of which the densest become payable late, beside a deadline that takes all the time there is. Then
+//! deadline work must stop being postponed at the right moment, and the planner tries a few.
 
 use ioweir_core::background::{SERVICES_COUNT, Service};
 
 use super::horizon::{BinCourse, Horizon, Schedule};
 
-/// What the search came to.
+/// The result of the search.
 #[derive(Clone, Debug)]
 pub struct Solution {
     /// The schedule.
     pub schedule: Schedule,
-    /// What follows from it, if what was forecast comes.
+    /// Its outcome at the forecast load.
     pub course: Vec<BinCourse>,
-    /// Bins at whose end the floor cannot be held, whatever is done.
+    /// Bins at whose end no schedule holds the floor.
     pub below_floor: Vec<usize>,
-    /// Services whose deadlines had to be given up: no schedule meets them, or room is worth more.
+    /// Services whose deadlines were given up: no schedule meets them, or the floor comes first.
     pub gave_up: Vec<Service>,
-    /// How often the horizon was played.
+    /// Number of plays of the horizon.
     pub plays: u32,
 }
 
-/// The most that a search plays before it takes what is sure to hold.
+/// The most plays before the search falls back to the schedule that is sure to hold.
 const PLAYS_MAX: u32 = 600;
 
-/// How many moments are tried to stop doing deadline work at once and begin to put it off.
+/// Number of moments tried for the switch from doing deadline work at once to postponing it.
 const PROMPT_TRIES: usize = 8;
 
-/// What a schedule breaks.
+/// A breach of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Breach {
-    /// The first bin of it.
+    /// Its first bin.
     first: usize,
     /// The worst bin of the stretch that begins there.
     worst: usize,
@@ -51,7 +51,7 @@ struct Breach {
 struct Search<'a> {
     horizon: &'a Horizon<'a>,
     schedule: Schedule,
-    /// Bins before this are not held to the floor any more: nothing holds it there.
+    /// Bins before this are exempt from the floor: no schedule holds it there.
     floor_from: usize,
     below_floor: Vec<usize>,
     gave_up: Vec<Service>,
@@ -100,7 +100,7 @@ impl Search<'_> {
         self.course = course;
     }
 
-    /// Whether the schedule keeps everything up to and with bin `last`.
+    /// Whether the schedule keeps everything up to and including bin `last`.
     fn holds(&mut self, last: usize) -> bool {
         self.plays += 1;
         let mut course = std::mem::take(&mut self.course);
@@ -114,7 +114,7 @@ impl Search<'_> {
         self.course[bin].used_blocks.saturating_add(pool.floor_blocks).saturating_sub(pool.blocks)
     }
 
-    /// The first thing that the course breaks within the first `bins` bins.
+    /// The first breach within the first `bins` bins.
     fn first_breach(&self, bins: usize) -> Option<Breach> {
         let late = |bin: usize| self.course[bin].missed_blocks > 0;
         let low = |bin: usize| bin >= self.floor_from && self.missing_blocks(bin) > 0;
@@ -127,8 +127,8 @@ impl Search<'_> {
         Some(Breach { first, worst, is_deadline: false })
     }
 
-    /// The bin behind the last one, up to `bin`, at whose end no background core was missing: what is done before it does
-    /// not help. Cores that had nothing to do are the sign.
+    /// The bin after the last one, up to `bin`, at whose end background work had idle cores: work before it does
+    /// not help.
     fn busy_since(&self, bin: usize) -> usize {
         let idle = |bin: &usize| self.course[*bin].background_cores < self.offered_cores(*bin);
         (0..=bin).rev().find(idle).map_or(0, |idle| (idle + 1).min(bin))
@@ -139,8 +139,8 @@ impl Search<'_> {
         self.horizon.system().cores - self.course[bin].foreground_cores
     }
 
-    /// Tries to mend a breach. Room: by order alone, then over the shortest time before it that suffices, because what is
-    /// forecast may not come. Deadlines: over all the busy time before, because a rebuild had better be done. Then over all
+    /// Tries to repair a breach. Space: by order alone, then over the shortest earlier interval that suffices, because
+    /// the forecast load may not come. Deadlines: over all the busy time before, because a rebuild should finish early. Then over all
     /// the time before it, then over all time.
     fn mend(&mut self, breach: Breach) -> bool {
         let last = if breach.is_deadline { breach.first } else { breach.worst };
@@ -157,7 +157,7 @@ impl Search<'_> {
             }
             self.schedule.clone_from(&before);
         }
-        // Room that can be had only late, by the densest debt, may leave time for deadlines only before.
+        // If space can only be freed late, by the densest debt, deadlines may fit only before.
         let step = (last + 1).div_ceil(PROMPT_TRIES);
         for prompt_until in (step..=last + 1).step_by(step) {
             self.schedule.prompt_until = prompt_until;
@@ -169,7 +169,7 @@ impl Search<'_> {
         false
     }
 
-    /// Whether everything up to and with bin `last` is kept with at least `level` cores from `from` to `to`, over `before`.
+    /// Whether everything up to and including bin `last` holds with at least `level` cores from `from` to `to`, over `before`.
     fn holds_with(&mut self, level: u32, (from, to): (usize, usize), before: &[u32], last: usize) -> bool {
         self.schedule.reserve_cores.copy_from_slice(before);
         for reserve in &mut self.schedule.reserve_cores[from..to] {
@@ -202,7 +202,7 @@ impl Search<'_> {
         false
     }
 
-    /// The fewest cores, the same in all bins from `from` to `to`, that keep everything up to and with bin `last`.
+    /// The fewest cores, equal in all bins from `from` to `to`, that keep everything up to and including bin `last`.
     fn raise(&mut self, from: usize, to: usize, last: usize) -> bool {
         let before = self.schedule.reserve_cores.clone();
         self.schedule.pressing[from..to].fill(true);
@@ -210,7 +210,7 @@ impl Search<'_> {
         self.holds_with(cores, (from, to), &before, last) && self.least_level((from, to), &before, last, cores)
     }
 
-    /// Lowers a level that suffices as far as it does.
+    /// Lowers a sufficient level as far as it stays sufficient.
     fn least_level(&mut self, window: (usize, usize), before: &[u32], last: usize, most: u32) -> bool {
         let (mut low, mut high) = (0, most);
         while low < high {
@@ -226,8 +226,8 @@ impl Search<'_> {
         self.schedule.pressing[..bins].fill(true);
     }
 
-    /// What cannot be kept is given up: a deadline that is missed whatever is done or that stands in the way of the floor,
-    /// and else the floor, for the bins where all cores at work do not hold it.
+    /// Gives up what cannot be kept: a deadline that every schedule misses or that conflicts with the floor,
+    /// or else the floor, for bins in which all cores together cannot hold it.
     fn give_way(&mut self, breach: Breach) {
         let Breach { first, worst, is_deadline } = breach;
         let missing = |search: &mut Self| {
@@ -254,7 +254,7 @@ impl Search<'_> {
         self.floor_from = worst + 1;
     }
 
-    /// Takes back what was promised and not used: the foreground has more of it.
+    /// Returns unused reserves to the foreground.
     fn trim(&mut self) {
         let before = (self.schedule.clone(), self.course.clone());
         let resident = self.horizon.system().resident_cores;

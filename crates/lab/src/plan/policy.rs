@@ -1,4 +1,4 @@
-//! What does an operator say of an array? The policy file: pool, cores, load, forecast, services and their terms.
+//! The policy file of an operator: pool, cores, load, forecast, services and their terms.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Serialize for Duration {
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        // Zero retention is a thing to say, and needs no unit.
+        // Zero retention is valid and needs no unit.
         if text.trim() == "0" {
             return Ok(Self::default());
         }
@@ -50,13 +50,13 @@ pub struct Policy {
     pub pool: PoolTerms,
     /// The cores.
     pub cores: CoreTerms,
-    /// What the numbers of the series mean.
+    /// The meaning of the series' numbers.
     #[serde(default)]
     pub load: LoadTerms,
-    /// How it is forecast.
+    /// The forecast.
     #[serde(default)]
     pub forecast: ForecastTerms,
-    /// The services that are run, by name.
+    /// The services in use, by name.
     #[serde(default)]
     pub service: BTreeMap<String, ServiceTerms>,
 }
@@ -67,16 +67,16 @@ pub struct Policy {
 pub struct PoolTerms {
     /// All of it.
     pub size: Bytes,
-    /// Stored at the start, debt not counted.
+    /// Used at the start, without debt.
     #[serde(default)]
     pub used: Bytes,
-    /// What space is given out in.
+    /// Block size: the unit of allocation.
     #[serde(default = "default_block")]
     pub block: Bytes,
-    /// Free space that no plan may go below.
+    /// The floor of free space.
     #[serde(default = "default_floor")]
     pub floor_percent: f64,
-    /// Free space from which on down to tell the operator.
+    /// Free space below which the operator is warned.
     #[serde(default = "default_alarm")]
     pub alarm_percent: f64,
 }
@@ -85,23 +85,23 @@ pub struct PoolTerms {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreTerms {
-    /// How many: N.
+    /// Number of cores, N in the paper.
     pub count: u32,
-    /// Requests a second that a core serves at a good latency: CIOPS.
+    /// Requests per second that a core serves at a good latency, CIOPS in the paper.
     pub foreground_iops: u32,
-    /// Background operations that a core does in a second.
+    /// Background operations per second of a core.
     pub background_operations: u32,
 }
 
-/// What the numbers of the series mean.
+/// The meaning of the series' numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadTerms {
-    /// What one is worth: `requests`, or a size such as `1KiB` for columns of KiB a second.
+    /// The unit of a value: `requests`, or a size such as `1KiB` for columns of KiB per second.
     pub unit: String,
     /// What a sample says.
     pub samples: Kind,
-    /// Column of all requests, where reads and writes are not told apart.
+    /// Column of all requests, where reads and writes are not separate.
     pub total: Option<String>,
     /// Column of reads.
     pub read: Option<String>,
@@ -109,13 +109,13 @@ pub struct LoadTerms {
     pub write: Option<String>,
     /// Column of unmaps.
     pub unmap: Option<String>,
-    /// Every value is multiplied by it.
+    /// Factor applied to every value.
     pub scale: f64,
     /// Share of writes in a total.
     pub write_percent: f64,
-    /// Share of the blocks written that were never written before: u.
+    /// Share of written blocks that are new, u in the paper.
     pub unique_percent: f64,
-    /// Metadata for the data unmapped: DMD.
+    /// Metadata per unmapped data, DMD in the paper.
     pub metadata_percent: f64,
     /// Size of a request.
     pub request: Bytes,
@@ -139,15 +139,15 @@ impl Default for LoadTerms {
     }
 }
 
-/// How the load is forecast.
+/// The forecast of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ForecastTerms {
-    /// By which method, with its settings.
+    /// The method with its settings.
     pub method: String,
-    /// The plan holds if no more comes than this quantile.
+    /// The quantile of the load that the plan must withstand.
     pub quantile: f64,
-    /// How far it looks.
+    /// Length of the plan.
     pub horizon: Duration,
     /// Length of a bin.
     pub bin: Duration,
@@ -167,27 +167,27 @@ impl Default for ForecastTerms {
     }
 }
 
-/// The terms of a service; what is not said is as `ioweir doc service` has it.
+/// The terms of a service; defaults are those of `ioweir doc service`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServiceTerms {
-    /// Time between two snapshots, or the period of what is done again and again.
+    /// Interval between snapshots, or the period of recurring work.
     pub every: Option<Duration>,
     /// How long a snapshot is kept.
     pub retention: Option<Duration>,
     /// How long its debt may wait.
     pub deadline: Option<Duration>,
-    /// Share of what its source counts that is its business.
+    /// Share of its source's count that becomes its debt.
     pub share_percent: Option<f64>,
-    /// Data that it owes for once.
+    /// One-time debt, as a size.
     pub owed: Option<Bytes>,
-    /// When it does, from the start of the plan.
+    /// When the one-time debt begins, from the start of the plan.
     pub owed_at: Option<Duration>,
-    /// Operations for a thousand blocks.
+    /// Operations per thousand blocks.
     pub cost_per_mille: Option<u32>,
-    /// Blocks that a thousand blocks tie up.
+    /// Pool blocks held by a thousand blocks of debt.
     pub tied_per_mille: Option<u32>,
-    /// Turns in a round.
+    /// Turns per round.
     pub priority: Option<u32>,
 }
 
@@ -210,7 +210,7 @@ impl Policy {
     /// Reads a policy file's text; `file` is its name for errors.
     ///
     /// # Errors
-    /// [`SpecError`] says what is wrong, and where.
+    /// [`SpecError`] with the place of the first invalid key.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let policy: Self = toml::from_str(text).map_err(|error| {
             let problem = shown(&error.message().replace('\n', "; "));
@@ -262,7 +262,7 @@ impl Policy {
         }
     }
 
-    /// What is planned for. `unique_percent` is what the trace says of u, where the series comes from one.
+    /// The system to plan for. `unique_percent` is u as counted from the trace, if the series comes from one.
     #[must_use]
     pub fn system(&self, unique_percent: Option<f64>) -> System {
         let seconds = u64::from(self.bin_seconds());

@@ -1,7 +1,7 @@
-//! How many servers keep a queue short? The queue M/M/c, as the paper sizes its background cores with it.
+//! The queue M/M/c: how many servers keep a queue short, as the paper sizes its background cores.
 
 /// The probability that an arrival has to wait at `servers` servers that are offered `load` (arrivals times service time):
-/// Erlang's C. One where they cannot keep up.
+/// Erlang's C. It is 1 if they cannot keep up.
 #[must_use]
 pub fn erlang_c(servers: u32, load: f64) -> f64 {
     let count = f64::from(servers);

@@ -1,5 +1,4 @@
-//! What becomes of a scheduler's decisions when the real load comes? Plays it bin by bin; whoever decides sees only what is
-//! past.
+//! Replay of a plan on recorded load, bin by bin; the scheduler under test sees only the past.
 
 use ioweir_core::background::{SERVICES_COUNT, Watermark};
 
@@ -7,29 +6,29 @@ use super::horizon::{BinCourse, Horizon, Schedule};
 use super::planner::solve;
 use super::system::{Demand, Ledger, System};
 
-/// Who decides.
+/// The scheduler that a replay drives.
 pub enum Decider<'a> {
-    /// The amount of debt, and nothing else. `harvests`: cores that the foreground does not want are used all the same.
+    /// Decides by the amount of debt alone. `harvests`: idle foreground cores are used too.
     Watermark {
-        /// Where paying begins and where it takes all cores.
+        /// Debt at which payment begins, and at which it takes all cores.
         watermark: Watermark,
-        /// Whether idle cores are used below the marks too.
+        /// Whether idle cores are used below the marks.
         harvests: bool,
     },
-    /// The planner: given the bin and the ledger, what it expects of the bins to come, from this one on.
+    /// The planner, with a function from bin and ledger to the expected load from this bin on.
     Planner(&'a mut dyn FnMut(usize) -> Vec<Demand>),
 }
 
-/// What a replay came to.
+/// The outcome of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     /// Each bin.
     pub course: Vec<BinCourse>,
     /// Cores reserved for the background in each bin.
     pub reserve_cores: Vec<u32>,
-    /// Requests that came.
+    /// Arrived requests.
     pub requests: u64,
-    /// Requests that came beyond what the cores left to the foreground served in their bin.
+    /// Arrived requests beyond the capacity of the foreground's cores in their bin.
     pub delayed_requests: u64,
     /// Bins in which not every request was served.
     pub violated_bins: usize,
@@ -39,9 +38,9 @@ pub struct Replayed {
     pub overrun_bins: usize,
     /// Bins that ended with debt past its deadline.
     pub late_bins: usize,
-    /// Free blocks at the worst moment; zero where it overran.
+    /// Fewest free blocks; zero if the pool overran.
     pub free_blocks_min: u64,
-    /// Debt that ties up room, at its highest.
+    /// Highest debt that holds space.
     pub tied_blocks_max: u64,
 }
 
@@ -59,7 +58,7 @@ impl Replayed {
     }
 }
 
-/// Plays what came.
+/// Plays the recorded load.
 #[must_use]
 pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &mut Decider<'_>) -> Replayed {
     let mut done = Replayed { free_blocks_min: ledger.pool.free_blocks(), ..Replayed::default() };
@@ -82,7 +81,7 @@ pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &
                     ahead.push(*demand);
                 }
                 let schedule = solve(&Horizon::new(system, &ledger, &ahead)).schedule;
-                // The plan is made; now comes what comes.
+                // The decision is made; now play the recorded bin.
                 ahead[0] = *demand;
                 let course = Horizon::new(system, &ledger, &ahead).play(&schedule, 1);
                 (course[0], schedule.reserve_cores[0])

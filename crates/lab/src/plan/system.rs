@@ -1,43 +1,43 @@
-//! What is planned for: cores, a pool, services and their terms, and the debts as they stand. Whole numbers only.
+//! The system to plan for: cores, a pool, services and their terms, and current debts, in whole numbers.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{
     Batch, DebtQueue, Pool, SERVICES_COUNT, Service, ServiceSettings, Source, overwrite_debt,
 };
 
-/// Terms on which a service is run.
+/// The terms of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// Cost, room and deadline.
     pub settings: ServiceSettings,
-    /// Of a thousand blocks that its source counts, how many are its business.
+    /// Per thousand blocks that its source counts, the number that becomes its debt.
     pub share_per_mille: u32,
-    /// How often it begins anew: the time between two snapshots, the period of a scrub. Zero: at any time.
+    /// Its period: the interval between snapshots or scrubs. Zero: at any time.
     pub every: Nanos,
     /// Blocks owed once, and when, since the start of the plan.
     pub owed: Vec<(Nanos, u64)>,
 }
 
-/// What does the work, and on which terms.
+/// The system to plan for: cores, pool and the terms of services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct System {
     /// Length of a bin.
     pub bin: Nanos,
-    /// Cores for foreground and background together: N.
+    /// Cores for foreground and background together, N in the paper.
     pub cores: u32,
     /// Foreground requests that a core serves in a bin: CIOPS times the bin's seconds.
     pub core_requests: u64,
     /// Background work that a core does in a bin, in thousandths of an operation.
     pub core_work: u64,
-    /// Of a thousand blocks written, how many were never written before: u.
+    /// New blocks per thousand written, u in the paper.
     pub unique_per_mille: u32,
-    /// The services in the order of the table; those that are not run are absent.
+    /// The services in the order of the table; `None` for those not in use.
     pub services: [Option<Terms>; SERVICES_COUNT],
     /// Cores that stay with the background in every bin, for services whose deadline is shorter than a bin.
     pub resident_cores: u32,
 }
 
-/// What the foreground does in a bin.
+/// The foreground load of a bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Requests that arrive.
@@ -49,7 +49,7 @@ pub struct Demand {
 }
 
 impl System {
-    /// The services that are run, in the order of the table.
+    /// The services in use, in the order of the table.
     pub fn run(&self) -> impl Iterator<Item = (Service, &Terms)> {
         Service::ALL.into_iter().zip(&self.services).filter_map(|(service, terms)| Some((service, terms.as_ref()?)))
     }
@@ -67,13 +67,13 @@ impl System {
         (time.0 / bin) as usize
     }
 
-    /// New blocks in a bin, which nothing gives back.
+    /// New blocks in a bin, which no service frees.
     #[must_use]
     pub const fn new_blocks(&self, demand: &Demand) -> u64 {
         demand.written_blocks - overwrite_debt(demand.written_blocks, self.unique_per_mille)
     }
 
-    /// What a service comes to owe in a bin; `used_blocks` are stored when it begins.
+    /// New debt of a service in a bin; `used_blocks` are stored at its start.
     #[must_use]
     pub fn incurred(
         &self,
@@ -95,7 +95,7 @@ impl System {
         };
         let once = terms.owed.iter().filter(|(at, _)| self.bin_of(*at) == bin).map(|(_, blocks)| *blocks);
         let blocks = once.fold(sourced, u64::saturating_add);
-        // A snapshot is taken at the start of each window, and holds what is written over until it goes.
+        // A snapshot is taken at the start of each window and holds overwritten blocks until its deletion.
         let taken = if every_bins > 1 && source != Source::Stored { bin - bin % every_bins } else { bin };
         let payable_at = begins.max(self.begins(taken).after(terms.settings.retention));
         let due_at = match terms.settings.deadline {
@@ -106,7 +106,7 @@ impl System {
     }
 }
 
-/// Where things stand at the beginning of a bin: the pool, the debts, the requests that wait.
+/// The state at the start of a bin: the pool, the debts, the waiting requests.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     /// The bin, counted from the start of the plan.
@@ -115,15 +115,15 @@ pub struct Ledger {
     pub pool: Pool,
     /// The debts, in the order of the table.
     pub queues: [DebtQueue; SERVICES_COUNT],
-    /// Foreground requests that came before and have not been served.
+    /// Earlier foreground requests that still wait.
     pub queued_requests: u64,
 }
 
 impl Ledger {
-    /// Batches that a queue tells apart: more than a plan has bins.
+    /// Batches per debt queue: more than a plan has bins.
     const BATCHES_MAX: usize = 1 << 14;
 
-    /// The first bin, with no debt; the queues of services that are not run take no memory.
+    /// The state at the first bin, without debt; services not in use take no memory.
     #[must_use]
     pub fn new(system: &System, pool: Pool) -> Self {
         let queues = std::array::from_fn(|service| {
@@ -132,14 +132,14 @@ impl Ledger {
         Self { bin: 0, pool, queues, queued_requests: 0 }
     }
 
-    /// Debt that ties up room, in blocks of the pool.
+    /// Debt that holds space, in blocks of the pool.
     #[must_use]
     pub fn tied_blocks(&self, system: &System) -> u64 {
         let tied = |(service, terms): (Service, &Terms)| terms.settings.tied(self.queues[service as usize].blocks());
         system.run().map(tied).fold(0, u64::saturating_add)
     }
 
-    /// What a bin's foreground leaves behind: room taken, debts incurred.
+    /// Applies the foreground of a bin: space taken and new debts.
     pub fn incur(&mut self, system: &System, demand: &Demand) {
         let stored = self.pool.used_blocks;
         for (service, terms) in system.run() {
@@ -153,7 +153,7 @@ impl Ledger {
         self.pool.take(system.new_blocks(demand));
     }
 
-    /// Pays so many blocks of each service that are payable before the bin ends.
+    /// Pays the given blocks of each service, as far as they are payable before the bin ends.
     pub fn pay(&mut self, system: &System, paid: &[u64; SERVICES_COUNT]) {
         let now = Nanos(system.begins(self.bin + 1).0.saturating_sub(1));
         for (service, terms) in system.run() {

@@ -394,7 +394,7 @@ pub(crate) fn render_page<V: Serialize>(name: &str, template: &str, view: &V) ->
     for (name, text) in parts {
         environment.add_template(name, text)?;
     }
-    let style = include_str!("../../assets/report.css");
+    let style = include_str!("../../assets/document.css");
     let page = environment.get_template(name)?;
     Ok(page.render(context! { page => Value::from(Serde(view)), style => style })?)
 }

@@ -23,7 +23,7 @@ pub const HTML_BYTES_MAX: usize = 1_000_000;
 const COLOURS: usize = 8;
 
 const TEMPLATE: &str = include_str!("../../assets/report.html");
-const STYLE: &str = include_str!("../../assets/report.css");
+const STYLE: &str = include_str!("../../assets/document.css");
 const SCRIPT: &str = include_str!("../../assets/report.js");
 
 /// Renders `report` as a page of less than [`HTML_BYTES_MAX`] bytes, unless its tables alone are longer.

@@ -6,8 +6,8 @@
 //! ([`expression`]).
 
 mod claims;
+mod document;
 mod expression;
-mod page;
 mod papers;
 mod results;
 mod runs;
@@ -20,14 +20,14 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 pub use claims::{Claim, Class};
 pub use papers::{PAPERS, Paper};
 
-use crate::compare::{CompareError, Origin, Progress, TraceMeta, hexadecimal};
+use crate::compare::{CompareError, Progress};
+pub use crate::document::Provenance;
+use crate::document::{self as pages, Figure, Origin};
 use crate::experiment::ExperimentError;
-use crate::report::{Figure, ReportError};
 use crate::server::ServerError;
 use ioweir_config::SpecError;
 
@@ -62,7 +62,7 @@ pub struct Options {
     pub trace_files: Vec<PathBuf>,
 }
 
-/// A table of the page.
+/// A table of a page that is no document yet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
     /// What it shows.
@@ -73,36 +73,6 @@ pub struct Table {
     pub columns: Vec<String>,
     /// Name and cells of each row.
     pub rows: Vec<(String, Vec<String>)>,
-}
-
-/// What is needed to run a reproduction again, and to trust it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Provenance {
-    /// Program version.
-    pub version: String,
-    /// Commit it was built from, `-dirty` behind it where the tree was changed; "unknown" outside a checkout.
-    pub commit: String,
-    /// The command that runs this again.
-    pub command: String,
-    /// SHA-256 of all of `specs`, one behind the other.
-    pub spec_sha256: String,
-    /// What was read.
-    pub inputs: Vec<TraceMeta>,
-    /// Every parameter: what it is of, and the values, as TOML or in words.
-    pub specs: Vec<(String, String)>,
-}
-
-impl Provenance {
-    /// Of a run that `origin` tells of, with these inputs and parameters.
-    #[must_use]
-    pub fn new(origin: &Origin, inputs: Vec<TraceMeta>, specs: Vec<(String, String)>) -> Self {
-        let mut hash = Sha256::new();
-        for (_, spec) in &specs {
-            hash.update(spec);
-        }
-        let Origin { version, commit, command } = origin.clone();
-        Self { version, commit, command, spec_sha256: hexadecimal(&hash.finalize()), inputs, specs }
-    }
 }
 
 /// A finished reproduction.
@@ -119,15 +89,9 @@ pub struct Reproduction {
     /// The claims.
     pub claims: Vec<Claim>,
     /// What the figures show, and what lies beyond them.
-    pub tables: Vec<Table>,
+    pub tables: Vec<pages::Table>,
     /// Charts.
     pub figures: Vec<Figure>,
-}
-
-#[derive(Serialize)]
-struct Json<'a> {
-    meta: &'a Provenance,
-    claims: &'a [Claim],
 }
 
 impl Paper {
@@ -193,7 +157,7 @@ impl Parsed<'_> {
             views::Drawing { source: paper.source(paper.page.0, paper.page.1), claims: &self.file, results: &results };
         let (tables, figures) = (drawing.tables(&self.page)?, drawing.figures(&self.page)?);
         let mut method = all.notes;
-        method.extend(page::paragraphs(paper.readme));
+        method.extend(document::paragraphs(paper.readme));
         Ok(Reproduction {
             name: self.file.name.clone(),
             paper: self.file.paper.clone(),
@@ -229,43 +193,4 @@ impl Reproduction {
         }
         text
     }
-
-    /// Everything on one page that needs nothing else.
-    ///
-    /// # Errors
-    /// [`ReportError`] where the template cannot be filled in.
-    pub fn to_html(&self) -> Result<String, ReportError> {
-        page::render(self)
-    }
-
-    /// The claims for a terminal.
-    #[must_use]
-    pub fn to_text(&self) -> String {
-        use std::fmt::Write as _;
-        let mut text = String::new();
-        let _ = writeln!(text, "{}\n", self.paper);
-        for claim in &self.claims {
-            let verdict = if claim.holds { "holds" } else { "FAILS" };
-            let ours = claim.ours.map_or("none".into(), |ours| format!("{ours:.2}"));
-            let Claim { id, claim, paper, unit, .. } = claim;
-            let _ = writeln!(text, "{verdict}  {id:28} {claim}: paper {paper}, ours {ours} {unit}");
-        }
-        let _ = writeln!(text, "\n{}", self.summary());
-        text
-    }
-}
-
-/// The claims as JSON: an object for one reproduction, a list for several.
-///
-/// # Errors
-/// [`ReportError`] where a number cannot be written.
-pub fn to_json(reproductions: &[Reproduction]) -> Result<String, ReportError> {
-    let objects: Vec<Json<'_>> =
-        reproductions.iter().map(|one| Json { meta: &one.meta, claims: &one.claims }).collect();
-    let mut text = match &objects[..] {
-        [one] => serde_json::to_string_pretty(one)?,
-        several => serde_json::to_string_pretty(several)?,
-    };
-    text.push('\n');
-    Ok(text)
 }

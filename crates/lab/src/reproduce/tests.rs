@@ -7,6 +7,7 @@ use super::results::{Cell, Course, Results};
 use super::template::Template;
 use super::*;
 use crate::compare::Silent;
+use crate::document::{Form, json_list};
 
 fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
@@ -135,6 +136,10 @@ fn paper(claims: String) -> Paper {
     }
 }
 
+fn json(done: &Reproduction) -> String {
+    json_list(&[done.document().expect("it renders")])
+}
+
 fn reproduced(claims: String) -> Reproduction {
     paper(claims).reproduce(&Options::default(), &origin(), &Silent).expect("it runs")
 }
@@ -175,9 +180,10 @@ fn a_rule_decides_whether_a_claim_holds() {
 #[test]
 fn a_claim_that_fails_is_reported_as_failing() {
     let done = reproduced(claims("at_least = 101"));
-    assert!(done.to_text().contains("FAILS  one"), "{}", done.to_text());
+    let text = done.document().expect("it renders").to_terminal(false);
+    assert!(text.contains("FAILS"), "{text}");
     assert!(done.summary().starts_with("0 of 1 claims hold"));
-    assert!(to_json(&[done]).expect("it renders").contains("\"holds\": false"));
+    assert!(json(&done).contains("\"holds\": false"));
     let done = reproduced(claims("at_least = 101").replace("iops[table, a]", "iops[table, who=a] / 0"));
     assert_eq!(
         (done.claims[0].ours, done.claims[0].holds),
@@ -193,7 +199,7 @@ fn a_calibrated_claim_is_never_counted_as_reproduced() {
     assert_eq!(done.summary(), "1 of 1 claims hold; without the 1 that the model was calibrated by, 0 of 0");
     let other = reproduced(claims("at_least = 1"));
     assert_eq!((other.claims[0].class, other.summary().as_str()), (Class::Reproduced, "1 of 1 claims hold"));
-    assert!(to_json(&[other]).expect("it renders").contains("\"class\": \"reproduced\""));
+    assert!(json(&other).contains("\"class\": \"reproduced\""));
 }
 
 #[test]
@@ -232,7 +238,7 @@ fn the_files_of_every_paper_are_in_order() {
         let parsed = paper.parse().unwrap_or_else(|error| panic!("{}: {error}", paper.name));
         let names: BTreeSet<&str> = parsed.runs.iter().map(|run| run.name.as_str()).collect();
         assert_eq!(names.len(), parsed.runs.len(), "{}: names of runs are unique", paper.name);
-        assert!(!page::paragraphs(paper.readme).is_empty());
+        assert!(!document::paragraphs(paper.readme).is_empty());
     }
 }
 
@@ -256,10 +262,12 @@ fn every_claim_of_the_wafl_paper_is_judged_and_the_same_input_gives_the_same_byt
         assert!(!claim.paper.is_empty() && !claim.note.is_empty() && !claim.unit.is_empty(), "{}", claim.id);
         assert!(claim.ours.is_some() || !claim.holds, "{} holds without a number", claim.id);
     }
-    let page = done.to_html().expect("the page renders");
+    let form = Form::from_file_name("page.html").expect("it is a form");
+    let page = form.render(&done.document().expect("it renders")).expect("the page renders");
+    let page = String::from_utf8(page).expect("it is text");
     assert!(!page.contains("http://") && !page.contains("https://"), "the page loads nothing");
     assert!(page.contains("spread_percent"), "the costs are on the page");
-    assert_eq!(small().to_text(), done.to_text());
+    assert_eq!(json(&small()), json(&done));
 }
 
 #[test]

@@ -6,12 +6,11 @@ use ioweir_config::SpecError;
 use serde::Deserialize;
 use toml::{Spanned, Table as Toml, Value};
 
-use super::Table;
 use super::claims::{Claim, ClaimsFile, Rows, Source};
 use super::expression::{Expression, Scope, terms};
 use super::results::{Results, Term};
 use super::template::Template;
-use crate::report::{Axis, Chart, Figure, Mark, Series};
+use crate::document::{Axis, Cell, Chart, Column, Figure, Format, Mark, Series, Table};
 
 type Words = Spanned<String>;
 
@@ -253,8 +252,13 @@ impl Drawing<'_> {
                 }
             }
         }
-        let rows = rows.into_iter().zip(filled).map(|((name, _), cells)| (name, cells)).collect();
-        Ok(Table { title: self.sentence(near, place)?, text: spec.text.clone(), columns: heads, rows })
+        let numbers = heads.into_iter().map(|head| Column::text(head).format(Format::Own));
+        let columns = std::iter::once(Column::text("")).chain(numbers);
+        let mut table = Table::new(self.sentence(near, place)?, columns).caption(&spec.text).detail();
+        for ((name, _), cells) in rows.into_iter().zip(filled) {
+            table.row(std::iter::once(name).chain(cells).map(Cell::from));
+        }
+        Ok(table)
     }
 
     /// All figures of which something was run.
@@ -270,7 +274,7 @@ impl Drawing<'_> {
             }
             charts.retain(|chart| chart.series.iter().any(|series| !series.points.is_empty()));
             if !charts.is_empty() {
-                figures.push(Figure { title: spec.title.clone(), text: spec.text.clone(), charts });
+                figures.push(Figure::new(&spec.title, &spec.text, charts));
             }
         }
         Ok(figures)
@@ -278,8 +282,8 @@ impl Drawing<'_> {
 
     fn chart(&self, spec: &ChartSpec, place: &Place) -> Result<Chart, SpecError> {
         let axis = |label: &str, name: &str| {
-            let shows = if spec.from_zero.iter().any(|known| known == name) { vec![0.0] } else { Vec::new() };
-            Axis { shows, ..Axis::new(label) }
+            let from_zero = spec.from_zero.iter().any(|known| known == name);
+            if from_zero { Axis::from_zero(label) } else { Axis::new(label) }
         };
         let mut series = Vec::new();
         for one in &spec.series {
@@ -295,7 +299,7 @@ impl Drawing<'_> {
         Ok(Chart {
             title: self.sentence(&spec.title, place)?,
             across: axis(&spec.across, "across"),
-            upward: Axis { logarithmic: spec.logarithmic, ..axis(&spec.upward, "upward") },
+            upward: Axis { is_logarithmic: spec.logarithmic, ..axis(&spec.upward, "upward") },
             series,
         })
     }

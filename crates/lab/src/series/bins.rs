@@ -1,12 +1,12 @@
-//! How do samples at uneven times become values at even distances?
+//! Binning: samples at uneven times become values at even intervals.
 
 use super::{Kind, Losses, SeriesOptions};
 
 /// A bin with less than this share of its samples is a gap.
 const COVERAGE_MIN: f64 = 0.5;
-/// No rate of storage is as large: a larger value is damage.
+/// A larger value is damage: no storage reaches this rate.
 const VALUE_MAX: f64 = 1e18;
-/// A bin this many times as large as nine of ten others is damage, not a burst.
+/// A bin larger than the 90 % quantile by this factor is damage, not a burst.
 const BURST_MAX: f64 = 1e6;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,7 +15,7 @@ struct Bin {
     samples: u32,
 }
 
-/// Samples of one column, of one label, on their way into bins.
+/// Bins being filled with the samples of one column and label.
 #[derive(Debug)]
 pub(super) struct Binner {
     kind: Kind,
@@ -43,7 +43,7 @@ impl Binner {
         }
     }
 
-    /// Takes one sample. Returns how many bins there would be if that is more than `bins_max`, and then does not take it.
+    /// Takes one sample. If that needed more than `bins_max` bins, refuses it and returns the number.
     pub(super) fn add(&mut self, time: i64, value: Option<f64>, bins_max: usize) -> Result<(), u64> {
         if let Some((last, last_value)) = self.last {
             if time == last && value == Some(last_value) {
@@ -76,7 +76,7 @@ impl Binner {
         match self.kind {
             Kind::Mean | Kind::Sum => self.put(time, Some(value), bins_max),
             Kind::Counter => match before {
-                // A counter tells nothing backwards, and nothing at its first sample.
+                // A counter gives no rate at its first sample or when it goes back.
                 Some((last, _)) if time <= last => Ok(()),
                 None => self.put(time, None, bins_max),
                 Some((_, last_value)) if value < last_value => {
@@ -84,8 +84,8 @@ impl Binner {
                     self.put(time, None, bins_max)
                 }
                 Some((last, last_value)) => {
-                    // The step over a gap is no rate of any bin in it: it is known to the bin of the second sample only
-                    // where the first is at most a bin away.
+                    // The step across a gap is not the rate of any bin inside it; the bin of the second sample gets it only
+                    // if the first sample is at most one bin away.
                     let rate = (value - last_value) / (time - last) as f64;
                     let near = time - last <= self.bin_seconds.max(1) * 2;
                     self.put(time, near.then_some(rate), bins_max)
@@ -105,7 +105,7 @@ impl Binner {
             return Err(span);
         }
         if bin < self.first {
-            // At least as many again as there are, so that a file in falling order takes no longer; `finish` drops what
+            // Doubles at least, so that a file in falling order stays linear; `finish` drops what
             // stays empty.
             let room = (bins_max as u64 - span) as usize;
             let missing = (self.first - bin) as usize + self.bins.len().min(room);

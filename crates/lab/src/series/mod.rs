@@ -1,7 +1,6 @@
-//! How busy was a system, bin by bin? Rates over time, read from files of counters or counted from block traces.
+//! Rates over time in bins, read from files of counters or counted from block traces.
 //!
-//! A bin of which nothing is known is `None`, never zero: a forecaster that is fed zeros for gaps learns idle time that
-//! never was.
+//! A bin without data is `None`, never zero: a forecaster that is fed zeros for gaps learns idle time that never was.
 
 mod bins;
 mod open;
@@ -19,48 +18,48 @@ pub use vdi::{Vdi, VdiSeries};
 
 use serde::{Deserialize, Serialize};
 
-/// A file that cannot be read as series: told as for traces, with line and column.
+/// An error in a file of series, with line and column as for traces.
 pub use ioweir_trace::TraceError as SeriesError;
 
-/// Values at even distances in time.
+/// A series: values at even intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What it is: the column, behind the label where rows have one.
+    /// Its name: the column, after the label where rows have one.
     pub name: String,
-    /// When the first bin begins, in seconds since 1970-01-01 (UTC, or the local clock where the file tells no zone); a
+    /// When the first bin begins, in seconds since 1970-01-01 (UTC, or the local clock where the file has no zone); a
     /// multiple of `bin_seconds`.
     pub start_unix_seconds: i64,
     /// How long a bin is.
     pub bin_seconds: u32,
-    /// One value a bin, from the first bin on; `None` is a gap.
+    /// One value per bin from the first bin on; `None` is a gap.
     pub values: Vec<Option<f64>>,
-    /// What was found wrong while it was made, and what became of it.
+    /// Problems found while reading, and how each was handled.
     pub losses: Losses,
 }
 
-/// What of the input did not become a value, or changed on its way.
+/// Counts of input that was left out or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
     /// Rows with the time and the value of the row before them: counted once.
     pub duplicate_rows: u64,
-    /// Rows earlier than a row before them: put in their place; of a counter, left out.
+    /// Rows earlier than a previous row: sorted in; for a counter, left out.
     pub rows_out_of_order: u64,
     /// Empty or non-finite cells: gaps.
     pub missing_values: u64,
-    /// Values below zero where nothing can be: masked.
+    /// Values below zero: masked.
     pub negative_values: u64,
-    /// Values so large that they can only be damage: masked.
+    /// Values too large to be real: masked.
     pub absurd_values: u64,
-    /// Times that a counter began anew: the step across it is unknown, and masked.
+    /// Resets of a counter: the step across a reset is unknown and masked.
     pub counter_resets: u64,
-    /// Bins with less than half of their samples: gaps.
+    /// Bins with fewer than half of their samples: gaps.
     pub thin_bins: u64,
     /// The column only ever rises, so it may be a counter, though it was not read as one.
     pub looks_like_counter: bool,
 }
 
 impl Losses {
-    /// Those of two series that became one.
+    /// The losses of two series that were added.
     fn and(self, other: Self) -> Self {
         Self {
             duplicate_rows: self.duplicate_rows + other.duplicate_rows,
@@ -74,7 +73,7 @@ impl Losses {
         }
     }
 
-    /// One line for each that there was, for people.
+    /// One line per kind of loss, for people.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let counts = [
@@ -95,34 +94,34 @@ impl Losses {
     }
 }
 
-/// What a sample says.
+/// The meaning of a sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// A level or a rate: a bin is the mean of its samples.
     #[default]
     Mean,
-    /// How many since the sample before: a bin is their sum; where some of its samples are missing, as many more.
+    /// A count since the previous sample: a bin is the sum, scaled up for missing samples.
     Sum,
-    /// How many since the beginning: a bin is the rise in a second.
+    /// A running total: a bin is its rise per second.
     Counter,
 }
 
 /// How a file is read as series.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesOptions {
-    /// Length of a bin; the divisor of a day nearest to the file's own step where absent.
+    /// Length of a bin; absent: the divisor of a day nearest to the file's own step.
     pub bin_seconds: Option<u32>,
-    /// Columns to read, by name; all that hold numbers where empty.
+    /// Columns to read, by name; empty: all columns of numbers.
     pub columns: Vec<String>,
-    /// What samples say.
+    /// The meaning of samples.
     pub kind: Kind,
     /// Add up the labels: one series a column, whose bins are gaps where any label's is.
     pub total: bool,
 }
 
 impl Series {
-    /// Share of the bins that are no gaps.
+    /// Share of bins that are not gaps.
     #[must_use]
     pub fn coverage(&self) -> f64 {
         self.values.iter().flatten().count() as f64 / self.values.len().max(1) as f64

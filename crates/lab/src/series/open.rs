@@ -1,17 +1,17 @@
-//! What stands behind the names that a user gives? Tables, block traces, or generated weeks.
+//! Opens series by the names that a user gives: tables, block traces, or generated weeks.
 
 use std::path::PathBuf;
 
 use super::{Series, SeriesError, SeriesOptions, Vdi, read_inputs, series_of_trace};
 use ioweir_trace::{self as trace, Input, Position, ReadOptions};
 
-/// A name that begins like this is generated: `vdi:7` is six weeks of virtual desktops from seed 7.
+/// Prefix of generated series: `vdi:7` is six weeks of virtual desktops from seed 7.
 pub const VDI_PREFIX: &str = "vdi:";
-/// Bins of what has no step of its own.
+/// Length of a bin for input without a step of its own.
 const BIN_SECONDS: u32 = 600;
 
-/// The series behind `names`: several files are one table or one trace, in the order of time. What is recognised as a
-/// block trace, or is named as one, is counted; else it is read as a table.
+/// The series of `names`: several files are one table or one trace, in the order of time. A file recognised as a
+/// block trace, or named as one, is counted; any other file is read as a table.
 ///
 /// # Errors
 /// [`SeriesError`] where a file cannot be read as what it is.
@@ -36,7 +36,7 @@ pub fn open_series(
         let mut source = trace::open(&paths, reading)?;
         let counted = series_of_trace(source.as_mut(), bin_seconds, file)?;
         let all = counted.requests.into_iter().chain(counted.bytes).chain([counted.unique_ratio]);
-        // A kind of request that the trace does not have is no series.
+        // A kind of request that the trace lacks gives no series.
         let mut out: Vec<Series> =
             all.filter(|series| series.values.iter().flatten().any(|value| *value > 0.0)).collect();
         if !options.columns.is_empty() {

@@ -1,7 +1,7 @@
-//! How is a file of comma-separated values read as series?
+//! Reader of tables of values (CSV) as series.
 //!
-//! Delimiter (comma, semicolon, tab, bar), header, the column of times and columns of labels are recognised from the first
-//! 64 KiB. The file is read as a stream; what is held is bins.
+//! Delimiter (comma, semicolon, tab, bar), header, the time column and label columns are recognised from the first 64 KiB.
+//! The file is read as a stream; only bins are held.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::time::moment;
 use super::{Losses, Series, SeriesError, SeriesOptions};
 use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
 
-/// A longer line is no line of a table.
+/// The longest line of a table.
 const LINE_BYTES_MAX: usize = 1 << 16;
 /// The bin of a table of one row.
 const STEP_USUAL: u32 = 600;
@@ -47,7 +47,7 @@ pub fn read_inputs(inputs: &[Input], options: &SeriesOptions) -> Result<Vec<Seri
     table.finish(first.name())
 }
 
-/// What the head of a file says about the rest.
+/// The layout of a file, from its first lines.
 #[derive(Clone, Debug)]
 struct Layout {
     delimiter: u8,
@@ -92,7 +92,7 @@ impl Layout {
             TIME_NAMES.iter().any(|known| name.split(|c: char| !c.is_ascii_alphanumeric()).next() == Some(*known))
         };
         let time = (0..names.len()).find(|place| named(place) && is_time(*place));
-        // A small number could be a time; a date can be nothing else.
+        // A small number may or may not be a time; a date always is.
         let is_date = |place: usize| {
             let is_number = |row: &&Vec<Cell<'_>>| row.get(place).is_some_and(|cell| number(cell.text, b',').is_some());
             is_time(place) && !data.iter().take(100).any(|row| is_number(&row))
@@ -184,7 +184,7 @@ fn number(text: &[u8], delimiter: u8) -> Option<f64> {
     })
 }
 
-/// Rows on their way into series.
+/// The table being read: rows become series.
 struct Table<'a> {
     options: &'a SeriesOptions,
     bin_seconds: u32,
@@ -357,7 +357,7 @@ impl<'a> Table<'a> {
         }
         if self.options.total {
             out = totals(out, &columns_of);
-            // Labels that were never there together have no total.
+            // Labels that never occur together have no total.
             out.retain(|series| series.values.iter().any(Option::is_some));
         }
         if out.is_empty() {
@@ -367,14 +367,14 @@ impl<'a> Table<'a> {
     }
 }
 
-/// How far a file has been read.
+/// The reading position in a file.
 struct Reached {
     line: u64,
     /// Whether the header is still to come.
     header: bool,
 }
 
-/// What is wrong with a line.
+/// An error in a line, before its place is known.
 struct Fault {
     at: usize,
     problem: String,

@@ -1,4 +1,4 @@
-//! How does a block trace become series? Requests and bytes of each kind, and how much of what is written is new.
+//! Series counted from a block trace: requests and bytes of each kind, and the share of writes to new blocks.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,9 @@ use ioweir_trace::{Position, TraceError, TraceSource};
 
 /// The most bins of a trace.
 const BINS_MAX: usize = 1 << 22;
-/// Blocks by which overwriting is judged.
+/// The block size for detecting overwrites.
 const BLOCK_BYTES: u64 = 4096;
-/// The most blocks that are remembered; beyond them only every second, fourth, ... block counts.
+/// The most blocks held; beyond them only every second, fourth, ... block is sampled.
 const BLOCKS_MAX: usize = 1 << 20;
 
 /// What is counted in each bin.
@@ -34,11 +34,11 @@ pub struct Counted {
     pub unique_ratio: Series,
 }
 
-/// Counts a trace in bins of `bin_seconds`. A bin without requests is idle, not a gap: a trace tells all that there was.
+/// Counts a trace in bins of `bin_seconds`. A bin without requests is idle, not a gap: a trace is complete.
 /// The last bin, which the trace may not fill, is left out unless it is the only one.
 ///
 /// # Errors
-/// [`TraceError`] where the trace cannot be read, or is longer than can be held.
+/// [`TraceError`] where the trace cannot be read or has too many bins.
 pub fn series_of_trace(source: &mut dyn TraceSource, bin_seconds: u32, file: &str) -> Result<Counted, TraceError> {
     let bin_seconds = bin_seconds.max(1);
     let mut start = None;
@@ -101,7 +101,7 @@ pub fn series_of_trace(source: &mut dyn TraceSource, bin_seconds: u32, file: &st
     Ok(Counted { requests, bytes, unique_ratio })
 }
 
-/// Blocks that were written, of which so many are looked at that they fit.
+/// A bounded sample of written blocks.
 #[derive(Default)]
 struct Sample {
     blocks: BTreeSet<(u32, u64)>,
@@ -114,7 +114,7 @@ impl Sample {
             return;
         }
         let last = offset_bytes.saturating_add(length_bytes - 1) / BLOCK_BYTES;
-        // One request of the size of a disk must not take hours: its first blocks stand for all.
+        // One request the size of a disk must not take hours: its first blocks represent all.
         let first = offset_bytes / BLOCK_BYTES;
         for block in first..=last.min(first.saturating_add(1 << 16)) {
             if !self.is_sampled(block) {

@@ -1,8 +1,8 @@
-//! Which moment does a cell mean?
+//! Parser of moments: dates, times and epochs in a cell.
 
 /// Seconds since 1970-01-01. A number is seconds, milliseconds, microseconds or nanoseconds by its size, since headers
 /// are known to be wrong about it; dates are those of ISO 8601, with a blank for the `T` allowed. A time without a zone
-/// is taken as it stands.
+/// is read as it is.
 pub(super) fn moment(cell: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(cell).ok()?.trim();
     number(text).or_else(|| date_time(text))

@@ -1,8 +1,8 @@
-//! What would weeks of virtual desktops look like, where nobody recorded any? A seeded generator whose noise is known.
+//! Generated weeks of virtual desktops: a seeded series whose noise is known.
 //!
-//! The shape is that of the background paper's figures 4 and 9: logins storm in around eight, people work until half past
-//! five with a lunch between, Mondays are busier and Fridays quieter, a virus scanner runs at night, weekends are quiet but
-//! for Sunday's backup. Because the rate behind each value is known, so is the error that no forecaster can be below.
+//! The shape follows figures 4 and 9 of the background paper: a login storm around eight, work until half past five with a
+//! lunch break, busier Mondays and quieter Fridays, a virus scan at night, quiet weekends except Sunday's backup. The rate of
+//! each value is known, and so is the error that no forecaster can beat.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -58,7 +58,7 @@ pub struct VdiSeries {
     pub rates: Vec<f64>,
 }
 
-/// What makes one day differ from the next of its kind.
+/// Random variation between days of one kind.
 struct Day {
     level: f64,
     storm_hour: f64,

@@ -1,4 +1,4 @@
-//! Which platforms, workloads and costs make no sense? Each is refused by the key that is wrong, with what would do.
+//! Validation of platforms, workloads and costs. An error names the wrong key and the accepted range.
 
 use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
 use ioweir_config::Complaint;

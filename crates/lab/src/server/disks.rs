@@ -1,19 +1,19 @@
-//! When does a read come back from the disks, and what do flushes do to it?
+//! The disks of the server model: read completion times, and the effect of flushes.
 //!
-//! Every disk serves one request at a time, first come, first served, in closed form: all that is kept of a disk is when it is
-//! free. Reads fall on disks at random; a flush operation writes a stripe, to several neighbours.
+//! Every disk serves one request at a time, first come, first served, in closed form: the state of a disk is the time at which
+//! it becomes free. Reads pick a random disk; a flush operation writes a stripe over neighbouring disks.
 
 use super::random::{Exponential, Stream};
 
 /// A group of equal disks.
 pub(super) struct Disks {
     free: Box<[u64]>,
-    /// What every read takes, and the mean of what comes on top, exponentially distributed; nanoseconds.
+    /// Fixed time of a read, and mean of its exponentially distributed part, in nanoseconds.
     read_fixed: u64,
     read_random: u64,
-    /// For each KiB that is read or written.
+    /// Transfer time per KiB.
     kib: u64,
-    /// Time that disks were given work for, added up.
+    /// Busy time of all disks together.
     pub(super) busy_nanos: u64,
     pub(super) reads: u64,
 }
@@ -24,7 +24,7 @@ impl Disks {
         Self { free, read_fixed, read_random, kib, busy_nanos: 0, reads: 0 }
     }
 
-    /// When data come that are asked for now.
+    /// When a read submitted now completes.
     pub(super) fn read(&mut self, now: u64, bytes: u32, stream: &mut Stream, exponential: &Exponential) -> u64 {
         let service = self.read_fixed + exponential.draw(stream, self.read_random) + self.kib * u64::from(bytes >> 10);
         let disk = stream.below(u32::try_from(self.free.len()).unwrap_or(u32::MAX));
@@ -32,7 +32,7 @@ impl Disks {
         self.occupy(disk as usize, now, service)
     }
 
-    /// When `bytes` are written that are put on `width` disks now, one seek on each.
+    /// When a write of `bytes` over `width` disks, submitted now, completes; one seek on each disk.
     pub(super) fn write(&mut self, now: u64, bytes: u64, width: u32, stream: &mut Stream) -> u64 {
         let first = stream.below(u32::try_from(self.free.len()).unwrap_or(u32::MAX)) as usize;
         let width = (width.max(1) as usize).min(self.free.len());

@@ -1,4 +1,4 @@
-//! What is wrong with a server that cannot be run, where, and what to do about it.
+//! Errors of servers that cannot run, with place and hint.
 
 use ioweir_core::cores::CoresError;
 

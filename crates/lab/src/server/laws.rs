@@ -1,12 +1,12 @@
-//! Do the numbers of a run agree with one another? Laws that hold for every queueing system, whatever the policy.
+//! Checks of every run against laws that hold for any queueing system.
 //!
-//! - **Little's law**: requests in the server, added up over time, are the times that they were in it, added up over requests.
-//! - **Utilisation law**: the workers' time is what they worked and what they idled.
+//! - **Little's law**: the number of requests in the server, integrated over time, equals the sum of their response times.
+//! - **Utilisation law**: worker time is busy time plus idle time.
 //! - **Work conservation**: no worker idles while more requests are queued than workers are taking up a turn.
 //!
-//! Both sides of each are counted on their own, in whole nanoseconds, in every run: a few additions an event.
+//! Both sides of each law are counted independently, in whole nanoseconds, in every run: a few additions per event.
 
-/// A law that a run has broken: an error of the simulator, not of its user.
+/// A broken law: an error of the simulator, not of its user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the simulation broke {law}: {detail}")]
 pub struct Violation {
@@ -19,25 +19,25 @@ pub struct Violation {
 /// What is counted for the laws.
 #[derive(Debug)]
 pub(super) struct Laws {
-    /// Requests of clients that are in, and that number added up over time.
+    /// Client requests in the server, and their integral over time.
     inside: u32,
     inside_nanos: u128,
-    /// Arrival times of those in, added up, and response times of those that have left.
+    /// Sum of arrival times of requests in the server, and of response times of those that have left.
     arrivals: u128,
     responses: u128,
-    /// Workers that idle, and that number added up over time.
+    /// Idle workers, and their integral over time.
     idle: u32,
     idle_nanos: u128,
     /// Moments at which a worker idled though requests were queued.
     lazy: u64,
 }
 
-/// What the event loop knows at the end, counted on its own.
+/// Totals at the end of a run, counted independently by the event loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct End {
     pub(super) now: u64,
     pub(super) workers: u32,
-    /// What workers did in all, the part of it that lies behind the end taken off.
+    /// Busy time of workers up to the end.
     pub(super) busy_nanos: u64,
     pub(super) clients: u32,
 }
@@ -47,7 +47,7 @@ impl Laws {
         Self { inside: 0, inside_nanos: 0, arrivals: 0, responses: 0, idle: workers, idle_nanos: 0, lazy: 0 }
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub(super) fn step(&mut self, span: u64) {
         self.inside_nanos += u128::from(self.inside) * u128::from(span);
         self.idle_nanos += u128::from(self.idle) * u128::from(span);
@@ -72,7 +72,7 @@ impl Laws {
         self.idle += 1;
     }
 
-    /// After an event: how many requests are queued, and how many workers are on their way to take one.
+    /// Checks work conservation after an event, from the queued requests and the workers that are taking up a turn.
     pub(super) fn settled(&mut self, queued: impl FnOnce() -> u32, turning: u32) {
         if self.idle > 0 && queued() > turning {
             self.lazy += 1;

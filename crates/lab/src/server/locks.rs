@@ -1,15 +1,15 @@
-//! Who holds an object's lock, and who gets it next?
+//! Object locks: the holder, and the order of waiters.
 
 /// No request.
 const NONE: u32 = u32::MAX;
 
-/// A lock for each object; those who wait for one get it in their order.
+/// One lock per object; waiters get it first come, first served.
 pub(super) struct Locks {
     /// The slot that holds each.
     holders: Box<[u32]>,
     /// First and last slot that waits for each.
     waiting: Box<[(u32, u32)]>,
-    /// Who waits behind each slot.
+    /// The next waiter after each slot.
     next: Box<[u32]>,
 }
 
@@ -22,7 +22,7 @@ impl Locks {
         }
     }
 
-    /// Takes the lock of `object` for `slot`; where another has it, `slot` waits and is given it later.
+    /// Takes the lock of `object` for `slot`, or queues `slot` if another holds it.
     pub(super) fn acquire(&mut self, object: u32, slot: u32) -> bool {
         let holder = &mut self.holders[object as usize];
         if *holder == NONE || *holder == slot {
@@ -40,7 +40,7 @@ impl Locks {
         false
     }
 
-    /// Gives the lock up, and answers with the slot that has it from now on.
+    /// Releases the lock and returns the next holder.
     pub(super) fn release(&mut self, object: u32) -> Option<u32> {
         let (first, last) = &mut self.waiting[object as usize];
         let next = *first;

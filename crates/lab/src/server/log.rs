@@ -1,8 +1,8 @@
-//! Is there room in the write log, and when does a consistency point begin?
+//! The write log: free space, and when a consistency point begins.
 //!
-//! The log is in two halves. Writes go to one; once it is full, or the time has come, a consistency point (CP) freezes it and
-//! writes go to the other. What is frozen is free again when the CP is done. Where the second half fills before that,
-//! writes wait.
+//! The log has two halves. Writes go to one half. When it is full, or on a timer, a consistency point (CP) freezes it and
+//! writes go to the other half. The frozen half is free again when the CP completes. Writes wait if the second half fills
+//! first.
 
 use ioweir_core::cores::Log;
 
@@ -14,12 +14,12 @@ pub(super) struct NvLog {
     filling: u64,
     /// Bytes that the running CP writes.
     frozen: u64,
-    /// Operations of the running CP: in all, and not done.
+    /// Operations of the running CP: total and remaining.
     operations: u32,
     left: u32,
-    /// The most that was in the log.
+    /// Highest fill of the log, in bytes.
     pub(super) filled_max: u64,
-    /// CPs that were begun.
+    /// Number of CPs begun.
     pub(super) points: u64,
 }
 
@@ -28,7 +28,7 @@ impl NvLog {
         Self { half: bytes / 2, filling: 0, frozen: 0, operations: 0, left: 0, filled_max: 0, points: 0 }
     }
 
-    /// Whether `bytes` go in; if so, they have.
+    /// Adds `bytes` if there is room, and returns whether it did.
     pub(super) fn append(&mut self, bytes: u64) -> bool {
         if self.filling + bytes > self.half {
             return false;
@@ -43,7 +43,7 @@ impl NvLog {
         self.left > 0
     }
 
-    /// Begins a CP of `operations`, and says how many bytes it writes.
+    /// Begins a CP of `operations` and returns the bytes that it writes.
     pub(super) fn begin(&mut self, operations: u32) -> u64 {
         debug_assert!(!self.is_flushing(), "one consistency point at a time");
         self.frozen = std::mem::take(&mut self.filling);
@@ -52,7 +52,7 @@ impl NvLog {
         self.frozen
     }
 
-    /// An operation of the CP is done; answers whether it was the last.
+    /// Completes one operation of the CP and returns whether it was the last.
     pub(super) fn operation_done(&mut self) -> bool {
         self.left -= 1;
         if self.left == 0 {
@@ -61,7 +61,7 @@ impl NvLog {
         self.left == 0
     }
 
-    /// As the policy is told.
+    /// The state of the log as the policy sees it.
     pub(super) fn state(&self) -> Log {
         if self.left == 0 {
             return Log::default();

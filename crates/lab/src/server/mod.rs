@@ -1,13 +1,13 @@
-//! How long do clients of a storage server wait, under one way to schedule its workers or another?
+//! Model of a storage server: response times of its clients under a schedule of its workers.
 //!
-//! A server has workers, one a core, that run what its clients ask and what it has to do for itself; the schedules of
-//! [`ioweir_core::cores`] say which worker runs what, for how long. Requests need processor time in one or more phases, and
-//! between them wait for a disk, a lock, memory or room in the write log. Taking up a turn costs a worker time. Writes are
-//! answered once they are in the log, which consistency points empty.
+//! A server has workers, one per core, that run client requests and the server's own work; the schedules of
+//! [`ioweir_core::cores`] decide which worker runs what, for how long. A request needs processor time in one or more phases,
+//! and between them waits for a disk, a lock, memory or room in the write log. Taking up a turn costs a worker time. A write
+//! is answered once it is in the log, which consistency points empty.
 //!
-//! Four things happen in simulated time: a request arrives, a worker is done with what it was doing, a disk has data, a
-//! consistency point is due. Everything random about a request comes from its own seed, so that every schedule sees the same
-//! requests. The laws of queueing ([`Violation`]) are checked in every run.
+//! Four events drive simulated time: a request arrives, a worker finishes a step, a disk returns data, a consistency point is
+//! due. All random traits of a request come from its own seed, so that every schedule sees the same requests. Every run checks
+//! the laws of queueing ([`Violation`]).
 
 mod check;
 mod disks;

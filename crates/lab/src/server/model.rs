@@ -1,4 +1,4 @@
-//! A server spec in the units that the event loop counts in: nanoseconds, bytes, chances in 2^32.
+//! A server spec in the units of the event loop: nanoseconds, bytes, chances in 2^32.
 
 use ioweir_core::cores::Kind;
 
@@ -11,7 +11,7 @@ const SWING_STEPS: usize = 256;
 /// Which work is costed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// A client's request, from its arrival.
+    /// A client request from its arrival.
     First {
         kind: Kind,
         /// Whether it leaves the fast path.
@@ -19,7 +19,7 @@ pub(super) enum Phase {
     },
     /// After a wait for a disk.
     Restart,
-    /// After a wait for a lock, memory or the log: it goes on where it was.
+    /// After a wait for a lock, memory or the log: the request resumes.
     Resumed,
     Prefetch,
     Flush,
@@ -55,7 +55,7 @@ pub(super) struct Operation {
     deadline: Option<(Chance, u64)>,
 }
 
-/// Most waits for a disk of one request: a bound on chains of misses.
+/// The most disk waits of one request: a bound on chains of misses.
 const MISSES_MAX: u8 = 32;
 
 impl Operation {
@@ -70,12 +70,12 @@ impl Operation {
         }
     }
 
-    /// How long it may take, where it is promised that.
+    /// The promised response time, if any.
     pub(super) fn deadline(&self, stream: &mut Stream) -> Option<u64> {
         self.deadline.filter(|(chance, _)| stream.happens(*chance)).map(|(_, within)| within)
     }
 
-    /// How many of the blocks that it needs one after the other are missing in memory.
+    /// Number of successive blocks of the request that are missing in memory.
     pub(super) fn misses(&self, stream: &mut Stream) -> u8 {
         let Some(last) = self.misses.last() else { return 0 };
         let mut count = 0;
@@ -94,7 +94,7 @@ pub(super) struct Flash {
     pub(super) kib: u64,
 }
 
-/// Everything that the event loop goes by.
+/// The compiled model that the event loop runs.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) workers: u32,
@@ -120,7 +120,7 @@ pub(super) struct Model {
     prefetch: Cost,
     flush: Cost,
     slow: u64,
-    /// Of 65,536 parts of a cost, how many vary.
+    /// The varying part of a cost, in 1/65,536.
     spread: u64,
     /// Mean time between arrivals in 1/256 ns, over a swing.
     gaps: Box<[u64]>,
@@ -213,7 +213,7 @@ impl Model {
         u32::try_from(drawn.max(1)).unwrap_or(u32::MAX)
     }
 
-    /// Requests a second that the workers have time for, when they do nothing else.
+    /// Requests per second that the workers can serve if they do nothing else.
     pub(super) fn capacity(&self) -> f64 {
         let mut lower = 0;
         let mut nanos = 0.0;
@@ -225,7 +225,7 @@ impl Model {
         f64::from(self.workers) * 1e9 / nanos.max(1.0)
     }
 
-    /// Processor time of an operation in the mean, with what it makes the server do for itself.
+    /// Mean processor time of an operation, including the internal work that it causes.
     fn operation_nanos(&self, operation: &Operation) -> f64 {
         let bytes = mean(&operation.sizes);
         let cost = |cost: Cost| cost.base as f64 + cost.kib as f64 * bytes / 1024.0;
@@ -247,7 +247,7 @@ impl Model {
         cost(self.first[operation.kind as usize]) + slow + restarts * cost(self.restart) + own
     }
 
-    /// What a return from a disk costs in the mean.
+    /// Mean cost of a return from a disk.
     pub(super) fn restart_mean(&self, bytes: u32) -> u64 {
         self.restart.mean(bytes)
     }

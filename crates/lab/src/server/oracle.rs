@@ -1,7 +1,8 @@
-//! What is left to win? A scheduler that knows how much work each request still has, which none that can be built does.
+//! The oracle: a scheduler that knows the remaining work of each request, as a bound on what any real scheduler can gain.
 //!
-//! Shortest remaining processing time first (SRPT) over all phases of a request, without preemption: it is chosen whenever a
-//! worker takes the next. What is critical to the server has every tenth turn, and every turn when nothing else is queued.
+//! Shortest remaining processing time first (SRPT) over all phases of a request, without preemption: it decides whenever a
+//! worker takes the next request. Work that is critical to the server gets every tenth turn, and every turn when nothing else
+//! is queued.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -11,17 +12,17 @@ use ioweir_core::{Nanos, Tag};
 
 use super::Discipline;
 
-/// As long as turns get where slices go by depth: the oracle is not to win by paying for fewer of them.
+/// As long as turns get where slices go by depth, so that the oracle gains nothing from fewer turns.
 const SLICE: Nanos = Nanos::from_micros(5_300);
 /// MQ's slice.
 const CRITICAL_SLICE: Nanos = Nanos::from_micros(200);
-/// Of so many turns, one is MQ's while it has any.
+/// One turn in this many goes to MQ while it has work.
 const CRITICAL_EVERY: u64 = 10;
 
 /// The oracle.
 #[derive(Debug)]
 pub struct Oracle {
-    /// What the next request that queues still needs.
+    /// Remaining work of the request that queues next.
     foreseen: Nanos,
     /// Remaining work, order of queueing, slot.
     queued: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
@@ -31,12 +32,12 @@ pub struct Oracle {
     sequence: u64,
     turns: u64,
     suspended: u32,
-    /// What each worker serves, since when and for how long.
+    /// The request of each worker, its start and its length.
     workers: Box<[(Queue, Option<Nanos>)]>,
 }
 
 impl Oracle {
-    /// For so many requests at once, and so many workers.
+    /// An oracle for this many requests in the server and this many workers.
     #[must_use]
     pub fn new(requests: u32, workers: u32) -> Self {
         Self {
@@ -136,7 +137,7 @@ impl CoreScheduler for Oracle {
         [high + maintenance, 0, self.suspended]
     }
 
-    /// The oracle keeps no counts.
+    /// The oracle reports no counts.
     fn counts(&self) -> [Counts; Queue::COUNT] {
         [Counts::default(); Queue::COUNT]
     }

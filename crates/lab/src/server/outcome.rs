@@ -1,11 +1,11 @@
-//! What a run of a server leaves behind: response times, shares, fills, and whether it kept up.
+//! The outcome of a server run: response times, shares, fill levels, and saturation.
 
 use hdrhistogram::Histogram;
 use ioweir_core::cores::Kind;
 
 use crate::sim::HISTOGRAM_DIGITS;
 
-/// Requests of clients of one kind, or all of them.
+/// Client requests of one kind, or all.
 #[derive(Clone, Debug)]
 pub struct Responses {
     /// Response times, nanoseconds.
@@ -27,7 +27,7 @@ impl Responses {
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        // Both have the same bounds, or grow to them.
+        // Both histograms have the same bounds, or grow to them.
         let _ = self.time.add(&other.time);
         self.sum_nanos += other.sum_nanos;
     }
@@ -45,41 +45,41 @@ impl Responses {
     }
 }
 
-/// What came out of a run. But for the backlog, all speaks of the measured part of it.
+/// The outcome of a run. All values but the backlog cover the measured part.
 #[derive(Clone, Debug)]
 pub struct ServerOutcome {
-    /// Clients' requests, answered.
+    /// Answered client requests.
     pub all: Responses,
     /// The same by kind, indexed by [`Kind`].
     pub by_kind: [Responses; Kind::ALL.len()],
-    /// How long was measured, seconds.
+    /// Length of the measured part in seconds.
     pub measured_seconds: f64,
-    /// Requests of clients that came, a second.
+    /// Arrived client requests per second.
     pub offered_per_second: f64,
-    /// Requests of clients that were answered, a second.
+    /// Answered client requests per second.
     pub answered_per_second: f64,
-    /// Of those answered: how many came back to a queue never, once, twice, more often.
+    /// Answered requests by number of returns to a queue: none, one, two, more.
     pub restarts: [u64; 4],
-    /// Of all returns to a queue: how many after a wait for a disk, a lock, memory, the log, and how many after preemption.
+    /// Returns to a queue by cause: disk, lock, memory, log, preemption.
     pub returns: Returns,
-    /// Share of the workers' time that they were not idle.
+    /// Busy share of worker time.
     pub utilisation: f64,
-    /// Share of the workers' time that went into taking up turns.
+    /// Share of worker time spent on taking up turns.
     pub turn_share: f64,
-    /// Turns that workers took up.
+    /// Number of turns taken up.
     pub turns: u64,
-    /// Share of time that the disks were busy.
+    /// Busy share of disk time.
     pub disk_utilisation: f64,
-    /// The most that was in the log, as a share of it; of the whole run.
+    /// Highest fill of the log over the whole run, as a share of its size.
     pub log_fill_max: f64,
-    /// Consistency points that were begun in the whole run.
+    /// Consistency points begun over the whole run.
     pub consistency_points: u64,
-    /// Whether the server could not keep up with the load: what is said of response times then is what was seen until it was
-    /// given up, and grows with the time that one watches.
+    /// Whether the server could not keep up with the load. Response times then cover the run until it was
+    /// stopped, and grow with its length.
     pub saturated: bool,
-    /// Requests of clients that were in the server at the end.
+    /// Client requests in the server at the end.
     pub backlog: u32,
-    /// Requests that were simulated, the server's own and those of the warm-up included.
+    /// Simulated requests, including internal ones and those of the warm-up.
     pub simulated: u64,
 }
 
@@ -105,7 +105,7 @@ impl ServerOutcome {
         self.all.mean_seconds()
     }
 
-    /// Of a hundred requests, how many came back never, once, twice, more often.
+    /// Percentage of requests by number of returns to a queue: none, one, two, more.
     #[must_use]
     pub fn restart_percent(&self) -> [f64; 4] {
         let sum: u64 = self.restarts.iter().sum();

@@ -1,4 +1,4 @@
-//! Which platforms and workloads are known by name, and where do their numbers come from?
+//! Presets of platforms and workloads, with the sources of their numbers.
 
 use std::io::Read as _;
 
@@ -12,14 +12,14 @@ use ioweir_config::{Complaint, SpecError};
 /// The largest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A platform or a workload known by name.
+/// A named platform or workload.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerPreset {
-    /// What a spec names it by.
+    /// Its name in specs.
     pub name: &'static str,
     /// What it is.
     pub title: &'static str,
-    /// Where its numbers come from.
+    /// Sources of its numbers.
     pub sources: &'static [&'static str],
     /// The parameters, as a file.
     pub parameters: &'static str,
@@ -105,21 +105,21 @@ pub const WORKLOADS: &[ServerPreset] = &[
 /// The costs of all platforms and workloads, with the reason for each number.
 pub const COSTS: &str = include_str!("costs.toml");
 
-/// A kind of file that describes a part of a server.
+/// A part of a server that is described by a file.
 pub trait Part: DeserializeOwned {
     /// What it is.
     const WHAT: &'static str;
-    /// Those known by name.
+    /// Its presets.
     const PRESETS: &'static [ServerPreset];
 
-    /// What makes no sense about it.
+    /// The first invalid value, if any.
     #[doc(hidden)]
     fn complaint(&self) -> Option<Complaint>;
 
     /// The preset of this name, or the file at this path.
     ///
     /// # Errors
-    /// There is neither, or it makes no sense.
+    /// [`ServerError`] where there is neither, or a value is invalid.
     fn load(name_or_path: &str) -> Result<Self, ServerError> {
         if let Some(preset) = Self::PRESETS.iter().find(|preset| preset.name == name_or_path) {
             return Ok(Self::parse(preset.name, preset.parameters)?);
@@ -140,7 +140,7 @@ pub trait Part: DeserializeOwned {
         Ok(Self::parse(name_or_path, &text)?)
     }
 
-    /// Reads a part from TOML; `file` is only for the errors.
+    /// Reads a part from TOML; `file` is the name shown in errors.
     ///
     /// # Errors
     /// As [`Part::load`].
@@ -176,10 +176,10 @@ impl Part for WorkloadSpec {
 }
 
 impl CostSpec {
-    /// The one set that is used for every platform and workload.
+    /// The one set of costs for every platform and workload.
     ///
     /// # Errors
-    /// Never, as a test sees to.
+    /// Never: a test reads the built-in file.
     pub fn usual() -> Result<Self, SpecError> {
         Self::parse("costs", COSTS)
     }

@@ -1,11 +1,11 @@
-//! Where do a request's random traits come from? From its own seed, so that they are the same under every policy.
+//! Random traits of a request, drawn from its own seed, so that every policy sees the same requests.
 //!
-//! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses: what differs in
-//! their results is the policy's doing.
+//! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses. Every difference
+//! in their results comes from the policy.
 
 use ioweir_device::random::natural_logarithm;
 
-/// A seeded stream of numbers (splitmix64): one a request, so that the order in which requests draw changes nothing.
+/// A seeded stream of numbers (splitmix64). Each request has its own, so the order of draws between requests does not matter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream(u64);
 
@@ -30,7 +30,7 @@ impl Stream {
         (((self.next() >> 32) * bound as u64) >> 32) as u32
     }
 
-    /// Whether something happens that has `chance` in 2^32.
+    /// Draws an event that has `chance` in 2^32.
     pub(super) const fn happens(&mut self, chance: Chance) -> bool {
         (self.next() >> 32) < chance.0
     }

@@ -1,4 +1,4 @@
-//! A server put together: platform, workload, costs; and its runs.
+//! A server assembled from platform, workload and costs, and its runs.
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits};
@@ -11,11 +11,11 @@ use ioweir_config::ScheduleChoice;
 use ioweir_config::{Complaint, SpecError};
 use ioweir_device::Span;
 
-/// The most requests that a server holds at once. A backlog of so many is a server that cannot keep up: at 90,000 requests
-/// a second it is half a second of arrivals.
+/// The most requests in the server. A backlog of this size means that the server cannot keep up: at 90,000 requests
+/// per second it is half a second of arrivals.
 pub const BACKLOG_MAX: u32 = 1 << 15;
 
-/// The name of the scheduler that knows how much work each request has.
+/// Name of the scheduler that knows the work of each request.
 pub const ORACLE: &str = "oracle";
 
 /// Everything that determines a run: the same value gives the same bytes.
@@ -24,22 +24,22 @@ pub const ORACLE: &str = "oracle";
 pub struct ServerSpec {
     /// The hardware: a preset's name or a TOML file.
     pub platform: String,
-    /// What is asked of it: a preset's name or a TOML file.
+    /// The workload: a preset's name or a TOML file.
     pub workload: String,
-    /// How its workers are scheduled, `name[:parameter=value...]`; or `oracle`, which knows what cannot be known.
+    /// The schedule of its workers, `name[:parameter=value...]`, or `oracle`.
     pub schedule: String,
-    /// Requests of clients a second, in the mean.
+    /// Mean client requests per second.
     pub requests_per_second: f64,
-    /// How long it runs before it is measured.
+    /// Warm-up before the measurement.
     #[serde(default = "warm_up")]
     pub warm_up: Span,
-    /// How long is measured.
+    /// Length of the measurement.
     #[serde(default = "measured")]
     pub measured: Span,
     /// Seed of everything random.
     #[serde(default)]
     pub seed: u64,
-    /// What the work costs; the usual costs where absent.
+    /// Cost of its work; absent: the usual costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CostSpec>,
 }
@@ -56,7 +56,7 @@ impl ServerSpec {
     /// Runs it.
     ///
     /// # Errors
-    /// [`ServerError`] where a part of it makes no sense.
+    /// [`ServerError`] where a part of it is invalid.
     pub fn run(&self) -> Result<ServerOutcome, ServerError> {
         let costs = self.costs.clone().map_or_else(CostSpec::usual, Ok)?;
         let platform = PlatformSpec::load(&self.platform)?;
@@ -88,20 +88,20 @@ impl std::str::FromStr for Scheduling {
     }
 }
 
-/// How hard a server is pressed, and for how long.
+/// The load of a run and its length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerLoad {
-    /// Requests of clients a second, in the mean.
+    /// Mean client requests per second.
     pub requests_per_second: f64,
-    /// How long it runs before it is measured.
+    /// Warm-up before the measurement.
     pub warm_up: Nanos,
-    /// How long is measured.
+    /// Length of the measurement.
     pub measured: Nanos,
     /// Seed of everything random.
     pub seed: u64,
 }
 
-/// A server whose parts make sense.
+/// A validated server.
 #[derive(Clone, Debug)]
 pub struct Server {
     platform: PlatformSpec,
@@ -110,10 +110,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Puts a server together.
+    /// Assembles a server.
     ///
     /// # Errors
-    /// [`SpecError`] where a part makes no sense.
+    /// [`SpecError`] where a part is invalid.
     pub fn new(platform: PlatformSpec, workload: WorkloadSpec, costs: CostSpec) -> Result<Self, SpecError> {
         let complaints =
             [("platform", platform.complaint()), ("workload", workload.complaint()), ("costs", costs.complaint())];
@@ -138,23 +138,23 @@ impl Server {
         &self.platform
     }
 
-    /// How long its load takes to swing once.
+    /// Period of the swing of its load.
     #[must_use]
     pub fn swing(&self) -> Nanos {
         Nanos(self.costs.swing.period.nanos())
     }
 
-    /// The load, in requests a second, at which the workers would have no time left for anything else, turns left out: what no
-    /// schedule can pass.
+    /// The load, in requests per second, at which requests alone take all worker time, without turns: an upper bound for any
+    /// schedule.
     #[must_use]
     pub fn capacity(&self) -> f64 {
         Model::new(&self.platform, &self.workload, &self.costs, 1.0, 1).capacity()
     }
 
-    /// Runs it. A server that cannot keep up is run until its backlog is [`BACKLOG_MAX`].
+    /// Runs the server. One that cannot keep up runs until its backlog is [`BACKLOG_MAX`].
     ///
     /// # Errors
-    /// [`ServerError`] where the load or the schedule makes no sense, or a law was broken.
+    /// [`ServerError`] where the load or the schedule is invalid, or the run breaks a law.
     pub fn run(&self, scheduling: &Scheduling, load: &ServerLoad) -> Result<ServerOutcome, ServerError> {
         self.check(load)?;
         let Self { platform, workload, costs } = self;
@@ -174,7 +174,7 @@ impl Server {
         }
     }
 
-    /// Refuses loads that cannot be run.
+    /// Checks that the load can run.
     fn check(&self, load: &ServerLoad) -> Result<(), SpecError> {
         let wrong =
             |key: &str, problem: String, hint: &str| Err(Complaint::new(key, problem, hint).in_file("load", None));

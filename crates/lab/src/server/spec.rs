@@ -1,4 +1,4 @@
-//! What describes a server, what it is asked, and what its work costs?
+//! The spec of a server: hardware, workload, and the cost of its work.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use ioweir_device::{Bytes, Span};
 pub struct PlatformSpec {
     /// Cores of the machine.
     pub cores: u32,
-    /// Workers that serve requests, each on a core of its own. One core is left to the rest of the system where absent.
+    /// Workers that serve requests, each on its own core. Absent: one less than there are cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// The write log: half of it takes writes while a consistency point empties the other.
@@ -27,7 +27,7 @@ pub struct PlatformSpec {
 }
 
 impl PlatformSpec {
-    /// Workers, also where the file does not say.
+    /// Number of workers, given or by default.
     #[must_use]
     pub fn workers(&self) -> u32 {
         self.workers.unwrap_or_else(|| self.cores.saturating_sub(1))
@@ -40,31 +40,31 @@ impl PlatformSpec {
 pub struct DiskSpec {
     /// How many.
     pub count: u32,
-    /// What every access takes at least.
+    /// Fixed time of every access.
     pub access: Span,
-    /// The mean of what comes on top of it, exponentially distributed.
+    /// Mean of its exponentially distributed part.
     pub access_random: Span,
-    /// For each KiB that is moved.
+    /// Time per KiB moved.
     pub per_kib: Span,
-    /// Disks that a flush operation writes to.
+    /// Number of disks that a flush operation writes to.
     pub stripe: u32,
 }
 
-/// A cache of flash: what it holds is read from there, whatever else it is doing.
+/// A flash cache; its reads do not queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashCacheSpec {
     /// Size; it has its effect through `hits_percent`.
     pub size: Bytes,
-    /// Of a hundred reads that miss memory, how many are found here.
+    /// Percentage of memory misses that hit this cache.
     pub hits_percent: f64,
-    /// How long a read takes.
+    /// Time of a read.
     pub access: Span,
-    /// For each KiB that is moved.
+    /// Time per KiB moved.
     pub per_kib: Span,
 }
 
-/// What a server is asked: what a workload file holds.
+/// A workload: what a workload file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
@@ -81,35 +81,35 @@ pub struct WorkloadSpec {
 pub struct OperationSpec {
     /// Its name in reports.
     pub name: String,
-    /// How often it comes, beside the shares of the others.
+    /// Its frequency relative to the other shares.
     pub share: f64,
     /// What it does.
     pub kind: OperationKind,
-    /// What it moves: sizes and how often each comes. Nothing where absent.
+    /// Sizes and their frequencies; absent: it moves no data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<(Bytes, f64)>,
-    /// Whether it goes on where the one before ended: such reads are prefetched.
+    /// Whether it continues where the previous one ended; such reads are prefetched.
     #[serde(default)]
     pub sequential: bool,
-    /// Of a hundred, how many find their first block missing in memory; then, of a hundred of those, how many find the
-    /// next one missing that they need; and so on. Each is a wait for the disk, and the data of the last entry repeat.
+    /// Percentage of requests whose first block misses memory; then, of those, the percentage whose next
+    /// block misses; and so on. Each miss is a disk wait; the last entry repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub misses_percent: Vec<f64>,
     /// Whether it locks its object.
     #[serde(default)]
     pub locks: bool,
-    /// What is promised to some of them; all are best effort where absent.
+    /// A deadline for some of them; absent: all are best effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DeadlineSpec>,
 }
 
-/// A promise to some requests of a kind.
+/// A deadline for some requests of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadlineSpec {
-    /// Of a hundred requests, how many it is made to.
+    /// Percentage of requests with the deadline.
     pub percent: f64,
-    /// When they are to be done, from their arrival on.
+    /// The deadline after arrival.
     pub within: Span,
 }
 
@@ -125,11 +125,11 @@ pub enum OperationKind {
     Attributes,
 }
 
-/// What the work of a server costs, and how its clients come: one set for all platforms and workloads.
+/// The cost of server work and the pattern of arrivals: one set for all platforms and workloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostSpec {
-    /// Taking up a turn: asking for a queue and a slice, and changing over to its requests. In every turn.
+    /// Cost of taking up a turn: asking for a queue and a slice, and switching to its requests.
     pub turn: Span,
     /// A read, until it is answered or waits for a disk.
     pub read: WorkCost,
@@ -137,11 +137,11 @@ pub struct CostSpec {
     pub write: WorkCost,
     /// An attribute request.
     pub attributes: WorkCost,
-    /// What comes on top for a request that leaves the fast path: it has to be parked, and to be found again.
+    /// Additional cost of a request that leaves the fast path: it is parked and found again.
     pub slow_path: Span,
-    /// A request that has come back from a wait.
+    /// A request that returns from a wait.
     pub restart: WorkCost,
-    /// Of a hundred parts of a processor time, how many vary: the rest is what every request takes, these are exponentially
+    /// The varying percentage of a processor time. The rest is fixed; the varying part is exponentially
     /// distributed around their mean.
     pub spread_percent: f64,
     /// Reading ahead for a sequential reader.
@@ -150,7 +150,7 @@ pub struct CostSpec {
     pub flush: FlushSpec,
     /// From the client to the server and back.
     pub network: Span,
-    /// How the load swings about its mean.
+    /// Swing of the load about its mean.
     pub swing: SwingSpec,
 }
 
@@ -169,9 +169,9 @@ pub struct WorkCost {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchSpec {
-    /// How much at a time: so much sequential reading calls for one prefetch.
+    /// Bytes per prefetch: this much sequential reading triggers one.
     pub bytes: Bytes,
-    /// What one costs.
+    /// Cost of one.
     pub cost: WorkCost,
 }
 
@@ -183,18 +183,18 @@ pub struct FlushSpec {
     pub interval: Span,
     /// Back-end operations of one.
     pub operations: u32,
-    /// What one operation costs, for its share of the log.
+    /// Cost of one operation, for its share of the log.
     pub cost: WorkCost,
-    /// What a write takes in the log beside its data.
+    /// Log space of a write beside its data.
     pub log_record: Bytes,
 }
 
-/// How the load swings: its rate goes from `1 - amplitude` to `1 + amplitude` times the mean and back, evenly.
+/// A triangular swing of the load from `1 - amplitude` to `1 + amplitude` times the mean and back.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwingSpec {
-    /// How far, in percent of the mean.
+    /// Amplitude in percent of the mean.
     pub amplitude_percent: f64,
-    /// How long a swing lasts.
+    /// Period of a swing.
     pub period: Span,
 }

@@ -1,15 +1,15 @@
-//! How much load does a server take, and how often must a run be repeated to be believed?
+//! Load sweeps: the peak of a server, and how often to repeat a run for a given confidence.
 
 use ioweir_core::Nanos;
 
 use super::{Scheduling, Server, ServerError, ServerLoad, ServerOutcome};
 
-/// How long runs are: in swings of the load, so that each sees as much of the heavy as of the light part.
+/// Length of runs in swings of the load, so that each covers the heavy and the light part equally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLength {
     /// Swings before the measurement.
     pub warm_up: u32,
-    /// Swings that are measured.
+    /// Measured swings.
     pub measured: u32,
 }
 
@@ -22,13 +22,13 @@ impl RunLength {
     }
 }
 
-/// Where a peak is sought, as shares of what the cores could do, and how often that interval is halved: a peak is found to
+/// The search interval of a peak, as shares of the cores' capacity, and the number of halvings: a peak is found to
 /// about a thousandth.
 const SOUGHT: (f64, f64) = (0.3, 1.05);
 const HALVINGS: u32 = 9;
 
-/// The highest load, in requests a second, under which the mean response time stays within the platform's limit. Where it
-/// does so at no load that is sought, the lowest of these.
+/// The highest load, in requests per second, at which the mean response time stays within the platform's limit. If there
+/// is none in the search interval, the lowest load of the interval.
 ///
 /// # Errors
 /// As [`Server::run`].
@@ -45,7 +45,7 @@ pub fn peak(server: &Server, scheduling: &Scheduling, length: RunLength, seed: u
     Ok(low)
 }
 
-/// Runs with other seeds until they agree, as the paper did: two, and three more where the mean response times of these
+/// Repeats a run with other seeds until they agree, as the paper did: two runs, and three more if the mean response times of these
 /// two differ by 1 % or more. At most `runs_max`.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ mod feed;
 mod load;
 mod observe;
 mod outcome;
+mod records;
 
 pub use collect::{Finished, Gather};
 pub use engine::{Ended, Simulation, run, simulate};

@@ -52,7 +52,7 @@ struct Part {
 /// operation, contiguous and within the size cap; time never goes back; the device serves one unit at a time unless it
 /// has a queue; and request-time waiting plus in the device is the sum of what each part took.
 pub struct Checker {
-    unit_sectors_max: u32,
+    request_sectors_max: u32,
     /// Units that each device may hold, and holds.
     depth: [u32; 2],
     in_flight: [u32; 2],
@@ -75,9 +75,9 @@ pub struct Checker {
 impl Checker {
     /// A checker for a queue of these limits; a fast device has the usual depth.
     #[must_use]
-    pub fn new(unit_sectors_max: u32, depth: u32) -> Self {
+    pub fn new(request_sectors_max: u32, depth: u32) -> Self {
         Self {
-            unit_sectors_max,
+            request_sectors_max,
             depth: [depth, QueueLimits::DEFAULT.fast_depth],
             in_flight: [0; 2],
             now: Nanos::ZERO,
@@ -127,7 +127,7 @@ impl<S> Observer<S> for Checker {
         assert_eq!(number, self.arrived, "records arrive in order");
         self.arrived += 1;
         self.live.insert(number, *record);
-        self.unserved_sectors.insert(number, super::engine::sectors_of(record));
+        self.unserved_sectors.insert(number, super::records::sectors_of(record));
         self.submitted_at.insert(number, arrival);
     }
 
@@ -154,7 +154,7 @@ impl<S> Observer<S> for Checker {
         }
         assert_eq!(end, dispatch.sector + u64::from(dispatch.sectors), "a unit covers its members and no more");
         let is_capped = dispatch.operation != Operation::Discard;
-        assert!(!is_capped || dispatch.sectors <= self.unit_sectors_max, "a unit stays within the size cap");
+        assert!(!is_capped || dispatch.sectors <= self.request_sectors_max, "a unit stays within the size cap");
         let carries_flush = members.iter().any(|tag| {
             let flags = self.live[&self.parts[&tag.index()].0.number].flags;
             flags.has(ioweir_core::Flags::FUA.with(ioweir_core::Flags::PREFLUSH))

@@ -1,4 +1,4 @@
-//! How is a job's traffic made from its mix? Readers, write-back and the journal each have a clock; the earliest goes next.
+//! Traffic of a job from its mix: readers, write-back and the journal each have a clock, and the earliest goes next.
 
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 use rand_core::{Rng, SeedableRng};
@@ -7,20 +7,20 @@ use rand_pcg::Pcg64Mcg;
 use super::mixes::{Burst, JobMix, Weighted};
 use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
-/// Pids of the streams begin here: they only have to look like pids.
+/// First pid of the generated streams.
 const FIRST_PID: u32 = 1000;
-/// What stands between the requests of the journal.
+/// Distance between requests of the journal.
 const JOURNAL_SECTORS: u64 = 262_144;
 
-/// Somebody who sends requests.
+/// A sender of requests.
 #[derive(Clone, Debug)]
 struct Sender {
     role: Role,
-    /// When it sends the next.
+    /// Time of its next request.
     next: Nanos,
-    /// Where its next request starts, if that goes on.
+    /// Start of its next sequential request.
     sector: u64,
-    /// Requests until it begins elsewhere or waits.
+    /// Requests until it jumps or waits.
     left: u32,
 }
 
@@ -42,7 +42,7 @@ pub struct JobGenerator {
 }
 
 impl JobGenerator {
-    /// Starts the traffic of a job: so many requests, from so many readers at once, or as many as the mix has.
+    /// Starts the traffic of a job with this number of requests and readers; `None` takes the mix's own number of readers.
     #[must_use]
     pub fn new(mix: &'static JobMix, requests: u64, readers: Option<u32>, seed: u64) -> Self {
         let readers = readers.unwrap_or(mix.readers);
@@ -70,7 +70,7 @@ impl JobGenerator {
         };
         for place in 0..generator.senders.len() {
             generator.senders[place].next = match generator.senders[place].role {
-                // Tasks do not begin together.
+                // Tasks start at different times.
                 Role::Reader => Nanos(generator.below(generator.mix.read_pause.0 + 1)),
                 Role::WriteBack(burst) => generator.about(burst.interval),
                 Role::Journal => generator.about(generator.mix.journal_interval),
@@ -112,14 +112,14 @@ impl JobGenerator {
         self.below(1000) < u64::from(per_mille)
     }
 
-    /// Where a request of that length starts: where the one before ended, or anywhere on a boundary of 4 KiB.
+    /// The start of a request: where the previous one ended, or a random multiple of 4 KiB.
     fn place(&mut self, sender: &Sender, sectors: u64, goes_on: bool) -> u64 {
         let end = self.mix.sectors;
         if goes_on && sender.sector + sectors <= end { sender.sector } else { self.below((end - sectors) / 8) * 8 }
     }
 
     fn record(&mut self) -> Option<Record> {
-        // The first of the earliest: no two generators may differ in it.
+        // Ties go to the first sender, so that every build generates the same trace.
         let (number, _) = self.senders.iter().enumerate().min_by_key(|(number, sender)| (sender.next, *number))?;
         let mut sender = self.senders[number].clone();
         let time = sender.next;
@@ -157,7 +157,7 @@ impl JobGenerator {
         sender.sector = self.place(sender, sectors, goes_on);
         let wait = if sender.left == 0 { self.about(self.mix.read_pause) } else { Nanos::ZERO };
         sender.next = sender.next.after(self.gap()).after(wait);
-        // A page alone is metadata; what is longer was read ahead.
+        // A single page is metadata; longer requests were read ahead.
         let flags = if sectors <= 8 { Flags::METADATA } else { Flags::READ_AHEAD };
         (Operation::Read, flags, sectors)
     }

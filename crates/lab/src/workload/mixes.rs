@@ -1,11 +1,11 @@
-//! What do Hadoop jobs ask of a disk? The mixes from which traffic is generated where no trace of a job is at hand.
+//! Mixes of Hadoop jobs, from which traffic is generated where no trace of a job exists.
 //!
 //! The six jobs are those of Table 2 of the BID paper. All numbers were measured on the captures in `traces/hadoop/hdd-emul`
-//! (requests as they were put into the scheduler) and rounded: see each mix.
+//! (requests as inserted into the scheduler) and rounded: see each mix.
 
 use ioweir_core::Nanos;
 
-/// A length and how often it comes, as a share of the sum of its table.
+/// A length and its frequency, as a share of the sum of its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weighted {
     /// Length in sectors.
@@ -14,7 +14,7 @@ pub struct Weighted {
     pub weight: u32,
 }
 
-/// Writes that come together, as write-back sends them.
+/// Bursts of writes, as write-back sends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
     /// Mean time from the end of one to the start of the next.
@@ -25,7 +25,7 @@ pub struct Burst {
     pub gap: Nanos,
     /// Lengths.
     pub sectors: &'static [Weighted],
-    /// Of a thousand, how many go on where the one before ended.
+    /// Sequential requests per thousand.
     pub sequential_per_mille: u32,
     /// Whether they carry the flag of metadata.
     pub metadata: bool,
@@ -36,21 +36,21 @@ pub struct Burst {
 pub struct JobMix {
     /// The name on the command line.
     pub name: &'static str,
-    /// What Table 2 of the paper says of the job, in other words.
+    /// The job as Table 2 of the paper describes it.
     pub title: &'static str,
-    /// Where the numbers come from; Markdown.
+    /// Sources of the numbers, in Markdown.
     pub doc: &'static str,
-    /// Requests that the capture has.
+    /// Requests in the capture.
     pub requests: u64,
     /// Sectors of the disk.
     pub sectors: u64,
-    /// Tasks that read at once.
+    /// Concurrently reading tasks.
     pub readers: u32,
-    /// Requests of a reader before it goes on with another file.
+    /// Requests of a reader per file.
     pub reads_a_file: u32,
-    /// Mean time from one file to the next, in which a task computes.
+    /// Mean compute time of a task between files.
     pub read_pause: Nanos,
-    /// Of a thousand reads within a file, how many go on where the one before ended.
+    /// Sequential reads per thousand within a file.
     pub read_sequential_per_mille: u32,
     /// Lengths of reads.
     pub read_sectors: &'static [Weighted],

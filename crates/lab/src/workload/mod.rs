@@ -1,5 +1,4 @@
-//! Requests that nobody recorded: a seeded mix of sequential and random streams, or the traffic of a Hadoop job, as long as
-//! one likes.
+//! Generated requests of any length: a seeded mix of sequential and random streams, or the traffic of a Hadoop job.
 
 mod job;
 mod mixes;
@@ -13,20 +12,20 @@ use rand_pcg::Pcg64Mcg;
 
 use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
-/// A mix of streams, each of which reads or writes on where it was, or jumps.
+/// A mix of streams, each of which continues sequentially or jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// Requests in all.
+    /// Total number of requests.
     pub requests: u64,
-    /// Streams that send them, chosen at random.
+    /// Number of streams; each request picks one at random.
     pub streams: u32,
-    /// Sectors that they send them to.
+    /// Size of the address space in sectors.
     pub sectors: u64,
     /// Length of a request in sectors.
     pub request_sectors: u32,
-    /// Of a thousand requests, how many go on where the stream's last one ended.
+    /// Sequential requests per thousand of a stream.
     pub sequential_per_mille: u32,
-    /// Of a thousand requests, how many are reads.
+    /// Reads per thousand requests.
     pub read_per_mille: u32,
     /// Mean time between two requests; times are uniform between nothing and twice that.
     pub interval: Nanos,

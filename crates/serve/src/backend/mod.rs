@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use ioweir_core::{Dispatch, Nanos};
+use ioweir_core::{Dispatch, Nanos, Operation};
 
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
@@ -61,6 +61,20 @@ pub enum Action {
     Extents,
 }
 
+impl Action {
+    /// The scheduler's name for it; none for a hint or question that does not pass the scheduler.
+    #[must_use]
+    pub const fn operation(self) -> Option<Operation> {
+        match self {
+            Self::Read => Some(Operation::Read),
+            Self::Write => Some(Operation::Write),
+            Self::Flush => Some(Operation::Flush),
+            Self::Trim | Self::Zero { .. } => Some(Operation::Discard),
+            Self::Cache | Self::Extents => None,
+        }
+    }
+}
+
 /// An operation.
 #[derive(Debug)]
 pub struct Io {
@@ -78,6 +92,13 @@ pub struct Io {
     pub dispatch: Option<Dispatch>,
     /// The data; their lengths add up to `length` for reads and writes.
     pub buffers: Buffers,
+}
+
+impl Io {
+    /// A flush; the basis for other operations without data.
+    pub(crate) const fn without_data(id: u32) -> Self {
+        Self { id, action: Action::Flush, offset: 0, length: 0, durable: false, dispatch: None, buffers: Buffers::None }
+    }
 }
 
 /// What came of an operation that did not fail.

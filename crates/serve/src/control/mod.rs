@@ -18,7 +18,7 @@ use std::time::Duration;
 use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
 
-use crate::engine::{Change, Handle, Order, Refusal};
+use crate::engine::{self, Change, Handle, Refusal};
 use crate::executor::{Clock as _, MachineClock};
 use crate::spec::{Holder, Server, Spec};
 
@@ -158,7 +158,7 @@ impl Controller {
             let Server { stall_timeout, shutdown_timeout, .. } = new.server;
             let (stall_timeout, shutdown_timeout) = (stall_timeout.0, shutdown_timeout.0);
             let change = Change { shares, stall_timeout, shutdown_timeout, prepared, verdict: wait };
-            engine.give(Order::Change(Box::new(change)));
+            engine.send(engine::Command::Change(Box::new(change)));
             asked.push((device, hear, verdict));
         }
         let mut verdicts: Vec<Sender<()>> = Vec::new();

@@ -1,21 +1,45 @@
-//! What happens to what the scheduler dispatches, and how is it answered?
+//! What the scheduler dispatches becomes operations of the backend, and their completions become results.
+//!
+//! No two operations that overlap are with the backend at the same time, unless both read: a dispatch that overlaps one in
+//! flight, rounded to 4 KiB, is deferred until that has finished. Every block therefore changes at one moment, and backends
+//! need no locks.
 
-use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Scheduler as _, Step, Tag};
+use std::collections::VecDeque;
+use std::io;
 
-use super::{Call, Engine, Part, Run, Stopping, Unit};
-use crate::backend::{Action, Done, Io, Outcome, part_of};
-use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers};
-use crate::nbd::protocol::{COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, COMMAND_REQUEST_ONE};
-use crate::nbd::reply::{Extent, Reply};
-use crate::nbd::{Command, NbdError};
+use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Tag};
+
+use super::admission::{Members, SubRequest};
+use super::sessions::Query;
+use crate::backend::{Action, Backend, Done, Io, Outcome, part_of};
+use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers, Pool};
+use crate::nbd::NbdError;
+use crate::slots::Slots;
 
 const SECTORS_PER_BLOCK: u64 = ALIGNMENT_BYTES as u64 / SECTOR_BYTES;
 
-impl Unit {
-    fn new(dispatch: Dispatch) -> Self {
+/// A dispatch that has not finished.
+#[derive(Debug)]
+struct InFlight {
+    dispatch: Dispatch,
+    /// The first block of 4 KiB, and the one after the last.
+    blocks: (u64, u64),
+    writes: bool,
+    /// Its sub-requests, while it is deferred.
+    members: Option<Members>,
+    operations_left: u32,
+}
+
+impl InFlight {
+    fn new(dispatch: Dispatch, members: Members) -> Self {
         let end = (dispatch.sector + u64::from(dispatch.sectors)).div_ceil(SECTORS_PER_BLOCK);
-        let writes = matches!(dispatch.operation, Operation::Write | Operation::Discard);
-        Self { dispatch, blocks: (dispatch.sector / SECTORS_PER_BLOCK, end), writes, runs_left: 0 }
+        Self {
+            dispatch,
+            blocks: (dispatch.sector / SECTORS_PER_BLOCK, end),
+            writes: matches!(dispatch.operation, Operation::Write | Operation::Discard),
+            members: Some(members),
+            operations_left: 0,
+        }
     }
 
     const fn conflicts(&self, other: &Self) -> bool {
@@ -23,346 +47,266 @@ impl Unit {
     }
 }
 
-impl Engine {
-    /// Asks the scheduler until it waits.
-    pub(super) fn drain(&mut self) {
-        loop {
-            let step = self.scheduler.poll(self.now);
-            self.called(&Call::Poll(step));
-            match step {
-                Step::Dispatch(dispatch) => {
-                    self.note_dispatch(&dispatch);
-                    let unit = Unit::new(dispatch);
-                    let conflicts = self.conflicts(&unit, self.deferred.len());
-                    let unit = self.units.insert(unit);
-                    if conflicts { self.deferred.push_back(unit) } else { self.begin(unit) }
-                }
-                Step::WaitUntil(time, _) => {
-                    self.timer = time;
-                    return;
-                }
-                Step::Idle => {
-                    self.timer = Nanos::NEVER;
-                    return;
-                }
-            }
+/// What one operation of the backend serves.
+#[derive(Debug)]
+enum Served {
+    /// A dispatch of one sub-request.
+    One(u32, SubRequest),
+    /// Adjacent sub-requests of a dispatch.
+    Many(u32, Vec<SubRequest>),
+    Query(u32),
+    LastFlush,
+}
+
+/// What has finished.
+#[derive(Debug)]
+pub(super) enum Completed {
+    SubRequest(SubRequest, Result<Outcome, NbdError>),
+    /// A dispatch, after its sub-requests.
+    Dispatch(Tag),
+    Query(u32, Result<Outcome, NbdError>),
+    LastFlush,
+}
+
+/// The backend with the dispatches that are in flight.
+pub(super) struct Dispatcher {
+    backend: Box<dyn Backend>,
+    in_flight: Slots<InFlight>,
+    /// Dispatches with the backend.
+    begun: Vec<u32>,
+    /// Dispatches that overlap an earlier one, in order.
+    deferred: VecDeque<u32>,
+    operations: Slots<Served>,
+    done: Vec<Done>,
+    completed: VecDeque<Completed>,
+    /// Whether an operation was started since the last submission.
+    has_started: bool,
+}
+
+impl Dispatcher {
+    pub(super) fn new(backend: Box<dyn Backend>) -> Self {
+        Self {
+            backend,
+            in_flight: Slots::default(),
+            begun: Vec::new(),
+            deferred: VecDeque::new(),
+            operations: Slots::default(),
+            done: Vec::new(),
+            completed: VecDeque::new(),
+            has_started: false,
         }
     }
 
-    fn note_dispatch(&mut self, dispatch: &Dispatch) {
-        let mut tag = Some(dispatch.tag);
-        while let Some(member) = tag {
-            if let Some(part) = self.parts.get_mut(member.index()).and_then(Option::as_mut) {
-                self.books.dispatched(self.now, part);
-            }
-            tag = if dispatch.members == 1 { None } else { self.scheduler.next_member(member) };
-        }
+    pub(super) fn backend(&self) -> &dyn Backend {
+        &*self.backend
     }
 
-    /// Whether a unit overlaps one that is with the backend, or one of the first `ahead` that wait to be.
-    fn conflicts(&self, unit: &Unit, ahead: usize) -> bool {
-        let waiting = self.deferred.iter().take(ahead);
-        self.busy.iter().chain(waiting).filter_map(|&other| self.units.get(other)).any(|other| unit.conflicts(other))
+    pub(super) fn backend_mut(&mut self) -> &mut dyn Backend {
+        &mut *self.backend
     }
 
-    /// Begins what no longer overlaps anything, in the order in which it was dispatched.
-    pub(super) fn begin_deferred(&mut self) {
+    /// Dispatches that have not finished.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Begins a dispatch, or defers it while it overlaps an earlier one.
+    pub(super) fn begin(&mut self, now: Nanos, dispatch: Dispatch, members: Members, pool: &mut Pool) {
+        let dispatched = InFlight::new(dispatch, members);
+        let conflicts = self.conflicts(&dispatched, self.deferred.len());
+        let number = self.in_flight.insert(dispatched);
+        if conflicts { self.deferred.push_back(number) } else { self.start(now, number, pool) }
+    }
+
+    /// Whether a dispatch overlaps one that is with the backend, or one of the first `ahead` that are deferred.
+    fn conflicts(&self, dispatch: &InFlight, ahead: usize) -> bool {
+        let deferred = self.deferred.iter().take(ahead);
+        let others = self.begun.iter().chain(deferred).filter_map(|&other| self.in_flight.get(other));
+        others.into_iter().any(|other| dispatch.conflicts(other))
+    }
+
+    /// Begins the deferred dispatches that no longer overlap an earlier one.
+    pub(super) fn begin_deferred(&mut self, now: Nanos, pool: &mut Pool) {
         let mut at = 0;
-        while let Some(&unit) = self.deferred.get(at) {
-            if self.units.get(unit).is_some_and(|unit| self.conflicts(unit, at)) {
+        while let Some(&number) = self.deferred.get(at) {
+            if self.in_flight.get(number).is_some_and(|dispatch| self.conflicts(dispatch, at)) {
                 at += 1;
             } else {
                 self.deferred.remove(at);
-                self.begin(unit);
+                self.start(now, number, pool);
             }
         }
     }
 
-    fn begin(&mut self, unit: u32) {
-        let Some(&Unit { dispatch, .. }) = self.units.get(unit) else { return };
-        self.busy.push(unit);
-        if dispatch.members == 1 {
-            self.set_runs(unit, 1);
-            return self.begin_one(unit, &dispatch);
-        }
-        let mut tags: Vec<Tag> =
-            std::iter::successors(Some(dispatch.tag), |&tag| self.scheduler.next_member(tag)).collect();
-        tags.sort_by_key(|tag| self.part(*tag).map_or(0, |part| part.offset));
-        // What is adjacent in sectors may have a gap in bytes.
-        let mut runs: Vec<Vec<Tag>> = Vec::new();
-        let mut end = None;
-        for tag in tags {
-            let Some(part) = self.part(tag) else { continue };
-            let (offset, next) = (part.offset, part.offset + u64::from(part.length));
-            match runs.last_mut() {
-                Some(run) if end == Some(offset) => run.push(tag),
-                _ => runs.push(vec![tag]),
-            }
-            end = Some(next);
-        }
-        self.set_runs(unit, runs.len() as u32);
-        for tags in runs {
-            self.begin_run(unit, &dispatch, tags);
-        }
-    }
-
-    pub(super) fn start(&mut self, io: Io) {
-        self.has_begun = true;
-        self.backend.start(self.now, io);
-    }
-
-    fn set_runs(&mut self, unit: u32, runs: u32) {
-        if let Some(unit) = self.units.get_mut(unit) {
-            unit.runs_left = runs;
-        }
-    }
-
-    fn part(&self, tag: Tag) -> Option<&Part> {
-        self.parts.get(tag.index())?.as_ref()
-    }
-
-    fn begin_one(&mut self, unit: u32, dispatch: &Dispatch) {
-        let id = self.runs.insert(Run::One(unit, dispatch.tag));
-        let Some((action, durable, buffer)) = self.prepare(dispatch.tag) else { return };
-        let Some(part) = self.part(dispatch.tag) else { return };
-        let (offset, length) = (part.offset, u64::from(part.length));
-        let buffers = buffer.map_or(Buffers::None, Buffers::One);
-        self.start(Io { id, action, offset, length, durable, dispatch: Some(*dispatch), buffers });
-    }
-
-    fn begin_run(&mut self, unit: u32, dispatch: &Dispatch, tags: Vec<Tag>) {
-        let offset = tags.first().and_then(|&tag| self.part(tag)).map_or(0, |part| part.offset);
-        let (mut buffers, mut length, mut durable, mut action) = (Vec::new(), 0, false, Action::Read);
-        for &tag in &tags {
-            let Some((its, is_durable, buffer)) = self.prepare(tag) else { continue };
-            action = its;
-            durable |= is_durable;
-            length += buffer.as_ref().map_or(0, |buffer| buffer.len() as u64);
-            buffers.extend(buffer);
-        }
-        let id = self.runs.insert(Run::Many(unit, tags));
-        // The model sees a unit that has gaps as several commands.
-        let sector = offset / SECTOR_BYTES;
-        let sectors = ((offset + length).div_ceil(SECTOR_BYTES) - sector) as u32;
-        let dispatch = Some(Dispatch { sector, sectors, ..*dispatch });
-        let buffers = Buffers::Many(buffers);
-        self.start(Io { id, action, offset, length, durable, dispatch, buffers });
-    }
-
-    /// What to do for a part, whether durably, and its data.
-    fn prepare(&mut self, tag: Tag) -> Option<(Action, bool, Option<Buffer>)> {
-        let part = self.parts.get_mut(tag.index())?.as_mut()?;
-        let live = self.lives.get(part.live)?;
-        let durable = live.flags & COMMAND_FUA != 0;
-        let zero = Action::Zero { keep: live.flags & COMMAND_NO_HOLE != 0, fast: live.flags & COMMAND_FAST_ZERO != 0 };
-        Some(match live.command {
-            Command::Read => (Action::Read, false, Some(self.pool.take(part.length as usize))),
-            Command::Write => (Action::Write, durable, part.buffer.take()),
-            Command::WriteZeroes => (zero, durable, None),
-            Command::Trim => (Action::Trim, durable, None),
-            _ => (Action::Flush, false, None),
-        })
-    }
-
-    /// The backend has finished something.
-    pub(super) fn finish(&mut self, done: Done) {
-        let Done { id, buffers, result } = done;
-        match self.runs.remove(id) {
-            Some(Run::One(unit, tag)) => {
-                let buffer = if let Buffers::One(buffer) = buffers { Some(buffer) } else { None };
-                if let Some(part) = self.parts[tag.index()].take() {
-                    let result = part_of(&result, part.offset, u64::from(part.length));
-                    self.books.completed(self.now, &part);
-                    self.finish_part(part, buffer, result);
-                }
-                self.finish_run(unit);
-            }
-            Some(Run::Many(unit, tags)) => {
-                let mut buffers = if let Buffers::Many(buffers) = buffers { buffers } else { Vec::new() }.into_iter();
-                for tag in tags {
-                    if let Some(part) = self.parts[tag.index()].take() {
-                        let result = part_of(&result, part.offset, u64::from(part.length));
-                        self.books.completed(self.now, &part);
-                        self.finish_part(part, buffers.next(), result);
+    fn start(&mut self, now: Nanos, number: u32, pool: &mut Pool) {
+        let Some(in_flight) = self.in_flight.get_mut(number) else { return };
+        let (dispatch, members) = (in_flight.dispatch, in_flight.members.take());
+        self.begun.push(number);
+        match members {
+            Some(Members::One(sub_request)) => self.start_one(now, number, dispatch, sub_request, pool),
+            Some(Members::Many(mut sub_requests)) => {
+                sub_requests.sort_by_key(|sub_request| sub_request.offset);
+                // Sub-requests that are adjacent in sectors may have a gap in bytes: that takes another operation.
+                let mut adjacent: Vec<SubRequest> = Vec::new();
+                for sub_request in sub_requests {
+                    let end = adjacent.last().map(|last| last.offset + u64::from(last.length));
+                    if end.is_some_and(|end| end != sub_request.offset) {
+                        self.start_many(now, number, dispatch, std::mem::take(&mut adjacent), pool);
                     }
+                    adjacent.push(sub_request);
                 }
-                self.finish_run(unit);
-            }
-            Some(Run::Beside(live)) => self.finish_beside(live, result),
-            Some(Run::Last) => {
-                // What could not be made durable is not vouched for.
-                if result.is_ok() {
-                    self.backend.finish();
-                }
-                self.stopping = Stopping::Done;
-            }
-            None => self.pool.give_all(buffers),
-        }
-    }
-
-    fn finish_run(&mut self, number: u32) {
-        let Some(unit) = self.units.get_mut(number) else { return };
-        unit.runs_left -= 1;
-        if unit.runs_left == 0 {
-            let tag = unit.dispatch.tag;
-            self.units.remove(number);
-            self.busy.retain(|&busy| busy != number);
-            self.scheduler.complete(self.now, tag);
-            self.called(&Call::Complete(tag));
-        }
-    }
-
-    /// A part is done: what was read is sent, or kept until the rest is there.
-    pub(super) fn finish_part(&mut self, part: Part, buffer: Option<Buffer>, result: Result<Outcome, NbdError>) {
-        let Part { live: number, offset, length, buffer: unwritten, .. } = part;
-        let Some(live) = self.lives.get_mut(number) else { return };
-        let (slot, is_read) = (live.connection, live.command == Command::Read);
-        if let Err(error) = result {
-            live.error.get_or_insert(error);
-        }
-        let (has_failed, goes_on) = (live.error.is_some(), live.range_left > 0);
-        let charge = if is_read { length as usize } else { 0 };
-        let is_heard =
-            self.connections.get(slot).is_some_and(|connection| connection.mode != super::connection::Mode::Gone);
-        match buffer.or(unwritten) {
-            Some(buffer) if is_read && is_heard && !has_failed => {
-                self.answer_read(number, offset, buffer, result == Ok(Outcome::Hole));
-            }
-            Some(buffer) => {
-                let charge = self.pool.charge(buffer.capacity());
-                self.pool.give(buffer);
-                self.release(slot, charge);
-            }
-            // A read that never began was charged all the same.
-            None if charge > 0 => {
-                let charge = self.pool.charge(charge);
-                self.release(slot, charge);
+                self.start_many(now, number, dispatch, adjacent, pool);
             }
             None => {}
         }
-        if goes_on && is_heard {
-            self.hold_range(number);
-        }
-        self.end_part(number);
     }
 
-    /// Sends a piece of what was asked for, or keeps it until the rest is there.
-    fn answer_read(&mut self, number: u32, offset: u64, mut buffer: Buffer, is_hole: bool) {
-        let Some(live) = self.lives.get_mut(number) else { return };
-        let Some(connection) = self.connections.get_mut(live.connection) else { return };
-        let (slot, reply) = (live.connection, live.reply(connection.agreed));
-        if reply.replies.has_chunks() && !(live.is_split && live.flags & COMMAND_DF != 0) {
-            let (is_last, length) = (live.parts_left == 1, buffer.len() as u32);
-            if is_hole {
-                connection.outbox.put(|out| reply.put_hole(out, is_last, offset, length));
-                let charge = self.pool.charge(buffer.capacity());
-                self.pool.give(buffer);
-                self.release(slot, charge);
-            } else {
-                connection.outbox.put(|out| reply.put_data(out, is_last, offset, length));
-                connection.outbox.put_data(buffer);
-            }
-            return;
-        }
-        if is_hole {
-            buffer.bytes_mut().fill(0);
-        }
-        live.gathered.push((offset, buffer));
-    }
-
-    /// One part less; after the last the request is answered.
-    pub(super) fn end_part(&mut self, number: u32) {
-        let Some(live) = self.lives.get_mut(number) else { return };
-        live.parts_left -= 1;
-        if live.parts_left > 0 {
-            return;
-        }
-        let Some(mut live) = self.lives.remove(number) else { return };
-        let slot = live.connection;
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        connection.in_flight -= 1;
-        let reply = live.reply(connection.agreed);
-        let gathered = std::mem::take(&mut live.gathered);
-        let is_heard = connection.mode != super::connection::Mode::Gone;
-        if is_heard {
-            self.books.answered(self.now, &live);
-        }
-        match (live.command, live.error) {
-            _ if !is_heard => self.drop_gathered(slot, gathered),
-            (Command::Read, None) if live.length > 0 => self.answer_gathered(slot, reply, live.length, gathered),
-            (_, error) => {
-                connection.outbox.put(|out| reply.put_end(out, error));
-                self.drop_gathered(slot, gathered);
-            }
-        }
-        self.mark_dirty(slot);
-        self.resume(slot);
-    }
-
-    fn answer_gathered(&mut self, slot: u32, reply: Reply, length: u64, mut gathered: Vec<(u64, Buffer)>) {
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        if gathered.is_empty() {
-            // Its pieces have been sent as they came.
-            return;
-        }
-        gathered.sort_by_key(|(offset, _)| *offset);
-        // A read is no longer than any request with data.
-        connection.outbox.put(|out| reply.put_data(out, true, reply.offset, length as u32));
-        for (_, buffer) in gathered {
-            connection.outbox.put_data(buffer);
-        }
-    }
-
-    fn drop_gathered(&mut self, slot: u32, gathered: Vec<(u64, Buffer)>) {
-        for (_, buffer) in gathered {
-            let charge = self.pool.charge(buffer.capacity());
-            self.pool.give(buffer);
-            self.release(slot, charge);
-        }
-    }
-
-    fn finish_beside(&mut self, number: u32, result: Result<Outcome, NbdError>) {
-        let Some(live) = self.lives.get_mut(number) else { return };
-        let (slot, flags, length) = (live.connection, live.flags, live.length);
-        if live.command == Command::Cache {
-            // A hint that is not taken does no harm.
-            return self.end_part(number);
-        }
-        let Some(live) = self.lives.remove(number) else { return };
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        connection.in_flight -= 1;
-        let reply = live.reply(connection.agreed);
-        match result {
-            // What is put into the box of somebody who is gone would keep his place for ever.
-            _ if connection.mode == super::connection::Mode::Gone => {}
-            Ok(Outcome::Extents(mut extents)) if !extents.is_empty() => {
-                if flags & COMMAND_REQUEST_ONE != 0 {
-                    extents.truncate(1);
-                }
-                connection.outbox.put(|out| reply.put_extents(out, &extents));
-            }
-            Ok(_) => {
-                let whole = [Extent { length, state: 0 }];
-                connection.outbox.put(|out| reply.put_extents(out, &whole));
-            }
-            Err(error) => connection.outbox.put(|out| reply.put_end(out, Some(error))),
-        }
-        self.mark_dirty(slot);
-        self.resume(slot);
-    }
-
-    /// What clients wrote is to outlive a server that was told to stop.
-    pub(super) fn flush_at_end(&mut self) {
-        let id = self.runs.insert(Run::Last);
-        let io = Io {
+    fn start_one(&mut self, now: Nanos, number: u32, dispatch: Dispatch, mut sub_request: SubRequest, pool: &mut Pool) {
+        let SubRequest { action, offset, length, .. } = sub_request;
+        let durable = is_durable(&sub_request);
+        let buffers = take_buffer(&mut sub_request, pool).map_or(Buffers::None, Buffers::One);
+        let (length, dispatch) = (length.into(), Some(dispatch));
+        self.begin_operation(number, now, Served::One(number, sub_request), |id| Io {
             id,
-            action: Action::Flush,
-            offset: 0,
-            length: 0,
-            durable: false,
-            dispatch: None,
-            buffers: Buffers::None,
-        };
-        self.start(io);
+            action,
+            offset,
+            length,
+            durable,
+            dispatch,
+            buffers,
+        });
     }
+
+    fn start_many(
+        &mut self,
+        now: Nanos,
+        number: u32,
+        dispatch: Dispatch,
+        mut sub_requests: Vec<SubRequest>,
+        pool: &mut Pool,
+    ) {
+        let (offset, action) = sub_requests.first().map_or((0, Action::Read), |first| (first.offset, first.action));
+        let length: u64 = sub_requests.iter().map(|sub_request| u64::from(sub_request.length)).sum();
+        let durable = sub_requests.iter().any(is_durable);
+        let buffers = sub_requests.iter_mut().filter_map(|sub_request| take_buffer(sub_request, pool)).collect();
+        // A model of a device sees a dispatch with gaps as several commands.
+        let sector = offset / SECTOR_BYTES;
+        let sectors = ((offset + length).div_ceil(SECTOR_BYTES) - sector) as u32;
+        let (dispatch, buffers) = (Some(Dispatch { sector, sectors, ..dispatch }), Buffers::Many(buffers));
+        self.begin_operation(number, now, Served::Many(number, sub_requests), |id| Io {
+            id,
+            action,
+            offset,
+            length,
+            durable,
+            dispatch,
+            buffers,
+        });
+    }
+
+    fn begin_operation(&mut self, number: u32, now: Nanos, served: Served, io: impl FnOnce(u32) -> Io) {
+        if let Some(in_flight) = self.in_flight.get_mut(number) {
+            in_flight.operations_left += 1;
+        }
+        let id = self.operations.insert(served);
+        self.start_operation(now, io(id));
+    }
+
+    fn start_operation(&mut self, now: Nanos, io: Io) {
+        self.has_started = true;
+        self.backend.start(now, io);
+    }
+
+    /// Starts an operation that does not pass the scheduler.
+    pub(super) fn query(&mut self, now: Nanos, query: Query) {
+        let Query { request, action, offset, length } = query;
+        let id = self.operations.insert(Served::Query(request));
+        self.start_operation(now, Io { action, offset, length, ..Io::without_data(id) });
+    }
+
+    /// Makes durable what clients wrote, before the server ends.
+    pub(super) fn flush_last(&mut self, now: Nanos) {
+        let id = self.operations.insert(Served::LastFlush);
+        self.start_operation(now, Io::without_data(id));
+    }
+
+    /// Submits what was started as one batch; answers whether there was anything.
+    pub(super) fn submit(&mut self) -> io::Result<bool> {
+        self.backend.submit()?;
+        Ok(std::mem::take(&mut self.has_started))
+    }
+
+    /// Collects what the backend has finished; answers whether there was anything.
+    pub(super) fn collect(&mut self, now: Nanos) -> io::Result<bool> {
+        let mut done = std::mem::take(&mut self.done);
+        self.backend.collect(now, &mut done)?;
+        let has_finished = !done.is_empty();
+        done.drain(..).for_each(|done| self.finish(done));
+        self.done = done;
+        Ok(has_finished)
+    }
+
+    /// The next of what was collected, in order.
+    pub(super) fn next_completed(&mut self) -> Option<Completed> {
+        self.completed.pop_front()
+    }
+
+    fn finish(&mut self, done: Done) {
+        let Done { id, buffers, result } = done;
+        match self.operations.remove(id) {
+            Some(Served::One(number, sub_request)) => {
+                let buffer = if let Buffers::One(buffer) = buffers { Some(buffer) } else { None };
+                self.finish_sub_request(sub_request, buffer, &result);
+                self.finish_operation(number);
+            }
+            Some(Served::Many(number, sub_requests)) => {
+                let mut buffers = if let Buffers::Many(buffers) = buffers { buffers } else { Vec::new() }.into_iter();
+                for sub_request in sub_requests {
+                    self.finish_sub_request(sub_request, buffers.next(), &result);
+                }
+                self.finish_operation(number);
+            }
+            Some(Served::Query(request)) => self.completed.push_back(Completed::Query(request, result)),
+            Some(Served::LastFlush) => {
+                // A device that could not be flushed did not end cleanly.
+                if result.is_ok() {
+                    self.backend.finish();
+                }
+                self.completed.push_back(Completed::LastFlush);
+            }
+            None => debug_assert!(false, "a backend finishes only what was started"),
+        }
+    }
+
+    fn finish_sub_request(
+        &mut self,
+        sub_request: SubRequest,
+        buffer: Option<Buffer>,
+        result: &Result<Outcome, NbdError>,
+    ) {
+        let result = part_of(result, sub_request.offset, sub_request.length.into());
+        self.completed.push_back(Completed::SubRequest(SubRequest { buffer, ..sub_request }, result));
+    }
+
+    fn finish_operation(&mut self, number: u32) {
+        let Some(in_flight) = self.in_flight.get_mut(number) else { return };
+        in_flight.operations_left -= 1;
+        if in_flight.operations_left == 0 {
+            self.completed.push_back(Completed::Dispatch(in_flight.dispatch.tag));
+            self.in_flight.remove(number);
+            self.begun.retain(|&begun| begun != number);
+        }
+    }
+}
+
+/// The data of a write, or a buffer for that of a read.
+fn take_buffer(sub_request: &mut SubRequest, pool: &mut Pool) -> Option<Buffer> {
+    match sub_request.action {
+        Action::Read => Some(pool.take(sub_request.length as usize)),
+        _ => sub_request.buffer.take(),
+    }
+}
+
+const fn is_durable(sub_request: &SubRequest) -> bool {
+    sub_request.fua && matches!(sub_request.action, Action::Write | Action::Trim | Action::Zero { .. })
 }

@@ -1,104 +1,68 @@
-//! What does one device do all day? Its thread takes requests in, asks the scheduler, and hands on what comes back.
+//! The engine of one device: takes requests of its clients, lets the scheduler order them, and has the backend carry them
+//! out.
 //!
-//! One turn of [`Engine::turn`]: what the backend has finished is completed, requests that came in are submitted, the
-//! scheduler is polled until it waits, what it dispatched is begun as one batch, and the replies to each client are sent
-//! in one call. Only one thing happens at a time, so there is nothing to lock. Time is an argument: [`Engine::wait`] and
-//! the thread around it are all that knows of a clock.
+//! A request goes through four components, each of which owns its state: [`sessions`] receive and decode it and send the
+//! replies; [`admission`] keeps its sub-requests in the scheduler; [`dispatch`] hands what the scheduler dispatches to the
+//! backend; [`accounts`] counts. [`Engine::turn`] connects them: it selects what has happened (a completion, a command, a
+//! socket that is ready), and applies what comes of it to the next component. Only one thing happens at a time, so there is
+//! nothing to lock. Time is an argument: [`Engine::wait`] and the thread around it are all that knows of a clock.
 //!
 //! # Order and durability
 //!
-//! - The order of requests is the scheduler's, also between requests of one client that overlap: NBD lets a server choose
-//!   until it has answered. What was answered is seen by every request that comes after the answer.
-//! - No two operations that overlap are with the backend at the same time, unless both read: a dispatch that overlaps one
-//!   that is still on its way (rounded to 4 KiB) waits for it. Every block therefore changes at one moment.
-//! - A flush is carried out after every write that was answered before it came, on whichever connection, because those
+//! - The scheduler decides the order of requests, also of overlapping requests of one client: NBD leaves it to the server
+//!   until it has answered. Every request that arrives after an answer sees what was answered.
+//! - A flush is carried out after every write that was answered before it arrived, on whichever connection, because those
 //!   have left the backend. So `CAN_MULTI_CONN` holds.
-//! - FUA does not let a request pass the scheduler by, as it does in Linux: whoever set it on everything would not be
-//!   scheduled at all. The unit that carries it is written durably as a whole.
-//! - A connection that breaks takes its requests along that are still queued; those with the backend end unanswered.
+//! - A dispatch with a FUA request is written durably as a whole.
+//! - The queued requests of a connection that breaks are withdrawn; those with the backend end unanswered.
 
-mod admit;
-mod books;
-mod change;
-mod connection;
+mod accounts;
+mod admission;
+mod command;
+mod counters;
 mod dispatch;
-mod observe;
-mod outbox;
-mod service;
-mod tally;
+mod sessions;
+#[cfg(test)]
+mod tests;
 
-use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use ioweir_core::policy::Policy;
+use ioweir_core::Nanos;
 use ioweir_core::tenant::{Share, ShareError};
-use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, SECTOR_BYTES, Tag};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
-use crate::backend::{Backend, Checksums, Done};
-use crate::buffer::{Buffer, Pool};
-use crate::nbd::reply::Reply;
-use crate::nbd::{Agreed, Command, Export, NbdError};
-use crate::slots::Slots;
+use crate::backend::{Backend, Checksums};
+use crate::buffer::Pool;
+use crate::nbd::{Export, NbdError};
 use crate::spec::{self, Holder};
 
-use books::Books;
-pub use books::{Because, Question, Report, Standing};
-pub use change::{Change, Refusal};
-use connection::Connection;
-pub use connection::{Client, Seat};
-pub use observe::{Call, Observer};
-pub use tally::{ClassCounts, ClassTally, DURATION_BOUNDS, Durations, OperationTally, Tally};
+use accounts::Accounts;
+pub use accounts::{ClassState, Report, WaitCause};
+use admission::Admission;
+pub use admission::{Call, Observer};
+pub use command::{Change, Command, Handle, Question, Refusal};
+pub use counters::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters};
+use dispatch::{Completed, Dispatcher};
+pub use sessions::{Client, Permit};
+use sessions::{Event, Sessions};
 
-/// What epoll says of something that is no connection.
+/// The epoll tokens of descriptors that are no connections.
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_BACKEND: u64 = u64::MAX - 1;
-/// Set where a connection's answers go elsewhere than its requests come from.
-const TOKEN_OUTPUT: u64 = 1 << 32;
 
-/// What an engine is told from outside.
-#[derive(Debug)]
-pub enum Order {
-    /// Here is a client.
-    Serve(Box<Client>),
-    /// Others are entitled to something else from now on, if everybody concerned can do it.
-    Change(Box<Change>),
-    /// What have you done, and how do things stand?
-    Report(Question),
-    /// Finish what has begun, and stop.
-    Stop,
-}
-
-/// The way to talk to an engine from another thread.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    orders: Sender<Order>,
-    wake: Arc<OwnedFd>,
-}
-
-impl Handle {
-    /// Gives an order. An engine that has ended hears nothing.
-    pub fn give(&self, order: Order) {
-        if self.orders.send(order).is_ok() {
-            // A full counter is a woken engine.
-            let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
-        }
-    }
-}
-
-/// How an engine goes on.
+/// What to do after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing to do before this time, unless something becomes readable.
+    /// Nothing to do before this time, unless a descriptor becomes ready.
     WaitUntil(Nanos),
     /// It was told to stop, and has.
     Stopped,
 }
 
-/// What an engine has to know of its device and its server.
+/// The configuration of an engine.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Every export of the server.
@@ -107,129 +71,35 @@ pub struct Settings {
     pub device: spec::Device,
     /// How long a client may leave something half done.
     pub stall_timeout: Nanos,
-    /// How long requests may take to finish once it is told to stop.
+    /// How long requests may take to finish after a stop.
     pub shutdown_timeout: Nanos,
 }
 
-/// A request that was taken in and not answered.
-#[derive(Debug)]
-struct Live {
-    connection: u32,
-    class: u32,
-    command: Command,
-    /// What it is to the scheduler; none where it passes that by.
-    operation: Option<Operation>,
-    flags: u16,
-    cookie: u64,
-    offset: u64,
-    length: u64,
-    /// What is still to come of a range that is trimmed or zeroed.
-    range_left: u64,
-    /// When it was there, with the data of its first part.
-    arrived: Option<Nanos>,
-    /// Parts on their way, and one more while data is still coming in.
-    parts_left: u32,
-    is_split: bool,
-    error: Option<NbdError>,
-    /// What was read of a reply that is sent as a whole.
-    gathered: Vec<(u64, Buffer)>,
-}
-
-impl Live {
-    const fn reply(&self, agreed: Agreed) -> Reply {
-        Reply { replies: agreed.replies, command: self.command, cookie: self.cookie, offset: self.offset }
-    }
-}
-
-/// What the scheduler sees of a request, or of a part of a long one.
-#[derive(Debug)]
-struct Part {
-    live: u32,
-    class: u32,
-    operation: Operation,
-    arrived: Nanos,
-    dispatched: Option<Nanos>,
-    offset: u64,
-    length: u32,
-    /// The data of a write.
-    buffer: Option<Buffer>,
-    tag: Option<Tag>,
-}
-
-/// What the scheduler has dispatched.
-#[derive(Debug)]
-struct Unit {
-    dispatch: Dispatch,
-    /// First and last-but-one block of 4 KiB.
-    blocks: (u64, u64),
-    writes: bool,
-    runs_left: u32,
-}
-
-/// One operation of the backend.
-#[derive(Debug)]
-enum Run {
-    /// A unit that is one request.
-    One(u32, Tag),
-    /// Requests of a unit that lie one behind the other.
-    Many(u32, Vec<Tag>),
-    /// A request that did not pass the scheduler.
-    Beside(u32),
-    /// The last flush before the end.
-    Last,
-}
-
-/// Where a stop stands.
+/// The stage of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
     No,
-    /// Connections are let go, at the latest at this time.
+    /// Clients get the replies to what they have asked, until this time.
     Closing(Nanos),
-    /// All are gone; what they wrote is flushed.
+    /// All clients have gone; what they wrote is flushed.
     Flushing,
     Done,
 }
 
 /// One device with its scheduler and its clients.
 pub struct Engine {
-    settings: Settings,
-    scheduler: Policy,
-    observer: Option<Box<dyn Observer>>,
-    remarks: Option<Sender<String>>,
-    books: Books,
-    backend: Box<dyn Backend>,
-    pool: Pool,
-    buffer_bytes: u64,
-    connections: Slots<Connection>,
-    lives: Slots<Live>,
-    /// By slot of the tag.
-    parts: Vec<Option<Part>>,
-    /// What finds no room in the scheduler, by direction, first come first served.
-    held: [VecDeque<Part>; 2],
-    units: Slots<Unit>,
-    runs: Slots<Run>,
-    /// Units with the backend.
-    busy: Vec<u32>,
-    /// Units that wait for one that they overlap.
-    deferred: VecDeque<u32>,
-    done: Vec<Done>,
-    /// Connections with something to send.
-    dirty: Vec<u32>,
-    /// Connections that may go on with what was read from them.
-    resumable: Vec<u32>,
-    /// Connections that wait until others hold less data.
-    starved: Vec<u32>,
-    /// Requests whose range goes on with the next turn.
-    ranges: Vec<u32>,
-    /// Whether something was begun since the backend was last asked.
-    has_begun: bool,
-    epoll: OwnedFd,
-    events: Vec<epoll::Event>,
-    orders: Receiver<Order>,
+    sessions: Sessions,
+    admission: Admission,
+    dispatcher: Dispatcher,
+    accounts: Accounts,
+    /// Takes messages for people about the device, which is named in them.
+    remarks: Option<(String, Sender<String>)>,
+    commands: Receiver<Command>,
     handle: Handle,
+    epoll: Arc<OwnedFd>,
+    ready: Vec<epoll::Event>,
     now: Nanos,
-    timer: Nanos,
-    stall_check: Nanos,
+    shutdown_timeout: Nanos,
     stopping: Stopping,
 }
 
@@ -239,146 +109,112 @@ impl Engine {
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let device = &settings.device;
-        let fast = backend.fast_tier().unwrap_or_default();
-        let limits = QueueLimits {
-            members: device.queue_requests.saturating_mul(2),
-            // Bounded by what a spec takes.
-            unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
-            merge: device.merge,
-            depth: device.depth,
-            fast_depth: fast.depth,
-            fast_sectors: fast.sectors,
-            fast_block_sectors: fast.block_sectors,
-            ..QueueLimits::with_units(device.queue_requests)
-        };
-        let mut scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
-        for extent in fast.placed {
-            // Where the policy holds no more extents it takes the rest for the slow device's; the backend knows better.
-            scheduler.place(extent.start, extent.end);
-        }
-        let (sender, orders) = channel();
+        let Settings { exports, device, stall_timeout, shutdown_timeout } = settings;
+        let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
         for descriptor in backend.descriptors() {
-            // Told once: a backend is asked in every turn, and need not read what has woken us.
+            // Edge-triggered: the backend is asked in every turn, and need not read what has woken the engine.
             let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
             epoll::add(&epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags)?;
         }
-        let slots = device.queue_requests.saturating_mul(2) as usize;
+        let mut sessions = Sessions::new(exports, &device, pool, Arc::clone(&epoll));
+        sessions.set_stall_timeout(stall_timeout);
         Ok(Self {
-            scheduler,
-            observer: None,
+            sessions,
+            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default()),
+            dispatcher: Dispatcher::new(backend),
+            accounts: Accounts::default(),
             remarks: None,
-            books: Books::default(),
-            backend,
-            pool,
-            buffer_bytes: 0,
-            connections: Slots::default(),
-            lives: Slots::default(),
-            parts: (0..slots).map(|_| None).collect(),
-            held: Default::default(),
-            units: Slots::default(),
-            runs: Slots::default(),
-            busy: Vec::new(),
-            deferred: VecDeque::new(),
-            done: Vec::new(),
-            dirty: Vec::new(),
-            resumable: Vec::new(),
-            starved: Vec::new(),
-            ranges: Vec::new(),
-            has_begun: false,
+            commands,
+            handle: Handle { commands: sender, wake },
             epoll,
-            events: Vec::with_capacity(256),
-            orders,
-            handle: Handle { orders: sender, wake },
+            ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
-            timer: Nanos::NEVER,
-            stall_check: Nanos::NEVER,
+            shutdown_timeout,
             stopping: Stopping::No,
-            settings,
         })
     }
 
-    /// The way to talk to it.
+    /// The way to send it commands.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Says what there is to serve, and what which class is entitled to. To be called before the first client comes.
+    /// Sets the exports and the shares of classes, before the first client connects.
     ///
     /// # Errors
-    /// A share that cannot be had.
-    pub fn show(&mut self, exports: Arc<[Export]>, shares: &[(Holder, Share)]) -> Result<(), ShareError> {
-        self.settings.exports = exports;
-        self.entitle(shares).map_err(|refusal| refusal.error)
+    /// A share that is not feasible.
+    pub fn configure(&mut self, exports: Arc<[Export]>, shares: &[(Holder, Share)]) -> Result<(), ShareError> {
+        self.sessions.set_exports(exports);
+        self.admission.set_shares(self.now, shares).map_err(|refusal| refusal.error)
     }
 
-    /// Lets somebody see what the scheduler is told and asked. To be called before the first client comes.
+    /// Shows every call of the scheduler to an observer, from before the first client connects.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
-        self.observer = Some(observer);
+        self.admission.observe(observer);
     }
 
-    /// Has somebody told what people should know of its device.
-    pub fn tell(&mut self, remarks: Sender<String>) {
-        self.remarks = Some(remarks);
-        self.hand_on_remarks();
+    /// Sends messages about the device, under its name, to a listener for people.
+    pub fn send_remarks(&mut self, device: String, listener: Sender<String>) {
+        self.remarks = Some((device, listener));
+        self.forward_remarks();
     }
 
-    fn hand_on_remarks(&mut self) {
-        if let Some(listener) = &self.remarks {
-            let name = &self.settings.device.name;
-            for remark in self.backend.remarks() {
-                // Nobody has to listen.
-                let _ = listener.send(format!("device {name}: {remark}"));
+    fn forward_remarks(&mut self) {
+        if let Some((device, listener)) = &self.remarks {
+            for remark in self.dispatcher.backend_mut().remarks() {
+                // A listener that has gone misses nothing it wants.
+                let _ = listener.send(format!("device {device}: {remark}"));
             }
         }
     }
 
-    /// What its device has checked, where it does.
+    /// What its device has checked, where it keeps checksums.
     #[must_use]
     pub fn checksums(&self) -> Option<Checksums> {
-        self.backend.checksums()
+        self.dispatcher.backend().checksums()
     }
 
-    fn called(&mut self, call: &Call) {
-        if let Some(observer) = &mut self.observer {
-            observer.called(self.now, call);
-        }
-    }
-
-    /// Clients that it serves.
+    /// Its clients.
     #[must_use]
     pub fn clients(&self) -> usize {
-        self.connections.len()
+        self.sessions.connections()
     }
 
-    /// Requests that were taken in and not answered.
+    /// Requests that are not answered.
     #[must_use]
     pub fn requests(&self) -> usize {
-        self.lives.len()
+        self.sessions.requests()
     }
 
-    /// Bytes of data on their way.
+    /// Bytes of buffers in use.
     #[must_use]
     pub const fn buffered_bytes(&self) -> u64 {
-        self.buffer_bytes
+        self.sessions.buffered_bytes()
     }
 
-    /// Waits until something becomes readable, at most for `span`.
+    /// Takes a client in.
+    pub fn connect(&mut self, client: Client) {
+        self.accounts.connected(client.class);
+        self.sessions.connect(client);
+        self.apply_events();
+    }
+
+    /// Waits until a descriptor becomes ready, at most for `span`.
     ///
     /// # Errors
     /// The system refuses to wait.
     pub fn wait(&mut self, span: Nanos) -> io::Result<()> {
-        // After a rest it is looked at clients, and not waited for them.
-        let span = if self.backend.rest(span)? { Nanos::ZERO } else { span };
+        // A backend that has waited itself leaves no time to wait for clients.
+        let span = if self.dispatcher.backend_mut().rest(span)? { Nanos::ZERO } else { span };
         let seconds = (span.0 / 1_000_000_000).cast_signed();
         let timeout = (span != Nanos::NEVER)
             .then_some(Timespec { tv_sec: seconds, tv_nsec: (span.0 % 1_000_000_000).cast_signed() });
-        self.events.clear();
-        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.events), timeout.as_ref()) {
+        self.ready.clear();
+        match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.ready), timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(rustix::io::Errno::NOSYS) => {
                 Err(io::Error::other("epoll_pwait2 is missing: Linux 5.11 or later is needed"))
@@ -387,129 +223,179 @@ impl Engine {
         }
     }
 
-    /// Does all there is to do at `now`, which never goes back.
+    /// Does everything that can be done at `now`, which never goes back.
     ///
     /// # Errors
-    /// The backend cannot be talked to any more.
+    /// The backend has failed as a whole.
     pub fn turn(&mut self, now: Nanos) -> io::Result<Turn> {
         self.now = now;
-        // What is finished comes before what arrives at the same moment, as in the simulator.
-        if self.complete()? {
-            self.has_begun = true;
-        }
-        let mut events = std::mem::take(&mut self.events);
-        for event in &events {
-            match event.data.u64() {
-                TOKEN_WAKE => self.hear_orders(),
+        self.sessions.begin_turn(now);
+        // Completions come before arrivals of the same moment, as in the simulator.
+        let mut has_completed = self.complete()?;
+        for at in 0..self.ready.len() {
+            let (token, flags) = (self.ready[at].data.u64(), self.ready[at].flags);
+            match token {
+                TOKEN_WAKE => self.handle_commands(),
                 TOKEN_BACKEND => {}
-                token => self.serve_socket((token & (TOKEN_OUTPUT - 1)) as u32, event.flags),
+                token => self.sessions.serve_socket(token, flags),
             }
+            self.apply_events();
         }
-        events.clear();
-        self.events = events;
-        self.check_stalls();
-        self.check_stopping();
-        self.go_on_with_ranges();
+        self.ready.clear();
+        self.sessions.check_stalls();
+        if matches!(self.stopping, Stopping::Closing(until) if now >= until) {
+            self.sessions.hang_up_all();
+        }
+        self.sessions.continue_ranges();
+        self.apply_events();
         loop {
-            self.work()?;
-            self.send_all();
-            if self.resumable.is_empty() {
+            self.work(has_completed)?;
+            self.sessions.send_all();
+            self.apply_events();
+            if !self.sessions.can_resume() {
                 break;
             }
+            has_completed = false;
         }
-        self.go_on_stopping()?;
+        self.continue_stopping()?;
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
-        self.books.look(self.now, &self.scheduler);
-        let mut next = self.timer.min(self.backend.due()).min(self.stall_check);
+        self.accounts.look(now, self.admission.scheduler());
+        let mut next = self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due());
         if let Stopping::Closing(until) = self.stopping
-            && until > self.now
+            && until > now
         {
             next = next.min(until);
-        }
-        if !self.ranges.is_empty() {
-            next = self.now;
         }
         Ok(Turn::WaitUntil(next))
     }
 
-    /// Completes, submits, polls and begins until nothing more comes of it.
-    fn work(&mut self) -> io::Result<()> {
+    /// Decodes, dispatches and completes until nothing more comes of it.
+    fn work(&mut self, mut has_completed: bool) -> io::Result<()> {
         loop {
-            let is_news = self.complete()?;
-            while let Some(slot) = self.resumable.pop() {
-                self.digest(slot);
+            has_completed |= self.complete()?;
+            self.sessions.resume_decoding();
+            self.apply_events();
+            while let Some((dispatch, members)) = self.admission.poll(self.now, &mut self.accounts) {
+                self.dispatcher.begin(self.now, dispatch, members, self.sessions.pool());
             }
-            self.drain();
-            self.backend.submit()?;
-            if !std::mem::take(&mut self.has_begun) && !is_news {
+            if !self.dispatcher.submit()? && !has_completed {
                 return Ok(());
             }
+            has_completed = false;
         }
     }
 
-    /// Completes what the backend has finished, and lets those in who waited for that; answers whether there was anything.
+    /// Applies what clients have asked.
+    fn apply_events(&mut self) {
+        let Self { sessions, admission, dispatcher, accounts, now, .. } = self;
+        while let Some(event) = sessions.next_event() {
+            match event {
+                Event::Arrived(sub_request) => {
+                    admission.arrive(*now, sub_request, accounts, &mut |first, at| sessions.cut(first, at));
+                }
+                Event::Query(query) => dispatcher.query(*now, query),
+                Event::Answered(answered) => accounts.answered(*now, &answered),
+                Event::Refused(class, error) => accounts.refused(class, error),
+                Event::Gone(connection) => {
+                    for sub_request in admission.withdraw(*now, connection, accounts) {
+                        sessions.finish(sub_request, Err(NbdError::ShuttingDown));
+                    }
+                }
+            }
+            while let Some(sub_request) = admission.next_rejected() {
+                sessions.finish(sub_request, Err(NbdError::Invalid));
+            }
+        }
+    }
+
+    /// Applies what the backend has completed, and lets in what waited for that; answers whether there was anything.
     fn complete(&mut self) -> io::Result<bool> {
-        let mut done = std::mem::take(&mut self.done);
-        self.backend.collect(self.now, &mut done)?;
-        let is_news = !done.is_empty();
-        for done in done.drain(..) {
-            self.finish(done);
+        let Self { sessions, admission, dispatcher, accounts, now, .. } = self;
+        if !dispatcher.collect(*now)? {
+            return Ok(false);
         }
-        self.done = done;
-        if is_news {
-            self.begin_deferred();
-            self.submit_held();
-            self.hand_on_remarks();
+        while let Some(completed) = dispatcher.next_completed() {
+            match completed {
+                Completed::SubRequest(sub_request, result) => {
+                    accounts.completed(*now, &sub_request);
+                    sessions.finish(sub_request, result);
+                }
+                Completed::Dispatch(tag) => admission.complete(*now, tag),
+                Completed::Query(request, result) => sessions.finish_query(request, result),
+                Completed::LastFlush => self.stopping = Stopping::Done,
+            }
         }
-        Ok(is_news)
+        dispatcher.begin_deferred(*now, sessions.pool());
+        admission.retry(*now, accounts, &mut |first, at| sessions.cut(first, at));
+        while let Some(sub_request) = admission.next_rejected() {
+            sessions.finish(sub_request, Err(NbdError::Invalid));
+        }
+        self.apply_events();
+        self.forward_remarks();
+        Ok(true)
     }
 
-    fn hear_orders(&mut self) {
+    fn handle_commands(&mut self) {
         let mut count = [0; 8];
-        // Nothing to read is nothing to do.
+        // Where nothing can be read there is no command.
         let _ = rustix::io::read(&*self.handle.wake, &mut count);
-        while let Ok(order) = self.orders.try_recv() {
-            match order {
-                Order::Serve(client) if self.stopping == Stopping::No => self.connect(*client),
-                Order::Serve(_) => {}
-                Order::Change(change) => self.change(*change),
-                Order::Report(question) => self.report(question),
-                Order::Stop => self.begin_stopping(),
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Serve(client) if self.stopping == Stopping::No => self.connect(*client),
+                Command::Serve(_) => {}
+                Command::Change(change) => self.change(*change),
+                Command::Report(question) => self.report(question),
+                Command::Stop if self.stopping == Stopping::No => {
+                    self.stopping = Stopping::Closing(self.now.after(self.shutdown_timeout));
+                    self.sessions.drain_all();
+                }
+                Command::Stop => {}
             }
         }
     }
 
-    fn begin_stopping(&mut self) {
-        if self.stopping == Stopping::No {
-            self.stopping = Stopping::Closing(self.now.after(self.settings.shutdown_timeout));
-            let slots: Vec<u32> = self.connections.iter().map(|(slot, _)| slot).collect();
-            for slot in slots {
-                self.let_go(slot);
+    fn change(&mut self, change: Change) {
+        // Until now requests have waited for reasons of the old shares.
+        self.accounts.look_now(self.now, self.admission.scheduler());
+        let before = (!change.shares.is_empty()).then(|| self.admission.scheduler().clone());
+        let prepared = self.admission.set_shares(self.now, &change.shares);
+        let is_feasible = prepared.is_ok();
+        // A controller that has gone gives no verdict either.
+        let _ = change.prepared.send(prepared);
+        if is_feasible && change.verdict.recv().is_ok() {
+            self.shutdown_timeout = change.shutdown_timeout;
+            self.sessions.set_stall_timeout(change.stall_timeout);
+            for (holder, share) in change.shares {
+                self.admission.called(self.now, &Call::Configure(holder, share));
             }
+        } else if let Some(before) = before {
+            self.admission.restore(before);
         }
     }
 
-    /// Whoever is not done when time is up is let down.
-    fn check_stopping(&mut self) {
-        if let Stopping::Closing(until) = self.stopping
-            && self.now >= until
-        {
-            let slots: Vec<u32> = self.connections.iter().map(|(slot, _)| slot).collect();
-            for slot in slots {
-                self.abandon(slot);
-            }
+    fn report(&mut self, question: Question) {
+        self.accounts.look_now(self.now, self.admission.scheduler());
+        let counters = self.accounts.exchange(question.counters);
+        let mut classes = self.accounts.classes();
+        for class in self.sessions.classes() {
+            classes[class.0 as usize].connections += 1;
         }
+        let oldest = self.admission.oldest(self.now, classes.len());
+        classes.iter_mut().zip(oldest).for_each(|(class, oldest)| class.oldest = oldest);
+        let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
+        let checksums = self.dispatcher.backend().checksums();
+        (question.reply)(Report { now: self.now, counters, classes, inflight, checksums });
     }
 
-    /// Flushes once all are gone; writes of those who left early may still be with the backend.
-    fn go_on_stopping(&mut self) -> io::Result<()> {
-        if matches!(self.stopping, Stopping::Closing(_)) && self.connections.len() == 0 && self.units.len() == 0 {
+    /// Flushes once all clients have gone; their last writes may still be with the backend.
+    fn continue_stopping(&mut self) -> io::Result<()> {
+        let is_closed = self.sessions.connections() == 0 && self.dispatcher.in_flight() == 0;
+        if matches!(self.stopping, Stopping::Closing(_)) && is_closed {
             self.stopping = Stopping::Flushing;
-            self.flush_at_end();
-            self.backend.submit()?;
-            return self.work();
+            self.dispatcher.flush_last(self.now);
+            self.work(false)?;
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with};
 
 use crate::control::Tunables;
-use crate::engine::{Client, Handle, Order, Seat};
+use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
 use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
@@ -47,7 +47,7 @@ struct Caller {
     unsent: Vec<u8>,
     until: Nanos,
     ending: Ending,
-    seat: Seat,
+    permit: Permit,
 }
 
 /// What happens once the answer is sent.
@@ -172,7 +172,7 @@ impl Front {
         let result = self.serve();
         drop(self.listeners);
         for engine in &self.engines {
-            engine.give(Order::Stop);
+            engine.send(Command::Stop);
         }
         result
     }
@@ -232,8 +232,8 @@ impl Front {
 
     /// Greets a client, where there is a place for it.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
-        let seat = Seat::take(&self.seats.0, self.tunables.connections_max(), &self.wake);
-        let Some(seat) = seat else { return };
+        let permit = Permit::take(&self.seats.0, self.tunables.connections_max(), &self.wake);
+        let Some(permit) = permit else { return };
         let tls = match &self.tls {
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
@@ -243,7 +243,7 @@ impl Front {
         let unsent = negotiation.greeting().to_vec();
         let until = self.clock.now().after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
-        let caller = Caller { input, output, session, negotiation, unread: Vec::new(), unsent, until, ending, seat };
+        let caller = Caller { input, output, session, negotiation, unread: Vec::new(), unsent, until, ending, permit };
         let slot = self.callers.insert(caller);
         let Some(caller) = self.callers.get(slot) else { return };
         let data = u64::from(slot);
@@ -294,7 +294,7 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, mut session, unread, unsent, ending, seat, .. } = caller;
+        let Caller { input, output, mut session, unread, unsent, ending, permit, .. } = caller;
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
@@ -302,8 +302,9 @@ impl Front {
             let names = session.as_ref().map_or_else(Vec::new, |session| session.client_names());
             let class = class_of(&self.classes, agreed.export, &names);
             let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
-            let client = Client { input, output, session, agreed, class, leftover: unread, unsent, seat: Some(seat) };
-            engine.give(Order::Serve(Box::new(client)));
+            let client =
+                Client { input, output, session, agreed, class, leftover: unread, unsent, permit: Some(permit) };
+            engine.send(Command::Serve(Box::new(client)));
         } else if let Some(session) = &mut session {
             session.close(output.as_ref().unwrap_or(&input));
         }

@@ -50,8 +50,8 @@ impl NbdError {
         }
     }
 
-    /// Its place among [`Self::ALL`].
-    pub(crate) fn place(self) -> usize {
+    /// Its index in [`Self::ALL`].
+    pub(crate) fn index(self) -> usize {
         Self::ALL.iter().position(|&other| other == self).unwrap_or(0)
     }
 

@@ -175,7 +175,7 @@ pub(super) struct Judge(Vec<Policy>);
 impl Judge {
     pub(super) fn new(devices: &[Device]) -> Self {
         let build =
-            |device: &Device| device.scheduler.0.row.build(QueueLimits::with_units(1), &device.scheduler.0.settings);
+            |device: &Device| device.scheduler.0.row.build(QueueLimits::with_requests(1), &device.scheduler.0.settings);
         Self(devices.iter().map(build).collect())
     }
 

@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use crate::backend::Checksums;
-use crate::engine::{DURATION_BOUNDS, Durations, OperationTally};
+use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters};
 use crate::nbd::NbdError;
 use crate::spec::{Class, ClassShare, Spec};
 
@@ -94,7 +94,7 @@ impl Collected<'_> {
     /// Samples of every class and operation.
     fn each_operation<I: IntoIterator<Item = (Labels, Value)>>(
         &self,
-        samples: impl Fn(&OperationTally) -> I,
+        samples: impl Fn(&OperationCounters) -> I,
     ) -> Vec<(Labels, Value)> {
         self.each_class(|record, _| {
             let of = |operation: Operation| {
@@ -122,7 +122,7 @@ impl Collected<'_> {
             all.map(|(error, count)| of(error, count)).collect::<Vec<_>>()
         });
         self.add("ioweir_rejected_requests", "Requests refused when they came", MetricType::Counter, refused);
-        type Part = fn(&OperationTally) -> &Durations;
+        type Part = fn(&OperationCounters) -> &Durations;
         let durations: [(_, _, Part); 3] = [
             ("ioweir_request_duration_seconds", "From when a request was there until it was answered", |of| {
                 &of.request

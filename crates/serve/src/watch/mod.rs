@@ -23,7 +23,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
 
 use crate::control::Controller;
-use crate::engine::{Handle, Order, Question, Report, Tally};
+use crate::engine::{Command, Counters, Handle, Question, Report};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Listener, Seats};
 use record::Record;
@@ -84,7 +84,7 @@ struct Shared {
 #[derive(Default)]
 struct Link {
     /// A clean tally to give it, while it has not got it.
-    spare: Option<Box<Tally>>,
+    spare: Option<Box<Counters>>,
     asked: Option<Nanos>,
     is_waited_for: bool,
 }
@@ -108,8 +108,8 @@ impl Shared {
                 // Who does not listen any more has ended.
                 let _ = reports.send((number, report));
             };
-            let question = Question { tally: link.spare.take().unwrap_or_default(), reply: Box::new(reply) };
-            self.devices[number].handle.give(Order::Report(question));
+            let question = Question { counters: link.spare.take().unwrap_or_default(), reply: Box::new(reply) };
+            self.devices[number].handle.send(Command::Report(question));
         }
     }
 

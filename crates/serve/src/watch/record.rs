@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Operation, Reason};
 
 use crate::backend::Checksums;
-use crate::engine::{ClassCounts, ClassTally, OperationTally, Report, Standing, Tally};
+use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, OperationCounters, Report};
 use crate::spec::Spec;
 
 /// Seconds that are kept.
@@ -29,12 +29,12 @@ pub struct Second {
 #[derive(Debug)]
 pub(super) struct ClassRecord {
     pub(super) device: usize,
-    pub(super) standing: Standing,
+    pub(super) standing: ClassState,
     /// Since the server began.
     pub(super) counts: ClassCounts,
     pub(super) seconds: VecDeque<Second>,
     /// The second that is not over.
-    now: Option<Box<ClassTally>>,
+    now: Option<Box<ClassCounters>>,
 }
 
 /// What is known of all of them.
@@ -51,7 +51,7 @@ impl Record {
     pub(super) fn new(spec: &Spec) -> Self {
         let class = |class: crate::spec::Class| ClassRecord {
             device: class.device,
-            standing: Standing::default(),
+            standing: ClassState::default(),
             counts: ClassCounts::default(),
             seconds: VecDeque::new(),
             now: None,
@@ -65,8 +65,8 @@ impl Record {
     }
 
     /// Adds what an engine has counted, and hands back its tally for the next time.
-    pub(super) fn take_in(&mut self, device: usize, report: Report) -> Box<Tally> {
-        let mut tally = report.tally;
+    pub(super) fn take_in(&mut self, device: usize, report: Report) -> Box<Counters> {
+        let mut tally = report.counters;
         if let Some(inflight) = self.inflight.get_mut(device) {
             *inflight = report.inflight;
         }
@@ -101,8 +101,8 @@ impl Record {
 }
 
 impl Second {
-    fn new(at_seconds: u64, tally: Option<&ClassTally>) -> Self {
-        let done = |of: &OperationTally| (of.requests, of.bytes);
+    fn new(at_seconds: u64, tally: Option<&ClassCounters>) -> Self {
+        let done = |of: &OperationCounters| (of.requests, of.bytes);
         let quantiles = |latency: &Histogram<u64>| [0.5, 0.99, 0.999].map(|part| latency.value_at_quantile(part));
         Self {
             at_seconds,

@@ -11,7 +11,7 @@ use super::Watched;
 use super::record::{ClassRecord, Record, Second};
 use crate::backend::Checksums;
 use crate::control::Changed;
-use crate::engine::Because;
+use crate::engine::WaitCause;
 use crate::spec::{Class, ClassShare, Spec};
 
 /// What follows is understood by this number; it grows when something is taken away or changes its meaning.
@@ -283,10 +283,10 @@ impl SecondState {
 }
 
 /// Why a request waits, in words, with the classes' names.
-fn told(because: &Because, classes: &[Class]) -> String {
+fn told(because: &WaitCause, classes: &[Class]) -> String {
     let Explanation { rule, ahead, own, clock, first, eligible, .. } = match because {
-        Because::Counted(reason) => return reason.words().to_string(),
-        Because::Explained(told) => *told,
+        WaitCause::Counted(reason) => return reason.words().to_string(),
+        WaitCause::Explained(told) => *told,
     };
     let words = rule.words();
     match rule {

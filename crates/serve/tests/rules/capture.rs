@@ -124,13 +124,13 @@ fn limits(policy: &str) -> QueueLimits {
     let device = device(&keys(policy));
     QueueLimits {
         members: device.queue_requests * 2,
-        unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
+        request_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
         depth: device.depth,
         fast_depth: 1,
         // The first slot is not for data.
         fast_sectors: if device.scheduler.0.row.places { (SLOTS - 1) * 8 } else { 0 },
         fast_block_sectors: 8,
-        ..QueueLimits::with_units(device.queue_requests)
+        ..QueueLimits::with_requests(device.queue_requests)
     }
 }
 

@@ -12,7 +12,7 @@ use ioweir_core::tenant::{GroupId, Share};
 use ioweir_core::{
     CancelError, Nanos, Operation, QueueLimits, Reason, Request, SECTOR_BYTES, Scheduler as _, Step, StreamId, Tag,
 };
-use ioweir_serve::engine::{Because, Call, Change, Observer, Order, Question, Report};
+use ioweir_serve::engine::{Call, Change, Command, Observer, Question, Report, WaitCause};
 use ioweir_serve::nbd::NbdError;
 use ioweir_serve::spec::Holder;
 use proptest::prelude::*;
@@ -32,7 +32,7 @@ impl Observer for Journal {
 fn report(bench: &mut Bench) -> Report {
     let (send, hear) = channel();
     let reply = Box::new(move |report| send.send(report).unwrap());
-    bench.engine.handle().give(Order::Report(Question { tally: Box::default(), reply }));
+    bench.engine.handle().send(Command::Report(Question { counters: Box::default(), reply }));
     bench.turn();
     hear.recv().unwrap()
 }
@@ -46,7 +46,7 @@ fn change(bench: &mut Bench, shares: &[(Holder, Share)], is_agreed: bool) -> boo
     drop(verdict);
     let (stall_timeout, shutdown_timeout) = (Nanos::from_seconds(30), Nanos::from_seconds(10));
     let change = Change { shares: shares.to_vec(), stall_timeout, shutdown_timeout, prepared, verdict: wait };
-    bench.engine.handle().give(Order::Change(Box::new(change)));
+    bench.engine.handle().send(Command::Change(Box::new(change)));
     bench.turn();
     hear.recv().unwrap().is_ok()
 }
@@ -71,10 +71,10 @@ impl Model {
         let device = device(keys);
         let limits = QueueLimits {
             members: device.queue_requests * 2,
-            unit_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
+            request_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             depth: device.depth,
             merge: device.merge,
-            ..QueueLimits::with_units(device.queue_requests)
+            ..QueueLimits::with_requests(device.queue_requests)
         };
         let choice = device.scheduler.0;
         let mut scheduler = choice.row.build(limits, &choice.settings);
@@ -176,13 +176,14 @@ fn check(keys: &str, asked: &[Asked], shares: [&[(Holder, Share)]; 2], knows_rea
     let report = report(&mut bench);
     let model = Model::follow(&journal.0.lock().unwrap(), keys);
     for number in 0..2 {
-        let tally = report.tally.get(number).unwrap();
+        let tally = report.counters.get(number).unwrap();
         let requests = Operation::ALL.map(|operation| tally.counts.operations[operation as usize].requests);
         assert_eq!(requests, model.requests[number]);
         let bytes: u64 = tally.counts.operations.iter().map(|of| of.bytes).sum();
         assert_eq!(bytes, 4096 * requests[..3].iter().sum::<u64>(), "a flush has no bytes");
-        let sum =
-            |of: fn(&ioweir_serve::engine::OperationTally) -> u64| tally.counts.operations.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&ioweir_serve::engine::OperationCounters) -> u64| {
+            tally.counts.operations.iter().map(of).sum::<u64>()
+        };
         let (request, queue, service) =
             (sum(|of| of.request.sum_nanos), sum(|of| of.queue.sum_nanos), sum(|of| of.service.sum_nanos));
         assert_eq!((queue, service), (model.queue_nanos[number], model.service_nanos[number]));
@@ -234,11 +235,11 @@ fn what_waits_outside_of_a_full_queue_waits_for_that() {
     let early = report(&mut bench);
     // One is with the disk; the scheduler keeps its place until it is done.
     assert_eq!((early.classes[0].inflight, early.classes[0].queued, early.classes[0].queued_bytes), (1, 3, 3 * 4096));
-    assert_eq!(early.classes[0].oldest.unwrap().1, Because::Counted(Reason::QueueFull));
+    assert_eq!(early.classes[0].oldest.unwrap().1, WaitCause::Counted(Reason::QueueFull));
     bench.settle();
     let late = report(&mut bench);
-    let sum = |of: fn(&ioweir_serve::engine::ClassTally) -> u64| -> u64 {
-        [&early, &late].iter().map(|report| of(report.tally.get(0).unwrap())).sum()
+    let sum = |of: fn(&ioweir_serve::engine::ClassCounters) -> u64| -> u64 {
+        [&early, &late].iter().map(|report| of(report.counters.get(0).unwrap())).sum()
     };
     assert!(sum(|tally| tally.counts.wait_nanos[Reason::QueueFull as usize]) > 0);
     assert_eq!(
@@ -258,7 +259,7 @@ fn what_makes_no_sense_is_counted_as_refused_and_what_fails_as_an_error() {
     send(&mut peer, 4, READ, 0);
     bench.settle();
     let report = report(&mut bench);
-    let tally = report.tally.get(2).unwrap();
+    let tally = report.counters.get(2).unwrap();
     let refused = |error| tally.counts.refused[NbdError::ALL.iter().position(|other| *other == error).unwrap()];
     assert_eq!((refused(NbdError::NotPermitted), refused(NbdError::Invalid)), (1, 1));
     let read = &tally.counts.operations[Operation::Read as usize];
@@ -277,7 +278,7 @@ fn a_client_that_leaves_takes_what_it_had_queued_out_of_the_books() {
     let before = report(&mut bench).classes[0];
     assert_eq!((before.connections, before.inflight, before.queued), (1, 1, 19));
     let (_, because) = before.oldest.unwrap();
-    assert!(matches!(because, Because::Explained(_)), "{because:?}");
+    assert!(matches!(because, WaitCause::Explained(_)), "{because:?}");
     drop(peer);
     bench.settle();
     bench.turn();

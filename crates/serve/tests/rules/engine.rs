@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::bench::{Answer, Bench, Peer};
 use crate::client::*;
 use ioweir_core::{Nanos, Operation};
-use ioweir_serve::engine::{Call, Observer, Order};
+use ioweir_serve::engine::{Call, Command, Observer};
 use ioweir_serve::nbd::Replies;
 use ioweir_serve::nbd::protocol::REQUEST_BYTES_MAX;
 
@@ -256,7 +256,7 @@ fn a_stop_lets_requests_finish_and_ends() {
     let mut peer = bench.connect(0, true);
     peer.send(&[write(1, 0, 0, &[1; 4096]), request(WRITE, 0, 2, 8192, 4096)].concat());
     bench.turn();
-    bench.engine.handle().give(Order::Stop);
+    bench.engine.handle().send(Command::Stop);
     while !bench.stopped {
         let due = bench.turn();
         bench.now = bench.now.max(due.min(bench.now.after(Nanos::from_millis(100))));

@@ -80,11 +80,6 @@ fn keys_of_the_figures_carry_their_units() {
 }
 
 #[test]
-fn figures_on_a_terminal_are_aligned_and_carry_units() {
-    insta::assert_snapshot!(trace::render(&of(HADOOP)));
-}
-
-#[test]
 fn reads_of_the_hadoop_jobs_are_as_sequential_as_their_table_says() {
     // Job, then percent in the trace and in the pid.
     for (job, in_trace, in_stream) in [

@@ -74,6 +74,38 @@ fn compressed_input_reads_as_plain_input() {
     }
 }
 
+#[test]
+fn a_pipe_reads_as_a_file() {
+    for (name, bytes) in samples() {
+        let ambiguous = trace::format(name).unwrap().ambiguous;
+        let options = || ReadOptions { format: trace::format(name).filter(|_| ambiguous), ..ReadOptions::default() };
+        let pipe = || Input::from_reader("trace", std::io::Cursor::new(bytes.clone()));
+        let piped = read_inputs(vec![pipe()], &options()).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(piped, read_sample(name, &bytes).unwrap(), "{name}");
+        // And again, from what was kept.
+        let input = pipe();
+        for _ in 0..2 {
+            assert_eq!(read_inputs(vec![input.clone()], &options()).unwrap(), piped, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_named_pipe_is_read_to_its_end_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.csv");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let path = path.clone();
+        move || std::fs::write(path, HADOOP).unwrap()
+    });
+    assert_eq!(trace::recognise(std::slice::from_ref(&path), &ReadOptions::default()).unwrap().name, "hadoop-csv");
+    for _ in 0..2 {
+        assert_eq!(read_path(&path).records, read(HADOOP.as_bytes()).unwrap().records);
+    }
+    writer.join().unwrap();
+}
+
 /// `printf 'time_s,pid,comm,op,lba,sectors\n1.5,7,x,R,8,8\n' | xz --check=crc32`
 pub(crate) const XZ: [u8; 100] = [
     253, 55, 122, 88, 90, 0, 0, 1, 105, 34, 222, 54, 2, 0, 33, 1, 22, 0, 0, 0, 116, 47, 229, 163, 1, 0, 44, 116, 105,

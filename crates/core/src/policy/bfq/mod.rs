@@ -104,10 +104,6 @@ impl Bfq {
         }
     }
 
-    pub(crate) fn configure(&mut self, settings: &Settings) {
-        self.config = Config::from(settings);
-    }
-
     fn queue(&self, number: u32) -> &Queue {
         &self.queues[number as usize]
     }
@@ -352,15 +348,15 @@ impl Elevator for Bfq {
         }
     }
 
-    fn grown(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
+    fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let Self { lanes, queues, home, .. } = self;
         let own = &mut queues[home[slot as usize] as usize];
-        lanes.grown(&mut own.lane, queue, slot, edge);
+        lanes.request_merged(&mut own.lane, queue, slot, edge);
         own.seeks.extend(queue.entry(slot).sector_end());
     }
 
-    fn absorbed(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
-        self.queues[self.home[slot as usize] as usize].lane.absorbed(members);
+    fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
+        self.queues[self.home[slot as usize] as usize].lane.requests_merged(members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {

@@ -1,4 +1,4 @@
-//! What have a client's last requests cost, on average?
+//! Mean costs of each client's last requests.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -9,7 +9,7 @@ pub(super) const NANOS_MAX: u64 = 1 << 31;
 #[derive(Clone, Copy, Debug)]
 struct Ring {
     sum: u64,
-    /// Where the next one goes, and how many there are.
+    /// The position of the next cost, and the number of costs.
     at: u32,
     count: u32,
 }
@@ -19,7 +19,7 @@ struct Ring {
 pub(super) struct Means {
     costs: Box<[u32]>,
     rings: Box<[Ring]>,
-    /// How many are remembered.
+    /// Costs remembered for each node.
     length: u32,
 }
 
@@ -37,7 +37,7 @@ impl Means {
         self.rings[node as usize] = Ring { sum: 0, at: 0, count: 0 };
     }
 
-    /// Takes a cost in, and the oldest out; answers with the mean.
+    /// Replaces the oldest cost; returns the mean.
     pub(super) fn add(&mut self, node: u32, nanos: u64) -> u64 {
         let nanos = nanos.min(NANOS_MAX) as u32; // as `NANOS_MAX` is
         let ring = &mut self.rings[node as usize];
@@ -53,13 +53,13 @@ impl Means {
         ring.sum / u64::from(ring.count)
     }
 
-    /// The mean, where anything is known.
+    /// The mean, if any cost is known.
     pub(super) fn mean(&self, node: u32) -> Option<u64> {
         let ring = &self.rings[node as usize];
         ring.sum.checked_div(u64::from(ring.count))
     }
 
-    /// Whether the mean is over as many as are remembered.
+    /// Whether the mean is over a full ring.
     pub(super) fn is_full(&self, node: u32) -> bool {
         self.rings[node as usize].count == self.length
     }

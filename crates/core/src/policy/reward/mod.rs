@@ -1,21 +1,13 @@
-//! Who makes good use of the device gets more of it: each client gets what it would get if it were alone, scaled alike.
+//! Reward scheduling: the cheaper a client's requests are for the device, the more of them it gets.
 //!
-//! Model: a client's tag is moved by the mean cost of its last requests over its weight, and the smallest tag goes first: its
-//! rate is in proportion to weight / cost. The cost is a time. With `estimator=response`, Algorithm 1 to the letter, it is the
-//! time from dispatch to completion, charged at completion, and all tags are moved so that the smallest of those that have
-//! requests is the time of that completion. With `estimator=service` it is the time that the device worked on the request
-//! ([`service`]), charged at dispatch by the mean so far, in the virtual time of [`sfq`](super::wfq).
+//! A client's tag moves by the mean cost of its last requests over its weight, and the smallest tag goes first, so its rate
+//! is proportional to weight / cost. The cost is a time. With `estimator=response`, Algorithm 1 to the letter, it is the time
+//! from dispatch to completion, charged at completion, and all tags move so that the smallest among clients with requests is
+//! the time of that completion. With `estimator=service` it is the device's service time ([`service`]), charged at dispatch
+//! by the mean so far, in the virtual time of [`sfq`](super::wfq).
 //!
-//! Invariants: no client starts behind the clock; costs that were not asked for are not paid for: a client is charged for its
-//! own requests only. With a floor f the charge is at most the mean charge of all requests over f.
-//!
-//! Bound: of two clients that ask throughout, what they were charged over their weights differs by at most one charge each
-//! (`service`), or D + 1 (`response`, D in the device). With a floor f, weight w of all weights W: at least f w / W of all
-//! requests, less one for each other client. Without, a client waits for at most c w' / (c' w) + 1 requests of one that costs c'
-//! where it costs c: never for ever, since a cost is at most 2.1 s.
-//!
-//! Example: HDD 10 ms, SSD 50 us, one request at a time, A hits two of three: A's mean is 3.37 ms, B's 10 ms. Of each second, A
-//! gets 1 / 3.37 to B's 1 / 10: 148.5 and 50, where an even split gives 74.8 each.
+//! Invariants: no client starts before the clock; a client is charged for its own requests only. With a floor f the charge is
+//! at most the mean charge of all requests over f.
 
 mod means;
 mod service;
@@ -23,19 +15,19 @@ mod service;
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{CLIENTS, COST, GROUPS, Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings, Unit};
 use crate::Nanos;
-use crate::tenant::{Fair, Head, LEAD_MAX, Order, Reservations, Rule, Share, ShareError, Size, Standing, earlier};
+use crate::tenant::{
+    CLIENTS, COST, Fair, GROUPS, Head, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Share, ShareError, Size,
+    earlier,
+};
 use means::Means;
 use service::Service;
 
-/// Charges that a client served by its reservation pays in advance, at most.
-const LEAD: u64 = 8;
-
-/// The mean charge of all requests is over so many of the last, as a power of two.
+/// The number of requests that the mean charge is over, as a power of two.
 const MEAN_SHIFT: u32 = 7;
 
-/// A pause between two completions moves the clock by this at most: further than any tag can be ahead.
+/// A pause between two completions moves the clock by at most this, which is further than any tag can be ahead.
 const PAUSE_MAX: Nanos = Nanos(means::NANOS_MAX);
 
 const SECOND: u64 = 1_000_000_000;
@@ -46,21 +38,20 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "tenants: the cheaper a client's requests are for the device, the more of them it gets",
     source: "Elnably, Wang, Gulati and Varman, Efficient QoS for multi-tiered storage systems, HotStorage 2012, \
 Algorithm 1",
-    doc: "Each client has a tag, and the smallest goes first. When a request completes, its client's tag moves by \
-the mean response time of its last `window` requests over its weight, and all tags are moved so that the smallest is \
-that time. A client's rate is so in proportion to weight / cost: what it would get alone, scaled alike for all. \
-Example: HDD 10 ms, SSD 50 us, one request at a time; A hits the SSD with two of three requests, B with none: A gets \
-148.5 a second, B 50, where an even split gives 74.8 each. Of two clients that ask throughout, what they were \
-charged over their weights differs by at most D + 1 charges each, D in the device; at equal costs it is as close to \
-a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose \
-cost c': nobody starves. Beyond the source: `estimator=service` charges the time that the device worked on a request \
-instead of the time that it was there, learnt from the order in which requests come back, so that a queue in the \
-device does not level what clients cost; it charges at dispatch, by the mean so far, so that a deep device is not \
-filled by one client. Reservations and limits as `mclock`; a reservation is accepted where all of them fit into the \
-device's time at the worst mean cost seen of each client, a newcomer taken for as costly as any seen. `floor`: no \
-client is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights \
-of all requests, however much dearer they become: that preference for others makes a client dearer still has an end. \
-Differs from the source: a response counts at most 2.1 s.",
+    doc: "Each client has a tag, and the smallest goes first. When a request completes, its client's tag moves by the mean \
+response time of its last `window` requests over its weight, and all tags move so that the smallest is that time. A \
+client's rate is so proportional to weight / cost: what it would get alone, scaled alike for all. Example: HDD 10 ms, SSD \
+50 us, one request at a time; A hits the SSD with two of three requests, B with none: A's mean is 3.37 ms, B's 10 ms, and A \
+gets 148.5 a second, B 50, where an even split gives 74.8 each. Of two clients that are active throughout, charges over \
+weights differ by at most D + 1 charges each with D in flight (one with `estimator=service`); at equal costs it is as close \
+to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost \
+c': none starves, since a cost is at most 2.1 s. Beyond the source: `estimator=service` charges the device's service time \
+instead of the response time, estimated from the order of completions, so that a queue in the device does not level the \
+clients' costs; it charges at dispatch, by the mean so far, so that one client does not fill a deep device. Reservations \
+and limits as `mclock`; a reservation is accepted if all of them fit into the device's time at the worst mean cost seen of \
+each client; a new client counts as the worst of all. `floor`: no client is charged more than the mean charge of all over \
+it, which leaves it at least floor x weight / sum of weights of all requests, however expensive they become, so that the \
+preference for others does not make a client ever more expensive. Differs from the source: a response counts at most 2.1 s.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -80,8 +71,8 @@ Differs from the source: a response counts at most 2.1 s.",
             default: 0,
             min: 0,
             max: 2,
-            help: "what a request costs: its time in the device, charged at completion, or the time that the device worked on it, \
-charged at dispatch by the mean so far; response-ahead: the former, charged as the latter; fixed at the start",
+            help: "cost of a request: response time in the device, charged at completion, or service time, charged at dispatch by \
+the mean so far; response-ahead: response time, charged at dispatch; fixed at the start",
         },
         Parameter {
             name: "floor",
@@ -89,27 +80,27 @@ charged at dispatch by the mean so far; response-ahead: the former, charged as t
             default: 0,
             min: 0,
             max: THOUSAND,
-            help: "thousandths of its part by weight that a client gets of all requests whatever it costs; 0: none",
+            help: "the least part of all requests that a client gets, in thousandths of its part by weight; 0: none",
         },
     ],
     form: (),
 };
 
-/// How requests are charged.
+/// When and by which cost requests are charged.
 #[derive(Clone, Debug)]
 enum Charging {
     /// Algorithm 1: at completion, by response times.
     Response(Adjusted),
-    /// At dispatch, by what the device's work took so far.
+    /// At dispatch, by the service times so far.
     Service(Service),
     /// At dispatch, by the response times so far.
     Ahead,
 }
 
-/// The last adjustment of the tags, and who counts in it beside those that are in.
+/// The last adjustment of the tags, and the clients that count in it beside the active ones.
 #[derive(Clone, Debug)]
 struct Adjusted {
-    /// Clients that have requests in the device and none that could go, by the tags in `Reward::fair`.
+    /// Clients with requests in flight that are not active, by the tags in `Reward::order`.
     served_only: Fair,
     /// At the time of the last completion the smallest tag was `tag`.
     at: Nanos,
@@ -117,7 +108,7 @@ struct Adjusted {
 }
 
 impl Adjusted {
-    /// What a tag is that equals the time `now`.
+    /// The tag that equals the time `now`.
     fn clock(&self, now: Nanos) -> u64 {
         self.tag.wrapping_add(Fair::nanos(now.since(self.at).min(PAUSE_MAX).0))
     }
@@ -126,61 +117,54 @@ impl Adjusted {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     in_flight: u32,
-    /// Has queued requests that no limit holds back.
-    is_in: bool,
+    is_active: bool,
     reservation_per_second: u64,
-    /// The dearest that its requests have been, on average; of one of whom too little is known, of anybody.
+    /// The largest mean cost of its requests; of all nodes until its own is known.
     worst_nanos: u64,
-    /// Whether that is its own.
+    /// Whether `worst_nanos` is its own.
     is_known: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Reward {
-    /// Tags, and the order of those that are in.
-    fair: Fair,
+    /// Tags, and the order of active nodes.
+    order: Reserved,
     charging: Charging,
     means: Means,
     nodes: Box<[Node]>,
-    reservations: Reservations,
-    is_due: bool,
     floor: u64,
     /// The mean charge, times 2^[`MEAN_SHIFT`].
     mean_charge: u64,
-    /// The largest mean cost seen of anybody.
+    /// The largest mean cost of any node.
     worst_nanos: u64,
-    /// What all reservations need of the device's time in a second, at worst.
+    /// The device's time that all reservations need in a second, at the worst costs.
     needed_nanos: u128,
     depth: u32,
 }
 
 impl Reward {
     pub(crate) fn new(size: &Size, (): (), settings: &Settings) -> Self {
-        let [_, _, _, window, estimator, _] = settings.values();
+        let [_, _, _, window, estimator, floor] = settings.values();
         let charging = match estimator {
             0 => Charging::Response(Adjusted { served_only: Fair::new(size.nodes), at: Nanos::ZERO, tag: 0 }),
             1 => Charging::Service(Service::new(size.slots)),
             _ => Charging::Ahead,
         };
-        let node = Node { in_flight: 0, is_in: false, reservation_per_second: 0, worst_nanos: 0, is_known: false };
-        let mut reward = Self {
-            fair: Fair::new(size.nodes),
+        let node = Node { in_flight: 0, is_active: false, reservation_per_second: 0, worst_nanos: 0, is_known: false };
+        Self {
+            order: Reserved::new(size.nodes),
             charging,
             means: Means::new(size.nodes, window as u32), // at most 1,024
             nodes: vec![node; size.nodes as usize].into_boxed_slice(),
-            reservations: Reservations::new(size.nodes),
-            is_due: false,
-            floor: 0,
+            floor,
             mean_charge: 0,
             worst_nanos: 0,
             needed_nanos: 0,
             depth: size.depth,
-        };
-        reward.configure(settings);
-        reward
+        }
     }
 
-    /// What a client is charged whose requests cost so much on average, and the mean charge goes on from there.
+    /// The charge for a mean cost, which the mean charge of all then includes.
     fn charge(&mut self, nanos: u64) -> u64 {
         let mut charge = nanos.max(1);
         if self.mean_charge == 0 {
@@ -193,7 +177,7 @@ impl Reward {
         charge
     }
 
-    /// Takes in what a request cost; answers with the client's mean.
+    /// Takes in the cost of a request; returns the client's mean.
     #[inline(always)]
     fn learn(&mut self, node: u32, nanos: u64) -> u64 {
         let mean = self.means.add(node, nanos);
@@ -204,7 +188,7 @@ impl Reward {
         mean
     }
 
-    /// A client's mean is worse than any that it had.
+    /// A client's mean is larger than any before.
     #[inline(never)]
     fn worsen(&mut self, node: u32, mean: u64) {
         let of = &mut self.nodes[node as usize];
@@ -215,35 +199,30 @@ impl Reward {
         self.worst_nanos = self.worst_nanos.max(mean);
     }
 
-    /// Moves a tag, and answers with it; a client that was served by its reservation pays little in advance.
+    /// Moves a tag, and returns it; a client with a reservation pays little in advance.
     #[inline(always)]
     fn pay(&mut self, node: u32, charge: u64, is_reserved: bool) -> u64 {
-        let span = self.fair.span_of_nanos(node, charge);
-        self.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX })
+        let span = self.order.fair.span_of_nanos(node, charge);
+        self.order.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX })
     }
 
-    /// Charges a request as it is dispatched, by what the node's requests have cost so far.
+    /// Charges a request at dispatch, by the node's mean cost so far.
     #[inline(always)]
     fn charge_ahead(&mut self, node: u32, has_next: bool) {
-        if !self.is_due {
-            self.fair.advance(self.fair.start(node));
+        if !self.order.is_due {
+            self.order.fair.advance(self.order.fair.start(node));
         }
         let cost = self.means.mean(node).unwrap_or(self.mean_charge >> MEAN_SHIFT);
         let charge = self.charge(cost);
         let is_reserved = self.nodes[node as usize].reservation_per_second > 0;
         let tag = self.pay(node, charge, is_reserved);
         if has_next {
-            self.fair.place_at(node, tag);
+            self.order.fair.rank_at(node, tag);
         }
     }
 }
 
 impl Order for Reward {
-    fn configure(&mut self, settings: &Settings) {
-        let [_, _, _, _, _, floor] = settings.values();
-        self.floor = floor;
-    }
-
     fn admit(&self, node: Option<u32>, share: &Share) -> Result<(), ShareError> {
         let of = node.map(|node| &self.nodes[node as usize]);
         let cost = of.filter(|of| of.is_known).map_or(self.worst_nanos, |of| of.worst_nanos);
@@ -266,9 +245,8 @@ impl Order for Reward {
         })
     }
 
-    fn entitle(&mut self, now: Nanos, node: u32, share: &Share) {
-        self.fair.weigh(node, share.weight);
-        self.reservations.entitle(now, node, share);
+    fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
+        self.order.set_share(now, node, share);
         let worst_nanos = self.worst_nanos;
         let of = &mut self.nodes[node as usize];
         self.needed_nanos -= u128::from(of.reservation_per_second) * u128::from(of.worst_nanos);
@@ -280,58 +258,50 @@ impl Order for Reward {
     }
 
     fn forget(&mut self, node: u32) {
-        self.fair.forget(node);
+        self.order.fair.forget(node);
         self.means.forget(node);
         self.nodes[node as usize].is_known = false;
     }
 
-    fn enter(&mut self, now: Nanos, node: u32, _head: &Head) {
+    fn activate(&mut self, now: Nanos, node: u32, _head: &Head) {
         let of = &mut self.nodes[node as usize];
-        of.is_in = true;
+        of.is_active = true;
         match &mut self.charging {
-            Charging::Service(_) | Charging::Ahead => self.fair.wake(node),
-            Charging::Response(adjusted) if of.in_flight == 0 => self.fair.wake_at(node, adjusted.clock(now)),
-            Charging::Response(adjusted) => adjusted.served_only.leave(node),
+            Charging::Service(_) | Charging::Ahead => self.order.fair.resume(node),
+            Charging::Response(adjusted) if of.in_flight == 0 => self.order.fair.resume_at(node, adjusted.clock(now)),
+            Charging::Response(adjusted) => adjusted.served_only.deactivate(node),
         }
-        self.fair.place(node, 0);
-        self.reservations.enter(now, node);
+        self.order.activate(now, node);
     }
 
-    fn leave(&mut self, node: u32) {
+    fn deactivate(&mut self, node: u32) {
         let of = &mut self.nodes[node as usize];
-        of.is_in = false;
+        of.is_active = false;
         if let (Charging::Response(adjusted), 1..) = (&mut self.charging, of.in_flight) {
-            adjusted.served_only.place_at(node, self.fair.start(node));
+            adjusted.served_only.rank_at(node, self.order.fair.start(node));
         }
-        self.fair.leave(node);
-        self.reservations.leave(node);
+        self.order.deactivate(node);
     }
 
     #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
-        let due = self.reservations.first(now);
-        self.is_due = due.is_some();
-        due.or_else(|| self.fair.first())
+        self.order.next(now)
     }
 
     #[inline]
     fn peek(&self, now: Nanos) -> Option<u32> {
-        self.reservations.first(now).or_else(|| self.fair.first())
+        self.order.peek(now)
     }
 
     #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         let of = &mut self.nodes[node as usize];
         of.in_flight += 1;
-        of.is_in = next.is_some();
-        if self.is_due {
-            self.reservations.served(now, node, taken.cost, next.is_some());
-        } else if next.is_none() {
-            self.reservations.leave(node);
-        }
+        of.is_active = next.is_some();
+        self.order.dispatched(now, node, taken.cost, next.is_some());
         match &mut self.charging {
             Charging::Response(adjusted) if next.is_none() => {
-                adjusted.served_only.place_at(node, self.fair.start(node));
+                adjusted.served_only.rank_at(node, self.order.fair.start(node));
             }
             Charging::Response(_) => {}
             Charging::Service(service) => {
@@ -341,16 +311,16 @@ impl Order for Reward {
             Charging::Ahead => self.charge_ahead(node, next.is_some()),
         }
         if next.is_none() {
-            self.fair.leave(node);
+            self.order.fair.deactivate(node);
         }
-        self.fair.tend();
+        self.order.fair.rebase();
     }
 
     #[inline(always)]
     fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
         let of = &mut self.nodes[node as usize];
         of.in_flight -= 1;
-        let Node { in_flight, is_in, reservation_per_second, .. } = *of;
+        let Node { in_flight, is_active, reservation_per_second, .. } = *of;
         let cost = match &mut self.charging {
             Charging::Response(_) | Charging::Ahead => now.since(dispatched),
             Charging::Service(service) => service.completed(now, slot),
@@ -362,14 +332,14 @@ impl Order for Reward {
         let charge = self.charge(mean);
         let tag = self.pay(node, charge, reservation_per_second > 0);
         let Charging::Response(adjusted) = &mut self.charging else { return };
-        if is_in {
-            self.fair.place_at(node, tag);
+        if is_active {
+            self.order.fair.rank_at(node, tag);
         } else {
-            adjusted.served_only.place_at(node, tag);
+            adjusted.served_only.rank_at(node, tag);
         }
-        // AdjustTags comes before who has no more requests is taken out.
-        let tag = |node| self.fair.start(node);
-        let smallest = match (self.fair.first().map(tag), adjusted.served_only.first()) {
+        // AdjustTags comes before clients without requests are removed.
+        let tag = |node| self.order.fair.start(node);
+        let smallest = match (self.order.fair.first().map(tag), adjusted.served_only.first()) {
             (Some(one), Some(other)) => Some(earlier(one, tag(other))),
             (one, other) => one.or(other.map(tag)),
         };
@@ -377,21 +347,20 @@ impl Order for Reward {
             (adjusted.at, adjusted.tag) = (now, tag);
         }
         adjusted.served_only.advance(adjusted.tag);
-        self.fair.advance(adjusted.tag);
-        if in_flight == 0 && !is_in {
-            adjusted.served_only.leave(node);
+        self.order.fair.advance(adjusted.tag);
+        if in_flight == 0 && !is_active {
+            adjusted.served_only.deactivate(node);
         }
-        adjusted.served_only.tend();
-        self.fair.tend();
+        adjusted.served_only.rebase();
+        self.order.fair.rebase();
     }
 
-    fn stand(&self, now: Nanos, node: u32, first: u32) -> Standing {
-        if self.reservations.first(now).is_some() {
-            let due = |node| self.reservations.due(node);
-            return Standing { rule: Rule::Reservation, own: due(node), clock: now.0, first_tag: due(first) };
+    fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {
+        if let Some(due) = self.order.explain(now, node, first) {
+            return due;
         }
-        let nanos = |node| Fair::nanos_of(self.fair.key(node));
-        let clock = Fair::nanos_of(self.fair.clock());
-        Standing { rule: Rule::Reward, own: nanos(node), clock, first_tag: nanos(first) }
+        let nanos = |node| Fair::nanos_of(self.order.fair.key(node));
+        let clock = Fair::nanos_of(self.order.fair.clock());
+        RuleState { rule: Rule::Reward, own: nanos(node), clock, first_tag: nanos(first) }
     }
 }

@@ -1,18 +1,17 @@
-//! How long did the device work on a request, when it had others before it?
+//! Estimated service time of a request in a device that holds several.
 //!
-//! All that can be seen is when requests went to the device and when they came back. A request that waits there for others
-//! has a response time that is mostly theirs. The estimate takes the device for one that begins requests in the order in
-//! which it got them, and works on `width` of them at a time: a request's service begins when fewer than `width` older ones
-//! are left. For a device that does one at a time (width 1) that is the gap between two completions, and exact, as long as it
-//! keeps the order; for one that does all it holds at once it is the response time, and exact too.
+//! Only dispatches and completions can be observed, and most of the response time of a request that queues in the device
+//! belongs to others. The estimate takes the device for a queue with `width` servers in the order of dispatch: a request's
+//! service begins when fewer than `width` older ones are left. For a device that serves one at a time (width 1) that is the
+//! gap between two completions, and exact as long as it keeps the order; for one that serves all it holds at once it is the
+//! response time, and exact too.
 //!
-//! The width is learnt: a request that comes back though `width` older ones are still there shows that the device works on
-//! more at a time, and the width grows by one; after [`PATIENCE`] completions for each of the width without such a thing it
-//! shrinks by one. Where service times differ at all, a device that works on k at a time shows it: requests overtake. Where
-//! they do not differ, the width does not matter, as all requests are charged alike.
+//! The width is learnt: a completion with `width` older requests still in flight shows that the device serves more at a time,
+//! and the width grows by one; after [`PATIENCE`] completions for each of the width without one it shrinks by one. If service
+//! times differ at all, a device that serves k at a time shows it, because requests overtake. If they do not differ, the
+//! width does not matter, as all requests are charged alike.
 //!
-//! A device that reorders what it holds looks wide, and the estimate becomes the response time, which is what the paper
-//! uses.
+//! A device that reorders its queue looks wide, and the estimate becomes the response time, which the paper uses.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,12 +25,12 @@ const PATIENCE: u32 = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     links: Links,
-    /// What the device works on, oldest first, and what waits there.
+    /// Requests in service, oldest first, and requests that queue in the device.
     working: List,
     waiting: List,
     begun: Box<[Begun]>,
     width: u32,
-    /// Completions since the last that was out of turn.
+    /// Completions since the last out of order.
     in_turn: u32,
 }
 
@@ -53,7 +52,7 @@ impl Service {
         }
     }
 
-    /// How many requests the device works on at a time.
+    /// Requests that the device serves at a time.
     pub(super) const fn width(&self) -> u32 {
         self.width
     }
@@ -65,7 +64,7 @@ impl Service {
         self.links.push_back(list, slot);
     }
 
-    /// The device has finished a request: how long it worked on it.
+    /// A request has completed; returns its service time.
     pub(super) fn completed(&mut self, now: Nanos, slot: u32) -> Nanos {
         let Begun { at, is_working } = self.begun[slot as usize];
         if is_working {
@@ -84,7 +83,7 @@ impl Service {
         now.since(at)
     }
 
-    /// The oldest that waits is worked on from now on, if there is one.
+    /// Begins the service of the oldest queued request, if there is one.
     fn begin(&mut self, now: Nanos) -> bool {
         let slot = self.waiting.head();
         if slot == NONE {

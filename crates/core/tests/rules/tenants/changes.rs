@@ -1,8 +1,8 @@
 //! Live control: shares that come, change and go under load, and requests that are moved or taken back.
 
 use ioweir_core::policy::{POLICIES, Policy};
-use ioweir_core::tenant::{GroupId, Place, Rule, Share, ShareError};
-use ioweir_core::{CancelError, Nanos, QueueLimits, Reason, Scheduler, Step, StreamId, Tag};
+use ioweir_core::tenant::{GroupId, Rule, Share, ShareError};
+use ioweir_core::{Nanos, QueueLimits, Reason, Scheduler, Step, StreamId, Tag};
 use proptest::prelude::*;
 
 use crate::tenants::world::{MILLI, SECOND, World, build, control, limits, near, request, weights};
@@ -137,8 +137,6 @@ fn groups_share_by_their_weights_and_their_clients_within_them() {
         world.run_until(42 * SECOND);
         let rates = world.rates_until(52 * SECOND);
         assert!(near(rates[0], 250.0, 0.03) && near(rates[2], 150.0, 0.03), "{name}: {rates:?}");
-        let in_use = crate::tenants::world::control(&mut world.policy).remove_group(Nanos(52 * SECOND), GroupId(0));
-        assert_eq!(in_use, Err(ShareError::GroupInUse { clients: 2 }));
     }
 }
 
@@ -160,30 +158,6 @@ fn a_group_keeps_its_limit_and_its_reservation_together() {
     let rates = world.rates_until(11 * SECOND);
     assert!(near(rates[0] + rates[1], 0.4, 1.0) || rates[0] + rates[1] <= 100.0, "{rates:?}");
     assert!(near(rates[2] + rates[3], 600.0, 0.01) && near(rates[2], 300.0, 0.01), "{rates:?}");
-}
-
-#[test]
-fn a_request_can_be_moved_to_the_front_to_the_back_and_to_another_client() {
-    for name in ["sfq", "wfq", "mclock", "drr"] {
-        let mut policy = build(name, &[], limits(1));
-        let tags: Vec<Tag> = [5, 5, 5, 7].map(|client| submit(&mut policy, client)).to_vec();
-        let now = Nanos::ZERO;
-        control(&mut policy).reprioritise(now, tags[2], Place::Front).unwrap();
-        control(&mut policy).reprioritise(now, tags[0], Place::Back).unwrap();
-        control(&mut policy).reprioritise(now, tags[1], Place::Client(StreamId(7))).unwrap();
-        let mut served = vec![];
-        while let Step::Dispatch(dispatch) = policy.poll(now) {
-            assert_eq!(
-                control(&mut policy).reprioritise(now, dispatch.tag, Place::Front),
-                Err(CancelError::Dispatched),
-                "{name}"
-            );
-            served.push(tags.iter().position(|&tag| tag == dispatch.tag).unwrap());
-            policy.complete(now, dispatch.tag);
-        }
-        assert_eq!(served, [2, 3, 0, 1], "{name}");
-        assert_eq!(control(&mut policy).reprioritise(now, tags[0], Place::Back), Err(CancelError::Unknown));
-    }
 }
 
 #[test]
@@ -238,44 +212,6 @@ fn one_that_waits_is_told_why() {
     assert!(policy.tenants().unwrap().explain(now, tags[2]).is_none(), "it is done");
 }
 
-#[test]
-fn a_batch_is_what_polls_one_by_one_are() {
-    for name in tenants() {
-        let run = |is_batch: bool| {
-            let mut policy = build(name, &[], limits(8));
-            weights(&mut policy, &[1, 2, 3]);
-            for number in 0..24 {
-                submit(&mut policy, number % 3);
-            }
-            let mut served = vec![];
-            let mut batch = [ioweir_core::Dispatch::alone(&request(0)); 5];
-            loop {
-                let count = if is_batch {
-                    policy.poll_batch(Nanos::ZERO, &mut batch).0
-                } else {
-                    let mut count = 0;
-                    while count < batch.len()
-                        && let Step::Dispatch(dispatch) = policy.poll(Nanos::ZERO)
-                    {
-                        batch[count] = dispatch;
-                        count += 1;
-                    }
-                    count
-                };
-                if count == 0 {
-                    return served;
-                }
-                for dispatch in &batch[..count] {
-                    served.push(dispatch.stream.0);
-                    policy.complete(Nanos::ZERO, dispatch.tag);
-                }
-            }
-        };
-        assert_eq!(run(true), run(false), "{name}");
-        assert_eq!(run(true).len(), 24, "{name}");
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     /// What is cancelled, or refused because the queue is full, was never there.
@@ -286,7 +222,7 @@ proptest! {
     ) {
         for name in tenants() {
             let run = |cancels: bool| {
-                let queue = QueueLimits { depth: 1, ..QueueLimits::with_units(64) };
+                let queue = QueueLimits { depth: 1, ..QueueLimits::with_requests(64) };
                 let mut policy = build(name, &[], queue);
                 weights(&mut policy, &[1, 2, 3, 4, 5]);
                 if limited {

@@ -58,7 +58,7 @@ fn parda_settles_where_its_formula_says() {
 #[test]
 fn sectors_are_shared_where_sectors_are_what_counts() {
     for name in ["sfq", "wfq", "drr", "mclock", "parda"] {
-        let queue = QueueLimits { depth: 1, ..QueueLimits::with_units(64) };
+        let queue = QueueLimits { depth: 1, ..QueueLimits::with_requests(64) };
         let mut policy = build(name, &[("cost", 1)], queue);
         let limited = Share { limit_per_second: 1_000, burst: 64, ..Share::DEFAULT };
         weights(&mut policy, &[1, 2]);

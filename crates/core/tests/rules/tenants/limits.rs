@@ -18,7 +18,11 @@ const MIB: u64 = 1 << 20;
 const SECTORS_MAX: u32 = 1 << 23;
 
 fn policy(name: &str, parameters: &[(&str, u64)]) -> Policy {
-    build(name, parameters, QueueLimits { unit_sectors_max: SECTORS_MAX, depth: 64, ..QueueLimits::with_units(256) })
+    build(
+        name,
+        parameters,
+        QueueLimits { request_sectors_max: SECTORS_MAX, depth: 64, ..QueueLimits::with_requests(256) },
+    )
 }
 
 fn read(client: u32, bytes: u64) -> Request {

@@ -158,7 +158,7 @@ impl World {
 }
 
 pub(crate) fn limits(depth: u32) -> QueueLimits {
-    QueueLimits { depth, ..QueueLimits::with_units(4_096) }
+    QueueLimits { depth, ..QueueLimits::with_requests(4_096) }
 }
 
 pub(crate) fn near(value: f64, goal: f64, part: f64) -> bool {

@@ -1,4 +1,4 @@
-//! The event loop: arrivals, and what workers do.
+//! The event loop of the server model: arrivals, and the work of workers.
 
 mod waits;
 
@@ -16,9 +16,9 @@ use super::model::{Model, Phase};
 use super::outcome::{Responses, Returns, ServerOutcome};
 use super::random::{Exponential, Stream};
 
-/// A policy that may be told how much work a request still has: none that can be built knows, but the oracle does.
+/// A policy that may learn the remaining work of a request. Only the oracle uses it.
 pub trait Discipline: CoreScheduler {
-    /// What the request that is submitted or queues again next still needs, all its phases together.
+    /// The remaining work of the request that queues next, over all phases.
     fn foresee(&mut self, _remaining: Nanos) {}
 }
 
@@ -27,12 +27,12 @@ impl Discipline for ioweir_core::cores::Cores {}
 /// No slot: an event of a flush operation.
 const FLUSH: u32 = u32::MAX;
 
-/// A request that is in.
+/// A request in the server.
 #[derive(Clone, Copy)]
 struct Live {
     arrival: u64,
     stream: Stream,
-    /// Processor time that its phase still takes.
+    /// Remaining processor time of its phase.
     left: u32,
     bytes: u32,
     object: u32,
@@ -42,18 +42,18 @@ struct Live {
     has_lock: bool,
     is_logged: bool,
     has_buffers: bool,
-    /// Waits for disks that are still to come.
+    /// Remaining disk waits.
     misses: u8,
     returns: u8,
 }
 
-/// What a worker is doing until its next event.
+/// The activity of a worker until its next event.
 #[derive(Clone, Copy)]
 enum Doing {
     Idle,
     /// Takes up a turn.
     Turning,
-    /// Runs a request since then, for that long.
+    /// Runs a request: start and length.
     Running {
         slot: u32,
         burst: u32,
@@ -61,7 +61,7 @@ enum Doing {
     },
 }
 
-/// Where the counts stood when the measurement began.
+/// Counts at the start of the measurement.
 #[derive(Clone, Copy, Default)]
 struct Start {
     now: u64,
@@ -92,7 +92,7 @@ pub(super) struct Engine<'a, S> {
     next_arrival: u64,
     numbers: u64,
     seed: u64,
-    // What they wait for.
+    // Waits.
     disks: Disks,
     disk_events: BinaryHeap<Reverse<(u64, u32)>>,
     locks: Locks,
@@ -103,7 +103,7 @@ pub(super) struct Engine<'a, S> {
     buffers_free: u64,
     buffers_waiting: VecDeque<u32>,
     sequential_bytes: u64,
-    // What is counted.
+    // Counts.
     laws: Laws,
     by_kind: [Responses; Kind::ALL.len()],
     restarts: [u64; 4],
@@ -115,7 +115,7 @@ pub(super) struct Engine<'a, S> {
     is_full: bool,
 }
 
-/// How due times carry the worker's number.
+/// Bits of a due time that hold the worker's number.
 const WORKER_BITS: u32 = 8;
 const NEVER: u64 = u64::MAX;
 
@@ -162,10 +162,10 @@ impl<'a, S: Discipline> Engine<'a, S> {
         engine
     }
 
-    /// Runs until `end`, and measures from `warm_up` on.
+    /// Runs until `end` and measures from `warm_up` on.
     pub(super) fn run(mut self, warm_up: u64, end: u64) -> Result<ServerOutcome, Violation> {
         self.run_until(warm_up);
-        // A server that is saturated before its warm-up is over is told of as a whole.
+        // A server that saturates during its warm-up is reported over the whole run.
         let start = if self.is_full { Start::default() } else { self.restart_counts() };
         self.run_until(end);
         self.laws.check(self.end())?;
@@ -196,7 +196,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         })
     }
 
-    /// The warm-up is over: what is measured is counted from here on.
+    /// Ends the warm-up: the measurement starts here.
     fn restart_counts(&mut self) -> Start {
         self.by_kind = Kind::ALL.map(|_| Responses::empty());
         (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
@@ -209,7 +209,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 
-    /// What the laws are checked against. What a worker is doing at the end counts up to it.
+    /// Totals for the laws; running work counts up to the end.
     fn end(&self) -> End {
         let begun = self.doing.iter().zip(&self.due).map(|(doing, due)| {
             let whole = match doing {
@@ -299,7 +299,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 
-    /// A sequential reader has read on: once it is as much as one prefetch brings, the next is due.
+    /// Counts a sequential read; once it adds up to one prefetch, the next is due.
     fn read_ahead(&mut self, bytes: u32) {
         let model = self.model;
         self.sequential_bytes += u64::from(bytes);
@@ -317,7 +317,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.own_work(work, Phase::Prefetch);
     }
 
-    /// Work that the server gives itself.
+    /// Submits internal work.
     fn own_work(&mut self, work: Work, phase: Phase) {
         let mut stream = Stream::nth(!self.seed, self.numbers);
         let left = self.model.cost(phase, work.bytes, &mut stream, &self.exponential);
@@ -339,7 +339,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.admit(work, live);
     }
 
-    /// Submits a request; where there is no room left the server is saturated, and the run ends.
+    /// Submits a request. If there is no room, the server is saturated and the run ends.
     fn admit(&mut self, work: Work, live: Live) -> bool {
         self.numbers += 1;
         self.scheduler.foresee(self.remaining(&live));
@@ -356,7 +356,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 
-    /// Slots are first used in their order.
+    /// Takes a free slot; unused slots come in order.
     fn place(&mut self, tag: Tag, live: Live) {
         if tag.index() == self.live.len() {
             self.live.push(live);
@@ -366,7 +366,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 
-    /// What a request still needs, the mean of what is not drawn yet.
+    /// The remaining work of a request, with means for phases not drawn yet.
     fn remaining(&self, live: &Live) -> Nanos {
         let later = u64::from(live.misses) * self.model.restart_mean(live.bytes);
         Nanos(u64::from(live.left) + later)
@@ -436,7 +436,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.turn(worker);
     }
 
-    /// Whether a request has all that it needs to run. Where it lacks something it is suspended.
+    /// Whether a request can run; otherwise it is suspended until it can.
     fn may_run(&mut self, worker: u32, slot: u32) -> bool {
         let live = self.live[slot as usize];
         if live.locks && !live.has_lock {
@@ -459,7 +459,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         true
     }
 
-    /// A request has run for its burst.
+    /// Ends the burst of a request.
     fn burst_over(&mut self, worker: u32, slot: u32, burst: u64, done: bool) {
         let tag = self.tags[slot as usize];
         let live = &mut self.live[slot as usize];
@@ -487,7 +487,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.scheduler.suspended(Nanos(self.now), worker, self.tags[slot as usize], Nanos(used));
     }
 
-    /// What a request waited for is there: its next phase queues.
+    /// Ends a wait: the next phase of the request queues.
     fn restart(&mut self, slot: u32, phase: Phase) {
         let live = &mut self.live[slot as usize];
         live.returns = live.returns.saturating_add(1);

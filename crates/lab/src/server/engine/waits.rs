@@ -1,4 +1,4 @@
-//! What requests wait for besides a worker: disks, memory, room in the log.
+//! Waits of requests other than for a worker: disks, memory, room in the log.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use super::super::model::Phase;
 use super::{Discipline, Engine, FLUSH, NEVER};
 
 impl<S: Discipline> Engine<'_, S> {
-    /// A request that has been suspended waits for data, or for memory to put them in.
+    /// Makes a suspended request wait for data, or for memory to hold them.
     pub(super) fn read(&mut self, slot: u32) {
         let live = &mut self.live[slot as usize];
         if !live.has_buffers {
@@ -52,7 +52,7 @@ impl<S: Discipline> Engine<'_, S> {
         }
     }
 
-    /// Puts a write into the log; begins a consistency point where the half is full.
+    /// Puts a write into the log, and begins a consistency point if the half is full.
     pub(super) fn logs(&mut self, bytes: u32) -> bool {
         let size = u64::from(bytes) + self.model.log_record;
         if self.log.append(size) {
@@ -67,7 +67,7 @@ impl<S: Discipline> Engine<'_, S> {
 
     pub(super) fn point_due(&mut self) {
         if self.log.is_flushing() {
-            // The one that runs is late; the next begins when it is done.
+            // The running one is late; the next begins when it completes.
             self.next_point = NEVER;
         } else {
             self.begin_point();
@@ -85,7 +85,7 @@ impl<S: Discipline> Engine<'_, S> {
         }
     }
 
-    /// A consistency point is done: its half takes the writes that waited.
+    /// Completes a consistency point: the freed half takes waiting writes.
     fn point_over(&mut self) {
         if self.next_point == NEVER || !self.log_waiting.is_empty() {
             self.begin_point();

@@ -1,4 +1,4 @@
-//! Does the event loop agree with what is known of queues in closed form?
+//! The event loop against closed forms of queueing theory.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Are presets servers, and is bad input refused with its place and a hint?
+//! Presets are valid servers; bad input is refused with its place and a hint.
 
 use super::*;
 

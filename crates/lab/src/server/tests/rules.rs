@@ -1,4 +1,4 @@
-//! What holds in every run.
+//! Rules that hold in every run.
 
 use ioweir_core::cores::SCHEDULES;
 

@@ -60,7 +60,7 @@ impl Bench {
 
     /// Gives a class, which may be an export's number, another share.
     pub(crate) fn entitle(&mut self, class: StreamId, share: Share) {
-        self.engine.show(self.exports.clone(), &[(Holder::Class(class), share)]).expect("it can be had");
+        self.engine.configure(self.exports.clone(), &[(Holder::Class(class), share)]).expect("it can be had");
     }
 
     pub(crate) fn connect(&mut self, export: usize, structured: bool) -> Peer {
@@ -74,7 +74,7 @@ impl Bench {
         let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
         let class = StreamId(export as u32);
         let (input, leftover, unsent) = (theirs.into(), vec![], vec![]);
-        let client = Client { input, output: None, session: None, agreed, class, leftover, unsent, seat: None };
+        let client = Client { input, output: None, session: None, agreed, class, leftover, unsent, permit: None };
         self.engine.connect(client);
         Peer { socket: ours, replies, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }

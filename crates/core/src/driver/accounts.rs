@@ -1,0 +1,210 @@
+//! What each class has queued, held back and in flight, and for which reasons its sub-requests have waited.
+//!
+//! Between two moments at which something happens, all that wait do so for the reason that the scheduler gave after the first
+//! of them. Schedulers that tell streams apart give one for each class ([`Scheduler::reason`]). Others only count: what
+//! their queue waits for is divided among the classes by the sub-requests that they have queued.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::{Nanos, Reason, Scheduler, StreamId, Waiting};
+
+/// With at most this many classes waiting, their reasons are read after every step. With more, each may take a microsecond
+/// from one reading to the next, so that reading takes a percent of the time however many there are.
+const CLASSES_READ_AT_ONCE: usize = 8;
+
+/// What a class has in the driver now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClassState {
+    /// Sub-requests that were dispatched and are not finished.
+    pub in_flight: u32,
+    /// Sub-requests that the scheduler holds.
+    pub queued: u32,
+    /// Sub-requests that wait outside of it, because it is full.
+    pub held: u32,
+}
+
+/// What the waiting of a class is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    For(Reason),
+    /// As of all that is queued, by numbers.
+    Mixed,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    state: ClassState,
+    is_listed: bool,
+    /// Until when waiting is counted.
+    until: Nanos,
+    /// Waiting that is counted and not yet given a reason: nanoseconds times sub-requests.
+    unexplained: u64,
+    wait: Option<Wait>,
+    wait_nanos: [u64; Reason::COUNT],
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct ClassAccounts {
+    accounts: Box<[Account]>,
+    /// Classes with something waiting, or with waiting that has no reason yet. Each is listed once.
+    listed: Vec<u32>,
+    /// When reasons are read next.
+    read_at: Nanos,
+    /// What the queue waited for when reasons were read last.
+    mix: Waiting,
+}
+
+impl ClassAccounts {
+    pub(super) fn new(classes: u32) -> Self {
+        Self {
+            accounts: vec![Account::default(); classes as usize].into_boxed_slice(),
+            listed: Vec::with_capacity(classes as usize),
+            read_at: Nanos::ZERO,
+            mix: Waiting::default(),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.accounts.is_empty()
+    }
+
+    pub(super) fn state(&self, class: u32) -> ClassState {
+        self.accounts.get(class as usize).map_or(ClassState::default(), |account| account.state)
+    }
+
+    pub(super) fn take_wait_nanos(&mut self, class: u32) -> [u64; Reason::COUNT] {
+        let account = self.accounts.get_mut(class as usize);
+        account.map_or([0; Reason::COUNT], |account| core::mem::take(&mut account.wait_nanos))
+    }
+
+    /// The account of a class, its waiting added up until now; its reason comes later.
+    #[inline(always)]
+    fn at(&mut self, now: Nanos, class: u32) -> Option<&mut Account> {
+        let account = self.accounts.get_mut(class as usize)?;
+        account.count_wait(now);
+        Some(account)
+    }
+
+    /// Sub-requests arrive at the scheduler.
+    #[inline(always)]
+    pub(super) fn queued(&mut self, now: Nanos, class: u32) {
+        if let Some(account) = self.at(now, class) {
+            account.state.queued += 1;
+            self.list(class);
+        }
+    }
+
+    /// Sub-requests arrive and are held back.
+    pub(super) fn held(&mut self, now: Nanos, class: u32, sub_requests: u32) {
+        if let Some(account) = self.at(now, class) {
+            account.state.held += sub_requests;
+            self.list(class);
+        }
+    }
+
+    /// Sub-requests that were held back are not any more.
+    pub(super) fn released(&mut self, now: Nanos, class: u32, sub_requests: u32) {
+        if let Some(account) = self.at(now, class) {
+            account.state.held -= sub_requests;
+        }
+    }
+
+    /// A queued sub-request is taken back.
+    pub(super) fn cancelled(&mut self, now: Nanos, class: u32) {
+        if let Some(account) = self.at(now, class) {
+            account.state.queued -= 1;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn dispatched(&mut self, now: Nanos, class: u32) {
+        if let Some(account) = self.at(now, class) {
+            account.state.queued -= 1;
+            account.state.in_flight += 1;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn finished(&mut self, class: u32) {
+        if let Some(account) = self.accounts.get_mut(class as usize) {
+            account.state.in_flight -= 1;
+        }
+    }
+
+    #[inline(always)]
+    fn list(&mut self, class: u32) {
+        let account = &mut self.accounts[class as usize];
+        if !core::mem::replace(&mut account.is_listed, true) {
+            account.wait = None;
+            self.listed.push(class);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        !self.listed.is_empty() && now >= self.read_at
+    }
+
+    /// Gives the waiting so far its reasons, and reads what it is for from now on.
+    pub(super) fn read(&mut self, now: Nanos, scheduler: &impl Scheduler) {
+        let wait_of = |class: u32| scheduler.reason(StreamId(class)).map_or(Wait::Mixed, Wait::For);
+        let mix = scheduler.waiting();
+        if self.mix == Waiting::default() {
+            self.mix = mix;
+        }
+        let Self { accounts, listed, mix: before, .. } = self;
+        listed.retain(|&class| {
+            let account = &mut accounts[class as usize];
+            account.count_wait(now);
+            let unexplained = core::mem::take(&mut account.unexplained);
+            let is_waiting = account.state.queued + account.state.held > 0;
+            account.is_listed = is_waiting;
+            let wait = is_waiting.then(|| wait_of(class));
+            let until_now = core::mem::replace(&mut account.wait, wait).or(wait);
+            if unexplained > 0 {
+                account.explain(unexplained, until_now.unwrap_or_else(|| wait_of(class)), before);
+            }
+            is_waiting
+        });
+        self.mix = mix;
+        let classes = self.listed.len();
+        let pause = if classes <= CLASSES_READ_AT_ONCE { 0 } else { classes as u64 * 1_000 };
+        self.read_at = now.after(Nanos(pause));
+    }
+}
+
+impl Account {
+    #[inline(always)]
+    fn count_wait(&mut self, now: Nanos) {
+        let span = now.since(self.until).0;
+        if span > 0 {
+            self.until = now;
+            self.unexplained += span * u64::from(self.state.queued);
+            self.wait_nanos[Reason::QueueFull as usize] += span * u64::from(self.state.held);
+        }
+    }
+
+    fn explain(&mut self, unexplained: u64, wait: Wait, mix: &Waiting) {
+        match wait {
+            Wait::For(reason) => self.wait_nanos[reason as usize] += unexplained,
+            Wait::Mixed => {
+                let all: u128 = mix.0.iter().map(|&count| u128::from(count)).sum();
+                let mut left = unexplained;
+                let mut most = Reason::DeviceFull;
+                for reason in Reason::ALL {
+                    if mix.count(reason) > mix.count(most) {
+                        most = reason;
+                    }
+                    let part = u128::from(unexplained) * u128::from(mix.count(reason)) / all.max(1);
+                    // A part of what is there.
+                    self.wait_nanos[reason as usize] += part as u64;
+                    left -= part as u64;
+                }
+                self.wait_nanos[most as usize] += left;
+            }
+        }
+    }
+}

@@ -1,0 +1,480 @@
+//! The driver: what lies between a [`Scheduler`] and the loop that runs it, the same under the simulator and the server.
+//!
+//! A client's request becomes one or several *sub-requests*, a sub-request is queued by the scheduler or *held back* outside
+//! of it, and what the scheduler dispatches carries one or several sub-requests. The driver owns the rules of all that:
+//!
+//! - **Splitting.** What is longer than [`QueueLimits::request_sectors_max`] becomes several sub-requests, in order.
+//!   Discards stay whole. A request that lies on two devices ([`RefusedCause::Split`]) is split where the scheduler says.
+//! - **Hold-back.** What finds no room waits outside, first come first served in each direction; nothing of the same
+//!   direction passes it. [`Driver::retry`] tries again where something of a direction has completed since, because
+//!   otherwise there is neither room nor anything new to merge with. The pieces of a split keep their turn.
+//! - **Refusal.** What a client at its limit is refused goes back to the caller ([`Caller::refused`]) and is not held.
+//! - **Merged requests.** [`Driver::members`] walks the sub-requests that a dispatch carries; [`Driver::complete`] ends them.
+//!   The last sub-request of a request to end ends the request, once.
+//! - **The account of waiting.** [`Driver::waiting`] counts all that wait now by reason, what is held back among them:
+//!   added up over time, it is all the time that sub-requests spent waiting. The same is kept by class where
+//!   [`Capacity::classes`] says so ([`Driver::class`], [`Driver::take_wait_nanos`]).
+//!
+//! The driver has no clock and does no I/O. Its memory is taken by [`Driver::new`], and by [`Driver::grow`] where a caller
+//! cannot know beforehand how much it will hold.
+//!
+//! # The loop around it
+//!
+//! At one moment: [`complete`](Driver::complete) what the device is done with, [`retry`](Driver::retry),
+//! [`submit`](Driver::submit) what arrived, then [`poll`](Driver::poll) until the answer is no dispatch, and last
+//! [`settle`](Driver::settle). A request is a slot of the driver, so that a caller keeps what it knows of it in an array of
+//! its own.
+//!
+//! ```
+//! use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver};
+//! use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Step, StreamId, policy};
+//!
+//! struct Quiet;
+//! impl Caller for Quiet {}
+//!
+//! let row = policy::find("deadline").expect("it is in the table");
+//! let limits = QueueLimits { request_sectors_max: 64, depth: 4, ..QueueLimits::DEFAULT };
+//! let scheduler = row.build(limits, &row.defaults());
+//! let mut driver = Driver::new(scheduler, &limits, Capacity { held: 16, classes: 0 });
+//!
+//! // 100 sectors are two sub-requests.
+//! let (operation, flags, stream) = (Operation::Read, Flags::NONE, StreamId(0));
+//! let request = driver.open().expect("there is room");
+//! let whole = ClientRequest { operation, flags, stream, sector: 8, sectors: 100 };
+//! assert_eq!(driver.submit(Nanos(0), request, 0, whole, &mut Quiet), Ok(2));
+//! let mut dispatched = Vec::new();
+//! while let Step::Dispatch(dispatch) = driver.poll(Nanos(0)) {
+//!     dispatched.push(dispatch);
+//! }
+//! assert_eq!(dispatched.iter().map(|dispatch| (dispatch.sector, dispatch.sectors)).collect::<Vec<_>>(), [(8, 64), (72, 36)]);
+//!
+//! // The request is finished with the last of them.
+//! let mut finished = Vec::new();
+//! for dispatch in &dispatched {
+//!     driver.complete(Nanos(5_000_000), dispatch, |sub_request| finished.push(sub_request.is_last));
+//! }
+//! assert_eq!(finished, [false, true]);
+//! ```
+
+mod accounts;
+mod hold_back;
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use crate::structure::NONE;
+use crate::{
+    CancelError, Direction, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, RefusedCause, Request, Scheduler,
+    Slab, Step, StreamId, Tag, Waiting,
+};
+
+use accounts::ClassAccounts;
+pub use accounts::ClassState;
+use hold_back::{Held, HoldBack};
+
+/// What a driver is made for, beside its scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Requests, or parts of them that are submitted one by one, that can be held back at once.
+    pub held: u32,
+    /// Classes that are accounted for: those of the streams below this. Others are served and not accounted for.
+    pub classes: u32,
+}
+
+/// What a client asks for, of any length. Its stream is its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientRequest {
+    /// What it does.
+    pub operation: Operation,
+    /// What else the submitter said.
+    pub flags: Flags,
+    /// Who asks.
+    pub stream: StreamId,
+    /// First sector.
+    pub sector: u64,
+    /// Length in sectors.
+    pub sectors: u64,
+}
+
+/// A sub-request that a scheduler holds, by what its caller knows it by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubRequest {
+    /// The request that it is a part of: a slot of the driver.
+    pub request: u32,
+    /// What the caller gave with it.
+    pub handle: u32,
+    class: u32,
+}
+
+/// A sub-request that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// The request that it was a part of.
+    pub request: u32,
+    /// What the caller gave with it.
+    pub handle: u32,
+    /// Whether the request has ended with it, and its slot is free.
+    pub is_last: bool,
+}
+
+/// The driver holds as much as it was made for: see [`Driver::grow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+/// What a driver reports while it submits.
+pub trait Caller {
+    /// The scheduler has taken a sub-request.
+    fn submitted(&mut self, _request: u32, _handle: u32, _tag: Tag, _sub_request: &Request) {}
+
+    /// A sub-request is split where `rest` begins, and has waited in one piece until now; answers with the handle of the
+    /// rest.
+    fn split(&mut self, _request: u32, handle: u32, _rest: &Request) -> u32 {
+        handle
+    }
+
+    /// A sub-request ends without having been served: its client is at its limit ([`RefusedCause::AtLimit`]), or the
+    /// scheduler takes none so large. With the last one the request has ended, and its slot is free.
+    fn refused(&mut self, _finished: Finished, _sub_request: &Request, _cause: RefusedCause) {}
+}
+
+/// A scheduler with what is on its way to it, in it, and in the device.
+#[derive(Clone, Debug)]
+pub struct Driver<S> {
+    scheduler: S,
+    request_sectors_max: u32,
+    /// How many sub-requests of each request have not ended.
+    requests: Slab<u32>,
+    /// By slot of the tag.
+    sub_requests: Box<[SubRequest]>,
+    hold_back: HoldBack,
+    /// Sub-requests that the scheduler has, queued and in flight, by direction.
+    taken: [u32; 2],
+    /// In which directions something has left the scheduler since the last retry.
+    freed: [bool; 2],
+    classes: ClassAccounts,
+}
+
+impl<S: Scheduler> Driver<S> {
+    /// A driver of a fresh scheduler with these limits.
+    #[must_use]
+    pub fn new(scheduler: S, limits: &QueueLimits, capacity: Capacity) -> Self {
+        let slots = limits.slots();
+        let nothing = SubRequest { request: NONE, handle: 0, class: 0 };
+        Self {
+            scheduler,
+            request_sectors_max: limits.request_sectors_max.max(1),
+            requests: Slab::new(slots.saturating_add(capacity.held), || 0),
+            sub_requests: vec![nothing; slots as usize].into_boxed_slice(),
+            hold_back: HoldBack::new(capacity.held),
+            taken: [0; 2],
+            freed: [false; 2],
+            classes: ClassAccounts::new(capacity.classes),
+        }
+    }
+
+    /// Doubles what can be held back, and makes room for as many requests more.
+    #[cold]
+    pub fn grow(&mut self) {
+        let held = self.hold_back.grow();
+        self.requests.grow((self.sub_requests.len() as u32).saturating_add(held), || 0);
+    }
+
+    /// Requests that have not ended.
+    #[must_use]
+    pub const fn requests(&self) -> u32 {
+        self.requests.len()
+    }
+
+    /// The scheduler.
+    #[inline]
+    #[must_use]
+    pub const fn scheduler(&self) -> &S {
+        &self.scheduler
+    }
+
+    /// The scheduler, to be configured.
+    #[inline]
+    pub const fn scheduler_mut(&mut self) -> &mut S {
+        &mut self.scheduler
+    }
+
+    /// Begins a request, of which nothing is submitted yet; `None` where there is no room.
+    #[inline]
+    pub fn open(&mut self) -> Option<u32> {
+        self.requests.insert(0)
+    }
+
+    /// Submits a part of a request, or the whole of it, or holds it back. Answers with the number of sub-requests that it
+    /// became; [`Caller::split`] adds to them.
+    ///
+    /// # Errors
+    /// [`NoRoom`] where it may have to be held back and cannot be; nothing has changed then.
+    #[inline]
+    pub fn submit(
+        &mut self,
+        now: Nanos,
+        request: u32,
+        handle: u32,
+        part: ClientRequest,
+        caller: &mut impl Caller,
+    ) -> Result<u32, NoRoom> {
+        if !self.hold_back.has_room() {
+            return Err(NoRoom);
+        }
+        let ClientRequest { operation, flags, stream, sector, sectors } = part;
+        let sectors_max = self.request_sectors_max;
+        let first = sectors.min(u64::from(hold_back::sectors_max(operation, sectors_max))) as u32; // at most a u32
+        let next = Request { operation, flags, stream, sector, sectors: first };
+        let mut held = Held { request, handle, next, following: sectors - u64::from(first) };
+        let sub_requests = held.sub_requests(sectors_max);
+        self.requests[request] += sub_requests;
+        while self.hold_back.is_empty(operation.direction()) {
+            match self.scheduler.submit(now, held.next) {
+                Ok(tag) => {
+                    self.classes.queued(now, stream.0);
+                    self.queued(tag, &held, caller);
+                }
+                Err(refused) => match refused.cause {
+                    RefusedCause::Full => break,
+                    RefusedCause::Split(sectors) => {
+                        self.split_arrived(now, held, sectors, caller);
+                    }
+                    cause => self.refuse(&held, cause, caller),
+                },
+            }
+            match held.rest(sectors_max) {
+                Some(rest) => held = rest,
+                None => return Ok(sub_requests),
+            }
+        }
+        let left = held.sub_requests(sectors_max);
+        self.classes.held(now, stream.0, left);
+        self.hold_back.push_back(held, left);
+        Ok(sub_requests)
+    }
+
+    /// Submits what was held back, as far as there is room now.
+    #[inline]
+    pub fn retry(&mut self, now: Nanos, caller: &mut impl Caller) {
+        for direction in Direction::ALL {
+            let is_freed = core::mem::take(&mut self.freed[direction as usize]);
+            // With nothing of its own in the scheduler, a direction waits for room that the other one has taken.
+            if (is_freed || self.taken[direction as usize] == 0) && !self.hold_back.is_empty(direction) {
+                self.submit_held(now, direction, caller);
+            }
+        }
+    }
+
+    /// Asks the scheduler what to do, as [`Scheduler::poll`].
+    #[inline]
+    #[must_use]
+    pub fn poll(&mut self, now: Nanos) -> Step {
+        let step = self.scheduler.poll(now);
+        self.dispatched(now, &step);
+        step
+    }
+
+    /// As [`Scheduler::poll_weighed`].
+    #[inline]
+    #[must_use]
+    pub fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
+        let step = self.scheduler.poll_weighed(now, weigh);
+        self.dispatched(now, &step);
+        step
+    }
+
+    /// The sub-requests that a dispatch carries, with their tags, from its dispatch to its completion.
+    #[inline]
+    pub fn members(&self, dispatch: &Dispatch) -> impl Iterator<Item = (Tag, SubRequest)> {
+        let (mut next, mut left) = (Some(dispatch.tag), dispatch.members);
+        core::iter::from_fn(move || {
+            let tag = next?;
+            left -= 1;
+            next = if left == 0 { None } else { self.scheduler.next_member(tag) };
+            Some((tag, self.sub_requests[tag.index()]))
+        })
+    }
+
+    /// The device has completed a dispatch, and its sub-requests end.
+    #[inline]
+    pub fn complete(&mut self, now: Nanos, dispatch: &Dispatch, mut finished: impl FnMut(Finished)) {
+        let (mut next, mut left) = (Some(dispatch.tag), dispatch.members);
+        while let Some(tag) = next {
+            let SubRequest { request, handle, class } = self.sub_requests[tag.index()];
+            self.classes.finished(class);
+            finished(Finished { request, handle, is_last: self.end(request, 1) });
+            left -= 1;
+            next = if left == 0 { None } else { self.scheduler.next_member(tag) };
+        }
+        self.scheduler.complete(now, dispatch.tag);
+        let direction = dispatch.operation.direction() as usize;
+        self.taken[direction] -= dispatch.members;
+        self.freed[direction] = true;
+    }
+
+    /// Takes back a queued sub-request.
+    ///
+    /// # Errors
+    /// As [`Scheduler::cancel`].
+    pub fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Finished, CancelError> {
+        let cancelled = self.scheduler.cancel(now, tag)?;
+        let SubRequest { request, handle, class } = self.sub_requests[tag.index()];
+        let direction = cancelled.operation.direction() as usize;
+        self.taken[direction] -= 1;
+        self.freed[direction] = true;
+        self.classes.cancelled(now, class);
+        Ok(Finished { request, handle, is_last: self.end(request, 1) })
+    }
+
+    /// Takes back one range that is held back and of whose request and handle `is_wanted` is true.
+    pub fn withdraw(&mut self, now: Nanos, is_wanted: impl Fn(u32, u32) -> bool) -> Option<Finished> {
+        let held = self.hold_back.remove(self.request_sectors_max, |held| is_wanted(held.request, held.handle))?;
+        let Held { request, handle, next, .. } = held;
+        let sub_requests = held.sub_requests(self.request_sectors_max);
+        self.classes.released(now, next.stream.0, sub_requests);
+        Some(Finished { request, handle, is_last: self.end(request, sub_requests) })
+    }
+
+    /// How many sub-requests wait, held back or queued.
+    #[inline]
+    #[must_use]
+    pub fn waiting_count(&self) -> u32 {
+        self.scheduler.queued() + self.held()
+    }
+
+    /// How many sub-requests are held back.
+    #[inline]
+    #[must_use]
+    pub fn held(&self) -> u32 {
+        self.hold_back.sub_requests()
+    }
+
+    /// How many sub-requests wait now for which reason.
+    #[inline]
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        let mut waiting = self.scheduler.waiting();
+        waiting.0[Reason::QueueFull as usize] += self.held();
+        waiting
+    }
+
+    /// Brings the account of classes up to now. To be called when all that happens at this moment has happened.
+    #[inline]
+    pub fn settle(&mut self, now: Nanos) {
+        if self.classes.is_due(now) {
+            self.classes.read(now, &self.scheduler);
+        }
+    }
+
+    /// As [`Driver::settle`], and puts nothing off: before the account is read, and before the scheduler is configured.
+    pub fn settle_all(&mut self, now: Nanos) {
+        self.classes.read(now, &self.scheduler);
+    }
+
+    /// What a class has in the driver.
+    #[must_use]
+    pub fn class(&self, class: StreamId) -> ClassState {
+        self.classes.state(class.0)
+    }
+
+    /// For how long sub-requests of a class have waited since this was asked last, in nanoseconds by reason; of several that
+    /// wait at once each counts.
+    pub fn take_wait_nanos(&mut self, class: StreamId) -> [u64; Reason::COUNT] {
+        self.classes.take_wait_nanos(class.0)
+    }
+
+    /// The scheduler has taken the first sub-request of a range.
+    #[inline(always)]
+    fn queued(&mut self, tag: Tag, held: &Held, caller: &mut impl Caller) {
+        let Held { request, handle, next, .. } = held;
+        self.taken[next.operation.direction() as usize] += 1;
+        self.sub_requests[tag.index()] = SubRequest { request: *request, handle: *handle, class: next.stream.0 };
+        caller.submitted(*request, *handle, tag, next);
+    }
+
+    #[inline(always)]
+    fn dispatched(&mut self, now: Nanos, step: &Step) {
+        if let Step::Dispatch(dispatch) = step
+            && !self.classes.is_empty()
+        {
+            self.account_dispatch(now, dispatch);
+        }
+    }
+
+    fn account_dispatch(&mut self, now: Nanos, dispatch: &Dispatch) {
+        let (mut next, mut left) = (Some(dispatch.tag), dispatch.members);
+        while let Some(tag) = next {
+            self.classes.dispatched(now, self.sub_requests[tag.index()].class);
+            left -= 1;
+            next = if left == 0 { None } else { self.scheduler.next_member(tag) };
+        }
+    }
+
+    /// So many sub-requests of a request have ended; answers whether the request has.
+    #[inline(always)]
+    fn end(&mut self, request: u32, sub_requests: u32) -> bool {
+        let left = &mut self.requests[request];
+        *left -= sub_requests;
+        let is_last = *left == 0;
+        if is_last {
+            self.requests.release(request);
+        }
+        is_last
+    }
+
+    fn refuse(&mut self, held: &Held, cause: RefusedCause, caller: &mut impl Caller) {
+        let Held { request, handle, next, .. } = held;
+        let is_last = self.end(*request, 1);
+        caller.refused(Finished { request: *request, handle: *handle, is_last }, next, cause);
+    }
+
+    fn submit_held(&mut self, now: Nanos, direction: Direction, caller: &mut impl Caller) {
+        while let Some(held) = self.hold_back.first(direction) {
+            let class = held.next.stream.0;
+            match self.scheduler.submit(now, held.next) {
+                Ok(tag) => {
+                    self.pass_first(now, &held);
+                    self.classes.queued(now, class);
+                    self.queued(tag, &held, caller);
+                }
+                Err(refused) => match refused.cause {
+                    RefusedCause::Full => return,
+                    RefusedCause::Split(sectors) if self.hold_back.can_split() => {
+                        self.pass_first(now, &held);
+                        self.split(now, &held, sectors, caller);
+                    }
+                    RefusedCause::Split(_) => return,
+                    cause => {
+                        self.pass_first(now, &held);
+                        self.refuse(&held, cause, caller);
+                    }
+                },
+            }
+        }
+    }
+
+    /// The first sub-request that is held back leaves, and what follows it within its range has its turn.
+    fn pass_first(&mut self, now: Nanos, held: &Held) {
+        self.classes.released(now, held.next.stream.0, 1);
+        self.hold_back.pass_first(held.next.operation.direction(), held.rest(self.request_sectors_max));
+    }
+
+    /// Splits a sub-request on its way in: its pieces come before all that is held back, which is nothing.
+    fn split_arrived(&mut self, now: Nanos, held: Held, sectors: u32, caller: &mut impl Caller) {
+        self.split(now, &held, sectors, caller);
+        self.submit_held(now, held.next.operation.direction(), caller);
+    }
+
+    /// Holds back the next sub-request of a range as two, before all others.
+    fn split(&mut self, now: Nanos, held: &Held, sectors: u32, caller: &mut impl Caller) {
+        let Held { request, handle, next, .. } = *held;
+        let sector = next.sector + u64::from(sectors);
+        let rest = Request { sector, sectors: next.sectors - sectors, ..next };
+        self.requests[request] += 1;
+        let rest_handle = caller.split(request, handle, &rest);
+        self.classes.held(now, next.stream.0, 2);
+        let first = Request { sectors, ..next };
+        self.hold_back.push_front(Held { request, handle: rest_handle, next: rest, following: 0 }, 1);
+        self.hold_back.push_front(Held { request, handle, next: first, following: 0 }, 1);
+    }
+}

@@ -1,0 +1,120 @@
+//! Parameters of policies and schedules, and the values set for them.
+
+/// The most parameters that a policy or a schedule has.
+pub const PARAMETERS_MAX: usize = 13;
+
+/// The unit of a parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A count.
+    Count,
+    /// A duration in nanoseconds.
+    Duration,
+    /// A size in bytes.
+    Bytes,
+    /// Yes (1) or no (0).
+    Switch,
+    /// One of these names; the value is its position in the list.
+    Choice(&'static [&'static str]),
+}
+
+/// A parameter: name, unit, default, range and help.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// The unit of its value.
+    pub unit: Unit,
+    /// The value if none is given.
+    pub default: u64,
+    /// The smallest value.
+    pub min: u64,
+    /// The largest value.
+    pub max: u64,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// Values for the parameters of one policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    values: [u64; PARAMETERS_MAX],
+}
+
+/// Why a setting was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingError {
+    /// The policy has no parameter of this name.
+    UnknownParameter,
+    /// The value is outside the parameter's range.
+    OutOfRange {
+        /// The smallest value.
+        min: u64,
+        /// The largest value.
+        max: u64,
+    },
+}
+
+impl Settings {
+    /// Every parameter of a table at its default.
+    pub(crate) fn defaults(parameters: &[Parameter]) -> Self {
+        let mut values = [0; PARAMETERS_MAX];
+        for (value, parameter) in values.iter_mut().zip(parameters) {
+            *value = parameter.default;
+        }
+        Self { values }
+    }
+
+    pub(crate) fn set(&mut self, parameters: &[Parameter], name: &str, value: u64) -> Result<(), SettingError> {
+        let at = parameters.iter().position(|parameter| parameter.name == name);
+        let at = at.ok_or(SettingError::UnknownParameter)?;
+        let Parameter { min, max, .. } = parameters[at];
+        if value < min || value > max {
+            return Err(SettingError::OutOfRange { min, max });
+        }
+        self.values[at] = value;
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, parameters: &[Parameter], name: &str) -> Option<u64> {
+        let at = parameters.iter().position(|parameter| parameter.name == name)?;
+        Some(self.values[at])
+    }
+
+    /// The first values, in the order of the parameter table.
+    pub(crate) fn values<const N: usize>(&self) -> [u64; N] {
+        const { assert!(N <= PARAMETERS_MAX) };
+        let mut values = [0; N];
+        values.copy_from_slice(&self.values[..N]);
+        values
+    }
+}
+
+/// Gives a row of a table with a field `parameters` the methods that make and change its settings.
+macro_rules! settable {
+    ($row:ty) => {
+        impl $row {
+            /// Every parameter at its default.
+            #[must_use]
+            pub fn defaults(&self) -> Settings {
+                Settings::defaults(self.parameters)
+            }
+
+            /// Sets one parameter.
+            ///
+            /// # Errors
+            /// [`SettingError`] if there is no such parameter, or the value is out of its range.
+            pub fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError> {
+                settings.set(self.parameters, name, value)
+            }
+
+            /// The value of one parameter, if there is one of this name.
+            #[must_use]
+            pub fn get(&self, settings: &Settings, name: &str) -> Option<u64> {
+                settings.get(self.parameters, name)
+            }
+        }
+    };
+}
+
+pub(crate) use settable;

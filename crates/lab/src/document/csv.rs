@@ -1,0 +1,42 @@
+//! CSV: the records, one row a result under a row of names.
+
+use super::{Cell, Document, DocumentError, Form, Value};
+
+pub(super) const FORM: Form =
+    Form { suffix: "csv", summary: "one row a result, the names of the JSON keys flattened", write: render };
+
+#[expect(clippy::unnecessary_wraps, reason = "a form may fail")]
+fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
+    let mut out = String::new();
+    push_row(&mut out, document.records.columns.iter().map(|column| column.name.clone()));
+    for row in &document.records.rows {
+        push_row(&mut out, row.iter().map(field));
+    }
+    Ok(out.into_bytes())
+}
+
+fn field(cell: &Cell) -> String {
+    match &cell.value {
+        Value::Absent => String::new(),
+        Value::Text(text) => text.clone(),
+        Value::Integer(integer) => integer.to_string(),
+        // As JSON writes them.
+        Value::Number(number) | Value::Interval(number, _) => serde_json::Value::from(*number).to_string(),
+        Value::Flag(flag) => flag.to_string(),
+    }
+}
+
+/// Lines end in a newline alone; what holds a separator is quoted.
+fn push_row(out: &mut String, fields: impl Iterator<Item = String>) {
+    for (index, field) in fields.enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        if field.contains([',', '"', '\n', '\r']) {
+            out.extend(["\"", &field.replace('"', "\"\""), "\""]);
+        } else {
+            out.push_str(&field);
+        }
+    }
+    out.push('\n');
+}

@@ -1,0 +1,185 @@
+//! Figures: series on axes, as data. How they are drawn is in `draw`.
+
+/// How a series is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A line from point to point; a value that is not finite breaks it.
+    Line,
+    /// The same as a hairline, for many points.
+    Hair,
+    /// A level that holds until the next point.
+    Steps,
+    /// The area under such levels.
+    Area,
+    /// A dot at each point.
+    Dots,
+    /// A bar from zero; the bars of several series at one place are side by side.
+    Bars,
+    /// A bar from the end of the series' before at the same place: point n belongs to point n of each series.
+    Stack,
+}
+
+/// One of the two directions of a chart.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Axis {
+    /// What it counts, with its unit.
+    pub label: String,
+    /// Whether equal distances are equal ratios.
+    pub is_logarithmic: bool,
+    /// Values that must be in view.
+    pub shows: Vec<f64>,
+    /// Words in place of numbers, each at a value.
+    pub words: Vec<(f64, String)>,
+}
+
+impl Axis {
+    /// A linear axis.
+    #[must_use]
+    pub fn new(label: impl Into<String>) -> Self {
+        Self { label: label.into(), ..Self::default() }
+    }
+
+    /// The same, from zero.
+    #[must_use]
+    pub fn from_zero(label: impl Into<String>) -> Self {
+        Self { shows: vec![0.0], ..Self::new(label) }
+    }
+
+    /// An axis on which equal distances are equal ratios.
+    #[must_use]
+    pub fn logarithmic(label: impl Into<String>) -> Self {
+        Self { is_logarithmic: true, ..Self::new(label) }
+    }
+
+    /// Categories at 0, 1, 2, and so on.
+    #[must_use]
+    pub fn categories<S: Into<String>>(label: impl Into<String>, names: impl IntoIterator<Item = S>) -> Self {
+        let words: Vec<_> = names.into_iter().enumerate().map(|(at, name)| (at as f64, name.into())).collect();
+        let shows = vec![-0.5, words.len() as f64 - 0.5];
+        Self { words, shows, ..Self::new(label) }
+    }
+
+    /// Days: seconds from a moment on the local clock, each midnight with the name of its day.
+    #[must_use]
+    pub fn days(label: impl Into<String>, start_local_seconds: i64, seconds: f64) -> Self {
+        const DAY: i64 = 86_400;
+        let first = start_local_seconds.div_euclid(DAY);
+        let midnights = (first..).map(|day| (day, (day * DAY - start_local_seconds) as f64));
+        let inside = midnights.skip_while(|(_, at)| *at < 0.0).take_while(|(_, at)| *at < seconds);
+        Self::new(label).words(inside.map(|(day, at)| (at, weekday(day).to_owned())))
+    }
+
+    /// The same axis with these values in view.
+    #[must_use]
+    pub fn showing(self, shows: impl IntoIterator<Item = f64>) -> Self {
+        Self { shows: shows.into_iter().collect(), ..self }
+    }
+
+    /// The same axis with words at values.
+    #[must_use]
+    pub fn words(self, words: impl IntoIterator<Item = (f64, String)>) -> Self {
+        Self { words: words.into_iter().collect(), ..self }
+    }
+}
+
+/// The name of a day, by its number since 1970-01-01, which was a Thursday.
+pub(crate) fn weekday(day: i64) -> &'static str {
+    const NAMES: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    NAMES[usize::try_from(day.rem_euclid(7)).unwrap_or(0)]
+}
+
+/// Values that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// What they are.
+    pub name: String,
+    /// How they are drawn.
+    pub mark: Mark,
+    /// Where, and how much.
+    pub points: Vec<(f64, f64)>,
+    /// Where, from how much, to how much: an interval around the points.
+    pub band: Vec<(f64, f64, f64)>,
+    /// Which of the page's colours it has; the number of the series in its chart where absent.
+    pub colour: Option<usize>,
+}
+
+impl Series {
+    /// A series without an interval.
+    #[must_use]
+    pub fn new(name: impl Into<String>, mark: Mark, points: Vec<(f64, f64)>) -> Self {
+        Self { name: name.into(), mark, points, band: Vec::new(), colour: None }
+    }
+
+    /// The same series in one of the page's colours.
+    #[must_use]
+    pub fn colour(self, colour: usize) -> Self {
+        Self { colour: Some(colour), ..self }
+    }
+}
+
+/// Series on common axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// From left to right.
+    pub across: Axis,
+    /// From bottom to top.
+    pub upward: Axis,
+    /// What is drawn, the first lowest.
+    pub series: Vec<Series>,
+}
+
+impl Chart {
+    /// Bars from left to right, a row for each of `names`, the first on top. Each part has a value for every row; the parts
+    /// of a row are one after the other.
+    #[must_use]
+    pub fn rows(
+        title: impl Into<String>,
+        names: impl IntoIterator<Item = String>,
+        across: Axis,
+        parts: impl IntoIterator<Item = (String, Vec<f64>)>,
+    ) -> Self {
+        let words: Vec<(f64, String)> = names.into_iter().enumerate().map(|(at, name)| (-(at as f64), name)).collect();
+        let shows = [0.5, 0.5 - words.len() as f64];
+        let part = |(name, values): (String, Vec<f64>)| {
+            let points = values.into_iter().enumerate().map(|(at, value)| (value, -(at as f64)));
+            Series::new(name, Mark::Stack, points.collect())
+        };
+        let upward = Axis::new("").showing(shows).words(words);
+        Self { title: title.into(), across, upward, series: parts.into_iter().map(part).collect() }
+    }
+
+    /// Whether bars go from left to right: each row has a name.
+    pub(super) fn has_rows(&self) -> bool {
+        !self.upward.words.is_empty() && self.series.iter().all(|series| series.mark == Mark::Stack)
+    }
+}
+
+/// Charts that are to be seen together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it shows.
+    pub title: String,
+    /// How to read it.
+    pub text: String,
+    /// The charts.
+    pub charts: Vec<Chart>,
+    /// Whether the charts have the same axes, and are magnified from left to right together where the page is looked at
+    /// with a script.
+    pub is_zoomable: bool,
+}
+
+impl Figure {
+    /// Charts each with its own axes.
+    #[must_use]
+    pub fn new(title: impl Into<String>, text: impl Into<String>, charts: Vec<Chart>) -> Self {
+        Self { title: title.into(), text: text.into(), charts, is_zoomable: false }
+    }
+
+    /// The same charts on common axes, to be magnified together.
+    #[must_use]
+    pub fn zoomable(self) -> Self {
+        Self { is_zoomable: true, ..self }
+    }
+}

@@ -1,0 +1,127 @@
+//! HTML: one page that needs neither a network nor a script, with every table and figure.
+//!
+//! Figures are inline SVG; the script, which only pages with figures to magnify carry, changes what part of them is seen.
+//! What comes from outside (names of traces, specs) reaches the page through the template's escaping alone.
+
+use ioweir_config::shown;
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, context};
+use serde::Serialize;
+
+use super::draw::DrawnFigure;
+use super::table::Shown;
+use super::{Block, Document, DocumentError, Form, Provenance, Table};
+
+pub(super) const FORM: Form =
+    Form { suffix: "html", summary: "one self-contained page with charts, readable offline", write: render };
+
+/// A page is kept below this size by thinning the points of its figures.
+pub const HTML_BYTES_MAX: usize = 1_000_000;
+
+/// Points that all figures of a page have together at first, and the least and the most of one series.
+const POINTS: usize = 64_000;
+const SERIES_POINTS: (usize, usize) = (400, 6_000);
+/// Below this number of points a series shows nothing any more; figures with more are left out then.
+const SERIES_POINTS_MIN: usize = 100;
+
+const TEMPLATE: &str = include_str!("../../assets/document.html");
+const STYLE: &str = include_str!("../../assets/document.css");
+const SCRIPT: &str = include_str!("../../assets/document.js");
+
+/// A page of less than [`HTML_BYTES_MAX`] bytes, unless its tables alone are longer.
+fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
+    let mut environment = Environment::new();
+    // Names that end in .html are escaped as HTML.
+    environment.add_template("document.html", TEMPLATE)?;
+    let template = environment.get_template("document.html")?;
+    let large = |points: &usize| *points > SERIES_POINTS.0;
+    let series = document.figures().flat_map(|figure| &figure.charts).flat_map(|chart| &chart.series);
+    let many = series.map(|series| series.points.len()).filter(large).count();
+    let mut points_max = Some((POINTS / many.max(1)).clamp(SERIES_POINTS.0, SERIES_POINTS.1));
+    loop {
+        let page = Page::new(document, points_max);
+        let text = template.render(context! { page => Value::from(Serde(&page)), style => STYLE, script => SCRIPT })?;
+        let Some(points) = points_max.filter(|_| text.len() > HTML_BYTES_MAX) else { return Ok(text.into_bytes()) };
+        points_max = (points >= SERIES_POINTS_MIN).then_some(points * 3 / 4);
+    }
+}
+
+/// What the template shows.
+#[derive(Serialize)]
+struct Page<'a> {
+    command: &'static str,
+    title: String,
+    headline: String,
+    /// Where to jump to; empty where there is one section.
+    contents: Vec<String>,
+    blocks: Vec<Piece>,
+    is_zoomable: bool,
+    /// Figures for which there was no room.
+    left_out: usize,
+    provenance: Option<&'a Provenance>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Piece {
+    Heading { number: usize, title: String },
+    Text(String),
+    Facts(Vec<(String, String)>),
+    Table { title: String, text: String, table: Shown },
+    Figure(DrawnFigure),
+}
+
+impl Document {
+    fn figures(&self) -> impl Iterator<Item = &super::Figure> {
+        self.blocks.iter().filter_map(|block| if let Block::Figure(figure) = block { Some(figure) } else { None })
+    }
+}
+
+impl<'a> Page<'a> {
+    fn new(document: &'a Document, points_max: Option<usize>) -> Self {
+        let fits = |figure: &&super::Figure| points_max.is_some() || figure.points() <= SERIES_POINTS_MIN;
+        let mut contents = Vec::new();
+        let mut blocks = Vec::new();
+        for block in &document.blocks {
+            match block {
+                Block::Heading(title) => {
+                    contents.push(shown(title));
+                    blocks.push(Piece::Heading { number: contents.len(), title: shown(title) });
+                }
+                Block::Text(text) => blocks.push(Piece::Text(prose(text))),
+                Block::Facts(facts) => {
+                    let fact = |(name, value): &(String, String)| (shown(name), shown(value));
+                    blocks.push(Piece::Facts(facts.iter().map(fact).collect()));
+                }
+                Block::Table(table) if !table.rows.is_empty() => blocks.push(piece(table)),
+                Block::Figure(figure) if fits(&figure) => {
+                    blocks.push(Piece::Figure(figure.draw(points_max.unwrap_or(SERIES_POINTS_MIN))));
+                }
+                Block::Table(_) | Block::Figure(_) => {}
+            }
+        }
+        Self {
+            command: document.command,
+            title: shown(&document.title),
+            headline: prose(&document.headline),
+            contents: if contents.len() > 1 { contents } else { Vec::new() },
+            blocks,
+            is_zoomable: document.figures().filter(fits).any(|figure| figure.is_zoomable),
+            left_out: document.figures().filter(|figure| !fits(figure)).count(),
+            provenance: document.provenance.as_ref(),
+        }
+    }
+}
+
+fn piece(table: &Table) -> Piece {
+    let mut shown_table = table.shown();
+    for cell in shown_table.rows.iter_mut().flatten() {
+        cell.text = shown(&cell.text);
+    }
+    Piece::Table { title: shown(&table.title), text: prose(&table.text), table: shown_table }
+}
+
+/// A text whose numbers keep their percent signs beside them.
+fn prose(text: &str) -> String {
+    text.lines().map(shown).collect::<Vec<_>>().join("\n").replace(" %", "\u{a0}%")
+}

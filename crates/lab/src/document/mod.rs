@@ -1,0 +1,173 @@
+//! Documents: what a finished run has to say, apart from the form it is written in.
+//!
+//! The maker of a result (a comparison, a plan, a reproduction) fills a [`Document`] with sentences, tables and figures.
+//! A form ([`FORMS`]) writes any document: a new kind of result is a function that returns a document, and a new form is
+//! one file and one row of the table. Forms decide how a value looks, never what it says, and the same document gives the
+//! same bytes.
+//!
+//! ```
+//! use ioweir_lab::document::{Column, Document, FORMS, Table};
+//!
+//! let mut table = Table::new("Results", [Column::text("scheduler"), Column::number("completion", "s")]);
+//! table.row(["noop".into(), 0.624.into()]);
+//! table.row(["bid-hdd".into(), 0.491.into()]);
+//! let data = serde_json::json!({ "noop": 0.624, "bid-hdd": 0.491 });
+//! let mut document = Document::new("ioweir compare", "grep on hdd", &data)?;
+//! document.headline = "bid-hdd finishes first.".into();
+//! document.records = table.clone();
+//! document.push(table);
+//! assert!(document.to_terminal(false).contains("bid-hdd           0.491"));
+//! for form in FORMS {
+//!     assert!(!form.render(&document)?.is_empty());
+//! }
+//! # Ok::<(), ioweir_lab::document::DocumentError>(())
+//! ```
+
+mod csv;
+mod draw;
+mod figure;
+mod html;
+mod json;
+mod markdown;
+mod provenance;
+mod records;
+mod table;
+mod terminal;
+#[cfg(test)]
+mod tests;
+
+pub use figure::{Axis, Chart, Figure, Mark, Series};
+pub use html::HTML_BYTES_MAX;
+pub use json::list as json_list;
+pub(crate) use provenance::hexadecimal;
+pub use provenance::{Origin, Provenance, TraceMeta};
+pub use records::records_of;
+pub use table::{Better, Cell, Column, Emphasis, Format, Table, Value, format_seconds};
+
+use serde::Serialize;
+
+/// What a run has to say.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The command that makes such documents: `ioweir compare`.
+    pub command: &'static str,
+    /// A few words.
+    pub title: String,
+    /// What came out, in a sentence or two.
+    pub headline: String,
+    /// What there is to read, in order.
+    pub blocks: Vec<Block>,
+    /// The results as one table, a row each, for spreadsheets and data frames.
+    pub records: Table,
+    /// How to get this again.
+    pub provenance: Option<Provenance>,
+    /// The results as JSON text, indented.
+    data: String,
+}
+
+/// A piece of a document.
+#[derive(Clone, Debug)]
+pub enum Block {
+    /// The title of what follows up to the next heading.
+    Heading(String),
+    /// A paragraph.
+    Text(String),
+    /// Names and what is said of each.
+    Facts(Vec<(String, String)>),
+    /// A table.
+    Table(Table),
+    /// Charts. Forms without pictures leave them out.
+    Figure(Figure),
+}
+
+impl From<Table> for Block {
+    fn from(table: Table) -> Self {
+        Self::Table(table)
+    }
+}
+
+impl From<Figure> for Block {
+    fn from(figure: Figure) -> Self {
+        Self::Figure(figure)
+    }
+}
+
+/// Why a document cannot be written: a defect of the program.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// The page's template and its data do not fit.
+    #[error("the page cannot be rendered: {0}")]
+    Template(#[from] minijinja::Error),
+    /// A result is nothing that JSON holds.
+    #[error("the results cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl Document {
+    /// A document without blocks about results whose JSON form is `data`.
+    ///
+    /// # Errors
+    /// [`DocumentError::Json`] where `data` cannot be written as JSON.
+    pub fn new(command: &'static str, title: impl Into<String>, data: &impl Serialize) -> Result<Self, DocumentError> {
+        Ok(Self {
+            command,
+            title: title.into(),
+            headline: String::new(),
+            blocks: Vec::new(),
+            records: Table::default(),
+            provenance: None,
+            data: serde_json::to_string_pretty(data)?,
+        })
+    }
+
+    /// Adds a table or a figure.
+    pub fn push(&mut self, block: impl Into<Block>) {
+        self.blocks.push(block.into());
+    }
+
+    /// Adds the title of a section.
+    pub fn heading(&mut self, title: impl Into<String>) {
+        self.blocks.push(Block::Heading(title.into()));
+    }
+
+    /// Adds a paragraph.
+    pub fn text(&mut self, text: impl Into<String>) {
+        self.blocks.push(Block::Text(text.into()));
+    }
+
+    /// The document for a terminal, with bold type where that is allowed.
+    #[must_use]
+    pub fn to_terminal(&self, bold: bool) -> String {
+        terminal::render(self, bold)
+    }
+}
+
+/// A form that any document can be written in.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// The suffix of the files that hold it, without the dot.
+    pub suffix: &'static str,
+    /// One line of description.
+    pub summary: &'static str,
+    write: fn(&Document) -> Result<Vec<u8>, DocumentError>,
+}
+
+/// Every form that a document can be exported to.
+pub const FORMS: &[Form] = &[json::FORM, csv::FORM, markdown::FORM, html::FORM, terminal::FORM];
+
+impl Form {
+    /// The form that a file name's suffix stands for, in either case.
+    #[must_use]
+    pub fn from_file_name(name: &str) -> Option<&'static Self> {
+        let (_, suffix) = name.rsplit_once('.')?;
+        FORMS.iter().find(|form| form.suffix.eq_ignore_ascii_case(suffix))
+    }
+
+    /// Writes `document` in this form.
+    ///
+    /// # Errors
+    /// [`DocumentError`], which is a defect of the program.
+    pub fn render(&self, document: &Document) -> Result<Vec<u8>, DocumentError> {
+        (self.write)(document)
+    }
+}

@@ -1,0 +1,61 @@
+//! Where a document comes from: the program, the command, the inputs and every parameter.
+
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+
+/// The program that runs, and the command that it runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// Program version.
+    pub version: String,
+    /// Commit it was built from.
+    pub commit: String,
+    /// The command that runs this again.
+    pub command: String,
+}
+
+/// A trace or a series that was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TraceMeta {
+    /// The name the results use.
+    pub name: String,
+    /// The format it was read as.
+    pub format: String,
+    /// Files and their SHA-256.
+    pub files: Vec<(String, String)>,
+}
+
+/// What is needed to make a document again, and to trust it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Provenance {
+    /// Program version.
+    pub version: String,
+    /// Commit it was built from, with `-dirty` appended where the tree was changed; "unknown" outside a checkout.
+    pub commit: String,
+    /// The command that runs this again.
+    pub command: String,
+    /// SHA-256 of the parameters.
+    pub spec_sha256: String,
+    /// What was read.
+    pub inputs: Vec<TraceMeta>,
+    /// Every parameter: what it belongs to, and the values, as TOML or in words.
+    pub specs: Vec<(String, String)>,
+}
+
+impl Provenance {
+    /// Of a run of `origin` with these inputs and parameters; the hash is of all `specs` one after the other.
+    #[must_use]
+    pub fn new(origin: &Origin, inputs: Vec<TraceMeta>, specs: Vec<(String, String)>) -> Self {
+        let mut hash = Sha256::new();
+        for (_, spec) in &specs {
+            hash.update(spec);
+        }
+        let Origin { version, commit, command } = origin.clone();
+        Self { version, commit, command, spec_sha256: hexadecimal(&hash.finalize()), inputs, specs }
+    }
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

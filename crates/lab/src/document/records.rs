@@ -1,0 +1,63 @@
+//! Records: results as rows of one flat table, named as in their JSON form.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::{Cell, Column, Table, Value};
+
+/// One row for each of `results`. The columns are the keys of their JSON form, those of inner objects joined with an
+/// underscore: `read.latency_p99_seconds` there is `read_latency_p99_seconds` here. `leading` names the columns that come
+/// first; the others follow by name.
+#[must_use]
+pub fn records_of<S: Serialize>(results: impl IntoIterator<Item = S>, leading: &[&str]) -> Table {
+    let mut table = Table::default();
+    let mut rows: Vec<Vec<(String, Cell)>> = Vec::new();
+    for result in results {
+        let mut fields = Vec::new();
+        // Results hold text, numbers and lists of them, which always become a value.
+        flatten(String::new(), serde_json::to_value(result).unwrap_or_default(), &mut fields);
+        rows.push(fields);
+    }
+    let mut names: Vec<&String> = rows.iter().flatten().map(|(name, _)| name).collect();
+    let place = |name: &str| leading.iter().position(|leading| *leading == name).unwrap_or(leading.len());
+    names.sort_by_key(|name| (place(name), *name));
+    names.dedup();
+    table.columns = names.iter().map(|name| Column::text(*name)).collect();
+    for row in &rows {
+        let of = |name: &&String| row.iter().find(|(other, _)| other == *name).map(|(_, cell)| cell.clone());
+        table.row(names.iter().map(|name| of(name).unwrap_or_else(|| Value::Absent.into())));
+    }
+    table
+}
+
+fn flatten(name: String, value: Json, fields: &mut Vec<(String, Cell)>) {
+    let inner = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}_{key}") };
+    let value = match value {
+        Json::Object(entries) => {
+            return entries.into_iter().for_each(|(key, value)| flatten(inner(&key), value, fields));
+        }
+        Json::Array(items) => {
+            for (at, item) in items.into_iter().enumerate() {
+                // A pair of a name and a value is an entry under that name.
+                match item {
+                    Json::Array(pair) if matches!(&pair[..], [Json::String(_), _]) => {
+                        let mut pair = pair.into_iter();
+                        if let (Some(Json::String(key)), Some(value)) = (pair.next(), pair.next()) {
+                            flatten(inner(&key), value, fields);
+                        }
+                    }
+                    item => flatten(inner(&at.to_string()), item, fields),
+                }
+            }
+            return;
+        }
+        Json::Null => Value::Absent,
+        Json::Bool(flag) => Value::Flag(flag),
+        Json::String(text) => Value::Text(text),
+        Json::Number(number) => {
+            let integer = number.as_u64().map(i128::from).or_else(|| number.as_i64().map(i128::from));
+            integer.map_or_else(|| Value::from(number.as_f64()), Value::Integer)
+        }
+    };
+    fields.push((name, value.into()));
+}

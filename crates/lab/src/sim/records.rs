@@ -1,0 +1,140 @@
+//! The records of a run that are in flight, and those who hear of them: the driver's caller.
+
+use std::marker::PhantomData;
+
+use ioweir_core::driver::{Caller, Finished as Ended};
+use ioweir_core::{Nanos, Operation, RefusedCause, Request, SECTOR_BYTES, StreamId, Tag};
+use ioweir_trace::Record;
+
+use super::{Failure, Finished, Gather, Observer};
+
+/// A record that has arrived and is not done.
+#[derive(Clone, Copy)]
+pub(super) struct InFlight {
+    number: u64,
+    arrival: Nanos,
+    bytes: u64,
+    operation: Operation,
+    stream: u32,
+}
+
+/// Everything that is known of records, by the driver's slots of requests.
+pub(super) struct Records<'a, S, G, O> {
+    pub(super) observer: &'a mut O,
+    pub(super) gather: &'a mut G,
+    pub(super) now: Nanos,
+    in_flight: Vec<InFlight>,
+    arrived: u64,
+    pub(super) skipped: u64,
+    volume: Option<u32>,
+    /// Whose records have completed at this moment.
+    pub(super) completed: Vec<u32>,
+    /// Whose records were refused, and when they would be taken.
+    pub(super) refused: Vec<(u32, Nanos)>,
+    scheduler: PhantomData<fn(S)>,
+}
+
+/// Sectors that a record covers: partly covered ones count whole, and a flush covers none.
+pub(super) fn sectors_of(record: &Record) -> u64 {
+    if record.length_bytes == 0 {
+        return 0;
+    }
+    let end = record.offset_bytes.saturating_add(record.length_bytes).div_ceil(SECTOR_BYTES);
+    end - record.offset_bytes / SECTOR_BYTES
+}
+
+impl<'a, S, G: Gather, O: Observer<S>> Records<'a, S, G, O> {
+    pub(super) fn new(gather: &'a mut G, observer: &'a mut O) -> Self {
+        Self {
+            observer,
+            gather,
+            now: Nanos::ZERO,
+            in_flight: Vec::new(),
+            arrived: 0,
+            skipped: 0,
+            volume: None,
+            completed: Vec::new(),
+            refused: Vec::new(),
+            scheduler: PhantomData,
+        }
+    }
+
+    /// A record has arrived, and is the driver's request in this slot.
+    pub(super) fn arrive(&mut self, request: u32, record: &Record, arrival: Nanos) {
+        let number = self.arrived;
+        self.arrived += 1;
+        self.observer.arrived(number, record, arrival);
+        let (bytes, operation, stream) = (record.length_bytes, record.operation, record.stream.0);
+        let in_flight = InFlight { number, arrival, bytes, operation, stream };
+        // Slots are given out in their order at first.
+        match self.in_flight.get_mut(request as usize) {
+            Some(place) => *place = in_flight,
+            None => self.in_flight.push(in_flight),
+        }
+    }
+
+    /// A sub-request has been served.
+    pub(super) fn finish(&mut self, ended: Ended) {
+        if ended.is_last {
+            let InFlight { number, arrival, bytes, operation, stream } = self.in_flight[ended.request as usize];
+            self.gather.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
+            self.observer.finished(number, self.now);
+            self.completed.push(stream);
+        }
+    }
+
+    /// Whether a record fits the run: one address space, and within the device. What does not is skipped where that is
+    /// allowed.
+    pub(super) fn fits(&mut self, record: &Record, capacity: u64, is_lenient: bool) -> Result<bool, Failure> {
+        let number = self.arrived + self.skipped + 1;
+        if *self.volume.get_or_insert(record.volume) != record.volume {
+            return Err(Failure::Record {
+                number,
+                problem: "the trace goes on in another address space".into(),
+                expected: "one address space, since one device is simulated".into(),
+                hint: "choose one with --volume; `ioweir trace info` lists them".into(),
+            });
+        }
+        let sector = record.offset_bytes / SECTOR_BYTES;
+        let end = sector.saturating_add(sectors_of(record));
+        if end <= capacity {
+            return Ok(true);
+        }
+        if is_lenient {
+            self.skipped += 1;
+            return Ok(false);
+        }
+        Err(Failure::Record {
+            number,
+            problem: format!("sectors {sector} to {end} lie past the end of the device"),
+            expected: format!("nothing past sector {capacity}"),
+            hint: "take a larger device with --device, or skip such records with --lenient".into(),
+        })
+    }
+}
+
+impl<S, G: Gather, O: Observer<S>> Caller for Records<'_, S, G, O> {
+    #[inline]
+    fn submitted(&mut self, request: u32, _handle: u32, tag: Tag, sub_request: &Request) {
+        let number = self.in_flight[request as usize].number;
+        self.observer.submitted(number, tag, sub_request.sector, sub_request.sectors);
+    }
+
+    fn split(&mut self, request: u32, handle: u32, _rest: &Request) -> u32 {
+        // From now on one more waits; that it has waited until now is charged here.
+        let arrival = self.in_flight[request as usize].arrival;
+        self.gather.waited_outside(u128::from(self.now.since(arrival).0));
+        handle
+    }
+
+    /// A record of which other sub-requests were taken is done when these are.
+    fn refused(&mut self, ended: Ended, sub_request: &Request, cause: RefusedCause) {
+        let InFlight { number, stream, .. } = self.in_flight[ended.request as usize];
+        self.observer.refused(number, sub_request.sectors, ended.is_last, self.now);
+        if ended.is_last {
+            let retry = if let RefusedCause::AtLimit(retry) = cause { retry } else { self.now };
+            self.gather.refused(self.now, StreamId(stream));
+            self.refused.push((stream, retry));
+        }
+    }
+}

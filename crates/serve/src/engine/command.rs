@@ -1,0 +1,83 @@
+//! The messages that other threads send an engine, and the changes of shares that must be made on several devices at once
+//! or on none.
+
+use std::fmt;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+
+use ioweir_core::Nanos;
+use ioweir_core::tenant::{Share, ShareError};
+
+use super::accounts::Report;
+use super::{Client, Counters};
+use crate::spec::Holder;
+
+/// A message to an engine.
+#[derive(Debug)]
+pub enum Command {
+    /// Serve a client.
+    Serve(Box<Client>),
+    /// Change shares and timeouts, if every engine concerned can.
+    Change(Box<Change>),
+    /// Report counters and state.
+    Report(Question),
+    /// Answer the requests in flight, and stop.
+    Stop,
+}
+
+/// Sends commands to an engine from another thread.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(super) commands: Sender<Command>,
+    pub(super) wake: Arc<OwnedFd>,
+}
+
+impl Handle {
+    /// Sends a command. An engine that has ended ignores it.
+    pub fn send(&self, command: Command) {
+        if self.commands.send(command).is_ok() {
+            // A full counter wakes the engine, too.
+            let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+        }
+    }
+}
+
+/// A request for a [`Report`].
+pub struct Question {
+    /// Zeroed counters, which the engine takes in exchange for its own.
+    pub counters: Box<Counters>,
+    /// Called with the report in the engine's thread: it must not wait.
+    pub reply: Box<dyn FnOnce(Report) + Send>,
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Question")
+    }
+}
+
+/// New shares and timeouts. An engine makes the change at once, reports whether it could, and waits for the verdict: for as
+/// long as the slowest engine's turn takes. Without a verdict it restores the scheduler, with the requests in it.
+#[derive(Debug)]
+pub struct Change {
+    /// The new shares, in the order in which to set them.
+    pub shares: Vec<(Holder, Share)>,
+    /// As in [`super::Settings`].
+    pub stall_timeout: Nanos,
+    /// As in [`super::Settings`].
+    pub shutdown_timeout: Nanos,
+    /// Takes whether the engine could make the change.
+    pub prepared: Sender<Result<(), Refusal>>,
+    /// A message keeps the change; the end of the channel takes it back.
+    pub verdict: Receiver<()>,
+}
+
+/// Why a change cannot be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The class or group whose share is not feasible.
+    pub holder: Holder,
+    /// Why.
+    pub error: ShareError,
+}

@@ -1,0 +1,218 @@
+//! Counters of a device by class of clients: requests, bytes, errors, durations and waiting. Plain numbers: the engine's
+//! thread writes them and hands them over for a report.
+
+use hdrhistogram::Histogram;
+use ioweir_core::{Nanos, Operation, Reason};
+
+use crate::nbd::NbdError;
+
+/// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. Longer durations are in
+/// one bucket more.
+pub const DURATION_BOUNDS: [u64; 19] = {
+    let mut bounds = [0; 19];
+    let mut at = 0;
+    let mut decade = 10_000;
+    while at < bounds.len() {
+        bounds[at] = decade * [1, 2, 5][at % 3];
+        at += 1;
+        if at % 3 == 0 {
+            decade *= 10;
+        }
+    }
+    bounds
+};
+
+/// The first bucket that can hold a duration, by the bits that it needs.
+const FIRST_BOUND: [u8; 65] = {
+    let mut first = [0; 65];
+    let mut bits = 1;
+    while bits <= 64 {
+        let least = 1_u64 << (bits - 1);
+        let mut at = 0;
+        while at < DURATION_BOUNDS.len() && DURATION_BOUNDS[at] < least {
+            at += 1;
+        }
+        first[bits] = at as u8;
+        bits += 1;
+    }
+    first
+};
+
+/// A histogram of durations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// Durations up to the bound of the same index; the last: longer ones.
+    pub counts: [u64; DURATION_BOUNDS.len() + 1],
+    /// Their sum.
+    pub sum_nanos: u64,
+}
+
+impl Durations {
+    #[inline]
+    pub(super) fn record(&mut self, span: Nanos) {
+        let mut at = usize::from(FIRST_BOUND[(u64::BITS - span.0.leading_zeros()) as usize]);
+        while DURATION_BOUNDS.get(at).is_some_and(|&bound| bound < span.0) {
+            at += 1;
+        }
+        self.counts[at] += 1;
+        self.sum_nanos += span.0;
+    }
+
+    /// The number of durations.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum_nanos += other.sum_nanos;
+    }
+}
+
+/// Requests of one operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperationCounters {
+    /// Requests that were answered, successfully or with an error.
+    pub requests: u64,
+    /// Bytes of requests that were answered successfully.
+    pub bytes: u64,
+    /// Requests that were answered with an error, after they were accepted.
+    pub errors: u64,
+    /// From the arrival of a request, with its data, until it was answered.
+    pub request: Durations,
+    /// From the arrival of a sub-request until the scheduler dispatched it.
+    pub queue: Durations,
+    /// From the dispatch of a sub-request until the backend completed it.
+    pub service: Durations,
+}
+
+impl OperationCounters {
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.request.add(&other.request);
+        self.queue.add(&other.queue);
+        self.service.add(&other.service);
+    }
+}
+
+/// The counters of a class, without the distribution of its latency.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassCounts {
+    /// By operation, in the order of [`Operation::ALL`].
+    pub operations: [OperationCounters; Operation::ALL.len()],
+    /// The time that its sub-requests waited to be dispatched, by reason; each of several that wait at once counts.
+    pub wait_nanos: [u64; Reason::COUNT],
+    /// Requests that were refused on arrival, by error, in the order of [`NbdError::ALL`].
+    pub refused: [u64; NbdError::ALL.len()],
+}
+
+impl ClassCounts {
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        for (operation, more) in self.operations.iter_mut().zip(&other.operations) {
+            operation.add(more);
+        }
+        for (wait, more) in self.wait_nanos.iter_mut().zip(other.wait_nanos) {
+            *wait += more;
+        }
+        for (refused, more) in self.refused.iter_mut().zip(other.refused) {
+            *refused += more;
+        }
+    }
+}
+
+/// The counters of a class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassCounters {
+    /// The counters.
+    pub counts: ClassCounts,
+    /// The latency of requests of all operations, in nanoseconds, to one percent.
+    pub latency: Histogram<u64>,
+}
+
+impl Default for ClassCounters {
+    fn default() -> Self {
+        // 32 ns to 137 s: two digits, 26 KB.
+        let latency = Histogram::new_with_bounds(32, 1 << 37, 2).expect("bounds that a histogram takes");
+        Self { counts: ClassCounts::default(), latency }
+    }
+}
+
+impl ClassCounters {
+    #[inline]
+    pub(super) const fn of(&mut self, operation: Operation) -> &mut OperationCounters {
+        &mut self.counts.operations[operation as usize]
+    }
+
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.latency += &other.latency;
+    }
+
+    /// Sets everything to zero.
+    pub fn clear(&mut self) {
+        self.counts = ClassCounts::default();
+        self.latency.reset();
+    }
+}
+
+/// The counters of each class on a device. Classes that never had a client take no memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters(Vec<Option<Box<ClassCounters>>>);
+
+impl Counters {
+    /// The counters of a class, to be added to.
+    #[inline]
+    pub(super) fn of(&mut self, class: u32) -> &mut ClassCounters {
+        if !matches!(self.0.get(class as usize), Some(Some(_))) {
+            self.make_room(class);
+        }
+        match &mut self.0[class as usize] {
+            Some(counters) => counters,
+            None => unreachable!("room was made for it"),
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, class: u32) {
+        if self.0.len() <= class as usize {
+            self.0.resize(class as usize + 1, None);
+        }
+        self.0[class as usize].get_or_insert_default();
+    }
+
+    /// The counters of a class that had a client.
+    #[must_use]
+    pub fn get(&self, class: usize) -> Option<&ClassCounters> {
+        self.0.get(class)?.as_deref()
+    }
+
+    /// Sets everything to zero; memory is kept.
+    pub fn clear(&mut self) {
+        self.0.iter_mut().flatten().for_each(|counters| counters.clear());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_is_counted_below_the_first_bound_that_it_does_not_exceed() {
+        let spans = DURATION_BOUNDS.iter().flat_map(|&bound| [bound - 1, bound, bound + 1]);
+        for span in spans.chain([0, 1, u64::from(u32::MAX), 1 << 62]) {
+            let mut durations = Durations::default();
+            durations.record(Nanos(span));
+            let expected = DURATION_BOUNDS.iter().position(|&bound| span <= bound).unwrap_or(DURATION_BOUNDS.len());
+            assert_eq!((durations.counts[expected], durations.count(), durations.sum_nanos), (1, 1, span), "{span}");
+        }
+    }
+}

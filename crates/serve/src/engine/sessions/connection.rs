@@ -1,0 +1,300 @@
+//! The connection of a client that has agreed on an export: its descriptors, bytes that were read and not decoded yet, and
+//! replies that its socket has not taken yet.
+
+use std::io::IoSliceMut;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use ioweir_core::{Nanos, StreamId};
+use rustix::event::epoll::EventFlags;
+
+use super::outbox::Outbox;
+use crate::buffer::Buffer;
+use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
+use crate::tls::{self, Session};
+
+/// Bytes read from a socket in one call.
+const CHUNK_BYTES: usize = 256 << 10;
+const _: () = assert!(CHUNK_BYTES >= tls::RECEIVED_BYTES_MAX, "a chunk holds what one call can decrypt");
+/// Where at least this much data of a write is missing, it is read straight into the write's buffer.
+const DIRECT_BYTES_MIN: usize = 16 << 10;
+/// Requests that a client may have in flight; more wait in its socket.
+const REQUESTS_MAX: u32 = 256;
+
+/// A client after its negotiation, as the front hands it over.
+#[derive(Debug)]
+pub struct Client {
+    /// The descriptor that requests are read from. It does not block.
+    pub input: OwnedFd,
+    /// The descriptor that replies are written to, where it is another one.
+    pub output: Option<OwnedFd>,
+    /// The TLS session, where there is one.
+    pub session: Option<Box<Session>>,
+    /// The outcome of the negotiation.
+    pub agreed: Agreed,
+    /// The class that it belongs to.
+    pub class: StreamId,
+    /// Bytes that it has already sent after the negotiation.
+    pub leftover: Vec<u8>,
+    /// Bytes of the negotiation's last answer that were not sent yet.
+    pub unsent: Vec<u8>,
+    /// Its permit, where the number of clients is limited.
+    pub permit: Option<Permit>,
+}
+
+/// Permission to be a client of the server; returned when dropped.
+#[derive(Debug)]
+pub struct Permit {
+    taken: Arc<AtomicU32>,
+    /// Becomes readable when a permit is returned.
+    wake: Arc<OwnedFd>,
+}
+
+impl Permit {
+    /// Takes a permit, unless `most` are taken.
+    #[must_use]
+    pub fn take(taken: &Arc<AtomicU32>, most: u32, wake: &Arc<OwnedFd>) -> Option<Self> {
+        let more = |permits: u32| (permits < most).then_some(permits + 1);
+        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Self { taken: Arc::clone(taken), wake: Arc::clone(wake) })
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.taken.fetch_sub(1, Ordering::Relaxed);
+        // A full counter wakes the front, too.
+        let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+/// The write whose data is being received.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    /// Its request; none where the write was refused and its data is dropped.
+    pub(super) request: Option<u32>,
+    /// The offset on the export of the data that is missing.
+    pub(super) offset: u64,
+    pub(super) left: u32,
+    /// The buffer of the sub-request that is being received.
+    pub(super) filling: Option<Filling>,
+}
+
+#[derive(Debug)]
+pub(super) struct Filling {
+    pub(super) buffer: Buffer,
+    pub(super) filled: usize,
+}
+
+impl Filling {
+    fn missing(&mut self) -> &mut [u8] {
+        &mut self.buffer.bytes_mut()[self.filled..]
+    }
+}
+
+/// The stage of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Requests are read.
+    Open,
+    /// Requests in flight are answered, and then it is closed (NBD's soft disconnect).
+    Draining,
+    /// The client does not listen any more (NBD's hard disconnect).
+    Gone,
+}
+
+/// The outcome of one read from a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    Bytes,
+    Nothing,
+    End,
+    Broken,
+}
+
+/// A client.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) input: OwnedFd,
+    pub(super) output: Option<OwnedFd>,
+    session: Option<Box<Session>>,
+    pub(super) agreed: Agreed,
+    /// The stream by which the scheduler knows it.
+    pub(super) class: StreamId,
+    pub(super) mode: Mode,
+    decoder: Decoder,
+    chunk: Box<[u8]>,
+    /// The bytes of the chunk that were not decoded yet, from and to.
+    unread: (usize, usize),
+    pub(super) incoming: Option<Incoming>,
+    /// A decoded request that there is no buffer for yet.
+    pub(super) waiting: Option<Request>,
+    /// Requests that are not answered.
+    pub(super) in_flight: u32,
+    /// Its part of [`super::Room::bytes`].
+    pub(super) held_bytes: u64,
+    pub(super) outbox: Outbox,
+    /// The events that epoll looks for.
+    pub(super) interest: EventFlags,
+    /// The socket takes no more for now.
+    pub(super) is_blocked: bool,
+    /// In the list of connections with something to send.
+    pub(super) is_dirty: bool,
+    /// When something last came in or went out.
+    pub(super) moved: Nanos,
+    _permit: Option<Permit>,
+}
+
+impl Connection {
+    pub(super) fn new(client: Client, now: Nanos) -> Self {
+        let mut chunk = vec![0; CHUNK_BYTES.max(client.leftover.len())];
+        chunk[..client.leftover.len()].copy_from_slice(&client.leftover);
+        let mut outbox = Outbox::default();
+        if !client.unsent.is_empty() {
+            outbox.put(|out| out.extend_from_slice(&client.unsent));
+        }
+        Self {
+            input: client.input,
+            output: client.output,
+            session: client.session,
+            agreed: client.agreed,
+            class: client.class,
+            mode: Mode::Open,
+            decoder: Decoder::new(client.agreed.replies),
+            chunk: chunk.into(),
+            unread: (0, client.leftover.len()),
+            incoming: None,
+            waiting: None,
+            in_flight: 0,
+            held_bytes: 0,
+            outbox,
+            interest: EventFlags::empty(),
+            is_blocked: false,
+            is_dirty: false,
+            moved: now,
+            _permit: client.permit,
+        }
+    }
+
+    /// Sends the outbox as far as the client takes it, and gives back the buffers that were sent.
+    pub(super) fn send(&mut self, give: impl FnMut(Buffer)) -> rustix::io::Result<()> {
+        let output = self.output.as_ref().unwrap_or(&self.input);
+        self.outbox.send(output, self.session.as_deref_mut(), give)
+    }
+
+    /// Whether everything was sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.outbox.is_empty() && !self.has_unsent_records()
+    }
+
+    /// Whether TLS has records to send, whether or not there are replies.
+    pub(super) fn has_unsent_records(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.has_unsent())
+    }
+
+    /// Whether the client has ended its TLS session and all that it sent before was decoded.
+    pub(super) fn has_ended(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.has_ended()) && !self.has_undecoded()
+    }
+
+    /// Announces the end of a TLS session.
+    pub(super) fn close(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.close(self.output.as_ref().unwrap_or(&self.input));
+        }
+    }
+
+    pub(super) const fn has_unread(&self) -> bool {
+        self.unread.0 < self.unread.1
+    }
+
+    /// Whether there is something to decode without reading from the socket.
+    pub(super) const fn has_undecoded(&self) -> bool {
+        self.has_unread() || self.waiting.is_some()
+    }
+
+    /// Whether it has as many requests in flight, or replies unread, as it may.
+    fn is_full(&self) -> bool {
+        self.in_flight >= REQUESTS_MAX || self.outbox.is_overfull()
+    }
+
+    /// Whether nothing is read from its socket for now.
+    pub(super) fn is_paused(&self) -> bool {
+        self.mode != Mode::Open || self.is_full() || self.has_undecoded()
+    }
+
+    /// Whether the client has left something half done: a request that it began, or replies that it does not read.
+    pub(super) fn owes(&self) -> bool {
+        let is_awaited = self.mode == Mode::Open && !self.is_paused() && !self.decoder.is_between_requests();
+        self.is_blocked || is_awaited
+    }
+
+    /// The next request that was read, if it may have one more in flight.
+    pub(super) fn next_request(&mut self) -> Result<Option<Request>, BadRequest> {
+        if self.is_full() {
+            return Ok(None);
+        }
+        if let Some(request) = self.waiting.take() {
+            return Ok(Some(request));
+        }
+        let mut input = &self.chunk[self.unread.0..self.unread.1];
+        let event = self.decoder.next(&mut input)?;
+        self.unread.0 = self.unread.1 - input.len();
+        Ok(match event {
+            Some(Event::Request(request)) => Some(request),
+            // The data of a write is taken from the chunk before the decoder is asked for the next request.
+            Some(Event::Payload(_)) | None => None,
+        })
+    }
+
+    /// Moves data of the incoming write from the chunk to its buffer.
+    pub(super) fn fill_from_chunk(&mut self) {
+        let Some(incoming) = &mut self.incoming else { return };
+        let unread = &self.chunk[self.unread.0..self.unread.1];
+        let taken = match &mut incoming.filling {
+            Some(filling) => {
+                let target = filling.missing();
+                let taken = target.len().min(unread.len());
+                target[..taken].copy_from_slice(&unread[..taken]);
+                filling.filled += taken;
+                taken
+            }
+            None if incoming.request.is_none() => unread.len().min(incoming.left as usize),
+            None => 0,
+        };
+        incoming.left -= taken as u32;
+        self.decoder.skip_payload(taken);
+        self.unread.0 += taken;
+    }
+
+    /// Reads from the socket: missing data straight into its buffer, and the rest into the chunk.
+    pub(super) fn receive(&mut self) -> Received {
+        if self.has_unread() {
+            return Received::Nothing;
+        }
+        let filling = self.incoming.as_mut().and_then(|incoming| incoming.filling.as_mut());
+        let target = filling.map_or(&mut [][..], Filling::missing);
+        let direct = if target.len() >= DIRECT_BYTES_MIN { target.len() } else { 0 };
+        let mut slices = [IoSliceMut::new(&mut target[..direct]), IoSliceMut::new(&mut self.chunk)];
+        let slices = if direct > 0 { &mut slices[..] } else { &mut slices[1..] };
+        let read = match &mut self.session {
+            None => rustix::io::retry_on_intr(|| rustix::io::readv(&self.input, slices)),
+            Some(session) => session.receive(&self.input, self.output.as_ref().unwrap_or(&self.input), slices),
+        };
+        let read = match read {
+            Ok(0) => return Received::End,
+            Ok(read) => read,
+            Err(rustix::io::Errno::AGAIN) => return Received::Nothing,
+            Err(_) => return Received::Broken,
+        };
+        let direct = direct.min(read);
+        if let Some(Incoming { filling: Some(filling), left, .. }) = &mut self.incoming {
+            filling.filled += direct;
+            *left -= direct as u32;
+            self.decoder.skip_payload(direct);
+        }
+        self.unread = (0, read - direct);
+        Received::Bytes
+    }
+}

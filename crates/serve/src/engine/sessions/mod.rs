@@ -1,0 +1,547 @@
+//! The connections of clients that have agreed on an export: receives and decodes requests, and sends the replies.
+//!
+//! What clients ask of the device comes out as [`Event`]s; results come in through [`Sessions::finish`]. Memory is bounded
+//! for each client: it may have a number of requests in flight, hold a part of the buffers ([`Room`]), and leave a number
+//! of bytes of replies unread. Beyond that its requests wait in its socket.
+
+mod answer;
+mod connection;
+mod outbox;
+mod request;
+mod room;
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use ioweir_core::{Nanos, StreamId};
+use rustix::event::epoll::{self, EventFlags};
+
+use super::accounts::Answered;
+use super::admission::SubRequest;
+use crate::backend::Action;
+use crate::buffer::Pool;
+use crate::nbd::protocol::{COMMAND_DF, REQUEST_BYTES_MAX};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Command, Export, NbdError, Request};
+use crate::slots::Slots;
+use crate::spec;
+pub use connection::{Client, Permit};
+use connection::{Connection, Filling, Incoming, Mode, Received};
+use request::{ClientRequest, pieces};
+use room::Room;
+
+/// Set in an epoll token where a connection's replies go to another descriptor than its requests come from.
+pub(super) const TOKEN_OUTPUT: u64 = 1 << 32;
+/// The longest range that is read ahead for one hint.
+const CACHE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
+
+/// What clients ask of the rest of the engine.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A sub-request for the scheduler.
+    Arrived(SubRequest),
+    /// A question about the device, or a hint: it does not pass the scheduler.
+    Query(Query),
+    /// A request was answered.
+    Answered(Answered),
+    /// A request of this class was refused on arrival.
+    Refused(StreamId, NbdError),
+    /// A connection broke: what it has queued is to be withdrawn.
+    Gone(u32),
+}
+
+/// An operation that does not pass the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Query {
+    pub(super) request: u32,
+    pub(super) action: Action,
+    pub(super) offset: u64,
+    pub(super) length: u64,
+}
+
+/// The clients of a device.
+#[derive(Debug)]
+pub(super) struct Sessions {
+    exports: Arc<[Export]>,
+    request_bytes_max: u64,
+    stall_timeout: Nanos,
+    epoll: Arc<OwnedFd>,
+    now: Nanos,
+    connections: Slots<Connection>,
+    requests: Slots<ClientRequest>,
+    room: Room,
+    events: VecDeque<Event>,
+    /// Connections with something to send.
+    dirty: Vec<u32>,
+    /// Connections whose undecoded bytes may be decoded now.
+    resumable: Vec<u32>,
+    /// Connections that wait until others hold fewer buffers.
+    starved: Vec<u32>,
+    /// Requests whose range continues in the next turn.
+    ranges: Vec<u32>,
+    /// When a client may be found stalled, at the earliest.
+    stall_check: Nanos,
+}
+
+impl Sessions {
+    pub(super) fn new(exports: Arc<[Export]>, device: &spec::Device, pool: Pool, epoll: Arc<OwnedFd>) -> Self {
+        Self {
+            exports,
+            request_bytes_max: device.request_bytes_max.0,
+            stall_timeout: Nanos::NEVER,
+            epoll,
+            now: Nanos::ZERO,
+            connections: Slots::default(),
+            requests: Slots::default(),
+            room: Room::new(pool, device.buffer_bytes_max.0),
+            events: VecDeque::new(),
+            dirty: Vec::new(),
+            resumable: Vec::new(),
+            starved: Vec::new(),
+            ranges: Vec::new(),
+            stall_check: Nanos::NEVER,
+        }
+    }
+
+    pub(super) fn set_exports(&mut self, exports: Arc<[Export]>) {
+        self.exports = exports;
+    }
+
+    /// Sets for how long a client may leave something half done; the next check applies it.
+    pub(super) const fn set_stall_timeout(&mut self, timeout: Nanos) {
+        self.stall_timeout = timeout;
+        self.stall_check = self.now;
+    }
+
+    /// All that follows happens at this time.
+    pub(super) const fn begin_turn(&mut self, now: Nanos) {
+        self.now = now;
+    }
+
+    /// What was asked since the last call, in order.
+    pub(super) fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The class of each connection.
+    pub(super) fn classes(&self) -> impl Iterator<Item = StreamId> {
+        self.connections.iter().map(|(_, connection)| connection.class)
+    }
+
+    /// Requests that are not answered.
+    pub(super) fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub(super) const fn buffered_bytes(&self) -> u64 {
+        self.room.bytes
+    }
+
+    /// The buffers, for data that is read.
+    pub(super) const fn pool(&mut self) -> &mut Pool {
+        &mut self.room.pool
+    }
+
+    pub(super) const fn can_resume(&self) -> bool {
+        !self.resumable.is_empty()
+    }
+
+    /// When to call again though no socket is ready.
+    pub(super) fn due(&self) -> Nanos {
+        if self.ranges.is_empty() { self.stall_check } else { self.now }
+    }
+
+    /// Takes a client in. One whose descriptors epoll refuses is closed.
+    pub(super) fn connect(&mut self, client: Client) {
+        let mut connection = Connection::new(client, self.now);
+        connection.interest = EventFlags::IN;
+        let has_replies = !connection.outbox.is_empty();
+        let slot = self.connections.insert(connection);
+        let Some(connection) = self.connections.get(slot) else { return };
+        let token = u64::from(slot);
+        let mut watched = epoll::add(&self.epoll, &connection.input, epoll::EventData::new_u64(token), EventFlags::IN);
+        if let Some(output) = &connection.output {
+            let data = epoll::EventData::new_u64(token | TOKEN_OUTPUT);
+            watched = watched.and(epoll::add(&self.epoll, output, data, EventFlags::empty()));
+        }
+        if watched.is_err() {
+            return self.hang_up(slot);
+        }
+        if has_replies {
+            self.mark_dirty(slot);
+        }
+        // Requests may have come with the end of the negotiation.
+        self.decode(slot);
+    }
+
+    /// Serves a socket that epoll found ready.
+    pub(super) fn serve_socket(&mut self, token: u64, flags: EventFlags) {
+        let slot = (token & (TOKEN_OUTPUT - 1)) as u32;
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let is_writable = flags.contains(EventFlags::OUT);
+        connection.is_blocked &= !is_writable;
+        if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
+            // With a second descriptor for replies, the end of the requests is not the end of the client.
+            let has_hung_up = connection.output.is_none() && flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            self.receive(slot, has_hung_up);
+        }
+        if is_writable {
+            self.mark_dirty(slot);
+        }
+    }
+
+    fn receive(&mut self, slot: u32, has_hung_up: bool) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.is_paused() {
+            return if has_hung_up { self.hang_up(slot) } else { self.update_interest(slot) };
+        }
+        match connection.receive() {
+            Received::Bytes => {
+                connection.moved = self.now;
+                self.decode(slot);
+            }
+            Received::Nothing if connection.has_unsent_records() => self.mark_dirty(slot),
+            Received::Nothing => {}
+            Received::End if has_hung_up => self.hang_up(slot),
+            Received::End => self.drain(slot),
+            Received::Broken => self.hang_up(slot),
+        }
+    }
+
+    /// Decodes what connections had to leave undecoded, as far as there is room now.
+    pub(super) fn resume_decoding(&mut self) {
+        while let Some(slot) = self.resumable.pop() {
+            self.decode(slot);
+        }
+    }
+
+    /// Decodes the requests that were read, as far as there is room for them.
+    fn decode(&mut self, slot: u32) {
+        loop {
+            let Some(connection) = self.connections.get_mut(slot) else { return };
+            if connection.mode != Mode::Open {
+                break;
+            }
+            if connection.incoming.is_some() {
+                if !self.fill(slot) {
+                    break;
+                }
+                continue;
+            }
+            match connection.next_request() {
+                Ok(Some(request)) => {
+                    if !self.accept(slot, &request) {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return self.hang_up(slot),
+            }
+        }
+        if self.connections.get(slot).is_some_and(Connection::has_ended) {
+            // The socket itself has not ended, so epoll would not report it.
+            return self.drain(slot);
+        }
+        self.note_stall(slot);
+        self.update_interest(slot);
+    }
+
+    /// Takes a decoded request in, or answers it at once; false where it has to wait for a buffer.
+    fn accept(&mut self, slot: u32, request: &Request) -> bool {
+        let Some(connection) = self.connections.get_mut(slot) else { return true };
+        let Request { command, offset, length, .. } = *request;
+        if command == Command::Disconnect {
+            self.drain(slot);
+            return true;
+        }
+        let agreed = connection.agreed;
+        let mut checked = request.check(&self.exports[agreed.export], agreed.allocation);
+        if request.has(COMMAND_DF) && command == Command::Read && !agreed.replies.has_chunks() {
+            checked = checked.and(Err(NbdError::Invalid));
+        }
+        if let Err(error) = checked {
+            self.refuse(slot, request, error);
+            return true;
+        }
+        let bytes_max = self.request_bytes_max;
+        if command == Command::Read {
+            let pool = &self.room.pool;
+            let charge = pieces(offset, length, bytes_max).map(|(_, length)| pool.charge(length as usize)).sum();
+            if !self.room.take(&mut connection.held_bytes, charge) {
+                connection.waiting = Some(*request);
+                self.starved.push(slot);
+                return false;
+            }
+        }
+        connection.in_flight += 1;
+        let number = self.requests.insert(ClientRequest::new(slot, connection.class.0, agreed.replies, request));
+        match command {
+            Command::Read => {
+                for piece in pieces(offset, length, bytes_max) {
+                    self.arrive(number, |request, now| request.sub_request(number, now, piece, None));
+                }
+            }
+            Command::Write if length > 0 => {
+                connection.incoming =
+                    Some(Incoming { request: Some(number), offset, left: request.payload, filling: None });
+                return true;
+            }
+            Command::Flush => self.arrive(number, |request, now| request.sub_request(number, now, (0, 0), None)),
+            Command::Trim | Command::WriteZeroes if length > 0 => {
+                self.arrive(number, |request, now| request.next_of_range(number, now));
+            }
+            Command::BlockStatus | Command::Cache if length > 0 => {
+                let (action, length) = match command {
+                    Command::Cache => (Action::Cache, length.min(CACHE_BYTES_MAX)),
+                    _ => (Action::Extents, length),
+                };
+                self.events.push_back(Event::Query(Query { request: number, action, offset, length }));
+                return true;
+            }
+            // A request without a length has no effect.
+            _ => {}
+        }
+        self.end_sub_request(number);
+        true
+    }
+
+    fn arrive(&mut self, number: u32, make: impl FnOnce(&mut ClientRequest, Nanos) -> SubRequest) {
+        if let Some(request) = self.requests.get_mut(number) {
+            self.events.push_back(Event::Arrived(make(request, self.now)));
+        }
+    }
+
+    /// Answers a request with an error; data that follows it is dropped.
+    fn refuse(&mut self, slot: u32, request: &Request, error: NbdError) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let Request { command, cookie, offset, payload, .. } = *request;
+        let reply = Reply { replies: connection.agreed.replies, command, cookie, offset };
+        connection.outbox.put(|out| reply.put_end(out, Some(error)));
+        if payload > 0 {
+            connection.incoming = Some(Incoming { request: None, offset, left: payload, filling: None });
+        }
+        self.events.push_back(Event::Refused(connection.class, error));
+        self.mark_dirty(slot);
+    }
+
+    /// Moves data of the incoming write to its buffer; answers whether decoding can continue.
+    fn fill(&mut self, slot: u32) -> bool {
+        let bytes_max = self.request_bytes_max;
+        let Some(connection) = self.connections.get_mut(slot) else { return false };
+        let Some(incoming) = &mut connection.incoming else { return true };
+        if incoming.left == 0 && incoming.filling.is_none() {
+            let request = connection.incoming.take().and_then(|incoming| incoming.request);
+            if let Some(request) = request {
+                self.end_sub_request(request);
+            }
+            return true;
+        }
+        if incoming.request.is_some() && incoming.filling.is_none() {
+            let length = (bytes_max - incoming.offset % bytes_max).min(u64::from(incoming.left)) as usize;
+            let charge = self.room.pool.charge(length);
+            if !self.room.take(&mut connection.held_bytes, charge) {
+                self.starved.push(slot);
+                return false;
+            }
+            incoming.filling = Some(Filling { buffer: self.room.pool.take(length), filled: 0 });
+        }
+        connection.fill_from_chunk();
+        let is_empty = !connection.has_unread();
+        let Some(incoming) = &mut connection.incoming else { return false };
+        let Some(filling) = incoming.filling.take_if(|filling| filling.filled == filling.buffer.len()) else {
+            return incoming.left == 0 || !is_empty;
+        };
+        let piece = (incoming.offset, filling.filled as u32);
+        incoming.offset += filling.filled as u64;
+        if let Some(number) = incoming.request {
+            self.arrive(number, |request, now| request.sub_request(number, now, piece, Some(filling.buffer)));
+        }
+        true
+    }
+
+    /// Sets the events that are worth a wake-up.
+    fn update_interest(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let reads = if connection.is_paused() { EventFlags::empty() } else { EventFlags::IN };
+        let writes = if connection.is_blocked { EventFlags::OUT } else { EventFlags::empty() };
+        if connection.interest == reads | writes {
+            return;
+        }
+        connection.interest = reads | writes;
+        let token = |flag| epoll::EventData::new_u64(u64::from(slot) | flag);
+        let modified = match &connection.output {
+            None => epoll::modify(&self.epoll, &connection.input, token(0), reads | writes),
+            Some(output) => epoll::modify(&self.epoll, &connection.input, token(0), reads).and(epoll::modify(
+                &self.epoll,
+                output,
+                token(TOKEN_OUTPUT),
+                writes,
+            )),
+        };
+        if modified.is_err() {
+            self.hang_up(slot);
+        }
+    }
+
+    fn mark_dirty(&mut self, slot: u32) {
+        if let Some(connection) = self.connections.get_mut(slot)
+            && !connection.is_dirty
+        {
+            connection.is_dirty = true;
+            self.dirty.push(slot);
+        }
+    }
+
+    /// Sends what there is to send, and closes connections that have ended.
+    pub(super) fn send_all(&mut self) {
+        while let Some(slot) = self.dirty.pop() {
+            let Some(connection) = self.connections.get_mut(slot) else { continue };
+            connection.is_dirty = false;
+            if connection.mode == Mode::Gone {
+                self.close_if_done(slot);
+                continue;
+            }
+            let (room, mut released) = (&mut self.room, 0);
+            let sent = connection.send(|buffer| released += room.give_back(buffer));
+            connection.is_blocked = sent == Err(rustix::io::Errno::AGAIN);
+            if released > 0 || sent.is_ok() {
+                connection.moved = self.now;
+            }
+            self.release(slot, released);
+            match sent {
+                Ok(()) | Err(rustix::io::Errno::AGAIN) => {
+                    self.note_stall(slot);
+                    self.update_interest(slot);
+                    self.mark_resumable(slot);
+                    self.close_if_done(slot);
+                }
+                Err(_) => self.hang_up(slot),
+            }
+        }
+    }
+
+    /// A client that had to wait may continue: it has less in flight than before.
+    fn mark_resumable(&mut self, slot: u32) {
+        if self.connections.get(slot).is_some_and(Connection::has_undecoded) {
+            self.resumable.push(slot);
+        }
+    }
+
+    /// Data of a client has left: clients that wait for room may continue.
+    fn release(&mut self, slot: u32, bytes: u64) {
+        if bytes > 0
+            && let Some(connection) = self.connections.get_mut(slot)
+        {
+            self.room.release(&mut connection.held_bytes, bytes);
+            self.resumable.append(&mut self.starved);
+        }
+    }
+
+    fn note_stall(&mut self, slot: u32) {
+        if let Some(connection) = self.connections.get(slot)
+            && connection.owes()
+        {
+            self.stall_check = self.stall_check.min(connection.moved.after(self.stall_timeout));
+        }
+    }
+
+    /// Disconnects clients that have left something half done for too long.
+    pub(super) fn check_stalls(&mut self) {
+        if self.now < self.stall_check {
+            return;
+        }
+        self.stall_check = Nanos::NEVER;
+        let owing = self.connections.iter().filter(|(_, connection)| connection.owes());
+        let owing: Vec<_> =
+            owing.map(|(slot, connection)| (slot, connection.moved.after(self.stall_timeout))).collect();
+        for (slot, until) in owing {
+            if until <= self.now { self.hang_up(slot) } else { self.stall_check = self.stall_check.min(until) }
+        }
+    }
+
+    /// Lets all clients have the replies to what they have asked, and takes no more requests.
+    pub(super) fn drain_all(&mut self) {
+        self.slots().into_iter().for_each(|slot| self.drain(slot));
+    }
+
+    /// Disconnects all clients.
+    pub(super) fn hang_up_all(&mut self) {
+        self.slots().into_iter().for_each(|slot| self.hang_up(slot));
+    }
+
+    fn slots(&self) -> Vec<u32> {
+        self.connections.iter().map(|(slot, _)| slot).collect()
+    }
+
+    /// Reads no more from a client, answers what it has asked, and closes.
+    fn drain(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.mode == Mode::Open {
+            connection.mode = Mode::Draining;
+            self.drop_incoming(slot);
+        }
+        self.update_interest(slot);
+        self.mark_dirty(slot);
+    }
+
+    /// Disconnects a client at once: withdraws what it has queued, and drops what it would be sent.
+    fn hang_up(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if connection.mode == Mode::Gone {
+            return;
+        }
+        connection.mode = Mode::Gone;
+        // Removed from epoll before the number of the descriptor can be used again. It may never have been added.
+        let _ = epoll::delete(&self.epoll, &connection.input);
+        if let Some(output) = &connection.output {
+            let _ = epoll::delete(&self.epoll, output);
+        }
+        let (room, mut released) = (&mut self.room, 0);
+        std::mem::take(&mut connection.outbox).clear(|buffer| released += room.give_back(buffer));
+        self.release(slot, released);
+        self.drop_incoming(slot);
+        // Its slot is taken until the last of its requests has ended, which the event waits for.
+        if self.connections.get(slot).is_some_and(|connection| connection.in_flight > 0) {
+            self.events.push_back(Event::Gone(slot));
+        }
+        self.mark_dirty(slot);
+    }
+
+    /// Ends a write whose data will not come.
+    fn drop_incoming(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        connection.waiting = None;
+        let Some(incoming) = connection.incoming.take() else { return };
+        if let Some(filling) = incoming.filling {
+            let charge = self.room.give_back(filling.buffer);
+            self.release(slot, charge);
+        }
+        if let Some(number) = incoming.request {
+            if let Some(request) = self.requests.get_mut(number) {
+                request.error = Some(NbdError::ShuttingDown);
+            }
+            self.end_sub_request(number);
+        }
+    }
+
+    fn close_if_done(&mut self, slot: u32) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let is_done = match connection.mode {
+            Mode::Open => false,
+            Mode::Draining => connection.in_flight == 0 && connection.is_sent(),
+            Mode::Gone => connection.in_flight == 0,
+        };
+        if is_done {
+            debug_assert_eq!(connection.held_bytes, 0, "a client without requests holds no buffers");
+            if connection.mode == Mode::Draining {
+                connection.close();
+            }
+            self.connections.remove(slot);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Replies that a client has not taken yet: heads and data, sent with one system call for each wake-up.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::os::fd::AsFd;
+
+use crate::buffer::Buffer;
+use crate::tls::Session;
+
+/// Slices that one call sends.
+const SLICES: usize = 128;
+/// Of a client that leaves this many bytes of reply heads unread, no more requests are taken.
+const HEADS_MAX: usize = 256 << 10;
+
+#[derive(Debug)]
+enum Item {
+    /// This many bytes of `heads`.
+    Head(usize),
+    Data(Buffer),
+}
+
+/// Replies that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    /// Heads, one after the other; those of replies without data are adjacent and are sent as one piece.
+    heads: Vec<u8>,
+    heads_sent: usize,
+    items: VecDeque<Item>,
+    /// Bytes of the first item that were sent.
+    sent: usize,
+}
+
+impl Outbox {
+    pub(super) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(super) fn is_overfull(&self) -> bool {
+        self.heads.len() - self.heads_sent > HEADS_MAX
+    }
+
+    /// Adds the head of a reply.
+    pub(super) fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.heads.len();
+        write(&mut self.heads);
+        let length = self.heads.len() - before;
+        match self.items.back_mut() {
+            Some(Item::Head(last)) => *last += length,
+            _ => self.items.push_back(Item::Head(length)),
+        }
+    }
+
+    /// Adds data after the last head.
+    pub(super) fn put_data(&mut self, buffer: Buffer) {
+        if !buffer.is_empty() {
+            self.items.push_back(Item::Data(buffer));
+        }
+    }
+
+    /// Sends as much as the client takes, and gives back the buffers that were sent.
+    pub(super) fn send(
+        &mut self,
+        to: impl AsFd,
+        mut session: Option<&mut Session>,
+        mut give: impl FnMut(Buffer),
+    ) -> rustix::io::Result<()> {
+        while !self.items.is_empty() {
+            let (offered, sent) = self.send_slices(&to, session.as_deref_mut())?;
+            self.advance(sent, &mut give);
+            // A TLS session takes less in one call than a socket does.
+            if sent < offered && session.is_none() {
+                return Err(rustix::io::Errno::AGAIN);
+            }
+        }
+        self.heads.clear();
+        self.heads_sent = 0;
+        session.map_or(Ok(()), |session| session.flush(&to))
+    }
+
+    fn send_slices(&self, to: &impl AsFd, session: Option<&mut Session>) -> rustix::io::Result<(usize, usize)> {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let (mut head, mut skip, mut offered) = (self.heads_sent, self.sent, 0);
+        let mut used = 0;
+        for (slice, item) in slices.iter_mut().zip(&self.items) {
+            let bytes = match item {
+                Item::Head(length) => {
+                    // Bytes of the first item that were sent are in `sent`, not in `heads_sent`.
+                    let bytes = &self.heads[head..head + length];
+                    head += length;
+                    bytes
+                }
+                Item::Data(buffer) => buffer.bytes(),
+            };
+            *slice = IoSlice::new(&bytes[skip..]);
+            offered += bytes.len() - skip;
+            skip = 0;
+            used += 1;
+        }
+        let sent = match session {
+            None => rustix::io::retry_on_intr(|| rustix::io::writev(to, &slices[..used]))?,
+            Some(session) => session.send(to, &slices[..used])?,
+        };
+        Ok((offered, sent))
+    }
+
+    fn advance(&mut self, mut sent: usize, give: &mut impl FnMut(Buffer)) {
+        while let Some(item) = self.items.front() {
+            let length = match item {
+                Item::Head(length) => *length,
+                Item::Data(buffer) => buffer.len(),
+            };
+            if sent < length - self.sent {
+                self.sent += sent;
+                return;
+            }
+            sent -= length - self.sent;
+            self.sent = 0;
+            match self.items.pop_front() {
+                Some(Item::Head(length)) => self.heads_sent += length,
+                Some(Item::Data(buffer)) => give(buffer),
+                None => {}
+            }
+        }
+    }
+
+    /// Drops everything that was not sent, and gives back the buffers.
+    pub(super) fn clear(&mut self, mut give: impl FnMut(Buffer)) {
+        for item in self.items.drain(..) {
+            if let Item::Data(buffer) = item {
+                give(buffer);
+            }
+        }
+        *self = Self::default();
+    }
+}

@@ -1,0 +1,129 @@
+//! A client's request from when it is decoded until it is answered.
+
+use ioweir_core::Nanos;
+
+use super::super::accounts::Answered;
+use super::super::admission::SubRequest;
+use crate::backend::Action;
+use crate::buffer::Buffer;
+use crate::nbd::protocol::{COMMAND_DF, COMMAND_FAST_ZERO, COMMAND_FUA, COMMAND_NO_HOLE, REQUEST_BYTES_MAX};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Command, NbdError, Replies, Request};
+
+/// The longest sub-request of a range that is trimmed or zeroed: as long as the longest request with data.
+const RANGE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
+
+/// A request of a client that is not answered yet.
+#[derive(Debug)]
+pub(super) struct ClientRequest {
+    pub(super) connection: u32,
+    class: u32,
+    pub(super) action: Action,
+    pub(super) reply: Reply,
+    pub(super) flags: u16,
+    pub(super) length: u64,
+    /// When it was complete, with the data of its first sub-request.
+    arrived: Option<Nanos>,
+    /// The rest of a range that is trimmed or zeroed.
+    pub(super) range_left: u64,
+    /// Sub-requests in flight, plus one while more may follow. At zero the request is answered.
+    pub(super) pending: u32,
+    pub(super) is_split: bool,
+    pub(super) error: Option<NbdError>,
+    /// Data of a reply that is sent as a whole, by offset.
+    pub(super) gathered: Vec<(u64, Buffer)>,
+}
+
+impl ClientRequest {
+    pub(super) fn new(connection: u32, class: u32, replies: Replies, request: &Request) -> Self {
+        let Request { command, flags, cookie, offset, length, .. } = *request;
+        let action = match command {
+            Command::Read => Action::Read,
+            Command::Write => Action::Write,
+            Command::Trim => Action::Trim,
+            Command::WriteZeroes => {
+                Action::Zero { keep: flags & COMMAND_NO_HOLE != 0, fast: flags & COMMAND_FAST_ZERO != 0 }
+            }
+            Command::Cache => Action::Cache,
+            Command::BlockStatus => Action::Extents,
+            // A disconnect is no request, and an unknown command was refused.
+            Command::Flush | Command::Disconnect | Command::Unknown(_) => Action::Flush,
+        };
+        Self {
+            connection,
+            class,
+            action,
+            reply: Reply { replies, command, cookie, offset },
+            flags,
+            length,
+            arrived: None,
+            range_left: if matches!(command, Command::Trim | Command::WriteZeroes) { length } else { 0 },
+            pending: 1,
+            is_split: false,
+            error: None,
+            gathered: Vec::new(),
+        }
+    }
+
+    /// One more sub-request; `number` is the request's own slot.
+    pub(super) fn sub_request(
+        &mut self,
+        number: u32,
+        now: Nanos,
+        (offset, length): (u64, u32),
+        buffer: Option<Buffer>,
+    ) -> SubRequest {
+        self.pending += 1;
+        self.is_split |= u64::from(length) < self.length;
+        self.arrived.get_or_insert(now);
+        SubRequest {
+            request: number,
+            connection: self.connection,
+            class: self.class,
+            action: self.action,
+            fua: self.flags & COMMAND_FUA != 0,
+            offset,
+            length,
+            arrived: now,
+            dispatched: None,
+            buffer,
+        }
+    }
+
+    /// The next sub-request of a range. Only one is in flight at a time, however long the range: other clients get their
+    /// turn in between, and only the position is kept of the rest.
+    pub(super) fn next_of_range(&mut self, number: u32, now: Nanos) -> SubRequest {
+        let offset = self.reply.offset + (self.length - self.range_left);
+        let length = (RANGE_BYTES_MAX - offset % RANGE_BYTES_MAX).min(self.range_left);
+        self.range_left -= length;
+        self.sub_request(number, now, (offset, length as u32), None)
+    }
+
+    /// Whether data is sent as it is read, and not gathered until all of it was read.
+    pub(super) const fn sends_chunks(&self) -> bool {
+        self.reply.replies.has_chunks() && !(self.is_split && self.flags & COMMAND_DF != 0)
+    }
+
+    /// What is counted once it is answered; nothing for questions about the device.
+    pub(super) fn answered(&self) -> Option<Answered> {
+        Some(Answered {
+            class: self.class,
+            operation: self.action.operation()?,
+            arrived: self.arrived,
+            bytes: if self.error.is_none() { Some(self.length) } else { None },
+        })
+    }
+}
+
+/// The sub-requests of a read or write: cut at multiples of the largest request, so that those of an aligned request are
+/// aligned.
+pub(super) fn pieces(offset: u64, length: u64, bytes_max: u64) -> impl Iterator<Item = (u64, u32)> {
+    let end = offset + length;
+    let mut position = offset;
+    std::iter::from_fn(move || {
+        let taken = (bytes_max - position % bytes_max).min(end - position);
+        let piece = (position, taken as u32);
+        position += taken;
+        (taken > 0).then_some(piece)
+    })
+}

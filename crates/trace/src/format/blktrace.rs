@@ -1,0 +1,484 @@
+//! The binary records that the kernel's block tracer writes, a file for each processor or all in one.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+
+use ioweir_core::{Flags, Nanos, Operation};
+
+use crate::event::EventCounts;
+use crate::input::{Chunks, unreadable};
+use crate::reader::RawSource;
+use crate::reader::latency::Completion;
+use crate::reader::names::{Processes, Volumes};
+use crate::reader::number::{Fault, Faulty, byte_extent};
+use crate::reader::order::{Order, WINDOW_RECORDS};
+use crate::{BATCH_RECORDS, Event, Format, Input, Names, Position, ReadOptions, Record, TraceError};
+
+/// The row of the table.
+pub(crate) const FORMAT: Format = Format {
+    name: "blktrace",
+    title: "blktrace binary, version 7",
+    doc: "\
+Records of 48 bytes and a payload, in the byte order of the traced machine, which the first four bytes tell. A trace is a
+file for each processor, `X.blktrace.0`, `X.blktrace.1` ..., merged by time while they are read; or one file that blkparse -d
+merged before. Of the actions one kind becomes a record, chosen by the option `event`: queue (default), insert, issue.
+
+| field | unit | becomes |
+|---|---|---|
+| time | nanoseconds, monotonic | time; with a wall-clock note in the trace also the epoch |
+| sector | 512 bytes | offset |
+| bytes | bytes | length; zero with the flush bit is a flush |
+| action, upper half | bits | operation (discard is tested before write, which it sets too) and flags |
+| pid | | stream, named by the process notes in the trace |
+| device | major << 20 or minor | volume, as `major,minor` |
+
+Passed-through commands (category pc) have no sector and are left out, as are events of category notify. A stacked device
+repeats a request on each device below it: choose one volume. A write with flush and durable bits is one queue event, but up
+to three issue events. Records captured through ftrace with context information (16 bytes in front of each) are read too.
+With the option `latency`, completions tell latencies; a flush without data has none. Events may be out of order by up to
+4096 records.",
+    window_records: WINDOW_RECORDS,
+    ambiguous: false,
+    detect: |head| Layout::of(head).is_some(),
+    open,
+    write: None,
+};
+
+const MAGIC: u32 = 0x6561_7400;
+const VERSION: u32 = 7;
+const HEADER_BYTES: usize = 48;
+/// What ftrace puts in front of each record unless told not to.
+const CONTEXT_BYTES: usize = 16;
+
+const CATEGORY_WRITE: u32 = 1 << 1;
+const CATEGORY_FLUSH: u32 = 1 << 2;
+const CATEGORY_READ: u32 = 1;
+const CATEGORY_SYNC: u32 = 1 << 3;
+const CATEGORY_PASSED_THROUGH: u32 = 1 << 9;
+const CATEGORY_NOTIFY: u32 = 1 << 10;
+const CATEGORY_READ_AHEAD: u32 = 1 << 11;
+const CATEGORY_METADATA: u32 = 1 << 12;
+const CATEGORY_DISCARD: u32 = 1 << 13;
+const CATEGORY_FUA: u32 = 1 << 15;
+/// In the lower half of the action: the payload starts with a control group's id.
+const ACTION_CGROUP: u32 = 1 << 8;
+const CGROUP_BYTES: usize = 8;
+const NOTE_PROCESS: u32 = 0;
+const NOTE_CLOCK: u32 = 1;
+
+/// How the records of one file lie.
+#[derive(Clone, Copy, Debug)]
+struct Layout {
+    swapped: bool,
+    context_bytes: usize,
+}
+
+impl Layout {
+    fn of(head: &[u8]) -> Option<Self> {
+        [0, CONTEXT_BYTES].into_iter().find_map(|context_bytes| {
+            let magic = u32_at(head, context_bytes, false)?;
+            [false, true].into_iter().find_map(|swapped| {
+                let magic = if swapped { magic.swap_bytes() } else { magic };
+                (magic & 0xffff_ff00 == MAGIC).then_some(Self { swapped, context_bytes })
+            })
+        })
+    }
+}
+
+#[inline]
+fn u32_at(bytes: &[u8], at: usize, swapped: bool) -> Option<u32> {
+    let value = u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
+    Some(if swapped { value.swap_bytes() } else { value })
+}
+
+/// The fields of a header that are used.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    time: u64,
+    sector: u64,
+    bytes: u32,
+    action: u32,
+    pid: u32,
+    device: u32,
+    payload_bytes: usize,
+}
+
+impl Head {
+    #[inline]
+    fn of(bytes: &[u8; HEADER_BYTES], swapped: bool) -> Self {
+        let word = |at: usize| {
+            let value = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+            if swapped { value.swap_bytes() } else { value }
+        };
+        let long = |at: usize| {
+            let (first, second) = (u64::from(word(at)), u64::from(word(at + 4)));
+            if swapped { first << 32 | second } else { second << 32 | first }
+        };
+        let payload = [bytes[46], bytes[47]];
+        Self {
+            time: long(8),
+            sector: long(16),
+            bytes: word(24),
+            action: word(28),
+            pid: word(32),
+            device: word(36),
+            payload_bytes: usize::from(if swapped { u16::from_be_bytes(payload) } else { u16::from_le_bytes(payload) }),
+        }
+    }
+}
+
+/// One file, and its next record.
+struct CpuFile {
+    name: String,
+    chunks: Chunks,
+    layout: Layout,
+    record: u64,
+    head: Option<Head>,
+    lenient: bool,
+    skipped: u64,
+}
+
+impl CpuFile {
+    fn open(input: &Input, lenient: bool) -> Result<Self, TraceError> {
+        let layout = Layout { swapped: false, context_bytes: 0 };
+        let (name, chunks) = (input.name().to_owned(), input.open()?);
+        let mut file = Self { name, chunks, layout, record: 0, head: None, lenient, skipped: 0 };
+        file.need(CONTEXT_BYTES + 4)?;
+        if let Some(layout) = Layout::of(file.chunks.available()) {
+            file.layout = layout;
+        }
+        file.advance(0)?;
+        Ok(file)
+    }
+
+    fn position(&self) -> Position {
+        Position::Binary { record: self.record.max(1), offset_bytes: self.chunks.offset_bytes() }
+    }
+
+    #[cold]
+    fn error(&self, problem: impl Into<String>) -> TraceError {
+        TraceError::new(&*self.name, self.position(), problem)
+    }
+
+    #[inline]
+    fn need(&mut self, count: usize) -> Result<bool, TraceError> {
+        if self.chunks.available().len() >= count {
+            return Ok(true);
+        }
+        self.chunks.need(count).map_err(|error: io::Error| unreadable(&self.name, self.position(), &error))
+    }
+
+    fn record_bytes(&self) -> usize {
+        self.layout.context_bytes + HEADER_BYTES + self.head.map_or(0, |head| head.payload_bytes)
+    }
+
+    /// The payload of the next record, without a control group's id.
+    fn payload(&self, head: &Head) -> &[u8] {
+        let start = self.layout.context_bytes + HEADER_BYTES;
+        let payload = self.chunks.available().get(start..start + head.payload_bytes).unwrap_or_default();
+        if head.action & ACTION_CGROUP != 0 { payload.get(CGROUP_BYTES..).unwrap_or_default() } else { payload }
+    }
+
+    /// Leaves the current record, of `consumed` bytes, and finds the next.
+    #[inline]
+    fn advance(&mut self, consumed: usize) -> Result<(), TraceError> {
+        self.chunks.consume(consumed);
+        let context_bytes = self.layout.context_bytes;
+        loop {
+            self.head = None;
+            if !self.need(context_bytes + HEADER_BYTES)? {
+                return self.end();
+            }
+            let bytes = self.chunks.available()[context_bytes..].first_chunk();
+            let Some(bytes) = bytes else { return self.end() };
+            let swapped = self.layout.swapped;
+            if u32_at(bytes, 0, swapped) != Some(MAGIC | VERSION) {
+                self.search()?;
+                continue;
+            }
+            let head = Head::of(bytes, swapped);
+            if !self.need(context_bytes + HEADER_BYTES + head.payload_bytes)? {
+                return self.end();
+            }
+            self.record += 1;
+            self.head = Some(head);
+            return Ok(());
+        }
+    }
+
+    /// Ends the file: cleanly where nothing is left.
+    #[cold]
+    fn end(&mut self) -> Result<(), TraceError> {
+        let left = self.chunks.available().len();
+        if left == 0 {
+            return Ok(());
+        }
+        if self.lenient {
+            self.skipped += 1;
+            self.chunks.consume(left);
+            return Ok(());
+        }
+        self.record += 1;
+        Err(self
+            .error(format!("the record is cut short: {left} bytes are left"))
+            .expected(format!("{HEADER_BYTES} bytes and the payload whose length they tell"))
+            .hint("the capture ended in mid-record: read leniently to leave the last one out"))
+    }
+
+    /// The record does not start as it should: an error, or the search for the next that does.
+    #[cold]
+    fn search(&mut self) -> Result<(), TraceError> {
+        let at = self.layout.context_bytes;
+        let found = u32_at(self.chunks.available(), at, self.layout.swapped).unwrap_or_default();
+        if !self.lenient {
+            self.record += 1;
+            let expected = format!("{:#010x}", MAGIC | VERSION);
+            if found & 0xffff_ff00 == MAGIC {
+                return Err(self.error(format!("version {} is not known", found & 0xff)).expected("version 7"));
+            }
+            return Err(self.error(format!("the record starts with {found:#010x}")).expected(expected));
+        }
+        self.skipped += 1;
+        let magic = MAGIC | VERSION;
+        let magic = if self.layout.swapped { magic.to_be_bytes() } else { magic.to_le_bytes() };
+        self.chunks.consume(1);
+        loop {
+            let available = self.chunks.available();
+            let place = memchr::memmem::find(available.get(at..).unwrap_or_default(), &magic);
+            let drop = place.unwrap_or(available.len().saturating_sub(at + magic.len() - 1));
+            self.chunks.consume(drop);
+            let more = place.is_none() && self.need(at + magic.len())?;
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
+    let files = inputs.iter().map(|input| CpuFile::open(input, options.lenient)).collect::<Result<Vec<_>, _>>()?;
+    let others = files.iter().enumerate().filter_map(|(index, file)| Some(Reverse((file.head?.time, index)))).collect();
+    Ok(Box::new(Merge {
+        files,
+        others,
+        order: options.order(FORMAT.window_records).with_latencies(options.latency),
+        sink: Requests {
+            wanted: options.event,
+            counts: EventCounts::default(),
+            epoch_of_zero_unix_nanos: None,
+            names: Names::default(),
+            volumes: Volumes::default(),
+            processes: Processes::new(),
+            latency: options.latency,
+            done: None,
+        },
+        lenient: options.lenient,
+        skipped: 0,
+    }))
+}
+
+/// All files as one trace.
+struct Merge {
+    files: Vec<CpuFile>,
+    /// The next times of the files that are not being read at the moment.
+    others: BinaryHeap<Reverse<(u64, usize)>>,
+    order: Order,
+    sink: Requests,
+    lenient: bool,
+    skipped: u64,
+}
+
+impl Merge {
+    /// Reads file `index` until another has an earlier record, or the batch is full.
+    fn run(&mut self, index: usize, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        let limit = self.others.peek().map_or((u64::MAX, usize::MAX), |Reverse(next)| *next);
+        let Some(file) = self.files.get_mut(index) else { return Ok(()) };
+        while let Some(head) = file.head {
+            if (head.time, index) > limit || batch.len() >= BATCH_RECORDS {
+                self.others.push(Reverse((head.time, index)));
+                return Ok(());
+            }
+            let read = match self.sink.event(file, &head) {
+                Ok(Some(record)) => self.order.push(record, batch),
+                Ok(None) => {
+                    if let Some(done) = self.sink.done.take() {
+                        self.order.complete(&done);
+                    }
+                    Ok(())
+                }
+                Err(fault) => Err(fault),
+            };
+            if let Err(fault) = read {
+                if !self.lenient {
+                    return Err(fault.placed(&file.name, file.position()));
+                }
+                self.skipped += 1;
+            }
+            file.advance(file.record_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl RawSource for Merge {
+    fn read_raw(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        batch.clear();
+        while batch.len() < BATCH_RECORDS
+            && let Some(Reverse((_, index))) = self.others.pop()
+        {
+            self.run(index, batch)?;
+        }
+        if self.others.is_empty() {
+            self.order.drain(batch, BATCH_RECORDS);
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> &Names {
+        &self.sink.names
+    }
+
+    fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {
+        self.sink.epoch_of_zero_unix_nanos
+    }
+
+    fn skipped(&self) -> u64 {
+        self.skipped + self.files.iter().map(|file| file.skipped).sum::<u64>()
+    }
+
+    fn nothing_found(&self) -> TraceError {
+        let file = self.files.first().map_or("", |file| &*file.name);
+        if self.files.iter().all(|file| file.record == 0) {
+            return TraceError::new(file, Position::File, "the file is empty").expected("a trace");
+        }
+        self.sink.counts.nothing_found(self.sink.wanted, file)
+    }
+}
+
+/// Makes records of the events of the wanted kind.
+struct Requests {
+    wanted: Event,
+    counts: EventCounts,
+    epoch_of_zero_unix_nanos: Option<i128>,
+    names: Names,
+    volumes: Volumes,
+    processes: Processes,
+    latency: bool,
+    /// What the last event completed.
+    done: Option<Completion>,
+}
+
+impl Requests {
+    #[inline]
+    fn event(&mut self, file: &CpuFile, head: &Head) -> Faulty<Option<Record>> {
+        let category = head.action >> 16;
+        if category & CATEGORY_NOTIFY != 0 {
+            return self.note(file, head).map(|()| None);
+        }
+        self.counts.all += 1;
+        let kind = match head.action & 0xff {
+            1 => Event::Queue,
+            12 => Event::Insert,
+            7 => Event::Issue,
+            8 if self.latency => {
+                self.done = self.completed(head, category);
+                return Ok(None);
+            }
+            _ => return Ok(None),
+        };
+        if category & CATEGORY_PASSED_THROUGH != 0 {
+            return Ok(None);
+        }
+        self.counts.kinds[kind as usize] += 1;
+        if kind != self.wanted {
+            return Ok(None);
+        }
+        let Some((operation, flags)) = meaning(category, head.bytes) else { return Ok(None) };
+        let (offset_bytes, length_bytes) = if operation == Operation::Flush {
+            (0, 0)
+        } else {
+            let offset = head.sector.checked_mul(ioweir_core::SECTOR_BYTES).ok_or_else(|| beyond(head.sector))?;
+            byte_extent(offset, u64::from(head.bytes), 0)?
+        };
+        let volume = self.volumes.number(&head.device.to_be_bytes(), &mut self.names, || {
+            format!("{},{}", head.device >> 20, head.device & 0xf_ffff)
+        })?;
+        let stream = self.processes.noted_stream(head.pid, &mut self.names)?;
+        let time = Nanos(head.time);
+        Ok(Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None }))
+    }
+
+    /// A completion of data on a volume to which a request was made.
+    fn completed(&self, head: &Head, category: u32) -> Option<Completion> {
+        let (operation, _) = meaning(category, head.bytes)?;
+        if operation == Operation::Flush || category & CATEGORY_PASSED_THROUGH != 0 {
+            return None;
+        }
+        Some(Completion {
+            volume: self.volumes.known(&head.device.to_be_bytes())?,
+            offset_bytes: head.sector.checked_mul(ioweir_core::SECTOR_BYTES)?,
+            length_bytes: u64::from(head.bytes),
+            time_nanos: head.time,
+        })
+    }
+
+    #[cold]
+    fn note(&mut self, file: &CpuFile, head: &Head) -> Faulty<()> {
+        let payload = file.payload(head);
+        match head.action & 0xff {
+            NOTE_PROCESS => {
+                let length = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
+                self.processes.note(head.pid, &payload[..length], &mut self.names)
+            }
+            NOTE_CLOCK => {
+                let swapped = file.layout.swapped;
+                let (Some(seconds), Some(nanos)) = (u32_at(payload, 0, swapped), u32_at(payload, 4, swapped)) else {
+                    return Err(Fault::new(0, "a wall-clock note without its time").expected("a payload of 8 bytes"));
+                };
+                let unix_nanos = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+                self.epoch_of_zero_unix_nanos.get_or_insert(unix_nanos - i128::from(head.time));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cold]
+fn beyond(sector: u64) -> Box<Fault> {
+    Fault::new(0, format!("sector {sector} lies beyond 2^64 bytes")).expected("an extent that ends within 2^64 bytes")
+}
+
+/// What the category bits say; `None` where the event moves no data and is no flush.
+#[inline]
+fn meaning(category: u32, bytes: u32) -> Option<(Operation, Flags)> {
+    let has = |bits: u32| category & bits != 0;
+    let mut flags = Flags::NONE;
+    for (bit, flag) in [
+        (CATEGORY_SYNC, Flags::SYNC),
+        (CATEGORY_READ_AHEAD, Flags::READ_AHEAD),
+        (CATEGORY_METADATA, Flags::METADATA),
+        (CATEGORY_FUA, Flags::FUA),
+    ] {
+        if has(bit) {
+            flags = flags.with(flag);
+        }
+    }
+    let operation = if has(CATEGORY_DISCARD) {
+        Operation::Discard
+    } else if has(CATEGORY_FLUSH) && bytes == 0 {
+        // A flush on its own may carry the bit of a write, or that of a read.
+        return Some((Operation::Flush, flags));
+    } else if has(CATEGORY_WRITE) {
+        Operation::Write
+    } else if has(CATEGORY_READ) && bytes > 0 {
+        Operation::Read
+    } else {
+        return None;
+    };
+    if has(CATEGORY_FLUSH) {
+        flags = flags.with(Flags::PREFLUSH);
+    }
+    Some((operation, flags))
+}

@@ -1,0 +1,211 @@
+//! Which formats are there, and which of them is this file?
+//!
+//! Everything that lists, detects, documents or names formats reads [`FORMATS`]: a new one is a file and a row.
+
+mod alibaba;
+mod biosnoop;
+mod biotracer;
+mod blkparse;
+mod blkreplay;
+mod blktrace;
+mod btrecord;
+mod etw;
+mod fio;
+mod fiu;
+mod flashnet;
+mod ftrace;
+pub(crate) mod hadoop;
+mod lcs;
+mod measured;
+pub(crate) mod msr;
+mod octf;
+pub(crate) mod oracle;
+pub(crate) mod parquet;
+mod simulators;
+mod spc;
+mod srt;
+mod systor;
+mod tencent;
+mod thesios;
+mod vscsi;
+mod wpa;
+
+use std::path::PathBuf;
+
+use crate::reader::order::Order;
+use crate::reader::{RawSource, Rebased};
+use crate::writer::Writer;
+use crate::{Event, Input, Position, TraceError, TraceSource};
+
+/// Opens the files of one trace for reading.
+pub(crate) type OpenFn = fn(Vec<Input>, &ReadOptions) -> Result<Box<dyn RawSource>, TraceError>;
+
+/// One format of traces.
+pub struct Format {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// One line for lists.
+    pub title: &'static str,
+    /// Columns, units, what to know before use; Markdown.
+    pub doc: &'static str,
+    /// By how many records it may be out of order; zero where it must be in order.
+    pub window_records: usize,
+    /// Whether the content of another format can look the same, so that this one must be named.
+    pub ambiguous: bool,
+    /// Whether the first bytes of the unpacked content look like it.
+    pub detect: fn(&[u8]) -> bool,
+    /// Opens the files of one trace for reading.
+    pub(crate) open: OpenFn,
+    /// How a trace is written, where this project can write the format.
+    pub write: Option<Writer>,
+}
+
+impl ReadOptions {
+    /// What a reader of this format holds its records to.
+    pub(crate) fn order(&self, window_records: usize) -> Order {
+        let end_bytes_max = self.end_bytes_max.filter(|_| self.volume.is_none());
+        Order::new(window_records, end_bytes_max.unwrap_or(u64::MAX))
+    }
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// Every format, in the order in which they are tried: those with a magic number or a heading first, those that are told
+/// by the shape of a line behind them, the fixed records last, and then those that must be named.
+pub static FORMATS: &[Format] = &[
+    blktrace::FORMAT,
+    parquet::FORMAT,
+    lcs::FORMAT,
+    srt::FORMAT,
+    octf::FORMAT,
+    hadoop::FORMAT,
+    systor::FORMAT,
+    thesios::FORMAT,
+    wpa::FORMAT,
+    etw::FORMAT,
+    biosnoop::FORMAT,
+    fio::FORMAT,
+    msr::FORMAT,
+    alibaba::FORMAT,
+    spc::FORMAT,
+    flashnet::FORMAT,
+    measured::FORMAT,
+    blkreplay::FORMAT,
+    fiu::FORMAT,
+    ftrace::FORMAT,
+    blkparse::FORMAT,
+    btrecord::FORMAT,
+    vscsi::FORMAT,
+    simulators::DISKSIM,
+    simulators::MQSIM,
+    simulators::UCARE,
+    tencent::SECTORS,
+    tencent::BYTES,
+    biotracer::SECONDS,
+    biotracer::MICROSECONDS,
+    biotracer::NANOSECONDS,
+    oracle::GENERAL,
+    oracle::OPERATIONS,
+];
+
+/// The format of that name.
+#[must_use]
+pub fn format(name: &str) -> Option<&'static Format> {
+    FORMATS.iter().find(|format| format.name == name)
+}
+
+/// How a trace is read.
+#[derive(Clone, Debug, Default)]
+pub struct ReadOptions {
+    /// The format; `None` to recognise it by its content.
+    pub format: Option<&'static Format>,
+    /// Which event becomes a record, in the formats that hold several.
+    pub event: Event,
+    /// Leave out what cannot be read, and count it, instead of failing.
+    pub lenient: bool,
+    /// Fill in latencies from completion events, in the formats that hold them apart: costs three quarters of the speed, and
+    /// reaches requests that complete before 4096 more have come.
+    pub latency: bool,
+    /// Only the requests of the volume of this name.
+    pub volume: Option<String>,
+    /// Where the device that is to serve them ends: a request past it is an error. Not looked at where a volume is chosen,
+    /// since the others may be larger.
+    pub end_bytes_max: Option<u64>,
+}
+
+/// Opens the files of one trace, as [`crate::group()`] puts them together.
+///
+/// # Errors
+/// [`TraceError`] where a file cannot be read or is of no known format.
+pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
+    open_inputs(paths.iter().map(|path| Input::from_path(path)).collect(), options)
+}
+
+/// As [`open`], from files or memory.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
+    let format = options.format.map_or_else(|| detect(&inputs), Ok)?;
+    let raw = (format.open)(inputs, options)?;
+    Ok(Box::new(Rebased::new(raw, options.volume.clone())))
+}
+
+/// The format that [`open`] reads these files as.
+///
+/// # Errors
+/// [`TraceError`] where a file cannot be read or is of no known format.
+pub fn recognise(paths: &[PathBuf], options: &ReadOptions) -> Result<&'static Format, TraceError> {
+    let inputs: Vec<Input> = paths.iter().map(|path| Input::from_path(path)).collect();
+    options.format.map_or_else(|| detect(&inputs), Ok)
+}
+
+/// The format of the first file that holds anything: a processor without events leaves an empty file.
+fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
+    let Some(first) = inputs.first() else {
+        return Err(TraceError::new("", Position::File, "no file was named").expected("a trace"));
+    };
+    for input in inputs {
+        let head = input.head()?;
+        if head.is_empty() {
+            continue;
+        }
+        let found = FORMATS.iter().find(|format| !format.ambiguous && (format.detect)(&head));
+        return found.ok_or_else(|| unrecognised(input, &head));
+    }
+    Err(TraceError::new(first.name(), Position::File, "the file is empty").expected("a trace"))
+}
+
+#[cold]
+fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
+    let names = |formats: Vec<&'static Format>| formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+    let possible: Vec<&Format> = FORMATS.iter().filter(|format| format.ambiguous && (format.detect)(head)).collect();
+    if possible.is_empty() {
+        TraceError::new(input.name(), Position::File, "the format is not recognised")
+            .expected(format!("one of: {}", names(FORMATS.iter().collect())))
+            .hint("if it is one of these, name it: its first lines may be damaged")
+    } else {
+        TraceError::new(input.name(), Position::File, "the content does not tell which format this is")
+            .expected(format!("the name of its format, which could be: {}", names(possible)))
+            .hint("name it with --format; `ioweir doc format NAME` tells each one's columns and units")
+    }
+}
+
+/// The only file of a trace, for the formats that have only one.
+pub(crate) fn single(inputs: Vec<Input>, format: &Format) -> Result<Input, TraceError> {
+    let mut inputs = inputs.into_iter();
+    match (inputs.next(), inputs.next()) {
+        (Some(input), None) => Ok(input),
+        (Some(_), Some(second)) => Err(TraceError::new(
+            second.name(),
+            Position::File,
+            format!("a second file of one trace, but {} is one file a trace", format.name),
+        )
+        .hint("read the files one by one")),
+        (None, _) => Err(TraceError::new("", Position::File, "no file was named").expected("a trace")),
+    }
+}

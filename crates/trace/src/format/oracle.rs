@@ -1,0 +1,144 @@
+//! libCacheSim's oracleGeneral records, made for cache studies.
+
+use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
+
+use crate::reader::RawSource;
+use crate::reader::binary::{BinaryFormat, BinarySource, little};
+use crate::reader::number::{Fault, Faulty, byte_extent};
+use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
+
+const SECOND_NANOS: u64 = 1_000_000_000;
+
+/// The row of the records of 24 bytes.
+pub(crate) const GENERAL: Format = Format {
+    name: "oracle-general",
+    title: "libCacheSim oracleGeneral: seconds and objects, no operations",
+    doc: "\
+Little-endian records of 24 bytes without a file header or a magic number.
+
+| field | bytes | becomes |
+|---|---|---|
+| time | 4 | time, in whole seconds |
+| object | 8 | offset: the number of a 512-byte sector, as in the block traces of this form |
+| size | 4 | length in bytes; it is that of the object's first request, not of this one |
+| next access | 8 | not kept |
+
+It holds no operations: every record is a read. Times are whole seconds, and nothing tells how requests lay within one. Such a
+trace cannot answer for latency or scheduling on its own: look for the trace that it was made from. An object whose number is
+too large for a sector (a hash, say) is an error. The file is one volume and one stream. Nothing in the content tells the format
+for certain, so it must be named.",
+    window_records: 0,
+    ambiguous: true,
+    detect: |head| plausible(head, Kind::General),
+    open: |inputs, options| open(inputs, options, &GENERAL, Kind::General),
+    write: None,
+};
+
+/// The row of the records of 27 bytes.
+pub(crate) const OPERATIONS: Format = Format {
+    name: "oracle-general-opns",
+    title: "libCacheSim oracleGeneralOpNS: as oracleGeneral, with operations",
+    doc: "\
+Little-endian records of 27 bytes without a file header or a magic number: as `oracle-general`, with one byte for the operation
+and two for a name space behind the size. Of the operations of libCacheSim, get, gets, read and none are reads, delete is a
+discard, and all others are writes. The name space is the volume, as `ns0`. The rest, and what such a trace can not answer, is
+as in `oracle-general`.",
+    window_records: 0,
+    ambiguous: true,
+    detect: |head| plausible(head, Kind::Operations),
+    open: |inputs, options| open(inputs, options, &OPERATIONS, Kind::Operations),
+    write: None,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    General,
+    Operations,
+}
+
+impl Kind {
+    const fn record_bytes(self) -> usize {
+        match self {
+            Self::General => 24,
+            Self::Operations => 27,
+        }
+    }
+}
+
+/// What libCacheSim's number of an operation does; `None` for a number that it has not.
+pub(crate) const fn operation(number: u64) -> Option<Operation> {
+    match number {
+        0..=2 | 12 => Some(Operation::Read),
+        9 => Some(Operation::Discard),
+        3..=8 | 10 | 11 | 13 | 14 => Some(Operation::Write),
+        _ => None,
+    }
+}
+
+/// Sector numbers that fit, times that do not fall, and next accesses that are none or lie ahead.
+fn plausible(head: &[u8], kind: Kind) -> bool {
+    let size = kind.record_bytes();
+    let mut last = 0;
+    let mut records = (0_i64..).zip(head.chunks_exact(size)).take(64).peekable();
+    records.peek().is_some()
+        && records.all(|(number, record)| {
+            let time = little::<4>(record, 0);
+            let next = little::<8>(record, size - 8).cast_signed();
+            let rises = std::mem::replace(&mut last, time) <= time;
+            let named = kind == Kind::General || operation(little::<1>(record, 16)).is_some();
+            rises && named && (next == -1 || next > number) && little::<8>(record, 4) < 1 << 55
+        })
+}
+
+fn open(
+    inputs: Vec<Input>,
+    options: &ReadOptions,
+    format: &Format,
+    kind: Kind,
+) -> Result<Box<dyn RawSource>, TraceError> {
+    let input = crate::format::single(inputs, format)?;
+    let name = input.volume_name();
+    let names = match kind {
+        Kind::General => Names { streams: vec![name.clone()], volumes: vec![name] },
+        Kind::Operations => Names::default(),
+    };
+    let records = Records { kind, spaces: crate::reader::names::Volumes::default() };
+    let order = options.order(format.window_records);
+    Ok(Box::new(BinarySource::open(&input, records, names, order, options.lenient)?))
+}
+
+struct Records {
+    kind: Kind,
+    spaces: crate::reader::names::Volumes,
+}
+
+/// The extent of an object.
+pub(crate) fn object_extent(object: u64, size: u64) -> Faulty<(u64, u64)> {
+    let offset = object.checked_mul(SECTOR_BYTES).ok_or_else(|| {
+        Fault::new(0, format!("object {object} is too large for a sector"))
+            .expected("the number of a 512-byte sector")
+            .hint("a trace of hashed objects has no places on a disk")
+    })?;
+    byte_extent(offset, size, 0)
+}
+
+impl BinaryFormat for Records {
+    fn unit_bytes(&self) -> usize {
+        self.kind.record_bytes()
+    }
+
+    fn unit(&mut self, bytes: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+        let time = Nanos(little::<4>(bytes, 0) * SECOND_NANOS);
+        let extent = object_extent(little::<8>(bytes, 4), little::<4>(bytes, 12))?;
+        if self.kind == Kind::General {
+            return Ok(Some(Record::plain(time, extent, Operation::Read, 0)));
+        }
+        let number = little::<1>(bytes, 16);
+        let Some(operation) = operation(number) else {
+            return Err(Fault::new(0, format!("operation {number} is not known")).expected("0 to 14"));
+        };
+        let space = bytes.get(17..19).unwrap_or_default();
+        let volume = self.spaces.with_stream(space, names, || format!("ns{}", little::<2>(bytes, 17)))?;
+        Ok(Some(Record::plain(time, extent, operation, volume)))
+    }
+}

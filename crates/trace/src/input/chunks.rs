@@ -1,0 +1,69 @@
+//! A stream as a window of bytes that moves over it, so that a parser works on slices and copies nothing.
+
+use std::io::{self, Read};
+
+use super::{CHUNK_BYTES, fill};
+
+/// A stream and the window over it.
+pub struct Chunks {
+    stream: Box<dyn Read + Send>,
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    offset_bytes: u64,
+    ended: bool,
+}
+
+impl Chunks {
+    pub(super) fn new(stream: Box<dyn Read + Send>) -> Self {
+        Self { stream, bytes: Vec::new(), start: 0, end: 0, offset_bytes: 0, ended: false }
+    }
+
+    /// The bytes that were read and not consumed.
+    #[must_use]
+    pub fn available(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// The position of [`Self::available`] in the stream.
+    pub(crate) fn offset_bytes(&self) -> u64 {
+        self.offset_bytes
+    }
+
+    /// Moves the start of the window.
+    pub fn consume(&mut self, count: usize) {
+        let count = count.min(self.end - self.start);
+        self.start += count;
+        self.offset_bytes += count as u64;
+    }
+
+    /// Reads more after what is available; `false` at the end of the stream. The caller must have consumed all but the
+    /// last, incomplete unit: a window already full of one unit is the end as well.
+    ///
+    /// # Errors
+    /// [`io::Error`] where the stream cannot be read.
+    pub fn more(&mut self) -> io::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        // What is left of an incomplete unit moves to the front: less than a unit a chunk.
+        self.bytes.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        self.bytes.resize(CHUNK_BYTES, 0);
+        let count = fill(&mut *self.stream, &mut self.bytes[self.end..])?;
+        self.end += count;
+        self.ended = count == 0;
+        Ok(count > 0)
+    }
+
+    /// Reads until at least `count` bytes are available; `false` where the stream ends before.
+    pub(crate) fn need(&mut self, count: usize) -> io::Result<bool> {
+        while self.end - self.start < count {
+            if !self.more()? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

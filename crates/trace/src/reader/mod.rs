@@ -1,0 +1,113 @@
+//! What is the same for every format once records come out of it?
+//!
+//! The choice of a volume, times from zero at the first record, and the error of a trace from which nothing came.
+
+pub(crate) mod binary;
+pub(crate) mod fields;
+pub(crate) mod latency;
+pub(crate) mod lines;
+pub(crate) mod merge;
+pub(crate) mod names;
+pub(crate) mod number;
+pub(crate) mod order;
+pub(crate) mod rwbs;
+
+use ioweir_core::Nanos;
+
+use crate::{Names, Position, Record, TraceError, TraceSource};
+
+/// A reader of one format: records in the order of their times, which count from the format's own zero.
+pub(crate) trait RawSource: Send {
+    /// Replaces `batch` by the next records; an empty batch is the end.
+    fn read_raw(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError>;
+    fn names(&self) -> &Names;
+    /// Wall clock at the format's time zero.
+    fn epoch_of_zero_unix_nanos(&self) -> Option<i128>;
+    fn skipped(&self) -> u64;
+    /// What to say where no record came at all.
+    fn nothing_found(&self) -> TraceError;
+}
+
+/// A [`RawSource`] made a [`TraceSource`].
+pub(crate) struct Rebased {
+    raw: Box<dyn RawSource>,
+    first: Option<Nanos>,
+    chosen: Option<Chosen>,
+    any: bool,
+}
+
+struct Chosen {
+    name: String,
+    /// How many names have been compared, and the number of the volume once it is known.
+    compared: usize,
+    number: Option<u32>,
+}
+
+impl Rebased {
+    pub(crate) fn new(raw: Box<dyn RawSource>, volume: Option<String>) -> Self {
+        let chosen = volume.map(|name| Chosen { name, compared: 0, number: None });
+        Self { raw, first: None, chosen, any: false }
+    }
+
+    fn choose(&mut self, batch: &mut Vec<Record>) {
+        let Some(chosen) = &mut self.chosen else { return };
+        let volumes = &self.raw.names().volumes;
+        if chosen.number.is_none() {
+            let found = volumes[chosen.compared..].iter().position(|name| *name == chosen.name);
+            chosen.number = found.and_then(|place| u32::try_from(chosen.compared + place).ok());
+            chosen.compared = volumes.len();
+        }
+        match chosen.number {
+            Some(number) => batch.retain(|record| record.volume == number),
+            None => batch.clear(),
+        }
+    }
+
+    #[cold]
+    fn nothing_found(&self) -> TraceError {
+        const SHOWN: usize = 20;
+        let told = self.raw.nothing_found();
+        let Some(chosen) = self.chosen.as_ref().filter(|_| self.any) else { return told };
+        let volumes = &self.raw.names().volumes;
+        let mut list = volumes.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
+        if volumes.len() > SHOWN {
+            list.push_str(&format!(" and {} more", volumes.len() - SHOWN));
+        }
+        TraceError::new(told.file, Position::File, format!("has no requests of volume `{}`", chosen.name))
+            .expected(format!("one of its volumes: {list}"))
+    }
+}
+
+impl TraceSource for Rebased {
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        loop {
+            self.raw.read_raw(batch)?;
+            if batch.is_empty() {
+                return if self.first.is_none() { Err(self.nothing_found()) } else { Ok(()) };
+            }
+            self.any = true;
+            self.choose(batch);
+            let Some(next) = batch.first() else { continue };
+            let first = *self.first.get_or_insert(next.time);
+            if first != Nanos::ZERO {
+                for record in batch.iter_mut() {
+                    record.time = record.time.since(first);
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    fn names(&self) -> &Names {
+        self.raw.names()
+    }
+
+    fn epoch_unix_nanos(&self) -> Option<i128> {
+        let first = self.first?;
+        self.raw.epoch_of_zero_unix_nanos().map(|zero| zero + i128::from(first.0))
+    }
+
+    fn skipped(&self) -> u64 {
+        self.raw.skipped()
+    }
+}

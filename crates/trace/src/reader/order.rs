@@ -1,0 +1,187 @@
+//! Do the records come in the order of their times, and what is done where they nearly do?
+//!
+//! And do they lie on the device that is to serve them? Most formats are in order or broken. Those that are collected from several processors may be out by a few records:
+//! a window of a stated number of records puts them right, and what is later than that is an error.
+
+use std::collections::VecDeque;
+
+use ioweir_core::Nanos;
+
+use crate::Record;
+use crate::reader::latency::{Completion, Key, Latencies};
+use crate::reader::number::{Fault, Faulty};
+
+/// The window of the formats that may be slightly out of order, in records.
+pub(crate) const WINDOW_RECORDS: usize = 4096;
+
+/// Puts records in the order of their times; equal times keep the order of arrival.
+#[derive(Debug)]
+pub(crate) struct Order {
+    window_records: usize,
+    /// Where the device ends.
+    end_bytes_max: u64,
+    waiting: VecDeque<Record>,
+    emitted: Nanos,
+    latencies: Option<Latencies>,
+}
+
+fn key(record: &Record) -> Key {
+    (record.volume, record.offset_bytes, record.time.0)
+}
+
+impl Order {
+    /// A window of zero records demands order.
+    pub(crate) fn new(window_records: usize, end_bytes_max: u64) -> Self {
+        Self {
+            window_records,
+            end_bytes_max,
+            waiting: VecDeque::with_capacity(window_records + 1),
+            emitted: Nanos::ZERO,
+            latencies: None,
+        }
+    }
+
+    /// Fills in latencies from completions, for the records that still wait.
+    pub(crate) fn with_latencies(mut self, wanted: bool) -> Self {
+        self.latencies = wanted.then(Latencies::default);
+        self
+    }
+
+    /// Takes the completion of records that wait.
+    pub(crate) fn complete(&mut self, done: &Completion) {
+        let Some(latencies) = &mut self.latencies else { return };
+        for &finished in latencies.complete(done) {
+            let from = self.waiting.partition_point(|record| record.time.0 < finished.2);
+            let same_time = self.waiting.range_mut(from..).take_while(|record| record.time.0 == finished.2);
+            if let Some(record) = same_time.into_iter().find(|record| key(record) == finished) {
+                record.latency = Some(Nanos(done.time_nanos).since(record.time));
+            }
+        }
+    }
+
+    /// Takes one record, and hands on at most one.
+    #[inline]
+    pub(crate) fn push(&mut self, record: Record, batch: &mut Vec<Record>) -> Faulty<()> {
+        if record.time < self.emitted {
+            return Err(self.late(record.time));
+        }
+        if record.offset_bytes.saturating_add(record.length_bytes) > self.end_bytes_max {
+            return Err(self.beyond(&record));
+        }
+        if self.window_records == 0 {
+            self.emitted = record.time;
+            batch.push(record);
+            return Ok(());
+        }
+        if let Some(latencies) = &mut self.latencies {
+            latencies.add(key(&record), record.length_bytes);
+        }
+        match self.waiting.back() {
+            Some(last) if record.time < last.time => {
+                let place = self.waiting.partition_point(|earlier| earlier.time <= record.time);
+                self.waiting.insert(place, record);
+            }
+            _ => self.waiting.push_back(record),
+        }
+        if self.waiting.len() > self.window_records
+            && let Some(first) = self.waiting.pop_front()
+        {
+            self.emitted = first.time;
+            if let Some(latencies) = &mut self.latencies {
+                latencies.remove(key(&first));
+            }
+            batch.push(first);
+        }
+        Ok(())
+    }
+
+    /// Hands on what still waits, until `batch` holds `limit`.
+    pub(crate) fn drain(&mut self, batch: &mut Vec<Record>, limit: usize) {
+        let count = limit.saturating_sub(batch.len()).min(self.waiting.len());
+        batch.extend(self.waiting.drain(..count));
+        if let Some(last) = batch.last() {
+            self.emitted = last.time;
+        }
+    }
+
+    #[cold]
+    fn beyond(&self, record: &Record) -> Box<Fault> {
+        let end = record.offset_bytes.saturating_add(record.length_bytes);
+        Fault::new(0, format!("bytes {} to {end} lie past the end of the device", record.offset_bytes))
+            .expected(format!("nothing past byte {}", self.end_bytes_max))
+            .hint("take a larger device, or read leniently to leave such records out")
+    }
+
+    #[cold]
+    fn late(&self, time: Nanos) -> Box<Fault> {
+        let back = self.emitted.since(time).0;
+        let fault = Fault::new(0, format!("time runs backwards by {back} ns"));
+        let fault = if self.window_records == 0 {
+            fault.expected("a time not before that of the record above")
+        } else {
+            fault.expected(format!("a record at most {} records out of order", self.window_records))
+        };
+        fault.hint("sort the trace by time, or read leniently to leave such records out")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ioweir_core::{Flags, Operation, StreamId};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn record(time: u64, number: u64) -> Record {
+        Record {
+            time: Nanos(time),
+            offset_bytes: number,
+            length_bytes: 0,
+            operation: Operation::Read,
+            flags: Flags::NONE,
+            stream: StreamId(0),
+            volume: 0,
+            latency: None,
+        }
+    }
+
+    fn ordered(times: &[u64], window_records: usize) -> Option<Vec<Record>> {
+        let mut order = Order::new(window_records, u64::MAX);
+        let mut batch = Vec::new();
+        for (number, &time) in times.iter().enumerate() {
+            order.push(record(time, number as u64), &mut batch).ok()?;
+            assert!(order.waiting.len() <= window_records);
+        }
+        order.drain(&mut batch, usize::MAX);
+        Some(batch)
+    }
+
+    proptest! {
+        #[test]
+        fn a_window_as_long_as_the_trace_is_a_stable_sort(times in prop::collection::vec(0_u64..50, 0..200)) {
+            let mut sorted: Vec<Record> =
+                times.iter().enumerate().map(|(number, &time)| record(time, number as u64)).collect();
+            sorted.sort_by_key(|record| record.time);
+            prop_assert_eq!(ordered(&times, times.len().max(1)), Some(sorted));
+        }
+
+        #[test]
+        fn a_short_window_either_sorts_or_refuses(times in prop::collection::vec(0_u64..50, 0..60), window in 0_usize..8) {
+            let mut sorted: Vec<Record> =
+                times.iter().enumerate().map(|(number, &time)| record(time, number as u64)).collect();
+            sorted.sort_by_key(|record| record.time);
+            if let Some(records) = ordered(&times, window) {
+                prop_assert_eq!(records, sorted);
+            } else {
+                prop_assert!(!times.is_sorted());
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_later_than_the_window_is_refused() {
+        assert!(ordered(&[5, 6, 7, 4], 3).is_some());
+        assert!(ordered(&[5, 6, 7, 8, 4], 3).is_none());
+        assert!(ordered(&[5, 4], 0).is_none());
+    }
+}

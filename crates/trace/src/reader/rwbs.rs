@@ -1,0 +1,146 @@
+//! What do the letters mean by which the block layer describes a request?
+//!
+//! The same letter means different things in different places: `F` before the operation asks for a flush before the
+//! data, `F` after it for the data to be durable. So they are read by position:
+//! `[F] (R | W | D[E] | N | F) [F] [A] [S] [M] [U]`.
+
+use ioweir_core::{Flags, Operation};
+
+use crate::reader::number::{Fault, Faulty, quote};
+
+/// What the letters say; `operation` is `None` for `N` without a flush, which is no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Meaning {
+    pub(crate) operation: Option<Operation>,
+    pub(crate) flags: Flags,
+}
+
+/// Reads the letters of a request of `length_bytes`.
+#[inline]
+pub(crate) fn parse(letters: &[u8], length_bytes: u64) -> Faulty<Meaning> {
+    let preflush = letters.first() == Some(&b'F');
+    let mut at = usize::from(preflush);
+    let mut operation = match letters.get(at) {
+        Some(b'R') => Some(Operation::Read),
+        Some(b'W') => Some(Operation::Write),
+        Some(b'D') => Some(Operation::Discard),
+        Some(b'N') => None,
+        // A flush of its own, with or without a flush before it.
+        _ if preflush => {
+            at = usize::from(letters.get(1) == Some(&b'F'));
+            Some(Operation::Flush)
+        }
+        _ => return Err(unknown(letters, 0)),
+    };
+    at += 1;
+    if operation == Some(Operation::Discard) && letters.get(at) == Some(&b'E') {
+        at += 1;
+    }
+    let mut flags = Flags::NONE;
+    while let Some(letter) = letters.get(at) {
+        flags = flags.with(match letter {
+            b'F' => Flags::FUA,
+            b'A' => Flags::READ_AHEAD,
+            b'S' => Flags::SYNC,
+            b'M' => Flags::METADATA,
+            // An untorn write: nothing here depends on it.
+            b'U' => Flags::NONE,
+            _ => return Err(unknown(letters, at)),
+        });
+        at += 1;
+    }
+    if preflush && operation != Some(Operation::Flush) {
+        let without_data = operation.is_none() || length_bytes == 0 && operation == Some(Operation::Write);
+        if without_data {
+            operation = Some(Operation::Flush);
+        } else {
+            flags = flags.with(Flags::PREFLUSH);
+        }
+    }
+    Ok(Meaning { operation, flags })
+}
+
+#[cold]
+fn unknown(letters: &[u8], at: usize) -> Box<Fault> {
+    let problem = if letters.is_empty() {
+        "the operation is missing".to_owned()
+    } else {
+        format!("operation {} is not known", quote(letters))
+    };
+    Fault::new(at, problem).expected("[F] R, W, D or N, then any of F, A, S, M: such as R, RA, WS, FWFSM")
+}
+
+/// The letters of a request, read back by [`parse`] as the same.
+pub(crate) fn write(operation: Operation, flags: Flags, out: &mut Vec<u8>) {
+    if operation == Operation::Flush || flags.has(Flags::PREFLUSH) {
+        out.push(b'F');
+    }
+    out.push(match operation {
+        Operation::Read => b'R',
+        Operation::Write | Operation::Flush => b'W',
+        Operation::Discard => b'D',
+    });
+    for (flag, letter) in [(Flags::FUA, b'F'), (Flags::READ_AHEAD, b'A'), (Flags::SYNC, b'S'), (Flags::METADATA, b'M')]
+    {
+        if flags.has(flag) {
+            out.push(letter);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meaning(letters: &str, length_bytes: u64) -> Option<(Option<Operation>, Flags)> {
+        parse(letters.as_bytes(), length_bytes).ok().map(|meaning| (meaning.operation, meaning.flags))
+    }
+
+    #[test]
+    fn the_place_of_an_f_decides_its_meaning() {
+        let write = Some(Operation::Write);
+        let journal = Flags::SYNC.with(Flags::METADATA);
+        assert_eq!(meaning("FWFSM", 4096), Some((write, journal.with(Flags::FUA).with(Flags::PREFLUSH))));
+        assert_eq!(meaning("WFSM", 4096), Some((write, journal.with(Flags::FUA))));
+        assert_eq!(meaning("FWS", 4096), Some((write, Flags::SYNC.with(Flags::PREFLUSH))));
+    }
+
+    #[test]
+    fn a_flush_without_data_is_a_flush() {
+        for letters in ["FN", "FF", "F", "FW"] {
+            assert_eq!(meaning(letters, 0), Some((Some(Operation::Flush), Flags::NONE)), "{letters}");
+        }
+        assert_eq!(meaning("FWS", 0), Some((Some(Operation::Flush), Flags::SYNC)));
+        assert_eq!(meaning("N", 0), Some((None, Flags::NONE)));
+    }
+
+    #[test]
+    fn a_discard_may_be_an_erase() {
+        assert_eq!(meaning("DS", 512), Some((Some(Operation::Discard), Flags::SYNC)));
+        assert_eq!(meaning("DES", 512), Some((Some(Operation::Discard), Flags::SYNC)));
+    }
+
+    #[test]
+    fn an_unknown_letter_is_an_error_at_its_place() {
+        assert_eq!(parse(b"WQ", 0).map_err(|fault| fault.at), Err(1));
+        assert_eq!(parse(b"x", 0).map_err(|fault| fault.at), Err(0));
+        assert!(parse(b"", 0).is_err());
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        for operation in Operation::ALL {
+            for flags in (0..32).filter_map(Flags::from_bits) {
+                // A flush holds no flush before it: that is what it is.
+                if operation == Operation::Flush && flags.has(Flags::PREFLUSH) {
+                    continue;
+                }
+                let length_bytes = if operation == Operation::Flush { 0 } else { 512 };
+                let mut letters = Vec::new();
+                write(operation, flags, &mut letters);
+                let read = parse(&letters, length_bytes).expect("written by us");
+                assert_eq!((read.operation, read.flags), (Some(operation), flags));
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What of a trace does a format not hold, and how many requests does that touch?
+//!
+//! Each writer states what it holds; what a trace has beyond that is counted while it is converted, so that nothing is
+//! lost in silence.
+
+use ioweir_core::{Flags, Operation};
+
+use crate::{Names, Record};
+
+/// What a writer can hold of a request. What is not stated here it holds, or refuses with an error.
+#[derive(Clone, Copy, Debug)]
+pub struct Holds {
+    /// The grain of its times: what is below is dropped.
+    pub time_unit_nanos: u64,
+    /// Discards and flushes; what it does not hold is left out.
+    pub discards: bool,
+    /// See `discards`.
+    pub flushes: bool,
+    /// The flags that it keeps.
+    pub flags: Flags,
+    /// Streams apart from volumes.
+    pub streams: bool,
+    /// Whether the volume of this number keeps its name.
+    pub volume_name: fn(u32, &str) -> bool,
+    /// The grain of its latencies; `None` where it has none.
+    pub latency_unit_nanos: Option<u64>,
+    /// Whether a request may be without a latency among others that have one.
+    pub latency_optional: bool,
+    /// The wall clock: kept, not kept, or needed, so that one is made up where there is none.
+    pub clock: Clock,
+}
+
+/// What a format does with the wall clock of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// It is kept where there is one.
+    Kept,
+    /// It is dropped.
+    Dropped,
+    /// Times are wall-clock times: without a clock they begin at 1970-01-01.
+    Needed,
+}
+
+const FLAGS_ALL: Flags =
+    Flags::SYNC.with(Flags::READ_AHEAD).with(Flags::METADATA).with(Flags::FUA).with(Flags::PREFLUSH);
+
+impl Holds {
+    /// Everything that a record has.
+    pub const ALL: Self = Self {
+        time_unit_nanos: 1,
+        discards: true,
+        flushes: true,
+        flags: FLAGS_ALL,
+        streams: true,
+        volume_name: |_, _| true,
+        latency_unit_nanos: Some(1),
+        latency_optional: true,
+        clock: Clock::Kept,
+    };
+}
+
+/// Something that a conversion did not carry over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// What it is, as the subject of "... not kept".
+    pub what: &'static str,
+    /// How many requests it touches.
+    pub requests: u64,
+}
+
+/// The kinds of losses, in the order in which they are told.
+const KINDS: [&str; 10] = [
+    "discards, which are left out",
+    "flushes, which are left out",
+    "flags (synchronous, metadata and the like)",
+    "streams apart from volumes",
+    "names of volumes",
+    "latencies",
+    "absent latencies, which become 0",
+    "latencies below the grain of the format",
+    "times below the grain of the format",
+    "the wall-clock time of the trace",
+];
+const DISCARDS: usize = 0;
+const FLUSHES: usize = 1;
+const FLAGS: usize = 2;
+const STREAMS: usize = 3;
+const VOLUME_NAMES: usize = 4;
+const LATENCIES: usize = 5;
+const ABSENT: usize = 6;
+const LATENCY_GRAIN: usize = 7;
+const TIME_GRAIN: usize = 8;
+const CLOCK: usize = 9;
+const MADE_UP: &str = "the lack of a wall clock: times begin at 1970-01-01";
+
+/// Counts losses while a trace is converted.
+pub(crate) struct Ledger {
+    holds: Holds,
+    counts: [u64; KINDS.len()],
+    requests: u64,
+    epoch: Option<i128>,
+}
+
+impl Ledger {
+    pub(crate) fn new(holds: Holds) -> Self {
+        Self { holds, counts: [0; KINDS.len()], requests: 0, epoch: None }
+    }
+
+    /// The wall clock of the first request, known before any record is counted.
+    pub(crate) fn start(&mut self, epoch: Option<i128>) {
+        self.epoch = epoch;
+    }
+
+    pub(crate) fn count(&mut self, batch: &[Record], names: &Names) {
+        for record in batch {
+            self.record(record, names);
+        }
+    }
+
+    fn record(&mut self, record: &Record, names: &Names) {
+        let holds = self.holds;
+        let mut lost = |kind: usize, is: bool| self.counts[kind] += u64::from(is);
+        match record.operation {
+            Operation::Discard if !holds.discards => return lost(DISCARDS, true),
+            Operation::Flush if !holds.flushes => return lost(FLUSHES, true),
+            _ => {}
+        }
+        lost(FLAGS, record.flags.bits() & !holds.flags.bits() != 0);
+        if !holds.streams {
+            lost(STREAMS, names.streams.get(record.stream.0 as usize) != names.volumes.get(record.volume as usize));
+        }
+        let volume = names.volumes.get(record.volume as usize).map_or("", String::as_str);
+        lost(VOLUME_NAMES, !(holds.volume_name)(record.volume, volume));
+        match (record.latency, holds.latency_unit_nanos) {
+            (Some(_), None) => lost(LATENCIES, true),
+            (Some(latency), Some(unit)) => lost(LATENCY_GRAIN, !latency.0.is_multiple_of(unit)),
+            (None, Some(_)) => lost(ABSENT, !holds.latency_optional),
+            (None, None) => {}
+        }
+        // Of a clock in nanoseconds the grain may lie elsewhere than that of the times since the first request.
+        let epoch = if holds.clock == Clock::Dropped { 0 } else { self.epoch.unwrap_or(0) };
+        let time = epoch + i128::from(record.time.0);
+        lost(TIME_GRAIN, time % i128::from(holds.time_unit_nanos) != 0);
+        self.requests += 1;
+    }
+
+    /// What was lost, and of how many requests.
+    pub(crate) fn finish(mut self, epoch: Option<i128>) -> Vec<Loss> {
+        let clock = self.holds.clock;
+        if clock == Clock::Dropped && epoch.is_some() || clock == Clock::Needed && self.epoch.is_none() {
+            self.counts[CLOCK] = self.requests;
+        }
+        let kinds = KINDS.iter().zip(self.counts).filter(|(_, requests)| *requests > 0);
+        kinds
+            .map(|(what, requests)| {
+                let made_up = clock == Clock::Needed && *what == KINDS[CLOCK];
+                Loss { what: if made_up { MADE_UP } else { what }, requests }
+            })
+            .collect()
+    }
+}

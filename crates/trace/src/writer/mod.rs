@@ -1,0 +1,126 @@
+//! How does a trace get into a file of another format?
+
+pub(crate) mod blkparse;
+pub(crate) mod fio;
+pub(crate) mod losses;
+pub(crate) mod msr;
+#[cfg(feature = "parquet")]
+pub(crate) mod parquet;
+pub(crate) mod spc;
+
+use std::io::{self, Write};
+
+use crate::writer::losses::{Holds, Ledger, Loss};
+use crate::{Format, Names, Position, Record, TraceError, TraceSource};
+
+/// Where a trace is written to: a stream and its name for errors.
+pub struct Target {
+    name: String,
+    stream: Box<dyn Write + Send>,
+}
+
+impl Target {
+    /// A stream that is written in small pieces: give a buffered one.
+    pub fn new(name: impl Into<String>, stream: Box<dyn Write + Send>) -> Self {
+        Self { name: name.into(), stream }
+    }
+
+    #[cfg(feature = "parquet")]
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn error(&self, problem: impl Into<String>) -> TraceError {
+        TraceError::new(&*self.name, Position::File, problem)
+    }
+
+    pub(crate) fn broken(&self, error: &io::Error) -> TraceError {
+        self.error(format!("cannot be written: {error}"))
+    }
+
+    pub(crate) fn write_all(&mut self, bytes: &[u8]) -> Result<(), TraceError> {
+        self.stream.write_all(bytes).map_err(|error| self.broken(&error))
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), TraceError> {
+        self.stream.flush().map_err(|error| self.broken(&error))
+    }
+
+    #[cfg(feature = "parquet")]
+    pub(crate) fn into_stream(self) -> Box<dyn Write + Send> {
+        self.stream
+    }
+}
+
+/// Opens a trace for writing.
+pub type WriteFn = fn(Target) -> Result<Box<dyn TraceSink>, TraceError>;
+
+/// The writing half of a format.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    /// Opens a trace for writing.
+    pub open: WriteFn,
+    /// What it holds of a request.
+    pub holds: Holds,
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// Requests that were read, those included that the format cannot hold.
+    pub records: u64,
+    /// What of them is not in the target.
+    pub losses: Vec<Loss>,
+}
+
+/// A writer of one format.
+pub trait TraceSink: Send {
+    /// Says when the first request was, in nanoseconds since 1970-01-01 UTC where that is known by then; comes before all
+    /// records.
+    fn start(&mut self, _epoch_unix_nanos: Option<i128>) {}
+
+    /// Writes records; `names` holds at least the names they use.
+    ///
+    /// # Errors
+    /// [`TraceError`] for what the format cannot hold, and for a stream that fails.
+    fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError>;
+
+    /// Writes what is known only at the end.
+    ///
+    /// # Errors
+    /// [`TraceError`] for a stream that fails.
+    fn finish(self: Box<Self>, names: &Names, epoch_unix_nanos: Option<i128>) -> Result<(), TraceError>;
+}
+
+/// Writes all of `source` as `format`; returns how much that was, and what the format could not hold of it.
+///
+/// # Errors
+/// [`TraceError`] of the source, of the target, and where the format cannot be written or cannot hold a record.
+pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) -> Result<Converted, TraceError> {
+    let Some(writer) = format.write else {
+        let writable: Vec<&str> =
+            crate::FORMATS.iter().filter(|format| format.write.is_some()).map(|format| format.name).collect();
+        return Err(target
+            .error(format!("format {} cannot be written", format.name))
+            .expected(format!("one of: {}", writable.join(", "))));
+    };
+    let mut sink = (writer.open)(target)?;
+    let mut ledger = Ledger::new(writer.holds);
+    let mut batch = Vec::with_capacity(crate::BATCH_RECORDS);
+    let mut records = 0;
+    loop {
+        source.read_batch(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+        if records == 0 {
+            sink.start(source.epoch_unix_nanos());
+            ledger.start(source.epoch_unix_nanos());
+        }
+        records += batch.len() as u64;
+        ledger.count(&batch, source.names());
+        sink.write_batch(&batch, source.names())?;
+    }
+    sink.finish(source.names(), source.epoch_unix_nanos())?;
+    Ok(Converted { records, losses: ledger.finish(source.epoch_unix_nanos()) })
+}
