@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
-use ioweir_config::{ChoiceError, parse_bytes, shown, unknown};
+use ioweir_config::{ChoiceError, Size, shown, unknown};
 use ioweir_core::Operation;
 use serde::Deserialize;
 use toml::Spanned;
@@ -413,7 +413,7 @@ fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
         (Kind::Size, "sector" | "sectors") => Ok(Value::Size(SECTORS)),
         (Kind::Size, "hex") => Ok(Value::Hexadecimal),
         (Kind::Size, other) => {
-            let bytes = parse_bytes(other).ok().filter(|bytes| *bytes > 0);
+            let bytes = other.parse::<Size>().ok().map(|size| size.0).filter(|bytes| *bytes > 0);
             bytes.map(Value::Size).ok_or_else(|| wrong_unit(at, other))
         }
         (_, other) => Err(wrong_unit(at, other)),

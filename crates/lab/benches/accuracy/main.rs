@@ -1,4 +1,4 @@
-//! How accurate are the forecasters, and do they meet their goals? `cargo bench -p ioweir-lab --bench accuracy -- SERIES OUT`.
+//! Accuracy of the forecasters against their goals: `cargo bench -p ioweir-lab --bench accuracy -- SERIES OUT`.
 //!
 //! Forecasts the real series in the folder SERIES (by default that beside the project; those that are not there are left
 //! out, and named) and generated ones, and writes `forecast.csv`, `forecast.json` (the goals) and `forecast.md` into the
@@ -8,7 +8,9 @@
 
 use std::path::Path;
 
-use ioweir_lab::forecast::{FORECASTERS, ForecasterChoice, survey};
+use ioweir_lab::forecast::{FORECASTERS, ForecasterChoice};
+
+mod survey;
 
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
