@@ -1,0 +1,144 @@
+//! The parameters of a drive's buffer, and their check.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::check::{fail, times};
+use super::spec::Overhead;
+use ioweir_config::{Complaint, Duration, Size};
+
+const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
+const SEGMENTS_MAX: u32 = 4096;
+const SEGMENT_BYTES_MAX: u64 = 1 << 36;
+
+/// A drive's buffer: segments of one size, each of which holds one range of sectors. The least recently used segment is
+/// replaced first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheSpec {
+    /// Number of segments.
+    pub segments: u32,
+    /// Size of each.
+    pub segment_size: Size,
+    /// How far the head reads ahead after a read, until another command needs it.
+    #[serde(default)]
+    pub read_ahead: ReadAhead,
+    /// The most read ahead of a request. The size of a segment if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_ahead_most: Option<Size>,
+    /// The least read ahead, even if another command needs the head.
+    #[serde(default)]
+    pub read_ahead_least: Size,
+    /// Whether requested data stays in the segment, instead of making room for the read-ahead.
+    #[serde(default)]
+    pub keep_requested: bool,
+    /// Whether a read that the buffer answers makes an idle head read ahead after its segment.
+    #[serde(default)]
+    pub read_ahead_after_hit: bool,
+    /// Whether the sectors that pass before the first requested one, on its track, are kept too.
+    #[serde(default)]
+    pub read_before: bool,
+    /// Which writes complete when their data is in the buffer.
+    #[serde(default)]
+    pub write: WriteCache,
+    /// The most segments with written data.
+    #[serde(default)]
+    pub write_segments: u32,
+    /// Whether written data answers reads until its segment is replaced.
+    #[serde(default)]
+    pub read_written: bool,
+    /// Whether a read-ahead is completed before buffered data is written.
+    #[serde(default)]
+    pub read_ahead_before_write: bool,
+    /// Whether a read may begin anywhere within its extent, if that lies on one track.
+    #[serde(default)]
+    pub zero_latency_reads: bool,
+    /// Whether a write may.
+    #[serde(default)]
+    pub zero_latency_writes: bool,
+    /// Whether data passes the interface only when all of it is in the buffer, instead of as it comes.
+    #[serde(default)]
+    pub store_and_forward: bool,
+    /// The overhead of commands that the buffer answers: hits, and writes that complete in it.
+    #[serde(default)]
+    pub hit_overhead: Overhead,
+    /// The overhead of every read after its data has passed the interface.
+    #[serde(default)]
+    pub read_completion: Duration,
+}
+
+/// How far a drive reads ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadAhead {
+    /// Not at all.
+    #[default]
+    None,
+    /// To the end of the track.
+    Track,
+    /// To the end of the next track.
+    NextTrack,
+    /// Until the segment is full.
+    Segment,
+}
+
+/// Which writes complete in the buffer. Forced ones (FUA, PREFLUSH) never do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteCache {
+    /// None.
+    #[default]
+    None,
+    /// Writes that continue one which the head is still writing.
+    Contiguous,
+    /// All writes that fit a segment.
+    All,
+}
+
+impl CacheSpec {
+    /// Sectors in a segment.
+    pub(super) fn segment_sectors(&self) -> u64 {
+        self.segment_size.0 / SECTOR_BYTES
+    }
+
+    /// Most sectors read ahead.
+    pub(super) fn read_ahead_most_sectors(&self) -> u64 {
+        self.read_ahead_most.unwrap_or(self.segment_size).0 / SECTOR_BYTES
+    }
+
+    /// Least sectors read ahead.
+    pub(super) fn read_ahead_least_sectors(&self) -> u64 {
+        self.read_ahead_least.0 / SECTOR_BYTES
+    }
+
+    /// The same with all defaults filled in.
+    pub(super) fn resolved(&self) -> Self {
+        Self { read_ahead_most: Some(self.read_ahead_most.unwrap_or(self.segment_size)), ..self.clone() }
+    }
+
+    pub(super) fn check(&self) -> Result<(), Complaint> {
+        let complain = |key: &str, problem: String, hint: &str| fail(format!("hdd.cache.{key}"), problem, hint);
+        if !(1..=SEGMENTS_MAX).contains(&self.segments) {
+            return complain("segments", format!("is {}", self.segments), "give 1 to 4096 segments");
+        }
+        if !(SECTOR_BYTES..=SEGMENT_BYTES_MAX).contains(&self.segment_size.0) {
+            return complain("segment_size", format!("is {}", self.segment_size), "give 512B to 64GiB");
+        }
+        if self.write_segments > self.segments {
+            let problem = format!("is {} of {} segments", self.write_segments, self.segments);
+            return complain("write_segments", problem, "give at most as many as there are segments");
+        }
+        if self.write != WriteCache::None && self.write_segments == 0 {
+            let problem = "is 0, but writes complete in the buffer".to_owned();
+            return complain("write_segments", problem, "give at least 1, or write = \"none\"");
+        }
+        for (key, bytes) in
+            [("read_ahead_most", self.read_ahead_most.unwrap_or_default()), ("read_ahead_least", self.read_ahead_least)]
+        {
+            if bytes.0 > self.segment_size.0 {
+                return complain(key, format!("{bytes} do not fit a segment"), "give at most segment_size");
+            }
+        }
+        times("hdd.cache.hit_overhead", &self.hit_overhead.times())?;
+        times("hdd.cache", &[("read_completion", self.read_completion)])
+    }
+}
