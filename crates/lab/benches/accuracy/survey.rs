@@ -20,38 +20,38 @@ const LONG_DAYS: i64 = 21;
 
 /// A series of the survey.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub(crate) struct Subject {
     /// A short name.
-    pub name: String,
+    pub(crate) name: String,
     /// Where it is from.
-    pub origin: &'static str,
+    pub(crate) origin: &'static str,
     /// Its values.
-    pub series: Series,
+    pub(crate) series: Series,
     /// SMAPE of the rate behind the values on the tested days, where that is known: no forecaster can be below.
-    pub rates: Option<Vec<f64>>,
+    pub(crate) rates: Option<Vec<f64>>,
 }
 
 /// One series under one forecaster.
 #[derive(Clone, Debug, Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     /// The series.
-    pub series: String,
+    pub(crate) series: String,
     /// Where it is from.
-    pub origin: &'static str,
+    pub(crate) origin: &'static str,
     /// The forecaster and its settings.
-    pub forecaster: String,
+    pub(crate) forecaster: String,
     /// `day` or `week` ahead with all history; `six-days`: a day ahead with at most six days of history.
-    pub protocol: &'static str,
+    pub(crate) protocol: &'static str,
     /// Whole days before the first that is tested.
-    pub history_days: i64,
+    pub(crate) history_days: i64,
     /// Days that are tested.
-    pub test_days: usize,
+    pub(crate) test_days: usize,
     /// The scores.
-    pub scores: Scores,
+    pub(crate) scores: Scores,
     /// Coverage of the 0.95 quantile on the worst day.
-    pub worst_day_coverage_percent: Option<f64>,
+    pub(crate) worst_day_coverage_percent: Option<f64>,
     /// SMAPE of the rate behind the series: the least there is.
-    pub floor_smape_percent: Option<f64>,
+    pub(crate) floor_smape_percent: Option<f64>,
 }
 
 /// A file or files of one series in the folder of real series.
@@ -75,7 +75,7 @@ const PERSEUS: &str = "Perseus, Alibaba";
 ///
 /// # Errors
 /// [`SeriesError`] where a file that is there cannot be read.
-pub fn real_series(folder: &Path) -> Result<(Vec<Subject>, Vec<String>), SeriesError> {
+pub(crate) fn real_series(folder: &Path) -> Result<(Vec<Subject>, Vec<String>), SeriesError> {
     let (mut subjects, mut missing) = (Vec::new(), Vec::new());
     for real in real(folder) {
         if real.files.is_empty() || real.files.iter().any(|file| !file.is_file()) {
@@ -159,7 +159,7 @@ fn real(folder: &Path) -> Vec<Real> {
 
 /// Generated weeks whose noise is known: two of the quiet kind, two of the noisy.
 #[must_use]
-pub fn generated_series() -> Vec<Subject> {
+pub(crate) fn generated_series() -> Vec<Subject> {
     let kinds = [
         ("vdi-18-a", 0.18, 0.0, 1),
         ("vdi-18-b", 0.18, 0.0, 2),
@@ -175,16 +175,16 @@ pub fn generated_series() -> Vec<Subject> {
 
 /// Everything that the survey found.
 #[derive(Clone, Debug, Serialize)]
-pub struct Survey {
+pub(crate) struct Survey {
     /// One for each series, forecaster and protocol.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// Forecasts every subject with every choice.
 ///
 /// # Errors
 /// [`ForecastError`] where days of a series are no whole number of bins.
-pub fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Survey, ForecastError> {
+pub(crate) fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Survey, ForecastError> {
     const DAYS_AHEAD: usize = 14;
     const PROTOCOLS: [(&str, Option<usize>, usize); 3] =
         [("day", None, 1), ("week", None, 7), ("six-days", Some(6), 1)];
@@ -228,17 +228,17 @@ pub fn survey(subjects: &[Subject], choices: &[ForecasterChoice]) -> Result<Surv
 
 /// A goal, and how near it is.
 #[derive(Clone, Debug, Serialize)]
-pub struct Goal {
+pub(crate) struct Goal {
     /// Its number in the survey of forecasting that this project began with.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What must hold.
-    pub wanted: &'static str,
+    pub(crate) wanted: &'static str,
     /// What was measured.
-    pub measured: String,
+    pub(crate) measured: String,
     /// Whether it holds.
-    pub met: bool,
+    pub(crate) met: bool,
     /// The series where it does not.
-    pub missed_by: Vec<String>,
+    pub(crate) missed_by: Vec<String>,
 }
 
 /// SMAPE of the rates behind the last days.
@@ -258,7 +258,13 @@ fn floor(subject: &Subject, test_days: usize, calendar: &Calendar) -> Option<f64
 impl Survey {
     /// SMAPE of one forecaster over that of another, for each series of a protocol that `keep` keeps.
     #[must_use]
-    pub fn ratios(&self, of: &str, over: &str, protocol: &str, keep: &dyn Fn(&Row) -> bool) -> Vec<(String, f64)> {
+    pub(crate) fn ratios(
+        &self,
+        of: &str,
+        over: &str,
+        protocol: &str,
+        keep: &dyn Fn(&Row) -> bool,
+    ) -> Vec<(String, f64)> {
         let rows = |name: &str| {
             let name = name.to_owned();
             self.rows.iter().filter(move |row| row.protocol == protocol && row.forecaster == name)
@@ -275,7 +281,7 @@ impl Survey {
 
     /// The geometric mean of [`Self::ratios`].
     #[must_use]
-    pub fn ratio(&self, of: &str, over: &str, protocol: &str, keep: &dyn Fn(&Row) -> bool) -> Option<Interval> {
+    pub(crate) fn ratio(&self, of: &str, over: &str, protocol: &str, keep: &dyn Fn(&Row) -> bool) -> Option<Interval> {
         let ratios: Vec<f64> = self.ratios(of, over, protocol, keep).into_iter().map(|(_, ratio)| ratio).collect();
         geometric_mean(&ratios, 1)
     }
@@ -286,7 +292,7 @@ impl Survey {
 
     /// What the default forecaster is held to.
     #[must_use]
-    pub fn goals(&self) -> Vec<Goal> {
+    pub(crate) fn goals(&self) -> Vec<Goal> {
         let long = |row: &Row| row.history_days >= LONG_DAYS;
         let told = |interval: Option<Interval>| {
             interval
@@ -370,7 +376,7 @@ impl Survey {
 
     /// Every row as CSV.
     #[must_use]
-    pub fn to_csv(&self) -> String {
+    pub(crate) fn to_csv(&self) -> String {
         let mut out = String::from(
             "series,origin,forecaster,protocol,history_days,test_days,bins,smape_percent,mase,mean_percentage_error,\
              cumulative_error_percent,pinball_90,pinball_95,pinball_99,coverage_90_percent,coverage_95_percent,\
@@ -413,7 +419,7 @@ impl Survey {
 
     /// Goals, methods and series as tables.
     #[must_use]
-    pub fn to_markdown(&self) -> String {
+    pub(crate) fn to_markdown(&self) -> String {
         let mut out = String::from("## Goals\n\n| goal | wanted | measured | |\n|---|---|---|---|\n");
         for goal in self.goals() {
             let met = if goal.met { "holds".into() } else { format!("missed: {}", goal.missed_by.join(", ")) };

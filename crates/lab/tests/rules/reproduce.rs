@@ -15,7 +15,7 @@ fn reproduce(paper: &str, options: &Options) -> Result<Reproduction, ReproduceEr
     paper.reproduce(options, &origin(), &Silent)
 }
 
-fn json(done: &Reproduction) -> String {
+fn json_of(done: &Reproduction) -> String {
     json_list(&[done.document().expect("it renders")])
 }
 
@@ -41,11 +41,10 @@ fn every_claim_of_the_bid_paper_is_judged_and_the_page_stands_alone() {
     let page = page(&done);
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
     assert!(!page.contains("http://") && !page.contains("https://"), "the page loads nothing");
-    let json: serde_json::Value =
-        serde_json::from_str(&json(&done)).expect("it is JSON");
+    let json: serde_json::Value = serde_json::from_str(&json_of(&done)).expect("it is JSON");
     assert_eq!(json["claims"].as_array().map(Vec::len), Some(done.claims.len()));
     let again = reproduce("bid", &options).expect("the traces are in the repository");
-    assert_eq!(json(&again), json(&done), "the same input gives the same bytes");
+    assert_eq!(json_of(&again), json_of(&done), "the same input gives the same bytes");
 }
 
 #[test]
