@@ -4,10 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ioweir_config::SpecError;
-use ioweir_config::shown;
-use ioweir_lab::experiment::{self, Cell, Experiment, Store};
+use ioweir_config::{ChoiceError, SpecError, shown};
+use ioweir_lab::experiment::{self, Experiment};
 use ioweir_lab::report::{FORMS, Form, render_experiment, render_experiment_terminal};
+use ioweir_lab::run::Store;
+use ioweir_lab::sim::Outcome;
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::compare::quoted;
@@ -74,7 +75,8 @@ fn resolve(spec: &str, schedulers: &[String], seeds: &[u64]) -> Result<Experimen
         return Ok(experiment);
     }
     if !schedulers.is_empty() {
-        experiment.schedulers = schedulers.to_vec();
+        experiment.schedulers =
+            schedulers.iter().map(|scheduler| scheduler.parse()).collect::<Result<_, ChoiceError>>()?;
     }
     if !seeds.is_empty() {
         experiment.seeds = seeds.to_vec();
@@ -138,12 +140,12 @@ impl Folder {
 
 impl Store for Folder {
     /// A file that cannot be read, or holds no run, counts as none: the run is done again and replaces it.
-    fn load(&self, key: &str) -> Option<Cell> {
+    fn load(&self, key: &str) -> Option<Outcome> {
         serde_json::from_slice(&fs::read(self.file(key)).ok()?).ok()
     }
 
-    fn save(&self, key: &str, cell: &Cell) -> Result<(), String> {
-        let text = serde_json::to_vec(cell).map_err(|error| error.to_string())?;
+    fn save(&self, key: &str, outcome: &Outcome) -> Result<(), String> {
+        let text = serde_json::to_vec(outcome).map_err(|error| error.to_string())?;
         let name = self.file(key).display().to_string();
         output::put_file(&name, &text).map_err(|failure| failure.message().unwrap_or_default().to_owned())
     }

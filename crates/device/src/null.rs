@@ -1,9 +1,9 @@
-//! What would it cost if the device cost nothing? A device of fixed service time, zero by default.
+//! A device of fixed service time, zero by default, to measure everything else.
 
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
 use super::spec::NullSpec;
-use super::{Device, Service};
+use super::{Device, Model, Service};
 use ioweir_config::Complaint;
 
 /// A device that takes the same time for everything and has no head.
@@ -27,10 +27,20 @@ impl NullSpec {
     }
 }
 
+impl Model for NullSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        self.check()
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Device>, Complaint> {
+        Ok(Box::new(NullDevice::new(self)?))
+    }
+}
+
 impl NullDevice {
     pub(super) fn new(spec: &NullSpec) -> Result<Self, Complaint> {
         spec.check()?;
-        Ok(Self { sectors: spec.capacity.0 / SECTOR_BYTES, service_nanos: spec.service.nanos(), free_nanos: 0 })
+        Ok(Self { sectors: spec.capacity.0 / SECTOR_BYTES, service_nanos: spec.service.nanos().0, free_nanos: 0 })
     }
 }
 

@@ -230,7 +230,7 @@ impl Source<'_> {
     }
 
     pub(super) fn toml(self, error: &toml::de::Error) -> SpecError {
-        Complaint::of_toml(error).in_file(self.file, Some(self.text))
+        Complaint::of_toml(error, &[]).in_file(self.file, Some(self.text))
     }
 
     /// Where the text of a string begins in the file: after its quotes, unless it is written with escapes.

@@ -24,10 +24,9 @@ use serde::Serialize;
 pub use claims::{Claim, Class};
 pub use papers::{PAPERS, Paper};
 
-use crate::compare::{CompareError, Progress};
 pub use crate::document::Provenance;
 use crate::document::{self as pages, Figure, Origin};
-use crate::experiment::ExperimentError;
+use crate::run::{Progress, RunError};
 use crate::server::ServerError;
 use ioweir_config::SpecError;
 
@@ -37,12 +36,9 @@ pub enum ReproduceError {
     /// A file of the paper cannot be read.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A comparison stopped.
+    /// A comparison or an experiment stopped.
     #[error(transparent)]
-    Compare(#[from] CompareError),
-    /// An experiment stopped.
-    #[error(transparent)]
-    Experiment(#[from] ExperimentError),
+    Run(#[from] RunError),
     /// The model of the server broke a law.
     #[error(transparent)]
     Server(#[from] ServerError),

@@ -6,8 +6,8 @@ use super::expression::{Expression, Scope};
 use super::results::{Cell, Course, Results};
 use super::template::Template;
 use super::*;
-use crate::compare::Silent;
 use crate::document::{Form, json_list};
+use crate::run::Silent;
 
 fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }

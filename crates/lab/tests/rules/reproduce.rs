@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ioweir_lab::compare::{Origin, Silent};
 use ioweir_lab::document::{Form, json_list};
 use ioweir_lab::reproduce::{Options, PAPERS, ReproduceError, Reproduction};
+use ioweir_lab::run::{Origin, Silent};
 
 fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }

@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use super::{name, tables, title};
-use crate::experiment::{ExperimentMeta, ExperimentReport, Step, Summary};
+use crate::experiment::{ExperimentMeta, ExperimentReport, Summary};
 use crate::report::ReportError;
 use crate::report::figure::{Axis, Chart, DrawnFigure, Figure, Mark, Series, render_page};
 use crate::reproduce::Table;
+use crate::sim::Step;
 
 const TEMPLATE: &str = include_str!("../../../assets/experiment.html");
 /// Points and schedulers that are drawn over time; beyond that the tables must do.
@@ -43,13 +44,12 @@ pub(super) fn page(report: &ExperimentReport) -> Result<String, ReportError> {
 /// What each class got over time, with the first seed.
 fn over_time(report: &ExperimentReport, summary: &Summary) -> Option<Figure> {
     let cell = summary.cells.first()?;
-    let step = report.experiment.interval.0.as_seconds();
+    let step = report.experiment.interval.nanos().as_seconds();
     let chart = |title: &str, unit: &str, value: &dyn Fn(&Step) -> f64, mark: Mark| Chart {
         title: title.into(),
         across: Axis::from_zero("time (s)"),
         upward: Axis::from_zero(unit),
         series: cell
-            .measured
             .classes
             .iter()
             .map(|class| {

@@ -8,11 +8,11 @@ use serde::Deserialize;
 use toml::Table;
 
 use super::{Context, Ran};
-use crate::compare::{TraceMeta, sha256};
 use crate::forecast::{Backtest, Calendar, ForecasterChoice, Scores, backtest, find};
 use crate::plan::{Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, outlooks, replay};
 use crate::reproduce::results::{Cell, Course};
 use crate::reproduce::{Options, ReproduceError};
+use crate::run::{TraceMeta, sha256};
 use crate::series::{self, Vdi, series_of_trace};
 
 pub(super) const DAYS_METRICS: &[&str] = &[

@@ -6,10 +6,11 @@ use ioweir_core::{Nanos, Operation};
 use serde::Deserialize;
 
 use super::{Context, Ran};
-use crate::compare::{Comparison, MIX_PREFIX, run as compare};
+use crate::compare::{Comparison, run as compare};
 use crate::report::chart::{magnified, within};
 use crate::reproduce::ReproduceError;
 use crate::reproduce::results::{Cell, Course};
+use crate::run::MIX_PREFIX;
 use crate::sim::{HeadPoint, Outcome};
 
 pub(super) const METRICS: &[&str] = &[

@@ -3,10 +3,10 @@
 use toml::Table;
 
 use super::{Context, Ran};
-use crate::compare::Silent;
 use crate::experiment::{self, Experiment, ExperimentReport, METRICS as FIGURES, Summary};
 use crate::reproduce::ReproduceError;
 use crate::reproduce::results::{Cell, Course};
+use crate::run::Silent;
 
 /// What claims and tables use of [`FIGURES`], and the course of requests over time.
 pub(super) const METRICS: &[&str] = &["iops", "latency_mean", "latency_p99", "fast_share", "duration", "requests"];
@@ -25,7 +25,7 @@ pub(super) fn run(
 ) -> Result<Ran, ReproduceError> {
     let experiment = read(name, table).map_err(ReproduceError::Value)?;
     let report = experiment::run(&experiment, context.origin, &Silent, None)?;
-    let requests = report.summaries.iter().flat_map(|summary| &summary.cells).map(|cell| cell.requests).sum();
+    let requests = report.summaries.iter().flat_map(|summary| &summary.cells).map(|cell| cell.requests_simulated).sum();
     context.progress.read(requests);
     // Names as the file has them: a summary's are in their canonical form.
     let schedulers = table.get("schedulers").and_then(toml::Value::as_array).into_iter().flatten();
@@ -39,17 +39,17 @@ pub(super) fn run(
 
 /// A cell for each class.
 fn of_summary(name: &str, report: &ExperimentReport, summary: &Summary, scheduler: &str) -> Vec<Cell> {
-    let step_seconds = report.experiment.interval.0.as_seconds();
+    let step_seconds = report.experiment.interval.nanos().as_seconds();
     let of_class = |class: &str| {
         let mut cell = Cell::new(name).at("scheduler", scheduler).at("class", class);
         cell.at.extend(summary.point.iter().cloned());
-        cell = cell.metric("duration", report.experiment.duration.0.as_seconds());
+        cell = cell.metric("duration", report.experiment.duration.nanos().as_seconds());
         for seed in &summary.cells {
             for figure in FIGURES.iter().filter(|figure| METRICS.contains(&figure.name)) {
                 cell = cell.metric(figure.name, figure.of(seed, Some(class)));
             }
         }
-        let classes = summary.cells.iter().flat_map(|seed| &seed.measured.classes).filter(|found| found.name == class);
+        let classes = summary.cells.iter().filter_map(|seed| seed.class(class));
         let counts = classes.map(|class| class.steps.iter().map(|step| step.requests as f64).collect()).collect();
         cell.courses.insert("requests".into(), Course::Steps { step_seconds, counts });
         cell

@@ -17,8 +17,8 @@ use super::claims::Source;
 use super::expression::text_of;
 use super::results::{Cell, Term, same};
 use super::{Options, ReproduceError};
-use crate::compare::{Origin, Progress, TraceMeta};
 use crate::experiment::assign;
+use crate::run::{Origin, Progress, TraceMeta};
 
 /// `experiment.toml`.
 #[derive(Debug, Deserialize)]
