@@ -75,7 +75,7 @@ fn serve(policy: &str, requests: &[(u64, bool, bool, u64, u64)]) -> (Vec<(Nanos,
     let mut bench = Bench::new(&keys(policy));
     bench.engine.observe(Box::new(Both(journal.clone(), capture)));
     let mut peers = [bench.connect(0, true), bench.connect(1, true)];
-    // Time begins with the first request, as it does in the trace and for the platter.
+    // Time begins with the first request, as it does in the trace and for the disk.
     let (mut arrival, mut due) = (Nanos::ZERO, Nanos::NEVER);
     let turn = |bench: &mut Bench, now: Nanos| {
         bench.engine.wait(Nanos::ZERO).unwrap();
@@ -209,11 +209,11 @@ proptest! {
         let mut scheduler = choice.row.build(limits(POLICIES[policy]), &choice.settings);
         for (now, call) in calls {
             match call {
-                Call::Submit(request, answer) => prop_assert_eq!(scheduler.submit(now, request), answer),
+                Call::Submit(request, tag) => prop_assert_eq!(scheduler.submit(now, request), Ok(tag)),
                 Call::Poll(step) => prop_assert_eq!(scheduler.poll(now), step),
                 Call::Configure(..) => unreachable!("nobody changes anything here"),
                 Call::Complete(tag) => scheduler.complete(now, tag),
-                Call::Cancel(tag, answer) => prop_assert_eq!(scheduler.cancel(now, tag), answer),
+                Call::Cancel(tag, answer) => prop_assert_eq!(scheduler.cancel(now, tag).map(drop), answer),
             }
         }
     }

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::disk::cache::CacheSpec;
-use super::geometry::{Geometry, Motion, Skews, Zone};
-use super::quantity::Skew;
-use super::queue::CommandOrder;
-use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
+use super::super::check::{fail, numbers, times};
+use super::super::geometry::{Geometry, Motion, Skews, Zone};
+use super::super::quantity::Skew;
+use super::super::queue::CommandOrder;
+use super::super::seek::{CYLINDERS_MAX, SeekTable};
+use super::cache::CacheSpec;
 use ioweir_config::Complaint;
 use ioweir_config::{ByteRate, Duration, Size};
 
@@ -16,22 +17,11 @@ const SURFACES_MAX: u32 = 64;
 const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 
-/// A device that answers after a fixed time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct NullSpec {
-    /// Size.
-    pub capacity: Size,
-    /// What every request takes.
-    #[serde(default)]
-    pub service: Duration,
-}
-
 /// A disk drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HddSpec {
-    /// Size; what the zones hold beyond it is never used. The whole of the zones where absent.
+    /// Size; the rest of the zones is never used. All of the zones if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Size>,
     /// Speed of the spindle.
@@ -40,7 +30,7 @@ pub struct HddSpec {
     pub surfaces: u32,
     /// Cylinders: positions of the arm.
     pub cylinders: u32,
-    /// In which order the tracks of a zone are numbered.
+    /// The order of the tracks of a zone.
     #[serde(default)]
     pub layout: Layout,
     /// To the next track on another surface of the same cylinder.
@@ -49,41 +39,40 @@ pub struct HddSpec {
     /// To the next track on the next cylinder.
     #[serde(default)]
     pub cylinder_skew: Skew,
-    /// To the next track where that is more than a cylinder away: between the bundles of a serpentine layout. As the
-    /// cylinder skew where absent.
+    /// To the next track if that is more than a cylinder away: between the bundles of a serpentine layout. As the
+    /// cylinder skew if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_skew: Option<Skew>,
-    /// To change heads without moving the arm.
+    /// A change of heads without moving the arm.
     #[serde(default)]
     pub head_switch: Duration,
-    /// What a write waits for after a seek or a head switch, for the head to be quite still. Within a transfer the skews
-    /// cover it.
+    /// Settling time of a write after a seek or a head switch. Within a transfer the skews cover it.
     #[serde(default)]
     pub write_settle: Duration,
-    /// What a new access takes at least before it waits for its sector, also where the arm need not move: the head finds
-    /// its track again. What continues a transfer without a pause does not need it.
+    /// The least time of a new access before the rotation, also without a movement of the arm: the head finds its track
+    /// again. A transfer that continues without a pause does not need it.
     #[serde(default)]
     pub reposition: Duration,
-    /// Speed of the interface; it counts only where data come from the drive's buffer or go there.
+    /// Speed of the interface; it counts only for transfers from and to the drive's buffer.
     pub interface_rate: ByteRate,
-    /// How far the drive reads ahead of a sequential reader into its buffer, also while nobody asks; a following read is
-    /// served from there. Zero: it does not read ahead, and a sequential reader who pauses loses a revolution.
+    /// How far the drive reads ahead of a sequential reader into its buffer, even without a request; a following read is
+    /// served from there. Zero: it does not read ahead, and a sequential reader that pauses loses a revolution.
     #[serde(default)]
     pub read_ahead: Size,
-    /// Whether a write that continues the write before it streams on, because the drive has taken it into its buffer in
-    /// time. Without, it waits for the next revolution.
+    /// Whether a write that continues the write before streams on, because it was in the drive's buffer in time. If not, it
+    /// waits for the next revolution.
     #[serde(default)]
     pub write_cache: bool,
-    /// Which of the commands that it holds the drive starts next, where it is given more than one.
+    /// The order in which the drive starts the commands that it holds.
     #[serde(default)]
     pub command_order: CommandOrder,
-    /// What commands cost before the arm moves.
+    /// Overhead of commands before the arm moves.
     #[serde(default)]
     pub overhead: Overhead,
     /// The drive's buffer in full. It takes the place of `read_ahead` and `write_cache`, which are the simple form of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheSpec>,
-    /// How long the arm takes.
+    /// Seek time.
     pub seek: SeekSpec,
     /// Zones, outermost first.
     #[serde(rename = "zone")]
@@ -104,6 +93,18 @@ pub struct Overhead {
     pub write_after_write: Duration,
 }
 
+impl Overhead {
+    /// The times by key.
+    pub(super) fn times(&self) -> [(&'static str, Duration); 4] {
+        [
+            ("read_after_read", self.read_after_read),
+            ("read_after_write", self.read_after_write),
+            ("write_after_read", self.write_after_read),
+            ("write_after_write", self.write_after_write),
+        ]
+    }
+}
+
 /// Order of the tracks in a zone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -111,10 +112,10 @@ pub enum Layout {
     /// All surfaces of a cylinder, then the next cylinder, from surface zero again.
     #[default]
     Conventional,
-    /// A bundle of neighbouring cylinders surface by surface, in and out by turns, then the next bundle with the
+    /// A bundle of neighbouring cylinders surface by surface, alternately in and out, then the next bundle with the
     /// surfaces in reverse order.
     Serpentine {
-        /// Cylinders in a bundle. 1: whole cylinders, with the surfaces up and down by turns.
+        /// Cylinders in a bundle. 1: whole cylinders, with the surfaces alternately up and down.
         bundle_cylinders: u32,
     },
 }
@@ -141,7 +142,7 @@ pub enum SeekSpec {
         long: Duration,
         /// Per cylinder.
         long_slope: Duration,
-        /// One cylinder, where that is known better.
+        /// One cylinder, if that was measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         single: Option<Duration>,
     },
@@ -177,7 +178,7 @@ pub struct ZoneSpec {
 
 impl HddSpec {
     /// The same disk with all defaults filled in.
-    pub(super) fn resolved(&self) -> Self {
+    pub(crate) fn resolved(&self) -> Self {
         let mut resolved = self.clone();
         resolved.cache = self.cache.as_ref().map(CacheSpec::resolved);
         resolved.turn_skew = Some(self.turn_skew.unwrap_or(self.cylinder_skew));
@@ -199,13 +200,13 @@ impl HddSpec {
     }
 
     /// One revolution, to the nanosecond.
-    pub(super) fn revolution_nanos(&self) -> u64 {
+    pub(crate) fn revolution_nanos(&self) -> u64 {
         let speed = u64::from(self.revolutions_per_minute.max(1));
         (60_000_000_000 + speed / 2) / speed
     }
 
-    /// Geometry and seek curve, after looking at every parameter.
-    pub(super) fn lay_out(&self) -> Result<(Geometry, SeekTable), Complaint> {
+    /// Geometry and seek curve, after a check of every parameter.
+    pub(crate) fn lay_out(&self) -> Result<(Geometry, SeekTable), Complaint> {
         self.check_numbers()?;
         let seek = SeekTable::new(&self.seek, self.cylinders).map_err(|error| {
             let key = if error.key.is_empty() { "hdd.seek".into() } else { format!("hdd.seek.{}", error.key) };
@@ -216,18 +217,18 @@ impl HddSpec {
         let sectors = match self.capacity {
             None => held,
             Some(Size(bytes)) if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) => {
-                return Err(Complaint::new(
+                return fail(
                     "hdd.capacity",
                     format!("{bytes} bytes are not a number of sectors of 512 bytes"),
                     "round it down to a multiple of 512",
-                ));
+                );
             }
             Some(Size(bytes)) if bytes / SECTOR_BYTES > held => {
-                return Err(Complaint::new(
+                return fail(
                     "hdd.capacity",
                     format!("{} sectors, but the zones hold only {held}", bytes / SECTOR_BYTES),
                     "add cylinders or sectors per track, or leave the capacity out",
-                ));
+                );
             }
             Some(Size(bytes)) => bytes / SECTOR_BYTES,
         };
@@ -241,84 +242,56 @@ impl HddSpec {
     }
 
     fn check_numbers(&self) -> Result<(), Complaint> {
-        let within = |key: &str, value: u32, least: u32, most: u32| {
-            if (least..=most).contains(&value) {
-                return Ok(());
-            }
-            Err(Complaint::new(
-                format!("hdd.{key}"),
-                format!("is {value}"),
-                format!("give a number from {least} to {most}"),
-            ))
-        };
-        within("revolutions_per_minute", self.revolutions_per_minute, 600, 100_000)?;
-        within("surfaces", self.surfaces, 1, SURFACES_MAX)?;
-        within("cylinders", self.cylinders, 1, CYLINDERS_MAX)?;
+        numbers(
+            "hdd",
+            &[
+                ("revolutions_per_minute", self.revolutions_per_minute, 600, 100_000),
+                ("surfaces", self.surfaces, 1, SURFACES_MAX),
+                ("cylinders", self.cylinders, 1, CYLINDERS_MAX),
+            ],
+        )?;
         if let Layout::Serpentine { bundle_cylinders } = self.layout {
-            within("layout.serpentine.bundle_cylinders", bundle_cylinders, 1, CYLINDERS_MAX / 2)?;
+            numbers("hdd.layout.serpentine", &[("bundle_cylinders", bundle_cylinders, 1, CYLINDERS_MAX / 2)])?;
         }
-        let overhead = &self.overhead;
-        for (key, span) in [
-            ("head_switch", self.head_switch),
-            ("write_settle", self.write_settle),
-            ("reposition", self.reposition),
-            ("overhead.read_after_read", overhead.read_after_read),
-            ("overhead.read_after_write", overhead.read_after_write),
-            ("overhead.write_after_read", overhead.write_after_read),
-            ("overhead.write_after_write", overhead.write_after_write),
-        ] {
-            if span.nanos().0 > SEEK_MAX_NANOS {
-                return Err(Complaint::new(
-                    format!("hdd.{key}"),
-                    format!("{span} is longer than 4 s"),
-                    "check the unit",
-                ));
-            }
-        }
+        let Self { head_switch, write_settle, reposition, .. } = *self;
+        times("hdd", &[("head_switch", head_switch), ("write_settle", write_settle), ("reposition", reposition)])?;
+        times("hdd.overhead", &self.overhead.times())?;
         if !(1_000_000..=1_000_000_000_000).contains(&self.interface_rate.0) {
-            return Err(Complaint::new(
-                "hdd.interface_rate",
-                format!("is {}", self.interface_rate),
-                "give 1MB/s to 1TB/s",
-            ));
+            return fail("hdd.interface_rate", format!("is {}", self.interface_rate), "give 1MB/s to 1TB/s");
         }
         if let Some(cache) = &self.cache {
             cache.check()?;
-            for (key, set) in [("read_ahead", self.read_ahead.0 > 0), ("write_cache", self.write_cache)] {
-                if set {
+            for (key, is_set) in [("read_ahead", self.read_ahead.0 > 0), ("write_cache", self.write_cache)] {
+                if is_set {
                     let problem = "is set, but the disk has a [hdd.cache] too";
-                    return Err(Complaint::new(format!("hdd.{key}"), problem, "leave it out: the cache says more"));
+                    return fail(format!("hdd.{key}"), problem, "leave it out: the cache says more");
                 }
             }
         }
         if self.read_ahead.0 > 1 << 40 {
-            return Err(Complaint::new(
-                "hdd.read_ahead",
-                format!("is {}", self.read_ahead),
-                "a drive's buffer holds at most 1TiB",
-            ));
+            return fail("hdd.read_ahead", format!("is {}", self.read_ahead), "a drive's buffer holds at most 1TiB");
         }
         Ok(())
     }
 
     fn zones(&self) -> Result<Vec<Zone>, Complaint> {
         if self.zones.is_empty() || self.zones.len() > ZONES_MAX {
-            return Err(Complaint::new(
+            return fail(
                 "hdd.zone",
                 format!("there are {} zones", self.zones.len()),
                 format!("give 1 to {ZONES_MAX} [[hdd.zone]] tables"),
-            ));
+            );
         }
         let mut zones = Vec::with_capacity(self.zones.len());
         for (number, spec) in self.zones.iter().enumerate() {
             let key = |name: &str| format!("hdd.zone[{number}].{name}");
             let end = self.zones.get(number + 1).map_or(self.cylinders, |next| next.first_cylinder);
             if number == 0 && spec.first_cylinder != 0 {
-                return Err(Complaint::new(
+                return fail(
                     key("first_cylinder"),
                     format!("the first zone begins at cylinder {}", spec.first_cylinder),
                     "the first zone begins at cylinder 0",
-                ));
+                );
             }
             if end <= spec.first_cylinder {
                 let last = number + 1 == self.zones.len();
@@ -333,24 +306,24 @@ impl HddSpec {
                         "sort the zones by first_cylinder, outermost first",
                     )
                 };
-                return Err(Complaint::new(key("first_cylinder"), problem, hint));
+                return fail(key("first_cylinder"), problem, hint);
             }
             if !(1..=SECTORS_PER_TRACK_MAX).contains(&spec.sectors_per_track) {
-                return Err(Complaint::new(
+                return fail(
                     key("sectors_per_track"),
                     format!("is {}", spec.sectors_per_track),
                     format!("give a number from 1 to {SECTORS_PER_TRACK_MAX}"),
-                ));
+                );
             }
             let cylinders = end - spec.first_cylinder;
             let held = self.zone_sectors(number);
             let sectors = spec.sectors.unwrap_or(held);
             if sectors == 0 || sectors > held {
-                return Err(Complaint::new(
+                return fail(
                     key("sectors"),
                     format!("is {sectors}, the zone has {held}"),
                     "give at least 1 and at most what the zone has",
-                ));
+                );
             }
             zones.push(Zone {
                 cylinder_first: spec.first_cylinder,
@@ -372,11 +345,11 @@ impl HddSpec {
             }
             let key = if own.is_some() { format!("hdd.zone[{number}].{name}") } else { format!("hdd.{name}") };
             let skew = own.unwrap_or(disk);
-            Err(Complaint::new(
+            fail(
                 key,
                 format!("{skew} is a whole revolution or more in zone {number}"),
                 "a skew is less than one revolution",
-            ))
+            )
         };
         let turn = self.turn_skew.unwrap_or(self.cylinder_skew);
         Ok(Skews {

@@ -1,4 +1,4 @@
-//! Do schedules of cores come out on real threads as they do in the simulator?
+//! Schedules of cores on real threads, beside the simulator.
 //!
 //! The same server (platform, workload, costs: three TOML files) is run by the executor and by the simulator, under the same
 //! schedules. Items are real work: they hash until the processor time of their phase is used up, take real locks, and wait on real
