@@ -30,7 +30,8 @@ pub const KEYS: &[Key] = &[
         "",
         "queue_requests",
         "",
-        "requests that the queue holds; what the backlogs add up to, and some thousands, where absent",
+        "requests that the queue holds; what the backlogs add up to, and some thousands, where absent; 128 beside the \
+         backlogs where an elevator serves a trace",
     ),
     key(
         "",
@@ -79,7 +80,13 @@ pub const KEYS: &[Key] = &[
     key("class", "backlog", "", "closed loop: each client keeps so many requests outstanding"),
     key("class", "rate", "", "open loop: so many requests arrive, done or not: \"2k/s\""),
     key("class", "arrivals", "\"poisson\"", "how an open loop's arrivals are spaced: poisson or constant"),
-    key("class", "trace", "", "the requests of this trace, at its times"),
+    key(
+        "class",
+        "trace",
+        "",
+        "the requests of this trace, at its times. An elevator sees its streams and merges, as `ioweir compare` does; a \
+         scheduler that knows shares sees the clients of the class, over which the streams are spread, and does not merge",
+    ),
     key("class", "read_ratio", "1.0", "share of reads; the others are writes"),
     key("class", "size", "\"4KiB\"", "length of a request"),
     key("class", "sequential", "0.0", "share of requests that go on where the client's last one ended"),

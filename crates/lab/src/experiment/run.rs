@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ioweir_core::QueueLimits;
-use ioweir_core::policy::{Policy, Settings};
+use ioweir_core::policy::{Policy, PolicyRow, Settings};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -71,7 +71,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                 device: Arc::clone(&device),
                 device_name: String::new(),
                 fast: None,
-                limits: limits(&experiment),
+                limits: limits(&experiment, scheduler.row),
                 lenient: false,
                 seed,
                 window: Window {
@@ -102,19 +102,25 @@ fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     settings
 }
 
-/// Limits of the queue and of the device. Requests are not merged: each counts for its client.
-fn limits(experiment: &Experiment) -> QueueLimits {
-    let units = experiment.queue_room();
+/// Limits of the queue and of the device. An elevator merges what a trace asks for, as in a comparison; otherwise requests
+/// are not merged, since each counts for its client.
+fn limits(experiment: &Experiment, row: &PolicyRow) -> QueueLimits {
+    let merge = !row.knows_shares && experiment.classes.iter().any(|class| class.trace.is_some());
+    let requests = experiment.queue_room(merge);
+    let members = if merge { QueueLimits::with_requests(requests).members.min(MEMBERS_MAX) } else { 0 };
     let largest = experiment.classes.iter().map(|class| class.size.0 / ioweir_core::SECTOR_BYTES).max().unwrap_or(0);
     QueueLimits {
-        requests_per_direction: units,
-        members: units.saturating_mul(2),
+        requests_per_direction: requests,
+        members: members.max(requests.saturating_mul(2)),
         request_sectors_max: u32::try_from(largest).unwrap_or(u32::MAX).max(1024),
-        merge: false,
+        merge,
         depth: experiment.depth,
         ..QueueLimits::DEFAULT
     }
 }
+
+/// Merged requests that a queue holds at most, where it has room for as many without merging.
+const MEMBERS_MAX: u32 = 1 << 20;
 
 /// What the outcome of a job depends on, as one number.
 fn key(job: &Job, origin: &Origin, traces: &[TraceMeta]) -> String {

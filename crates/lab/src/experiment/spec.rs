@@ -179,7 +179,7 @@ pub struct ClassSpec {
     /// At which distances the requests of an open loop arrive.
     #[serde(default)]
     pub arrivals: Spacing,
-    /// The requests of this trace, at its times. What its processes send is spread over the clients.
+    /// The requests of this trace, at its times. Its streams are spread over the clients; an elevator sees the streams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
     /// The share of reads; the rest are writes.

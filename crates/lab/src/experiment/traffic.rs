@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use ioweir_core::policy::Policy;
+use ioweir_core::policy::{Policy, PolicyRow};
 use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
@@ -227,13 +227,17 @@ fn group_share(group: &GroupSpec) -> Share {
 }
 
 impl Experiment {
-    /// Its clients; those of a trace keep its streams where the scheduler is an elevator.
-    pub(crate) fn clients(&self) -> Clients {
+    /// Its clients. An elevator sees the streams of a trace as they were traced; a policy that knows shares sees the clients
+    /// of the class, and so does a device that draws hits by client.
+    pub(crate) fn clients(&self, row: &PolicyRow) -> Clients {
+        let draws_hits = |class: &ClassSpec| {
+            class.hit_ratio.is_some() || class.phases.iter().any(|phase| phase.hit_ratio.is_some())
+        };
         let class = |class: &ClassSpec| ClientClass {
             name: class.name.clone(),
             clients: class.clients,
             weight: class.weight,
-            keeps_streams: false,
+            keeps_streams: class.trace.is_some() && !row.knows_shares && !draws_hits(class),
         };
         Clients::new(self.classes.iter().map(class).collect())
     }

@@ -60,11 +60,11 @@ impl Job {
         format!("{}{}, seed {}", self.scheduler, set.concat(), self.seed)
     }
 
-    /// Its clients; whether they see the streams of traces depends on the scheduler.
+    /// Its clients; whether the streams of traces are kept depends on the scheduler.
     pub(crate) fn clients(&self) -> Clients {
         match &self.traffic {
             Traffic::Trace(trace, _) => Clients::of_trace(trace.name()),
-            Traffic::Classes(experiment) => experiment.clients(),
+            Traffic::Classes(experiment) => experiment.clients(self.scheduler.row),
         }
     }
 
