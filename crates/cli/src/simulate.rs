@@ -23,7 +23,12 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     let folder = arguments.out.as_deref().map(Folder::open).transpose()?;
     let store = folder.as_ref().map(|folder| folder as &dyn Store);
     let origin = engine::origin(&command(arguments));
-    let report = engine::watched(arguments.quiet, |progress| experiment::run(&experiment, &origin, progress, store))?;
+    let report = output::recorded(arguments.requests.as_deref(), |requests| {
+        engine::watched(arguments.quiet, |progress| match requests {
+            Some(requests) => experiment::record(&experiment, &origin, progress, requests),
+            None => experiment::run(&experiment, &origin, progress, store),
+        })
+    })?;
     for (name, form) in exports {
         output::put_file(name, render_experiment(&report, form)?.as_bytes())?;
     }
@@ -105,6 +110,7 @@ fn exports<'a>(arguments: &'a SimulateArguments, experiment: &Experiment) -> Res
     let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
     let mut outputs: Vec<&str> = exports.iter().map(|export| export.0).collect();
     outputs.extend(arguments.json.as_deref().filter(|target| *target != "-"));
+    outputs.extend(arguments.requests.as_deref());
     output::check_outputs(&outputs, &inputs)?;
     Ok(exports)
 }

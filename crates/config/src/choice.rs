@@ -1,9 +1,12 @@
 //! Which scheduler is `bid-hdd:wait=6ms:history=4`, and which name was meant by `bid-hd`?
 
+use std::borrow::Cow;
 use std::fmt;
 
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow, SettingError, Settings, Unit};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::units::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
 
@@ -137,6 +140,26 @@ impl<R: Choosable> fmt::Display for Choice<R> {
             }
         }
         Ok(())
+    }
+}
+
+impl<R: Choosable> PartialEq for Choice<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.row.name() == other.row.name() && self.settings == other.settings
+    }
+}
+
+impl<R: Choosable> Eq for Choice<R> {}
+
+impl<R: Choosable> Serialize for Choice<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de, R: Choosable> Deserialize<'de> for Choice<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Cow::<'_, str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

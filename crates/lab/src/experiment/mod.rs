@@ -17,7 +17,7 @@ pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use keys::{KEYS, Key};
 pub use metric::{METRICS, Metric};
-pub use run::{ExperimentMeta, ExperimentReport, run, run_observed};
+pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing};
 pub use summary::{Figure, Summary};
 pub(crate) use traffic::ClassArrivals;

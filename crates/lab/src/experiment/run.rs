@@ -13,7 +13,8 @@ use super::spec::{DeviceChoice, Experiment};
 use super::summary::Summary;
 use super::sweep::{self, Point};
 use crate::run::{
-    Job, Kept, Origin, Progress, RunError, Silent, Store, TraceFiles, TraceMeta, Traffic, hexadecimal, only, run_all,
+    Job, Kept, Origin, Progress, Requests, RunError, Silent, Store, TraceFiles, TraceMeta, Traffic, hexadecimal, only,
+    record_all, run_all,
 };
 use crate::sim::{Ended, Observer, Outcome, Window};
 use ioweir_config::SchedulerChoice;
@@ -79,6 +80,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                     to: experiment.duration.0,
                     interval: experiment.interval.0,
                     keeps_series: false,
+                    by_stream: false,
                 },
                 traffic: Traffic::Classes(Arc::clone(&experiment)),
                 point: set.clone(),
@@ -156,9 +158,37 @@ pub fn run(
     let key = |job: &Job| key(job, origin, &traces);
     let kept = store.map(|store| Kept { store, key: &key });
     let outcomes = run_all(&jobs, progress, kept.as_ref())?;
+    Ok(report(experiment, origin, traces, outcomes))
+}
+
+/// Runs an experiment, one run after another, and writes their requests into a file.
+///
+/// # Errors
+/// As [`run`]; and where the file cannot be written.
+pub fn record(
+    experiment: &Experiment,
+    origin: &Origin,
+    progress: &dyn Progress,
+    requests: &mut Requests,
+) -> Result<ExperimentReport, RunError> {
+    let mut jobs = jobs(experiment)?;
+    for job in &mut jobs {
+        job.window.by_stream = true;
+    }
+    let traces = traces(experiment)?;
+    let outcomes = record_all(&jobs, progress, requests)?;
+    Ok(report(experiment, origin, traces, outcomes))
+}
+
+fn report(
+    experiment: &Experiment,
+    origin: &Origin,
+    traces: Vec<TraceMeta>,
+    outcomes: Vec<Outcome>,
+) -> ExperimentReport {
     let summaries = Summary::of(outcomes);
     let verdicts = judge(&experiment.expectations, &summaries);
-    Ok(ExperimentReport { experiment: experiment.clone(), meta: meta(experiment, origin, traces), summaries, verdicts })
+    ExperimentReport { experiment: experiment.clone(), meta: meta(experiment, origin, traces), summaries, verdicts }
 }
 
 /// Runs the only run of an experiment under an observer, to the end of its last request. Answers what was measured up to the

@@ -230,9 +230,8 @@ impl Experiment {
     /// Its clients. An elevator sees the streams of a trace as they were traced; a policy that knows shares sees the clients
     /// of the class, and so does a device that draws hits by client.
     pub(crate) fn clients(&self, row: &PolicyRow) -> Clients {
-        let draws_hits = |class: &ClassSpec| {
-            class.hit_ratio.is_some() || class.phases.iter().any(|phase| phase.hit_ratio.is_some())
-        };
+        let draws_hits =
+            |class: &ClassSpec| class.hit_ratio.is_some() || class.phases.iter().any(|phase| phase.hit_ratio.is_some());
         let class = |class: &ClassSpec| ClientClass {
             name: class.name.clone(),
             clients: class.clients,
@@ -486,6 +485,23 @@ impl ClassArrivals {
     /// Requests that were sent and not refused.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// The name of each stream: of its client, or of the stream of a trace where these are kept.
+    pub(crate) fn stream_names(&self) -> Vec<String> {
+        let mut names = self.population.client_names();
+        for (number, class) in self.classes.iter().enumerate() {
+            let (Some(trace), true) = (&class.trace, self.population.classes()[number].keeps_streams) else { continue };
+            let numbers = self.population.streams(number);
+            for (stream, name) in (0..).zip(&trace.names().streams) {
+                let at = numbers.number(StreamId(stream)).0 as usize;
+                if names.len() <= at {
+                    names.resize(at + 1, String::new());
+                }
+                names[at].clone_from(name);
+            }
+        }
+        names
     }
 
     /// What is said to the scheduler before anything else.

@@ -78,6 +78,11 @@ impl Column {
         }
     }
 
+    /// The value of one outcome.
+    pub(crate) fn of(&self, outcome: &Outcome) -> Option<f64> {
+        (self.value)(outcome)
+    }
+
     /// The cells of this column for the outcomes of a section, with the same number of digits behind the point.
     pub(crate) fn cells(&self, section: &Section<'_>) -> Vec<Cell> {
         let values: Vec<_> = section.outcomes.iter().map(|outcome| (self.value)(outcome)).collect();

@@ -33,7 +33,7 @@ pub fn render_csv(report: &Report) -> String {
     for (index, outcome) in report.outcomes.iter().enumerate() {
         let mut fields = Vec::new();
         // A result holds strings and numbers only, which always become a value.
-        flatten("", &serde_json::to_value(JsonResult::new(outcome)).unwrap_or_default(), &mut fields);
+        flatten("", &serde_json::to_value(JsonResult::new(outcome, &report.meta)).unwrap_or_default(), &mut fields);
         fields.sort_by_cached_key(|(name, _)| {
             (LEADING.iter().position(|leading| leading == name).unwrap_or(LEADING.len()), name.clone())
         });
@@ -53,6 +53,8 @@ fn flatten(prefix: &str, value: &Value, fields: &mut Vec<(String, String)>) {
                 flatten(&name, inner, fields);
             }
         }
+        // Figures by stream are rows of another table.
+        Value::Array(_) => {}
         Value::Null => fields.push((prefix.to_string(), String::new())),
         Value::String(text) => fields.push((prefix.to_string(), text.clone())),
         other => fields.push((prefix.to_string(), other.to_string())),

@@ -202,7 +202,11 @@ fn overview(sections: &[Section<'_>], palette: &Palette<'_>) -> Overview {
         };
         OverviewRow {
             id: section_id(index),
-            name: format!("{}, load {}", shown(short_name(section, sections)), shown(section.load)),
+            name: format!(
+                "{}, load {}",
+                shown(short_name(section, sections)),
+                shown(&format!("{}{}", section.load, section.setting.words()))
+            ),
             cells: palette.order.iter().map(cell).collect(),
         }
     };
@@ -237,7 +241,7 @@ impl PageSection {
             id: section_id(index),
             name: shown(short_name(section, sections)),
             trace: shown(section.trace),
-            load: shown(section.load),
+            load: shown(&format!("{}{}", section.load, section.setting.words())),
             device: shown(section.device),
             headline: prose(&headline(section)),
             reference: shown(&section.reference().scheduler),
@@ -293,7 +297,7 @@ impl PageMeta {
             version: meta.version.clone(),
             commit: meta.commit.clone(),
             spec_sha256: meta.spec_sha256.clone(),
-            seed: meta.spec.seed,
+            seed: meta.spec.seeds.0.first().copied().unwrap_or(0),
             command: meta.command.clone(),
             spec_toml: meta.spec.to_toml(),
             device_toml: meta.device_toml.clone(),

@@ -24,7 +24,11 @@ pub fn render_markdown(report: &Report, view: &View) -> Result<String, ReportErr
 }
 
 fn push_section(out: &mut String, section: &Section<'_>) {
-    let (trace, device, load) = (escaped(section.trace), escaped(section.device), escaped(section.load));
+    let (trace, device, load) = (
+        escaped(section.trace),
+        escaped(section.device),
+        escaped(&format!("{}{}", section.load, section.setting.words())),
+    );
     // Writing to a string does not fail.
     let _ = writeln!(out, "\n## {trace} on {device}, load {load}\n\n{}\n", escaped(&headline(section)));
     let mut header = vec!["scheduler".to_string(), COLUMNS[0].title(), "relative".into()];
@@ -68,7 +72,8 @@ fn push_time(out: &mut String, section: &Section<'_>) {
 fn push_meta(out: &mut String, meta: &Meta) {
     let _ = writeln!(out, "\n## How to get this again\n");
     let _ = writeln!(out, "- ioweir {} ({})", escaped(&meta.version), escaped(&meta.commit));
-    let _ = writeln!(out, "- spec SHA-256 {}, seed {}", escaped(&meta.spec_sha256), meta.spec.seed);
+    let seeds = meta.spec.seeds.0.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let _ = writeln!(out, "- spec SHA-256 {}, seed {}", escaped(&meta.spec_sha256), seeds);
     for trace in &meta.traces {
         for (file, sha256) in &trace.files {
             let _ = writeln!(out, "- {} ({}) SHA-256 {}", escaped(file), escaped(&trace.format), escaped(sha256));

@@ -113,14 +113,43 @@ pub fn render(report: &Report, form: Form, view: &View) -> Result<String, Report
     }
 }
 
-/// The outcomes of one trace under one load: what can be compared with each other.
+/// The outcomes of one trace on one device under one load: what can be compared with each other.
 pub(crate) struct Section<'a> {
     pub(crate) trace: &'a str,
+    pub(crate) setting: Setting<'a>,
     pub(crate) load: &'a str,
     pub(crate) device: &'a str,
     pub(crate) outcomes: Vec<&'a Outcome>,
     /// Index of the outcome that the others are measured by.
     pub(crate) reference: usize,
+}
+
+/// What tells sections of a trace apart, beside load and device, where there is more than one of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Setting<'a> {
+    volume: Option<&'a str>,
+    depth: Option<u32>,
+    seed: Option<u64>,
+}
+
+impl<'a> Setting<'a> {
+    fn new(outcome: &'a Outcome, report: &Report) -> Self {
+        let spec = &report.meta.spec;
+        let has_volumes = report.outcomes.iter().any(|other| other.volume != outcome.volume);
+        Self {
+            volume: has_volumes.then_some(&*outcome.volume),
+            depth: (spec.depths.0.len() > 1).then_some(outcome.depth),
+            seed: (spec.seeds.0.len() > 1).then_some(outcome.seed),
+        }
+    }
+
+    /// In words, each after a comma.
+    pub(crate) fn words(self) -> String {
+        let volume = self.volume.map(|volume| format!(", volume {volume}"));
+        let depth = self.depth.map(|depth| format!(", depth {depth}"));
+        let seed = self.seed.map(|seed| format!(", seed {seed}"));
+        [volume, depth, seed].into_iter().flatten().collect()
+    }
 }
 
 impl Section<'_> {
@@ -133,14 +162,17 @@ impl Section<'_> {
 pub(crate) fn sections<'a>(report: &'a Report, view: &View) -> Result<Vec<Section<'a>>, ReportError> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     for outcome in &report.outcomes {
+        let setting = Setting::new(outcome, report);
         let same = |section: &&mut Section<'_>| {
-            section.trace == outcome.trace && section.load == outcome.load && section.device == outcome.device
+            let names = [section.trace, section.load, section.device];
+            names == [&outcome.trace, &outcome.load, &outcome.device] && section.setting == setting
         };
         if let Some(section) = sections.iter_mut().find(same) {
             section.outcomes.push(outcome);
         } else {
             sections.push(Section {
                 trace: &outcome.trace,
+                setting,
                 load: &outcome.load,
                 device: &outcome.device,
                 outcomes: vec![outcome],

@@ -1,4 +1,4 @@
-//! How does a comparison read on a terminal?
+//! A comparison on a terminal.
 //!
 //! For each trace and load: one table of results, one of where the time went, one or two sentences. The best value of a
 //! column carries a `*`, so that it reads the same without colour; where colour is allowed it is bold as well.
@@ -8,12 +8,14 @@ use std::fmt::Write as _;
 use comfy_table::{Attribute, Cell as TableCell, CellAlignment, ContentArrangement, Table};
 use ioweir_core::Reason;
 
-use super::columns::{COLUMNS, Cell, column_texts};
+use super::columns::{COLUMNS, Cell, Column, column_texts};
 use super::headline::{advice, headline, overall};
 use super::numbers as n;
 use super::{ReportError, Section, View, sections};
 use crate::compare::Report;
-use ioweir_config::{format_count, shown};
+use crate::experiment::{Figure, Summary};
+use crate::sim::Outcome;
+use ioweir_config::{format_count, format_decimals, shown};
 
 /// Renders the tables of `report`; the lines end in newlines, the last one too.
 ///
@@ -22,6 +24,11 @@ use ioweir_config::{format_count, shown};
 pub fn render_terminal(report: &Report, view: &View) -> Result<String, ReportError> {
     let mut out = String::new();
     let sections = sections(report, view)?;
+    let over_seeds = report.over_seeds();
+    if !over_seeds.is_empty() {
+        push_over_seeds(&mut out, &over_seeds, view.colour);
+        return Ok(out);
+    }
     for (index, section) in sections.iter().enumerate() {
         if index > 0 {
             out.push('\n');
@@ -34,9 +41,75 @@ pub fn render_terminal(report: &Report, view: &View) -> Result<String, ReportErr
     Ok(out)
 }
 
+/// Streams of a scheduler that are shown.
+const STREAMS_SHOWN: usize = 10;
+
+/// The streams whose requests waited longest.
+fn push_streams(out: &mut String, section: &Section<'_>, colour: bool) {
+    let millis = |nanos: u64| format_decimals(nanos as f64 / 1e6, 3);
+    let mut rows = Vec::new();
+    for outcome in &section.outcomes {
+        for stream in outcome.streams.iter().take(STREAMS_SHOWN) {
+            rows.push(vec![
+                shown(&format!("{}: {}", outcome.scheduler, stream.name)),
+                format_count(stream.requests),
+                millis(stream.latency_sum_nanos / stream.requests.max(1)),
+                millis(stream.latency_p50_nanos),
+                millis(stream.latency_p99_nanos),
+                millis(stream.latency_max_nanos),
+            ]);
+        }
+        let others = outcome.streams.len().saturating_sub(STREAMS_SHOWN);
+        if others > 0 {
+            let name = format!("{}: {} others", outcome.scheduler, format_count(others as u64));
+            rows.push(std::iter::once(shown(&name)).chain(vec!["-".into(); 5]).collect());
+        }
+    }
+    if !rows.is_empty() {
+        out.push('\n');
+        let heads = ["\nstream", "requests\n", "latency mean\nms", "p50\nms", "p99\nms", "max\nms"];
+        push_rows(out, heads.map(String::from).to_vec(), rows, colour);
+    }
+}
+
+/// A table for each trace, device, depth and load: means over the seeds with their intervals.
+fn push_over_seeds(out: &mut String, summaries: &[Summary], colour: bool) {
+    let title = |outcome: &Outcome| {
+        let volume = if outcome.volume.is_empty() { String::new() } else { format!(", volume {}", outcome.volume) };
+        format!("{}{volume} on {}, depth {}, load {}", outcome.trace, outcome.device, outcome.depth, outcome.load)
+    };
+    for block in summaries.chunk_by(|left, right| title(&left.cells[0]) == title(&right.cells[0])) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let first = &block[0];
+        let kind = if first.are_samples() { "samples of the trace" } else { "seeds" };
+        let _ =
+            writeln!(out, "{}\n{} {kind}; mean and 95 % interval\n", shown(&title(&first.cells[0])), first.cells.len());
+        let row = |summary: &Summary| {
+            let cell = |column: &Column| {
+                let values: Vec<f64> = summary.cells.iter().filter_map(|outcome| column.of(outcome)).collect();
+                let figure = if summary.are_samples() { Figure::of_samples(&values) } else { Figure::of(&values) };
+                figure.map_or("-".into(), |figure| {
+                    let half = figure.half_width.unwrap_or_default();
+                    format!("{} ± {}", format_decimals(figure.mean, 3), format_decimals(half, 3))
+                })
+            };
+            std::iter::once(shown(&summary.scheduler)).chain(OVER_SEEDS.iter().map(|at| cell(&COLUMNS[*at]))).collect()
+        };
+        let heads = OVER_SEEDS.iter().map(|at| COLUMNS[*at].title());
+        let heads = std::iter::once("scheduler".to_owned()).chain(heads).collect();
+        push_rows(out, heads, block.iter().map(row).collect::<Vec<Vec<String>>>(), colour);
+    }
+}
+
+/// The columns of the table over seeds: completion, busy, mean, p99 and max.
+const OVER_SEEDS: [usize; 5] = [0, 1, 3, 5, 6];
+
 fn push_section(out: &mut String, section: &Section<'_>, colour: bool) {
     let reference = section.reference();
-    let title = format!("{} on {}, load {}", shown(section.trace), shown(section.device), shown(section.load));
+    let (trace, device, load) = (shown(section.trace), shown(section.device), shown(section.load));
+    let title = format!("{trace} on {device}, load {load}{}", shown(&section.setting.words()));
     // Writing to a string does not fail.
     let _ = writeln!(out, "{title}");
     let _ = writeln!(
@@ -48,6 +121,7 @@ fn push_section(out: &mut String, section: &Section<'_>, colour: bool) {
     push_table(out, &results_table(section, colour));
     out.push('\n');
     push_table(out, &time_table(section, colour));
+    push_streams(out, section, colour);
     let _ = writeln!(out, "\n{}", shown(&headline(section)));
     if let Some(advice) = advice(section) {
         let _ = writeln!(out, "{}", shown(&advice));
