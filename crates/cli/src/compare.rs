@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{ChoiceError, SchedulerChoice, exact_bytes, parse_bytes, shown, unknown};
+use ioweir_config::{ChoiceError, SchedulerChoice, Size, shown, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::compare::{Comparison, Plan};
 use ioweir_lab::report::{FORMS, Form, View, render, render_terminal};
@@ -75,7 +75,7 @@ fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
         comparison.event = engine::event(event)?;
     }
     if let Some(size) = &arguments.request_bytes_max {
-        let size = parse_bytes(size);
+        let size = size.parse::<Size>();
         comparison.request_bytes_max =
             size.map_err(|error| Failure::Input(format!("largest request (request_bytes_max): {error}")))?;
     }
@@ -170,7 +170,7 @@ fn command(comparison: &Comparison) -> String {
         flag("--queue-requests", &comparison.queue_requests.to_string());
     }
     if comparison.request_bytes_max != default.request_bytes_max {
-        flag("--request-bytes-max", &exact_bytes(comparison.request_bytes_max));
+        flag("--request-bytes-max", &comparison.request_bytes_max.to_string());
     }
     if comparison.depths != default.depths {
         flag("--depth", &list(&comparison.depths.0));

@@ -4,7 +4,7 @@ mod plan;
 
 pub use plan::{Plan, run, run_observed};
 
-use ioweir_config::{Complaint, SchedulerChoice, SpecError};
+use ioweir_config::{Complaint, SchedulerChoice, Size, SpecError};
 use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -41,8 +41,7 @@ pub struct Comparison {
     /// Requests that the queue holds in each direction (Linux's `nr_requests`).
     pub queue_requests: u32,
     /// Largest request after merging, with unit (Linux's `max_sectors_kb`).
-    #[serde(with = "size")]
-    pub request_bytes_max: u64,
+    pub request_bytes_max: Size,
     /// Whether adjacent requests are merged.
     pub merge: bool,
     /// Requests that the device holds at once.
@@ -70,7 +69,7 @@ impl Default for Comparison {
             schedulers: ["noop", "deadline", "cfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),
             loads: vec![Load::RECORDED],
             queue_requests: 128,
-            request_bytes_max: 512 << 10,
+            request_bytes_max: Size(512 << 10),
             merge: true,
             depths: 1.into(),
             seeds: 0.into(),
@@ -131,20 +130,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
             Written::One(one) => Self(vec![one]),
             Written::Several(several) => Self(several),
         })
-    }
-}
-
-/// A size with its unit.
-mod size {
-    use ioweir_config::{exact_bytes, parse_bytes};
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    pub(super) fn serialize<S: Serializer>(bytes: &u64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&exact_bytes(*bytes))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-        parse_bytes(&String::deserialize(deserializer)?).map_err(D::Error::custom)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
 use crate::sim::{Load, Observer, Outcome, Window};
-use ioweir_config::{SchedulerChoice, exact_bytes, unknown};
+use ioweir_config::{SchedulerChoice, Size, unknown};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::{self as trace, ReadOptions, TraceError};
 
@@ -81,10 +81,10 @@ impl Comparison {
     }
 
     fn limits(&self) -> Result<QueueLimits, RunError> {
-        let bytes = self.request_bytes_max;
+        let Size(bytes) = self.request_bytes_max;
         let sectors = u32::try_from(bytes / SECTOR_BYTES).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
         let request_sectors_max = sectors.filter(|_| bytes % SECTOR_BYTES == 0).ok_or_else(|| {
-            let text = exact_bytes(bytes);
+            let text = self.request_bytes_max;
             RunError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
         })?;
         let within = |what: &str, value: u32, max: u32| match value {

@@ -1,9 +1,7 @@
 //! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
 
-mod amount;
 mod expect;
 mod explain;
-mod keys;
 mod metric;
 mod parse;
 mod run;
@@ -12,12 +10,10 @@ mod summary;
 mod sweep;
 mod traffic;
 
-pub use amount::{PerSecond, Time};
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
-pub use keys::{KEYS, Key};
 pub use metric::{METRICS, Metric};
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
-pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing};
+pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};
 pub(crate) use traffic::ClassArrivals;

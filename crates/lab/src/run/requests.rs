@@ -346,7 +346,7 @@ mod tests {
                 traces: vec!["mix:grep".into()],
                 schedulers: vec![name.parse().expect("a scheduler")],
                 loads: vec!["x50".parse().expect("a load")],
-                request_bytes_max: 1 << 30,
+                request_bytes_max: ioweir_config::Size(1 << 30),
                 ..Comparison::default()
             };
             let jobs = comparison.plan().expect("a plan").jobs();

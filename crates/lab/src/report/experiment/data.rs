@@ -62,7 +62,7 @@ pub(super) fn json(report: &ExperimentReport) -> Result<String, ReportError> {
     }
     let object = json!({
         "meta": serde_json::to_value(&report.meta)?,
-        "interval_seconds": report.experiment.interval.0.as_seconds(),
+        "interval_seconds": report.experiment.interval.nanos().as_seconds(),
         "results": results,
         "expectations": serde_json::to_value(&report.verdicts)?,
     });

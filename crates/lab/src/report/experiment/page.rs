@@ -44,7 +44,7 @@ pub(super) fn page(report: &ExperimentReport) -> Result<String, ReportError> {
 /// What each class got over time, with the first seed.
 fn over_time(report: &ExperimentReport, summary: &Summary) -> Option<Figure> {
     let cell = summary.cells.first()?;
-    let step = report.experiment.interval.0.as_seconds();
+    let step = report.experiment.interval.nanos().as_seconds();
     let chart = |title: &str, unit: &str, value: &dyn Fn(&Step) -> f64, mark: Mark| Chart {
         title: title.into(),
         across: Axis::from_zero("time (s)"),
