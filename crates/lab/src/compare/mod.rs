@@ -84,11 +84,8 @@ impl Comparison {
     /// # Errors
     /// [`SpecError`] with the place in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        toml::from_str(text).map_err(|error| {
-            let is_unknown = error.message().contains("unknown field");
-            let hint = if is_unknown { "`ioweir show FILE` prints a comparison with every key there is" } else { "" };
-            Complaint::of_toml(&error).hint(hint).in_file(file, Some(text))
-        })
+        let hints = [("unknown field", "`ioweir show FILE` prints a comparison with every key there is")];
+        toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))
     }
 
     /// Every key as TOML: what `--spec` reads.
