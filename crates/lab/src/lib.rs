@@ -12,5 +12,6 @@ pub mod reproduce;
 pub mod series;
 pub mod server;
 pub mod sim;
+pub mod trace_info;
 pub mod validation;
 pub mod workload;

@@ -36,6 +36,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use figure::weekday;
 pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::HTML_BYTES_MAX;
 pub use json::list as json_list;

@@ -17,7 +17,6 @@ mod numbers;
 pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;
-mod trace_info;
 
 pub use csv::render_csv;
 pub use experiment::{render_experiment, render_experiment_terminal};
@@ -26,7 +25,6 @@ pub use html::{HTML_BYTES_MAX, render_html};
 pub use json::{SCHEMA_VERSION, render_json};
 pub use markdown::render_markdown;
 pub use terminal::{push_rows, render_terminal};
-pub use trace_info::render_trace_info;
 
 use crate::compare::Report;
 use crate::sim::Outcome;
