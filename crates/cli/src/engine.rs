@@ -9,7 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_config::format_count;
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_device::PRESETS;
-use ioweir_lab::compare::{self, Comparison, MIX_PREFIX, Origin, Progress, Report, Silent};
+use ioweir_lab::compare::{self, Comparison, Report};
+use ioweir_lab::run::{MIX_PREFIX, Origin, Progress, Silent};
 use ioweir_trace::{self as trace, Event, FORMATS, Format, ReadOptions, TraceGroup};
 
 use crate::arguments::ReadingArguments;

@@ -6,11 +6,10 @@ use std::io;
 use ioweir_config::ChoiceError;
 use ioweir_config::SpecError;
 use ioweir_config::UnitError;
-use ioweir_lab::compare::CompareError;
 use ioweir_lab::document::DocumentError;
-use ioweir_lab::experiment::ExperimentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
+use ioweir_lab::run::RunError;
 use ioweir_lab::server::ServerError;
 use ioweir_trace::TraceError;
 
@@ -104,16 +103,10 @@ impl From<TraceError> for Failure {
     }
 }
 
-impl From<CompareError> for Failure {
-    fn from(error: CompareError) -> Self {
-        Self::Input(error.to_string())
-    }
-}
-
-impl From<ExperimentError> for Failure {
-    fn from(error: ExperimentError) -> Self {
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
         match error {
-            ExperimentError::Store(_) => Self::Running(error.to_string()),
+            RunError::Store(_) => Self::Running(error.to_string()),
             _ => Self::Input(error.to_string()),
         }
     }

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use ioweir_config::format_decimals;
-use ioweir_lab::compare::sha256;
 use ioweir_lab::document::{Provenance, TraceMeta};
 use ioweir_lab::forecast::Calendar;
 use ioweir_lab::plan::{
     Actual, Decider, Demand, Ledger, Load, LoadForecaster, Outlook, Plan, Policy, Replayed, Setting, System, document,
     outlooks, plan, replay,
 };
+use ioweir_lab::run::sha256;
 use ioweir_lab::series::{SeriesOptions, read_inputs, series_of_trace};
 use ioweir_trace::{self as trace, Input};
 

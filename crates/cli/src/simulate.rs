@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::SpecError;
 use ioweir_config::shown;
-use ioweir_lab::experiment::{self, Cell, Experiment, Store};
+use ioweir_lab::experiment::{self, Experiment};
 use ioweir_lab::report::{FORMS, Form, render_experiment, render_experiment_terminal};
+use ioweir_lab::run::Store;
+use ioweir_lab::sim::Outcome;
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::compare::quoted;
@@ -138,12 +140,12 @@ impl Folder {
 
 impl Store for Folder {
     /// A file that cannot be read, or holds no run, counts as none: the run is done again and replaces it.
-    fn load(&self, key: &str) -> Option<Cell> {
+    fn load(&self, key: &str) -> Option<Outcome> {
         serde_json::from_slice(&fs::read(self.file(key)).ok()?).ok()
     }
 
-    fn save(&self, key: &str, cell: &Cell) -> Result<(), String> {
-        let text = serde_json::to_vec(cell).map_err(|error| error.to_string())?;
+    fn save(&self, key: &str, outcome: &Outcome) -> Result<(), String> {
+        let text = serde_json::to_vec(outcome).map_err(|error| error.to_string())?;
         let name = self.file(key).display().to_string();
         output::put_file(&name, &text).map_err(|failure| failure.message().unwrap_or_default().to_owned())
     }

@@ -33,7 +33,7 @@ fn spec(policy: &str, clients: u64, requests: u64) -> String {
 /// What `scripts/instructions` counts: the run with all that is set up for it.
 #[inline(never)]
 fn measured(experiment: &Experiment) -> u64 {
-    run_observed(experiment, &mut Unobserved).expect("an experiment that runs").0.requests
+    run_observed(experiment, &mut Unobserved).expect("an experiment that runs").0.requests_simulated
 }
 
 fn main() {

@@ -33,8 +33,8 @@ fn main() {
     let simulation =
         Simulation { scheduler, limits, device: &mut *device, fast: None, lenient: false, until: Nanos::NEVER };
     let start = Instant::now();
-    let outcome =
-        simulate(simulation, &mut Generator::new(mix), Load::RECORDED, &mut Unobserved).expect("generated records fit");
+    let outcome = simulate(simulation, Box::new(Generator::new(mix)), Load::RECORDED, &mut Unobserved)
+        .expect("generated records fit");
     let seconds = start.elapsed().as_secs_f64();
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map_or("unknown", str::trim);

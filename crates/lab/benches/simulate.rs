@@ -81,7 +81,7 @@ fn run(name: &str, device: &str, records: &[Record], load: Load) -> f64 {
 #[inline(never)]
 fn measured(simulation: Simulation<'_, Policy>, records: &[Record], load: Load) -> u64 {
     let outcome =
-        simulate(simulation, &mut Replay::new(records), load, &mut Unobserved).expect("generated records fit");
+        simulate(simulation, Box::new(Replay::new(records)), load, &mut Unobserved).expect("generated records fit");
     outcome.all.requests
 }
 

@@ -9,6 +9,7 @@ pub mod forecast;
 pub mod plan;
 pub mod report;
 pub mod reproduce;
+pub mod run;
 pub mod series;
 pub mod server;
 pub mod sim;

@@ -49,7 +49,7 @@ const INTERFACE_GAPS_MAX: usize = 128;
 const PROGRAMS_MAX: usize = 1024;
 
 /// What a drive has done to its flash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FlashCounts {
     /// Units that hosts' writes covered.
     pub written_units: u64,

@@ -1,13 +1,12 @@
-//! Which scheduler is better on this trace, and by how much: runs a [`Comparison`] and gathers the outcomes.
+//! Comparisons: traces under several schedulers and loads, side by side.
 
 mod run;
 
-pub(crate) use run::file_meta;
-pub use run::{CompareError, MIX_PREFIX, Progress, Silent, run, run_observed, sha256};
+pub use run::{run, run_observed};
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::document::{Origin, TraceMeta};
+use crate::run::TraceMeta;
 use crate::sim::Outcome;
 
 /// Everything that determines a comparison: the same value gives the same bytes. This is what `ioweir compare`'s flags
@@ -80,7 +79,7 @@ impl Comparison {
 pub struct Meta {
     /// Program version.
     pub version: String,
-    /// Commit it was built from, `-dirty` behind it where the tree was changed; "unknown" outside a checkout.
+    /// Commit it was built from, with `-dirty` where the tree was changed; "unknown" outside a checkout.
     pub commit: String,
     /// SHA-256 of the resolved comparison as TOML.
     pub spec_sha256: String,

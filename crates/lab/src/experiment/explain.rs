@@ -1,5 +1,5 @@
-//! Why did this request wait? Runs the experiment once more and watches one request: which rule held it and for how long,
-//! who was served meanwhile, and what the device did with it.
+//! The story of one request: runs the experiment once more and watches which rule held the request and for how long, who was
+//! served meanwhile, and what the device did with it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -8,9 +8,10 @@ use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Explanation, Rule};
 use ioweir_core::{Dispatch, Nanos, Reason, Scheduler, StreamId, Tag};
 
-use super::run::{ExperimentError, jobs, points};
+use super::run::jobs;
 use super::spec::Experiment;
-use crate::sim::Observer;
+use crate::run::{RunError, Silent};
+use crate::sim::{Clients, Observer};
 use ioweir_config::unknown;
 use ioweir_config::{exact_bytes, format_count, format_nanos};
 use ioweir_device::Service;
@@ -33,15 +34,14 @@ pub enum Which {
 /// The story of one request of an experiment that is a single run, in words.
 ///
 /// # Errors
-/// [`ExperimentError`] where the experiment cannot be run or is more than one run, or where there is no such request.
-pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, ExperimentError> {
-    let points = points(experiment)?;
-    let jobs = jobs(&points)?;
+/// [`RunError`] where the experiment cannot be run or is more than one run, or where there is no such request.
+pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, RunError> {
+    let jobs = jobs(experiment)?;
     let [job] = &jobs[..] else {
         let problem = format!("the experiment stands for {} runs\n  expected: one", jobs.len());
-        return Err(ExperimentError::Value(format!("{problem}\n\nhint: take the sweep out of the file")));
+        return Err(RunError::Value(format!("{problem}\n\nhint: take the sweep out of the file")));
     };
-    let clients = Clients::new(experiment);
+    let clients = job.clients();
     let number = match which {
         Which::Request(number) => *number,
         Which::Slowest(class) if !experiment.classes.iter().any(|known| known.name == *class) => {
@@ -50,48 +50,33 @@ pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, Experim
         }
         Which::Slowest(_) | Which::SlowestOfAll => {
             let mut slowest = Slowest::new(experiment, which, &clients);
-            job.run(false, &mut slowest)?;
+            job.run(false, &Silent, &mut slowest)?;
             let found = slowest.found.map(|found| found.1);
-            found.ok_or_else(|| ExperimentError::Value("no such request was done after the warm-up".into()))?
+            found.ok_or_else(|| RunError::Value("no such request was done after the warm-up".into()))?
         }
     };
     let mut story = Story::new(number, &clients);
-    let (cell, _) = job.run(false, &mut story)?;
+    let (cell, _) = job.run(false, &Silent, &mut story)?;
     let Some(arrival) = story.arrival else {
         let problem = format!("there is no request {number}");
-        return Err(ExperimentError::Value(format!("{problem}\n  expected: a number below {}", story.arrived)));
+        return Err(RunError::Value(format!("{problem}\n  expected: a number below {}", story.arrived)));
     };
     Ok(story.tell(arrival, &cell.scheduler))
 }
 
-/// Whose client is whose.
-struct Clients {
-    classes: Vec<String>,
-    /// Class and number within it.
-    of: Vec<(usize, u32)>,
-    many: Vec<bool>,
+/// The name of the class of a stream.
+fn class_name(clients: &Clients, stream: StreamId) -> &str {
+    &clients.classes()[clients.class(clients.client(stream))].name
 }
 
-impl Clients {
-    fn new(experiment: &Experiment) -> Self {
-        let numbered = experiment.classes.iter().enumerate();
-        Self {
-            of: numbered.flat_map(|(number, class)| (0..class.clients).map(move |client| (number, client))).collect(),
-            classes: experiment.classes.iter().map(|class| class.name.clone()).collect(),
-            many: experiment.classes.iter().map(|class| class.clients > 1).collect(),
-        }
-    }
-
-    fn class(&self, stream: StreamId) -> &str {
-        self.of.get(stream.0 as usize).map_or("unknown", |(class, _)| &self.classes[*class])
-    }
-
-    /// `database`, or `web client 17` where the class has several.
-    fn name(&self, stream: StreamId) -> String {
-        match self.of.get(stream.0 as usize) {
-            Some((class, client)) if self.many[*class] => format!("{} client {client}", self.classes[*class]),
-            _ => self.class(stream).to_owned(),
-        }
+/// `database`, or `web client 17` where the class has several.
+fn client_name(clients: &Clients, stream: StreamId) -> String {
+    let client = clients.client(stream);
+    let class = clients.class(client);
+    let name = class_name(clients, stream);
+    match clients.classes()[class].clients {
+        1 => name.to_owned(),
+        _ => format!("{name} client {}", client - clients.of_class(class).start as usize),
     }
 }
 
@@ -114,7 +99,7 @@ impl<'a> Slowest<'a> {
 
 impl<S> Observer<S> for Slowest<'_> {
     fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
-        let is_asked = self.class.is_none_or(|class| self.clients.class(record.stream) == class);
+        let is_asked = self.class.is_none_or(|class| class_name(self.clients, record.stream) == class);
         if arrival >= self.from && is_asked {
             self.live.insert(number, (arrival, record.stream));
         }
@@ -242,7 +227,7 @@ impl Observer<Policy> for Story<'_> {
             self.dispatched = Some(now);
         } else if self.waits() {
             let entry = (self.numbers[dispatch.tag.index()], dispatch.stream, now);
-            *self.passed.entry(self.clients.class(dispatch.stream).to_owned()).or_default() += 1;
+            *self.passed.entry(class_name(self.clients, dispatch.stream).to_owned()).or_default() += 1;
             self.passed_count += 1;
             if self.first_passed.len() < NAMED {
                 self.first_passed.push(entry);
@@ -294,7 +279,7 @@ impl Story<'_> {
         let mut out = String::new();
         if let Some(record) = self.record {
             let (what, length) = (record.operation.name(), exact_bytes(record.length_bytes));
-            let who = self.clients.name(record.stream);
+            let who = client_name(self.clients, record.stream);
             let _ = writeln!(out, "Request {} of {who}, a {what} of {length}, under {scheduler}", self.number);
         }
         let _ = writeln!(out, "  arrived at {arrival}");
@@ -369,7 +354,9 @@ impl Story<'_> {
     fn words(&self, explanation: &Explanation) -> String {
         let text = explanation.to_string();
         match explanation.first {
-            Some(first) => text.replace(&format!("client {} at", first.0), &format!("{} at", self.clients.name(first))),
+            Some(first) => {
+                text.replace(&format!("client {} at", first.0), &format!("{} at", client_name(self.clients, first)))
+            }
             None => text,
         }
     }
@@ -382,7 +369,7 @@ impl Story<'_> {
             self.passed.iter().map(|(class, count)| format!("{} of {class}", format_count(*count))).collect();
         let _ = writeln!(out, "  dispatched meanwhile: {}: {}", format_count(self.passed_count), classes.join(", "));
         let name = |(number, stream, at): &(u64, StreamId, Nanos)| {
-            format!("    {at}  request {number} of {}\n", self.clients.name(*stream))
+            format!("    {at}  request {number} of {}\n", client_name(self.clients, *stream))
         };
         out.extend(self.first_passed.iter().map(name));
         let left_out = self.passed_count - (self.first_passed.len() + self.last_passed.len()) as u64;

@@ -1,6 +1,6 @@
-//! Which figures does an experiment have? The one table of them: expectations, reports and `ioweir doc metric` come from it.
+//! The table of the figures of an experiment: expectations, reports and `ioweir doc metric` come from it.
 
-use super::cell::{Cell, ClassResult, Measured};
+use crate::sim::{ClassOutcome, Outcome};
 
 /// A figure, of a class, of the whole run, or of both.
 #[derive(Clone, Copy, Debug)]
@@ -12,21 +12,21 @@ pub struct Metric {
     /// Whether it is a time, in seconds.
     pub is_time: bool,
     /// Of a class, where that makes sense. None where there is nothing to measure.
-    pub of_class: Option<fn(&ClassResult, &Measured) -> Option<f64>>,
+    pub of_class: Option<fn(&ClassOutcome, &Outcome) -> Option<f64>>,
     /// Of the run.
-    pub of_run: Option<fn(&Measured) -> Option<f64>>,
+    pub of_run: Option<fn(&Outcome) -> Option<f64>>,
 }
 
 fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9
 }
 
-fn per_second(count: u64, measured: &Measured) -> Option<f64> {
-    (measured.span_nanos > 0).then(|| count as f64 / seconds(measured.span_nanos))
+fn per_second(count: u64, measured: &Outcome) -> Option<f64> {
+    (measured.span.0 > 0).then(|| count as f64 / seconds(measured.span.0))
 }
 
 /// Nothing of nothing is no time.
-fn quantile(class: &ClassResult, nanos: u64) -> Option<f64> {
+fn quantile(class: &ClassOutcome, nanos: u64) -> Option<f64> {
     (class.requests > 0).then(|| seconds(nanos))
 }
 
@@ -34,13 +34,13 @@ fn mean(sum_nanos: u64, count: u64) -> Option<f64> {
     (count > 0).then(|| seconds(sum_nanos) / count as f64)
 }
 
-fn total(measured: &Measured, count: fn(&ClassResult) -> u64) -> u64 {
+fn total(measured: &Outcome, count: fn(&ClassOutcome) -> u64) -> u64 {
     measured.classes.iter().map(count).sum()
 }
 
-fn busy(measured: &Measured, tier: &str) -> Option<f64> {
+fn busy(measured: &Outcome, tier: &str) -> Option<f64> {
     let tier = measured.tiers.iter().find(|found| found.name == tier)?;
-    Some(tier.busy_nanos as f64 / measured.span_nanos as f64)
+    Some(tier.busy_nanos as f64 / measured.span.0 as f64)
 }
 
 /// Every figure, in the order of the reports.
@@ -143,13 +143,10 @@ pub const METRICS: &[Metric] = &[
 impl Metric {
     /// The figure of one run; none where there is nothing to measure, or no such class.
     #[must_use]
-    pub fn of(&self, cell: &Cell, class: Option<&str>) -> Option<f64> {
+    pub fn of(&self, outcome: &Outcome, class: Option<&str>) -> Option<f64> {
         match class {
-            None => self.of_run.and_then(|figure| figure(&cell.measured)),
-            Some(name) => {
-                let class = cell.measured.classes.iter().find(|class| class.name == name)?;
-                self.of_class.and_then(|figure| figure(class, &cell.measured))
-            }
+            None => self.of_run.and_then(|figure| figure(outcome)),
+            Some(name) => self.of_class.and_then(|figure| figure(outcome.class(name)?, outcome)),
         }
     }
 }

@@ -1,19 +1,19 @@
-//! What do the seeds say together? A mean, and how far it can be trusted.
+//! Figures over several seeds: a mean, and how far it can be trusted.
 
 use serde::Serialize;
 
-use super::cell::Cell;
 use super::metric::Metric;
+use crate::sim::Outcome;
 
 /// One scheduler at one point of the sweep, over all seeds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// The scheduler.
     pub scheduler: String,
     /// Keys and values of the sweep.
     pub point: Vec<(String, String)>,
     /// A run for each seed.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<Outcome>,
 }
 
 /// A figure over several seeds.
@@ -49,6 +49,23 @@ impl Figure {
 }
 
 impl Summary {
+    /// Puts outcomes together that differ in nothing but the seed and follow one another.
+    pub(crate) fn of(outcomes: Vec<Outcome>) -> Vec<Self> {
+        let mut summaries: Vec<Self> = Vec::new();
+        for outcome in outcomes {
+            let same = |last: &&mut Self| last.scheduler == outcome.scheduler && last.point == outcome.point;
+            match summaries.last_mut().filter(same) {
+                Some(last) => last.cells.push(outcome),
+                None => summaries.push(Self {
+                    scheduler: outcome.scheduler.clone(),
+                    point: outcome.point.clone(),
+                    cells: vec![outcome],
+                }),
+            }
+        }
+        summaries
+    }
+
     /// A figure of a class, or of the run.
     #[must_use]
     pub fn figure(&self, metric: &Metric, class: Option<&str>) -> Option<Figure> {
@@ -58,7 +75,7 @@ impl Summary {
 
     /// Names of the classes.
     pub fn classes(&self) -> impl Iterator<Item = &str> {
-        self.cells.first().into_iter().flat_map(|cell| cell.measured.classes.iter().map(|class| class.name.as_str()))
+        self.cells.first().into_iter().flat_map(|cell| cell.classes.iter().map(|class| class.name.as_str()))
     }
 }
 

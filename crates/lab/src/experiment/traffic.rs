@@ -1,4 +1,5 @@
-//! Which client of which class sends what, and when? And what changes at which time: shares, rates, hit ratios.
+//! The arrivals of an experiment: the requests of every client of every class, and what changes in time: shares, rates, hit
+//! ratios.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,18 +9,22 @@ use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
-use crate::sim::{Arrivals, Failure, LOOK_AHEAD_RECORDS, Site};
+use crate::run::RunError;
+use crate::run::TraceFiles;
+use crate::sim::{Arrivals, ClientClass, Clients, Failure, Feed, LOOK_AHEAD_RECORDS, Load, Site};
 use ioweir_config::Ratio;
 use ioweir_device::Bytes;
 use ioweir_device::random::Random;
-use ioweir_trace::{self as trace, ReadOptions, Record, TraceError, TraceSource};
+use ioweir_trace::{ReadOptions, Record};
 
 /// Sources of draws are numbered from here on, those below being the device's.
 const FIRST_DRAWS: u64 = 16;
 
-/// All classes of an experiment.
-pub(super) struct Traffic {
+/// The requests of all classes of an experiment.
+pub(crate) struct ClassArrivals {
     classes: Vec<Class>,
+    /// Whose each stream is.
+    population: Clients,
     groups: Vec<(GroupId, GroupSpec)>,
     capacity_per_second: u64,
     /// Of each client: its class, and how many requests it has outstanding.
@@ -35,6 +40,8 @@ pub(super) struct Traffic {
     sent: u64,
     /// The next arrival of each open loop, with the epoch of its class in which it was planned.
     clocks: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
+    /// Whether any class is fed by a trace.
+    has_traces: bool,
     /// Nothing arrives from then on.
     end: Nanos,
 }
@@ -78,7 +85,7 @@ struct Class {
     /// The place behind each client's last request; empty where none goes on there.
     positions: Vec<u64>,
     draws: Random,
-    trace: Option<Replay>,
+    trace: Option<Feed<'static>>,
     /// Planned arrivals of earlier epochs do not happen.
     epoch: u32,
     /// With constant spacing: since when, and how many arrivals there were.
@@ -88,37 +95,20 @@ struct Class {
     turn: u32,
 }
 
-/// A trace as the traffic of a class.
-struct Replay {
-    source: Box<dyn TraceSource>,
-    batch: Vec<Record>,
-    at: usize,
-}
-
-impl Replay {
-    fn open(name: &str, device_bytes: u64) -> Result<Self, TraceError> {
-        let files = [std::path::PathBuf::from(name)];
-        let options = ReadOptions { end_bytes_max: Some(device_bytes), ..ReadOptions::default() };
-        Ok(Self { source: trace::open(&files, &options)?, batch: Vec::new(), at: 0 })
-    }
-
-    fn peek(&mut self) -> Result<Option<&Record>, TraceError> {
-        if self.at == self.batch.len() {
-            self.at = 0;
-            self.source.read_batch(&mut self.batch)?;
-        }
-        Ok(self.batch.get(self.at))
-    }
-}
-
 impl Class {
-    fn new(spec: &ClassSpec, number: usize, first_client: u32, world: &World<'_>) -> Result<Self, TraceError> {
+    fn new(spec: &ClassSpec, number: usize, world: &World<'_>) -> Result<Self, RunError> {
         let size_bytes = spec.size.0;
         let (first, end) = spec.region.map_or((0, world.device_bytes), |region| (region.from.0, region.to.0));
         let places = (end.min(world.device_bytes).saturating_sub(first) / size_bytes).max(1);
         let goes_on = spec.sequential > Ratio::ZERO;
+        let trace = spec.trace.as_ref().map(|name| {
+            let files = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;
+            let [files] = &files[..] else { return Err(RunError::Value(format!("{name} is several traces"))) };
+            let source = files.open(world.seed, world.device_bytes / SECTOR_BYTES)?;
+            Ok(Feed::new(source, Load::RECORDED, world.population.streams(number)))
+        });
         Ok(Self {
-            first_client,
+            first_client: world.population.of_class(number).start,
             clients: spec.clients,
             share: share(spec, world.groups),
             is_closed: spec.backlog.is_some(),
@@ -135,7 +125,7 @@ impl Class {
             sequential: spec.sequential,
             positions: if goes_on { vec![0; spec.clients as usize] } else { Vec::new() },
             draws: Random::stream(world.seed, FIRST_DRAWS + number as u64),
-            trace: spec.trace.as_ref().map(|name| Replay::open(name, world.device_bytes)).transpose()?,
+            trace: trace.transpose()?,
             epoch: 0,
             since: Nanos::ZERO,
             arrived: 0,
@@ -172,32 +162,22 @@ impl Class {
     }
 
     /// When the next request of the open loop arrives, after one at `now`.
-    fn next_arrival(&mut self, now: Nanos) -> Result<Option<Nanos>, TraceError> {
-        if let Some(trace) = &mut self.trace {
-            let since = self.since;
-            return Ok(trace.peek()?.map(|record| since.after(record.time)));
-        }
+    fn next_arrival(&mut self, now: Nanos) -> Option<Nanos> {
         if self.is_closed || self.rate == 0 {
-            return Ok(None);
+            return None;
         }
-        Ok(Some(match self.spacing {
+        Some(match self.spacing {
             Spacing::Poisson => now.after(Nanos(self.draws.exponential(1_000_000_000).div_ceil(self.rate).max(1))),
             Spacing::Constant => {
                 self.arrived += 1;
                 let nanos = u128::from(self.arrived) * 1_000_000_000 / u128::from(self.rate);
                 self.since.after(Nanos(u64::try_from(nanos).unwrap_or(u64::MAX)))
             }
-        }))
+        })
     }
 
     /// The request of the open loop that was planned for `time`.
-    fn arrive(&mut self, time: Nanos) -> Option<Record> {
-        if let Some(trace) = &mut self.trace {
-            let record = *trace.batch.get(trace.at)?;
-            trace.at += 1;
-            let client = self.first_client + record.stream.0 % self.clients;
-            return Some(Record { stream: StreamId(client), time, ..record });
-        }
+    fn arrive(&mut self, time: Nanos) -> Record {
         let client = match self.spacing {
             _ if self.clients == 1 => 0,
             // Of many independent clients, each is as likely to be the next.
@@ -207,12 +187,13 @@ impl Class {
                 self.turn
             }
         };
-        Some(self.record(self.first_client + client, time))
+        self.record(self.first_client + client, time)
     }
 }
 
-/// What every class has to know.
+/// What every class is made from beside its spec.
 struct World<'a> {
+    population: &'a Clients,
     groups: &'a [(GroupId, GroupSpec)],
     device_bytes: u64,
     seed: u64,
@@ -245,16 +226,33 @@ fn group_share(group: &GroupSpec) -> Share {
     }
 }
 
-impl Traffic {
-    /// The traffic of an experiment on a device of so many sectors, up to its end.
-    pub(super) fn new(experiment: &Experiment, device_sectors: u64, seed: u64) -> Result<Self, TraceError> {
+impl Experiment {
+    /// Its clients; those of a trace keep its streams where the scheduler is an elevator.
+    pub(crate) fn clients(&self) -> Clients {
+        let class = |class: &ClassSpec| ClientClass {
+            name: class.name.clone(),
+            clients: class.clients,
+            weight: class.weight,
+            keeps_streams: false,
+        };
+        Clients::new(self.classes.iter().map(class).collect())
+    }
+}
+
+impl ClassArrivals {
+    /// The requests of an experiment on a device of `device_sectors`, up to its end.
+    pub(crate) fn new(
+        experiment: &Experiment,
+        population: Clients,
+        device_sectors: u64,
+        seed: u64,
+    ) -> Result<Self, RunError> {
         let groups: Vec<_> = (0..).map(GroupId).zip(experiment.groups.iter().cloned()).collect();
         let device_bytes = device_sectors.saturating_mul(SECTOR_BYTES);
-        let world = World { groups: &groups, device_bytes, seed };
+        let world = World { population: &population, groups: &groups, device_bytes, seed };
         let (mut classes, mut clients, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         for (number, spec) in experiment.classes.iter().enumerate() {
-            let first_client = u32::try_from(clients.len()).unwrap_or(u32::MAX);
-            classes.push(Class::new(spec, number, first_client, &world)?);
+            classes.push(Class::new(spec, number, &world)?);
             clients.extend((0..spec.clients).map(|_| Client { class: number as u32, outstanding: 0 }));
             changes.push(Change { at: spec.from.0, class: number, what: What::Comes });
             let phases = spec.phases.iter().cloned();
@@ -265,6 +263,7 @@ impl Traffic {
         changes.sort_by_key(|change| change.at);
         Ok(Self {
             classes,
+            population,
             groups,
             capacity_per_second: experiment.capacity.map_or(0, |rate| rate.0),
             clients,
@@ -274,6 +273,7 @@ impl Traffic {
             retries: BinaryHeap::new(),
             sent: 0,
             clocks: BinaryHeap::new(),
+            has_traces: experiment.classes.iter().any(|class| class.trace.is_some()),
             end: experiment.duration.0,
         })
     }
@@ -320,30 +320,32 @@ impl Traffic {
             };
             done.map_err(|error| Failure::Refused { time: now, problem: error.to_string() })?;
         }
-        self.restart(number, clients, now)
+        self.restart(number, clients, now);
+        Ok(())
     }
 
     /// Lets a class send as it now is.
-    fn restart(&mut self, number: usize, clients: std::ops::Range<u32>, now: Nanos) -> Result<(), Failure> {
+    fn restart(&mut self, number: usize, clients: std::ops::Range<u32>, now: Nanos) {
         let class = &mut self.classes[number];
         class.epoch += 1;
         if !class.sends() {
-            return Ok(());
+            return;
         }
-        if class.trace.is_none() {
-            (class.since, class.arrived) = (now, 0);
-        } else if class.epoch == 1 {
-            class.since = now;
+        if let Some(trace) = &mut class.trace {
+            if class.epoch == 1 {
+                trace.begin_at(now);
+            }
+            return;
         }
+        (class.since, class.arrived) = (now, 0);
         let (epoch, backlog) = (class.epoch, class.backlog);
-        if let Some(time) = class.next_arrival(now)? {
+        if let Some(time) = class.next_arrival(now) {
             self.clocks.push(Reverse((time, number as u32, epoch)));
         }
         for client in clients {
             let missing = backlog.saturating_sub(self.clients[client as usize].outstanding);
             self.ready.extend((0..missing).map(|_| client));
         }
-        Ok(())
     }
 
     fn next_closed(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
@@ -359,7 +361,7 @@ impl Traffic {
         None
     }
 
-    fn next_open(&mut self, now: Nanos) -> Result<Option<(Nanos, Record)>, Failure> {
+    fn next_open(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
         while let Some(&Reverse((time, number, epoch))) = self.clocks.peek()
             && time <= now
         {
@@ -368,19 +370,42 @@ impl Traffic {
             if class.epoch != epoch || !class.sends() {
                 continue;
             }
-            let Some(record) = class.arrive(time) else { continue };
-            if let Some(next) = class.next_arrival(time)? {
+            let record = class.arrive(time);
+            if let Some(next) = class.next_arrival(time) {
                 self.clocks.push(Reverse((next, number, epoch)));
             }
             self.clients[record.stream.0 as usize].outstanding += 1;
             self.sent += 1;
-            return Ok(Some((time, record)));
+            return Some((time, record));
+        }
+        None
+    }
+
+    fn next_of_traces(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
+        if !self.has_traces {
+            return Ok(None);
+        }
+        for class in self.classes.iter_mut().filter(|class| class.sends()) {
+            let Some(trace) = &mut class.trace else { continue };
+            if let Some(next) = Arrivals::<Policy>::next(trace, now, held)? {
+                self.sent += 1;
+                return Ok(Some(next));
+            }
         }
         Ok(None)
     }
+
+    /// The trace that sent a request of this stream, if one did.
+    fn trace_of(&mut self, stream: u32) -> Option<&mut Feed<'static>> {
+        if !self.has_traces {
+            return None;
+        }
+        let class = self.population.class(self.population.client(StreamId(stream)));
+        self.classes[class].trace.as_mut()
+    }
 }
 
-impl Arrivals<Policy> for Traffic {
+impl Arrivals<Policy> for ClassArrivals {
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure> {
         if !self.ready.is_empty() {
             return Ok(Some(now));
@@ -388,7 +413,13 @@ impl Arrivals<Policy> for Traffic {
         let change = self.changes.get(self.change).map(|change| change.at);
         let retry = self.retries.peek().map(|retry| retry.0.0);
         let open = self.clocks.peek().filter(|_| held < LOOK_AHEAD_RECORDS).map(|clock| clock.0.0);
-        let next = [change, retry, open].into_iter().flatten().min().map(|next| next.max(now));
+        let (mut traced, has_traces) = (None, self.has_traces);
+        for class in self.classes.iter_mut().filter(|class| has_traces && class.sends()) {
+            let Some(trace) = &mut class.trace else { continue };
+            let next = Arrivals::<Policy>::next_time(trace, now, held)?;
+            traced = [traced, next].into_iter().flatten().min();
+        }
+        let next = [change, retry, open, traced].into_iter().flatten().min().map(|next| next.max(now));
         Ok(next.filter(|next| *next < self.end))
     }
 
@@ -417,10 +448,14 @@ impl Arrivals<Policy> for Traffic {
         if let Some(next) = self.next_closed(now) {
             return Ok(Some(next));
         }
-        if held < LOOK_AHEAD_RECORDS { self.next_open(now) } else { Ok(None) }
+        let next = if held < LOOK_AHEAD_RECORDS { self.next_open(now) } else { None };
+        if next.is_some() { Ok(next) } else { self.next_of_traces(now, held) }
     }
 
-    fn completed(&mut self, stream: u32, _now: Nanos) {
+    fn completed(&mut self, stream: u32, now: Nanos) {
+        if let Some(trace) = self.trace_of(stream) {
+            return Arrivals::<Policy>::completed(trace, stream, now);
+        }
         let client = &mut self.clients[stream as usize];
         client.outstanding -= 1;
         if client.outstanding < self.classes[client.class as usize].backlog {
@@ -429,6 +464,11 @@ impl Arrivals<Policy> for Traffic {
     }
 
     fn refused(&mut self, stream: u32, retry: Nanos, now: Nanos) {
+        if let Some(trace) = self.trace_of(stream) {
+            Arrivals::<Policy>::completed(trace, stream, now);
+            self.sent -= 1;
+            return;
+        }
         let client = &mut self.clients[stream as usize];
         client.outstanding -= 1;
         self.sent -= 1;
@@ -438,9 +478,9 @@ impl Arrivals<Policy> for Traffic {
     }
 }
 
-impl Traffic {
+impl ClassArrivals {
     /// Requests that were sent and not refused.
-    pub(super) fn sent(&self) -> u64 {
+    pub(crate) fn sent(&self) -> u64 {
         self.sent
     }
 

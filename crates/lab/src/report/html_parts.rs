@@ -173,7 +173,7 @@ fn latency_of(
         .map(|outcome| (outcome.scheduler.as_str(), &outcome.by_operation[operation as usize]))
         .filter(|(_, class)| !class.latency.is_empty())
         .collect();
-    let histograms: Vec<_> = classes.iter().map(|(_, class)| &class.latency).collect();
+    let histograms: Vec<_> = classes.iter().map(|(_, class)| &*class.latency).collect();
     let axes = QuantileAxes::new(&histograms)?;
     let curves: Vec<_> = histograms.iter().map(|histogram| axes.curve(histogram, detail.curve_steps)).collect();
     let ends: Vec<_> = curves.iter().map(|curve| curve.1).collect();

@@ -7,9 +7,10 @@ use std::path::Path;
 use ioweir_core::{Nanos, Operation};
 
 use super::{Claim, Provenance, Reproduction, Table};
-use crate::compare::{CompareError, Comparison, MIX_PREFIX, Meta, Origin, Progress, Report, run};
+use crate::compare::{Comparison, Meta, Report, run};
 use crate::report::chart::{magnified, within};
 use crate::report::{Axis, Chart, Figure, Mark, Series};
+use crate::run::{MIX_PREFIX, Origin, Progress, RunError};
 use crate::sim::{HeadPoint, Outcome};
 
 /// The jobs, in the order of the paper's Table 2, and how the figures name them.
@@ -124,8 +125,8 @@ fn ratio(ours: Option<f64>, theirs: Option<f64>) -> Option<f64> {
 /// Runs the experiments.
 ///
 /// # Errors
-/// [`CompareError`] where a trace is missing or cannot be run.
-pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, CompareError> {
+/// [`RunError`] where a trace is missing or cannot be run.
+pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, RunError> {
     let traces = JOBS.map(|(job, _)| trace(options, job)).to_vec();
     let generated: Vec<&str> = JOBS
         .into_iter()
@@ -415,7 +416,7 @@ fn figure_tables(runs: &Runs<'_>, loads: &[&str]) -> Vec<Table> {
 }
 
 /// What the parameters that the paper leaves open do, and windows larger than the paper's.
-fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Vec<Table>, CompareError> {
+fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Vec<Table>, RunError> {
     let variants = |title: &str, text: &str, schedulers: &[&str], queue_requests: u32| {
         let comparison = Comparison {
             schedulers: schedulers.iter().map(|scheduler| (*scheduler).into()).collect(),
@@ -436,7 +437,7 @@ fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progres
             });
             (scheduler, cells.to_vec())
         });
-        Ok::<Table, CompareError>(Table {
+        Ok::<Table, RunError>(Table {
             title: title.into(),
             text: text.into(),
             columns: columns(),
@@ -488,7 +489,7 @@ fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progres
 }
 
 /// Figure 12 on traffic made from the mixes of the six jobs.
-fn generated_table(base: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Table, CompareError> {
+fn generated_table(base: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Table, RunError> {
     let traces = JOBS.map(|(job, _)| format!("{MIX_PREFIX}{job}")).to_vec();
     let report = run(&Comparison { traces, loads: vec![LOAD.into()], ..base.clone() }, origin, progress)?;
     let title = "Generated traffic: completion time, seconds";

@@ -1,9 +1,13 @@
-//! What is kept of a run? Whatever [`Gather`]s; here, what a comparison needs, in bounded memory whatever the run's length.
+//! The collector: counts what happens in a run, by operation, by class of clients and by device, in memory that does not
+//! grow with the length of the run.
 
 use hdrhistogram::Histogram;
 use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, StreamId, Tier, Waiting};
 
-use super::outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
+use super::clients::Clients;
+use super::outcome::{
+    Class, ClassOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step, Throughput, TierOutcome, histogram,
+};
 use ioweir_device::Service;
 
 /// A record that is done.
@@ -21,21 +25,21 @@ pub struct Finished {
     pub stream: StreamId,
 }
 
-/// Keeps what is wanted of a run. Calls come in the order of simulated time.
+/// Hears what a run counts. Calls come in the order of simulated time.
 pub trait Gather {
-    /// Until `now`, for `span`, the device held so many units.
+    /// Until `now`, for `span`, the device held this many dispatches.
     fn passed(&mut self, _now: Nanos, _span: Nanos, _in_device: usize) {}
 
-    /// Until `now`, for `span`, so many have waited, while the device held so many units.
+    /// Until `now`, for `span`, this many requests have waited, while the device held `in_device` dispatches.
     fn waited(&mut self, now: Nanos, span: Nanos, waiting: &Waiting, in_device: usize);
 
-    /// A request waited so long outside the queue before that was counted by [`Gather::waited`].
+    /// A request has waited this long outside the queue that [`Gather::waited`] does not count.
     fn waited_outside(&mut self, nanos: u128);
 
-    /// The device has taken a unit, and this is how it serves it.
+    /// The device has begun a dispatch, and this is how it serves it.
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service);
 
-    /// A unit's data has been moved.
+    /// The data of a dispatch has been moved.
     fn moved(&mut self, _now: Nanos, _operation: Operation, _bytes: u64) {}
 
     /// A request was refused, its client being at its limit.
@@ -51,31 +55,6 @@ const BUCKETS_MAX: usize = 2048;
 const BUCKET_MIN: Nanos = Nanos(1_000_000);
 /// Head positions kept: above this, every other one is dropped.
 const HEAD_POINTS_MAX: usize = 1 << 16;
-
-/// A histogram of nanoseconds that grows to what it is given.
-fn histogram() -> Histogram<u64> {
-    Histogram::new(HISTOGRAM_DIGITS).expect("a histogram takes up to five digits")
-}
-
-impl Class {
-    fn empty() -> Self {
-        Self { requests: 0, bytes: 0, latency: histogram(), latency_sum_nanos: 0 }
-    }
-
-    fn record(&mut self, bytes: u64, latency: Nanos) {
-        self.requests += 1;
-        self.bytes += bytes;
-        self.latency_sum_nanos += u128::from(latency.0);
-        self.latency += latency.0;
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.bytes += other.bytes;
-        self.latency_sum_nanos += other.latency_sum_nanos;
-        self.latency += &other.latency;
-    }
-}
 
 /// Bytes over time; time does not go back.
 struct Series {
@@ -175,41 +154,172 @@ impl Busy {
     }
 }
 
+/// Length, detail and time steps of what is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// The end of the warm-up: what is done before is counted in the steps alone.
+    pub from: Nanos,
+    /// The end of the run at the latest; [`Nanos::NEVER`]: when everything is done.
+    pub to: Nanos,
+    /// Width of the steps over time by class; [`Nanos::NEVER`]: none are kept.
+    pub interval: Nanos,
+    /// Whether latencies by operation, throughput over time and the way of the head are kept.
+    pub keeps_series: bool,
+}
+
+impl Window {
+    /// A run to its end, with all series.
+    pub const WHOLE: Self = Self { from: Nanos::ZERO, to: Nanos::NEVER, interval: Nanos::NEVER, keeps_series: true };
+
+    fn has_steps(&self) -> bool {
+        self.interval < Nanos::NEVER
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct TierCounters {
+    requests: u64,
+    service_nanos: u64,
+    busy_nanos: u64,
+    /// When all that it was given is done.
+    busy_until: Nanos,
+}
+
+/// Counters of a class. Latencies go into the histogram of the current step, and from there into that of the class.
+struct ClassCounters {
+    counts: ClassOutcome,
+    latency: Histogram<u64>,
+    step_latency: Histogram<u64>,
+    step_sum_nanos: u64,
+}
+
+impl ClassCounters {
+    fn new(name: &str, clients: u32) -> Self {
+        let counts = ClassOutcome { name: name.into(), clients, ..ClassOutcome::default() };
+        Self { counts, latency: histogram(), step_latency: histogram(), step_sum_nanos: 0 }
+    }
+
+    fn end_step(&mut self, is_measured: bool) {
+        let histogram = &mut self.step_latency;
+        let requests = histogram.len();
+        let quantile = |quantile: f64| histogram.value_at_quantile(quantile);
+        self.counts.steps.push(if requests == 0 {
+            Step::default()
+        } else {
+            Step {
+                requests,
+                mean_nanos: self.step_sum_nanos / requests,
+                p50_nanos: quantile(0.5),
+                p99_nanos: quantile(0.99),
+                p999_nanos: quantile(0.999),
+            }
+        });
+        if is_measured {
+            self.latency += &*histogram;
+        }
+        histogram.reset();
+        self.step_sum_nanos = 0;
+    }
+
+    fn into_outcome(self) -> ClassOutcome {
+        let is_empty = self.latency.is_empty();
+        let quantile = |quantile: f64| if is_empty { 0 } else { self.latency.value_at_quantile(quantile) };
+        ClassOutcome {
+            latency_p50_nanos: quantile(0.5),
+            latency_p99_nanos: quantile(0.99),
+            latency_p999_nanos: quantile(0.999),
+            latency_max_nanos: quantile(1.0),
+            ..self.counts
+        }
+    }
+}
+
+/// Requests of one operation, without their latencies.
+#[derive(Clone, Copy, Default)]
+struct OperationCounters {
+    requests: u64,
+    bytes: u64,
+    latency_sum_nanos: u128,
+}
+
 /// Everything that is counted during a run.
-pub(super) struct Collector {
-    by_operation: [Class; Operation::ALL.len()],
+pub struct Collector {
+    window: Window,
+    /// Dispatches that the device may hold.
+    depth: usize,
+    clients: Clients,
+    classes: Vec<ClassCounters>,
+    /// Requests of each client that were done.
+    client_requests: Vec<u64>,
+    /// When the current step ends.
+    step_end: Nanos,
+    by_operation: [OperationCounters; Operation::ALL.len()],
+    latency: [Histogram<u64>; Operation::ALL.len()],
     dispatches: u64,
     merged_requests: u64,
     busy: Busy,
     fast: FastOutcome,
     fast_busy: Busy,
+    tiers: [TierCounters; Tier::ALL.len()],
     service: ServiceSums,
     service_time: Histogram<u64>,
     seeks: u64,
     seek_distance_tracks: u64,
     seek_distance_squares: u128,
     wait_nanos: [u128; Reason::COUNT],
+    /// Time in which any request waited, and of that, in which the device had room.
+    waiting_nanos: u64,
+    held_back_nanos: u64,
     throughput: Series,
     head: HeadTrack,
 }
 
 impl Collector {
-    pub(super) fn new() -> Self {
+    /// Counters for these clients, on a device that may hold `depth` dispatches.
+    #[must_use]
+    pub fn new(window: Window, clients: Clients, depth: u32) -> Self {
+        let class = |class: &super::ClientClass| ClassCounters::new(&class.name, class.clients);
         Self {
-            by_operation: Operation::ALL.map(|_| Class::empty()),
+            window,
+            depth: depth as usize,
+            classes: clients.classes().iter().map(class).collect(),
+            client_requests: vec![0; clients.count()],
+            step_end: window.interval,
+            clients,
+            by_operation: Default::default(),
+            latency: Operation::ALL.map(|_| histogram()),
             dispatches: 0,
             merged_requests: 0,
             busy: Busy::default(),
             fast: FastOutcome::default(),
             fast_busy: Busy::default(),
+            tiers: Default::default(),
             service: ServiceSums::default(),
             service_time: histogram(),
             seeks: 0,
             seek_distance_tracks: 0,
             seek_distance_squares: 0,
             wait_nanos: [0; Reason::COUNT],
+            waiting_nanos: 0,
+            held_back_nanos: 0,
             throughput: Series::new(),
             head: HeadTrack { points: Vec::new(), stride: 1, skip: 0 },
+        }
+    }
+
+    fn class(&mut self, stream: StreamId) -> &mut ClassCounters {
+        let class = self.clients.class(self.clients.client(stream));
+        &mut self.classes[class]
+    }
+
+    fn end_steps(&mut self, now: Nanos) {
+        while now >= self.step_end && self.window.has_steps() {
+            // A step that lies partly in the warm-up counts as a whole, or not: specs are checked for whole steps.
+            let is_measured = self.step_end > self.window.from;
+            for class in &mut self.classes {
+                class.end_step(is_measured);
+            }
+            self.step_end = self.step_end.after(self.window.interval);
         }
     }
 
@@ -225,50 +335,114 @@ impl Collector {
         }
     }
 
-    /// All operations together.
-    fn all(&self) -> Class {
-        let mut all = Class::empty();
-        for class in &self.by_operation {
-            all.add(class);
+    /// The tier of the device that serves a dispatch, and what that means to the class it came from.
+    fn served_by_tier(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+        let Window { from, to, .. } = self.window;
+        let finish = service.finish;
+        let spent = finish.since(now).0.saturating_sub(service.queue_nanos);
+        let start = Nanos(finish.0 - spent).max(from);
+        let tier = &mut self.tiers[service.tier as usize];
+        tier.service_nanos = tier.service_nanos.saturating_add(finish.min(to).since(start).0);
+        tier.busy_nanos += finish.min(to).since(start.max(tier.busy_until)).0;
+        tier.busy_until = tier.busy_until.max(finish);
+        if now >= from {
+            tier.requests += 1;
+            let is_fast = service.tier == Tier::Fast;
+            let class = &mut self.class(dispatch.stream).counts;
+            class.dispatched += 1;
+            class.device_sum_nanos = class.device_sum_nanos.saturating_add(finish.since(now).0);
+            class.fast_requests += u64::from(is_fast);
         }
-        all
+    }
+
+    /// Counts and latencies by operation, and those of all together.
+    fn operations(&mut self) -> (Class, [Class; Operation::ALL.len()]) {
+        let (mut all, mut latency) = (Class::default(), histogram());
+        let by_operation = Operation::ALL.map(|operation| {
+            let OperationCounters { requests, bytes, latency_sum_nanos } = self.by_operation[operation as usize];
+            let own = std::mem::replace(&mut self.latency[operation as usize], histogram());
+            latency += &own;
+            all.requests += requests;
+            all.bytes += bytes;
+            all.latency_sum_nanos += latency_sum_nanos;
+            Class { requests, bytes, latency: own.into(), latency_sum_nanos }
+        });
+        all.latency = latency.into();
+        (all, by_operation)
     }
 
     /// What was counted; names, and what the run alone knows, are left empty.
-    pub(super) fn into_outcome(self, has_fast: bool) -> Outcome {
+    #[must_use]
+    pub fn into_outcome(mut self, has_fast: bool) -> Outcome {
+        self.end_steps(self.window.to);
+        let (all, by_operation) = self.operations();
+        if let [only] = &mut self.classes[..]
+            && !self.window.has_steps()
+        {
+            only.latency = (*all.latency).clone();
+        }
+        let tier = |tier: Tier| {
+            let TierCounters { requests, service_nanos, busy_nanos, .. } = self.tiers[tier as usize];
+            (requests > 0).then(|| TierOutcome { name: tier.name().to_owned(), requests, service_nanos, busy_nanos })
+        };
+        let conserving = match self.waiting_nanos {
+            0 => 1.0,
+            waiting => 1.0 - self.held_back_nanos as f64 / waiting as f64,
+        };
         Outcome {
-            trace: String::new(),
-            scheduler: String::new(),
-            device: String::new(),
-            load: String::new(),
-            all: self.all(),
-            by_operation: self.by_operation,
+            span: self.window.to.since(self.window.from),
+            all,
+            by_operation,
+            tiers: Tier::ALL.into_iter().rev().filter_map(tier).collect(),
             dispatches: self.dispatches,
             merged_requests: self.merged_requests,
-            completion: Nanos::ZERO,
             fast: has_fast.then_some(self.fast),
             busy: self.busy.time,
             service: self.service,
-            service_time: self.service_time,
+            service_time: self.service_time.into(),
             seeks: self.seeks,
             seek_distance_tracks: self.seek_distance_tracks,
             seek_distance_squares: self.seek_distance_squares,
-            tracks: 0,
             wait_nanos: self.wait_nanos,
-            throughput: self.throughput.into_throughput(),
+            jain_millionths: millionths(jain(&self.client_requests, &self.clients)),
+            conserving_millionths: millionths(conserving),
+            throughput: if self.window.keeps_series {
+                self.throughput.into_throughput()
+            } else {
+                Throughput::default()
+            },
             head: self.head.points,
-            flash: None,
-            skipped: 0,
+            classes: self.classes.into_iter().map(ClassCounters::into_outcome).collect(),
+            ..Outcome::default()
         }
     }
 }
 
+fn millionths(ratio: f64) -> u32 {
+    ioweir_config::Ratio::new(ratio.clamp(0.0, 1.0)).map_or(0, ioweir_config::Ratio::millionths)
+}
+
+/// Jain's index of what each client got for its weight: 1 where all got the same, one in their number where one got all.
+fn jain(requests: &[u64], clients: &Clients) -> f64 {
+    let weight = |client: usize| f64::from(clients.classes()[clients.class(client)].weight);
+    let gains = || requests.iter().enumerate().map(|(client, requests)| *requests as f64 / weight(client));
+    let (sum, squares) = gains().fold((0.0, 0.0), |(sum, squares), gain| (sum + gain, squares + gain * gain));
+    if squares == 0.0 { 1.0 } else { sum * sum / (requests.len() as f64 * squares) }
+}
+
 impl Gather for Collector {
-    fn waited(&mut self, _now: Nanos, span: Nanos, waiting: &Waiting, _in_device: usize) {
+    fn waited(&mut self, now: Nanos, span: Nanos, waiting: &Waiting, in_device: usize) {
+        let measured = span.0.min(now.since(self.window.from).0);
+        let mut waits = false;
         for (sum, &count) in self.wait_nanos.iter_mut().zip(&waiting.0) {
             if count > 0 {
-                *sum += u128::from(span.0) * u128::from(count);
+                *sum += u128::from(measured) * u128::from(count);
+                waits = true;
             }
+        }
+        if waits {
+            self.waiting_nanos += measured;
+            self.held_back_nanos += if in_device < self.depth { measured } else { 0 };
         }
     }
 
@@ -278,7 +452,10 @@ impl Gather for Collector {
 
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
         let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, queue_nanos, .. } = *service;
-        let work = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
+        self.served_by_tier(now, dispatch, service);
+        if now < self.window.from {
+            return;
+        }
         self.dispatches += 1;
         self.merged_requests += u64::from(dispatch.members - 1);
         if dispatch.tier == Tier::Fast {
@@ -291,10 +468,13 @@ impl Gather for Collector {
         self.service.rotation_nanos += u128::from(rotation_nanos);
         self.service.transfer_nanos += u128::from(transfer_nanos);
         self.service.queue_nanos += u128::from(queue_nanos);
-        self.service_time += work;
         self.seeks += u64::from(service.movements);
         self.seek_distance_tracks += service.movement_tracks;
         self.seek_distance_squares += u128::from(service.movement_squares);
+        if !self.window.keeps_series {
+            return;
+        }
+        self.service_time += overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
         if dispatch.sectors > 0 {
             let time = Nanos(finish.0 - transfer_nanos);
             self.head.add(HeadPoint { time, track: service.track, operation: dispatch.operation });
@@ -302,12 +482,44 @@ impl Gather for Collector {
     }
 
     fn moved(&mut self, now: Nanos, operation: Operation, bytes: u64) {
-        self.throughput.add(now, operation, bytes);
+        if self.window.keeps_series {
+            self.throughput.add(now, operation, bytes);
+        }
+    }
+
+    fn refused(&mut self, now: Nanos, stream: StreamId) {
+        if now >= self.window.from {
+            self.class(stream).counts.refused += 1;
+        }
     }
 
     fn finished(&mut self, finished: &Finished) {
-        let Finished { now, arrival, operation, bytes, .. } = *finished;
-        self.by_operation[operation as usize].record(bytes, now.since(arrival));
+        let Finished { now, arrival, operation, bytes, stream } = *finished;
+        if now >= self.step_end {
+            self.end_steps(now);
+        }
+        let latency = now.since(arrival).0;
+        let client = self.clients.client(stream);
+        let class = &mut self.classes[self.clients.class(client)];
+        if self.window.has_steps() {
+            class.step_latency += latency;
+            class.step_sum_nanos += latency;
+        }
+        if now < self.window.from {
+            return;
+        }
+        self.client_requests[client] += 1;
+        class.counts.requests += 1;
+        class.counts.reads += u64::from(operation == Operation::Read);
+        class.counts.bytes += bytes;
+        class.counts.latency_sum_nanos = class.counts.latency_sum_nanos.saturating_add(latency);
+        let kind = &mut self.by_operation[operation as usize];
+        kind.requests += 1;
+        kind.bytes += bytes;
+        kind.latency_sum_nanos += u128::from(latency);
+        if self.window.keeps_series {
+            self.latency[operation as usize] += latency;
+        }
     }
 }
 
@@ -338,7 +550,7 @@ mod tests {
             sector: 0,
             sectors: 8,
         };
-        let mut collector = Collector::new();
+        let mut collector = Collector::new(Window::WHOLE, Clients::of_trace(String::new()), 1);
         for (now, finish) in [(0, 10), (5, 8), (6, 14), (20, 30)] {
             let service = Service { finish: Nanos(finish), transfer_nanos: finish - now, ..Service::default() };
             collector.dispatched(Nanos(now), &Dispatch::alone(&request), &service);
@@ -357,5 +569,22 @@ mod tests {
         let gaps: Vec<u64> = head.points.windows(2).map(|pair| pair[1].time.0 - pair[0].time.0).collect();
         assert_eq!(head.points[0].time, Nanos(0));
         assert!(gaps.iter().all(|&gap| gap == gaps[0]), "{:?}", &gaps[..4]);
+    }
+
+    #[test]
+    fn jains_index_is_one_for_equals_and_one_in_n_for_a_single_winner() {
+        let jain = |requests: &[u64], weights: &[u32]| {
+            let class = |weight: &u32| super::super::ClientClass {
+                name: String::new(),
+                clients: 1,
+                weight: *weight,
+                keeps_streams: false,
+            };
+            jain(requests, &Clients::new(weights.iter().map(class).collect()))
+        };
+        assert!((jain(&[5, 5, 5, 5], &[1; 4]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[5, 0, 0, 0], &[1; 4]) - 0.25).abs() < 1e-12);
+        assert!((jain(&[10, 20], &[1, 2]) - 1.0).abs() < 1e-12);
+        assert!((jain(&[], &[]) - 1.0).abs() < 1e-12);
     }
 }

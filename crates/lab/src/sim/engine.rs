@@ -6,12 +6,11 @@ use std::collections::BinaryHeap;
 use ioweir_core::driver::{Capacity, ClientRequest, Driver};
 use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, Scheduler, Slab, Step, Tag, Tier};
 
-use super::collect::Collector;
-use super::feed::{Feed, LOOK_AHEAD_RECORDS};
+use super::feed::LOOK_AHEAD_RECORDS;
 use super::records::{Records, sectors_of};
-use super::{Arrivals, Failure, Gather, Load, Observer, Outcome, Site};
+use super::{Arrivals, Failure, Gather, Observer, Site};
 use ioweir_device::{CommandOrder, CommandQueue, Device};
-use ioweir_trace::{Record, TraceSource};
+use ioweir_trace::Record;
 
 /// What determines a run, apart from the arrivals.
 pub struct Simulation<'a, S> {
@@ -71,27 +70,6 @@ struct Engine<'a, S, G, O> {
     sequence: u64,
     members: Vec<Tag>,
     end: Nanos,
-}
-
-/// Runs a trace under a load to its end.
-///
-/// # Errors
-/// [`Failure`] where the trace cannot be read, holds several address spaces, or does not fit the device.
-pub fn simulate<S: Scheduler, O: Observer<S>>(
-    simulation: Simulation<'_, S>,
-    source: &mut dyn TraceSource,
-    load: Load,
-    observer: &mut O,
-) -> Result<Outcome, Failure> {
-    let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
-    let has_fast = fast.is_some();
-    let tracks = device.tracks();
-    let mut collector = Collector::new();
-    let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
-    let ended = run(simulation, &mut Feed::new(source, load), &mut collector, observer)?;
-    let skipped = ended.skipped + source.skipped();
-    let flash = device.flash();
-    Ok(Outcome { completion: ended.completion, tracks, skipped, flash, ..collector.into_outcome(has_fast) })
 }
 
 /// Runs whatever arrives, and gathers whatever is to be kept of it.

@@ -1,13 +1,14 @@
-//! When does which request arrive? A trace under a load, looking ahead no further than a bounded number of records; other
-//! sources of arrivals are [`Arrivals`] too.
+//! The arrivals of a run: the requests of a trace under a load, read ahead by a bounded number of records; other sources are
+//! [`Arrivals`] too.
 
 use std::collections::VecDeque;
 
 use ioweir_core::Nanos;
 
+use super::clients::Streams;
 use super::{Failure, Load};
 use ioweir_device::Device;
-use ioweir_trace::{BATCH_RECORDS, Record, TraceError, TraceSource};
+use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
 /// Records read but not yet submitted, at most. It bounds memory, and in a closed loop it is how far one stream can run
 /// ahead of another.
@@ -55,7 +56,7 @@ pub struct Site<'a, S> {
 
 /// A source, read record by record.
 struct Input<'a> {
-    source: &'a mut dyn TraceSource,
+    source: Box<dyn TraceSource + 'a>,
     batch: Vec<Record>,
     at: usize,
     ended: bool,
@@ -87,10 +88,14 @@ struct Stream {
     backlog: VecDeque<Record>,
 }
 
-/// Arrivals under a load.
-pub(super) struct Feed<'a> {
+/// The requests of a trace under a load.
+pub struct Feed<'a> {
     input: Input<'a>,
     load: Load,
+    /// The numbers of the trace's streams in the run.
+    numbers: Streams,
+    /// Time zero of the trace.
+    origin: Nanos,
     streams: Vec<Stream>,
     backlog: usize,
     /// Streams that may submit again, in the order in which their completions came.
@@ -98,22 +103,47 @@ pub(super) struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    pub(super) fn new(source: &'a mut dyn TraceSource, load: Load) -> Self {
+    /// The requests of `source`, whose streams have these numbers in the run, from the start of the run on.
+    #[must_use]
+    pub fn new(source: Box<dyn TraceSource + 'a>, load: Load, numbers: Streams) -> Self {
         let input = Input { source, batch: Vec::with_capacity(BATCH_RECORDS), at: 0, ended: false };
-        Self { input, load, streams: Vec::new(), backlog: 0, ready: VecDeque::new() }
+        Self { input, load, numbers, origin: Nanos::ZERO, streams: Vec::new(), backlog: 0, ready: VecDeque::new() }
+    }
+
+    /// Lets the trace begin later than the run.
+    pub fn begin_at(&mut self, origin: Nanos) {
+        self.origin = origin;
+    }
+
+    /// Units of the trace that its reader has skipped.
+    #[must_use]
+    pub fn skipped(&self) -> u64 {
+        self.input.source.skipped()
+    }
+
+    /// The names that have been read.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        self.input.source.names()
+    }
+
+    /// The next record as the run sees it.
+    fn take(&mut self) -> Result<Option<Record>, TraceError> {
+        let record = self.input.take()?;
+        Ok(record.map(|record| Record { stream: self.numbers.number(record.stream), ..record }))
     }
 
     fn next_open(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, TraceError> {
         if held >= LOOK_AHEAD_RECORDS {
             return Ok(None);
         }
-        let load = self.load;
-        let due = self.input.peek()?.is_some_and(|record| load.arrival(record.time) <= now);
+        let (load, origin) = (self.load, self.origin);
+        let due = self.input.peek()?.is_some_and(|record| origin.after(load.arrival(record.time)) <= now);
         if !due {
             return Ok(None);
         }
-        let record = self.input.take()?;
-        Ok(record.map(|record| (load.arrival(record.time), record)))
+        let record = self.take()?;
+        Ok(record.map(|record| (origin.after(load.arrival(record.time)), record)))
     }
 
     fn next_closed(&mut self, now: Nanos, held: usize, limit: u32) -> Result<Option<(Nanos, Record)>, TraceError> {
@@ -126,7 +156,7 @@ impl<'a> Feed<'a> {
             }
         }
         while held + self.backlog < LOOK_AHEAD_RECORDS {
-            let Some(record) = self.input.take()? else { break };
+            let Some(record) = self.take()? else { break };
             let number = record.stream.0 as usize;
             if self.streams.len() <= number {
                 self.streams.resize_with(number + 1, Stream::default);
@@ -151,10 +181,10 @@ impl<S> Arrivals<S> for Feed<'_> {
         if held + self.backlog >= LOOK_AHEAD_RECORDS {
             return Ok(None);
         }
-        let load = self.load;
+        let (load, origin) = (self.load, self.origin);
         let next = self.input.peek()?;
         Ok(next.map(|record| match load {
-            Load::Open { .. } => load.arrival(record.time).max(now),
+            Load::Open { .. } => origin.after(load.arrival(record.time)).max(now),
             Load::Closed { .. } => now,
         }))
     }

@@ -1,9 +1,11 @@
-//! Runs one scheduler on one device under one load: which request is served when?
+//! The simulator: one scheduler on one device under one load.
 //!
 //! Three things happen in simulated time: a request arrives, the device finishes, a policy's timer runs out. At one
 //! moment the device's completions come first, then arrivals, then the policy is asked until it waits. Nothing else is
-//! an event: service times are closed forms, so a request costs two or three turns of the loop.
+//! an event: service times are closed forms, so a request costs two or three turns of the loop. The [`Collector`] counts
+//! what happens, and an [`Outcome`] is made from its counts: one for comparisons and experiments alike.
 
+mod clients;
 mod collect;
 mod engine;
 mod failure;
@@ -12,11 +14,17 @@ mod load;
 mod observe;
 mod outcome;
 mod records;
+mod replay;
 
-pub use collect::{Finished, Gather};
-pub use engine::{Ended, Simulation, run, simulate};
+pub use clients::{ClientClass, Clients, Streams};
+pub use collect::{Collector, Finished, Gather, Window};
+pub use engine::{Ended, Simulation, run};
 pub use failure::Failure;
-pub use feed::{Arrivals, LOOK_AHEAD_RECORDS, Site};
+pub use feed::{Arrivals, Feed, LOOK_AHEAD_RECORDS, Site};
 pub use load::{Load, LoadError};
 pub use observe::{Checker, Observer, Unobserved};
-pub use outcome::{Class, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
+pub use outcome::{
+    Class, ClassOutcome, Distribution, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Step,
+    Throughput, TierOutcome,
+};
+pub use replay::simulate;

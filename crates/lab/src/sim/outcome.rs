@@ -1,53 +1,102 @@
-//! What a simulated run leaves behind: counts, histograms, series; nothing that needs the records again.
+//! The outcome of one run: counts, quantiles and series by operation, by class and by device; of a comparison and of an
+//! experiment alike.
+
+use std::ops::Deref;
+use std::sync::LazyLock;
 
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
+use serde::{Deserialize, Serialize};
 
 /// Significant decimal digits that latency histograms keep: a quantile is within 0.1 %.
 pub const HISTOGRAM_DIGITS: u8 = 3;
 
+/// Latencies of requests, in nanoseconds. It reads as a histogram, which is empty where a run keeps sums alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distribution(Option<Box<Histogram<u64>>>);
+
+impl From<Histogram<u64>> for Distribution {
+    fn from(histogram: Histogram<u64>) -> Self {
+        Self((!histogram.is_empty()).then(|| Box::new(histogram)))
+    }
+}
+
+impl Deref for Distribution {
+    type Target = Histogram<u64>;
+
+    fn deref(&self) -> &Histogram<u64> {
+        static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(histogram);
+        self.0.as_deref().unwrap_or(&EMPTY)
+    }
+}
+
+/// A histogram of nanoseconds that grows to what it is given.
+pub(super) fn histogram() -> Histogram<u64> {
+    Histogram::new(HISTOGRAM_DIGITS).expect("a histogram takes up to five digits")
+}
+
 /// Requests of one kind (all, reads, writes ...) of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Class {
     /// Requests as submitted, before merging and splitting.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Arrival to completion, nanoseconds, one entry a request as submitted.
-    pub latency: Histogram<u64>,
+    /// Arrival to completion, nanoseconds, one entry a request as submitted; kept for comparisons.
+    #[serde(skip)]
+    pub latency: Distribution,
     /// Sum of the latencies, for an exact mean.
     pub latency_sum_nanos: u128,
 }
 
-/// One scheduler on one trace, device and load.
-#[derive(Clone, Debug)]
+/// One run: a scheduler on a device under some load, with one seed. All numbers are whole, so that a stored outcome is the
+/// same as a fresh one; what is skipped in storing is kept for comparisons alone, which are not stored.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Trace as the user named it.
+    /// Trace as the user named it; empty for an experiment.
     pub trace: String,
     /// Scheduler with the parameters that differ from the defaults, in the form the command line takes.
     pub scheduler: String,
-    /// Device name.
+    /// Device name; empty where the device is written out.
     pub device: String,
-    /// Load in the form the command line takes.
+    /// Load in the form the command line takes; empty for an experiment.
     pub load: String,
+    /// Requests that the device may hold at once.
+    pub depth: u32,
+    /// The seed.
+    pub seed: u64,
+    /// Keys and values of the sweep.
+    pub point: Vec<(String, String)>,
+    /// Requests that were simulated, before the end of the warm-up too.
+    pub requests_simulated: u64,
+    /// Length of what is measured: from the end of the warm-up to the end of the run.
+    #[serde(with = "nanos")]
+    pub span: Nanos,
     /// Everything that was asked.
     pub all: Class,
     /// By operation, indexed by [`Operation`].
     pub by_operation: [Class; Operation::ALL.len()],
-    /// Units sent to the device, after merging and splitting.
+    /// By class of clients, in the order of the experiment; a comparison has one.
+    pub classes: Vec<ClassOutcome>,
+    /// Tiers that served anything, the fast one first; a device without tiers is one.
+    pub tiers: Vec<TierOutcome>,
+    /// Requests sent to the device, after merging and splitting.
     pub dispatches: u64,
     /// Submitted requests that were merged into another.
     pub merged_requests: u64,
     /// First arrival to last completion.
+    #[serde(with = "nanos")]
     pub completion: Nanos,
     /// What went to the fast device, where the scheduler places data on one; what follows speaks of the other only.
     pub fast: Option<FastOutcome>,
     /// Time the device was working on at least one request.
+    #[serde(with = "nanos")]
     pub busy: Nanos,
     /// Time of requests in the device by part, in nanoseconds: more than the busy time where it serves several at once.
     pub service: ServiceSums,
-    /// Device service time of each dispatched unit, nanoseconds.
-    pub service_time: Histogram<u64>,
+    /// Device service time of each dispatch, nanoseconds; kept for comparisons.
+    #[serde(skip)]
+    pub service_time: Distribution,
     /// Head movements: changes of track, between requests and within them.
     pub seeks: u64,
     /// Tracks crossed by them.
@@ -58,9 +107,15 @@ pub struct Outcome {
     pub tracks: u64,
     /// Request-time spent waiting, by [`Reason`]; with the service times this adds up to the latencies.
     pub wait_nanos: [u128; Reason::COUNT],
-    /// Bytes completed over time.
+    /// Jain's index of the requests that each client had served, divided by its weight.
+    pub jain_millionths: u32,
+    /// Of the time in which requests waited, the share in which the device held all that it may.
+    pub conserving_millionths: u32,
+    /// Bytes completed over time; kept for comparisons.
+    #[serde(skip)]
     pub throughput: Throughput,
-    /// Where the head was, for the track plots; thinned to a bounded number of points.
+    /// Where the head was, for the track plots; thinned to a bounded number of points. Kept for comparisons.
+    #[serde(skip)]
     pub head: Vec<HeadPoint>,
     /// What the device did to its flash; none where it has none.
     pub flash: Option<ioweir_device::FlashCounts>,
@@ -68,23 +123,109 @@ pub struct Outcome {
     pub skipped: u64,
 }
 
+impl Outcome {
+    /// The outcome of a class of clients.
+    #[must_use]
+    pub fn class(&self, name: &str) -> Option<&ClassOutcome> {
+        self.classes.iter().find(|class| class.name == name)
+    }
+}
+
+/// Nanoseconds as a number.
+mod nanos {
+    use ioweir_core::Nanos;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(nanos: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(nanos.0)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+        u64::deserialize(deserializer).map(Nanos)
+    }
+}
+
+/// One class of clients in a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassOutcome {
+    /// Its name.
+    pub name: String,
+    /// Its clients.
+    pub clients: u32,
+    /// Requests that were done.
+    pub requests: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sum of their latencies, arrival to completion.
+    pub latency_sum_nanos: u64,
+    /// Half of them took no longer.
+    pub latency_p50_nanos: u64,
+    /// 99 of 100 took no longer.
+    pub latency_p99_nanos: u64,
+    /// 999 of 1000 took no longer.
+    pub latency_p999_nanos: u64,
+    /// The longest.
+    pub latency_max_nanos: u64,
+    /// Dispatches to the device.
+    pub dispatched: u64,
+    /// Sum of their times in the device.
+    pub device_sum_nanos: u64,
+    /// Those that the fast tier served.
+    pub fast_requests: u64,
+    /// Requests that were refused at a limit.
+    pub refused: u64,
+    /// Step by step from the start, the warm-up included; none in a comparison.
+    pub steps: Vec<Step>,
+}
+
+/// A class of clients in one step of time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// Requests that were done.
+    pub requests: u64,
+    /// Their mean latency.
+    pub mean_nanos: u64,
+    /// Half of them took no longer.
+    pub p50_nanos: u64,
+    /// 99 of 100 took no longer.
+    pub p99_nanos: u64,
+    /// 999 of 1000 took no longer.
+    pub p999_nanos: u64,
+}
+
+/// One tier of a device.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierOutcome {
+    /// Its name.
+    pub name: String,
+    /// Dispatches that it was given.
+    pub requests: u64,
+    /// Time in service, added up over dispatches.
+    pub service_nanos: u64,
+    /// Time in which it served any.
+    pub busy_nanos: u64,
+}
+
 /// What a fast device did beside the disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastOutcome {
     /// Its name.
     pub device: String,
-    /// Units sent to it.
+    /// Dispatches sent to it.
     pub dispatches: u64,
     /// Bytes read from it.
     pub read_bytes: u64,
     /// Bytes written to it.
     pub write_bytes: u64,
     /// Time it was working on at least one request.
+    #[serde(with = "nanos")]
     pub busy: Nanos,
 }
 
 /// Where the device's time went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServiceSums {
     /// Command processing.
     pub overhead_nanos: u128,

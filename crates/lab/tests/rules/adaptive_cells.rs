@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use ioweir_core::Operation;
-use ioweir_lab::compare::{Comparison, Origin, Silent, run};
+use ioweir_lab::compare::{Comparison, run};
+use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Outcome;
 
 const LINUX: [&str; 7] = ["noop", "deadline", "mq-deadline", "kyber", "bfq", "cfq", "anticipatory"];

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use ioweir_core::policy::POLICIES;
 use ioweir_device::{CommandOrder, DeviceSpec, PRESETS};
-use ioweir_lab::compare::{Comparison, Origin, Silent, run, run_observed};
+use ioweir_lab::compare::{Comparison, run, run_observed};
 use ioweir_lab::report::render_json;
+use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
 
 const LOADS: [&str; 5] = ["recorded", "x50", "closed:1", "closed:2", "closed:32"];

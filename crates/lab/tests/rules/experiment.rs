@@ -4,10 +4,10 @@
 mod drive_experiment;
 
 use ioweir_core::policy::POLICIES;
-use ioweir_lab::compare::{Origin, Silent};
-use ioweir_lab::experiment::{Cell, Experiment, KEYS, METRICS, Store, Which, explain, run, run_observed};
+use ioweir_lab::experiment::{Experiment, KEYS, METRICS, Which, explain, run, run_observed};
 use ioweir_lab::report::{FORMS, render_experiment, render_experiment_terminal};
-use ioweir_lab::sim::Checker;
+use ioweir_lab::run::{Origin, Silent, Store};
+use ioweir_lab::sim::{Checker, Outcome};
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Experiment {
@@ -38,9 +38,9 @@ fn every_scheduler_serves_every_request_of_an_experiment_once() {
     for row in POLICIES.iter().filter(|row| !row.places) {
         let mut checker = Checker::new(1024, 4);
         let (cell, ended) = run_observed(&parse(&busy(row.name)), &mut checker).expect(row.name);
-        checker.conclude_served(cell.requests);
+        checker.conclude_served(cell.requests_simulated);
         assert_eq!((ended.unfinished, ended.skipped), (0, 0), "{}", row.name);
-        assert!(cell.requests > 1_000, "{} {}", row.name, cell.requests);
+        assert!(cell.requests_simulated > 1_000, "{} {}", row.name, cell.requests_simulated);
     }
 }
 
@@ -59,19 +59,20 @@ fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
 
 /// Keeps runs in memory, and counts them.
 #[derive(Default)]
-struct Memory(std::sync::Mutex<std::collections::BTreeMap<String, Cell>>, std::sync::atomic::AtomicUsize);
+struct Memory(std::sync::Mutex<std::collections::BTreeMap<String, Outcome>>, std::sync::atomic::AtomicUsize);
 
 impl Store for Memory {
-    fn load(&self, key: &str) -> Option<Cell> {
+    fn load(&self, key: &str) -> Option<Outcome> {
         self.0.lock().expect("no panic").get(key).cloned()
     }
 
-    fn save(&self, key: &str, cell: &Cell) -> Result<(), String> {
+    fn save(&self, key: &str, outcome: &Outcome) -> Result<(), String> {
         self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         // Through text and back, as a file is.
-        let text = serde_json::to_string(cell).map_err(|error| error.to_string())?;
-        let cell = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        self.0.lock().expect("no panic").insert(key.into(), cell);
+        let text = serde_json::to_string(outcome).map_err(|error| error.to_string())?;
+        let read: Outcome = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        assert_eq!(read, *outcome, "what is kept is what was there");
+        self.0.lock().expect("no panic").insert(key.into(), read);
         Ok(())
     }
 }
@@ -102,10 +103,10 @@ fn littles_law_holds_and_a_tier_works_as_long_as_its_services_take() {
          = \"50/s\"\n"
     );
     let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
-    let measured = &report.summaries[0].cells[0].measured;
-    let span = measured.span_nanos as f64;
+    let measured = &report.summaries[0].cells[0];
+    let span = measured.span.0 as f64;
     // In the system on average: waiting before the device, and in it.
-    let waiting: f64 = measured.waits.iter().map(|wait| wait.1 as f64).sum::<f64>() / span;
+    let waiting: f64 = measured.wait_nanos.iter().map(|nanos| *nanos as f64).sum::<f64>() / span;
     let inside: f64 = measured.classes.iter().map(|class| class.device_sum_nanos as f64).sum::<f64>() / span;
     let rate_times_latency: f64 =
         measured.classes.iter().map(|class| class.latency_sum_nanos as f64).sum::<f64>() / span;
@@ -119,9 +120,9 @@ fn littles_law_holds_and_a_tier_works_as_long_as_its_services_take() {
     let slow = measured.tiers.iter().find(|tier| tier.name == "base").expect("the slow tier worked");
     assert_eq!(slow.busy_nanos, slow.service_nanos, "one at a time");
     assert!((slow.service_nanos as f64 / slow.requests as f64 / 2e6 - 1.0).abs() < 0.05);
-    assert!(slow.busy_nanos <= measured.span_nanos);
+    assert!(slow.busy_nanos <= measured.span.0);
     let fast = measured.tiers.iter().find(|tier| tier.name == "fast").expect("the fast tier worked");
-    assert!(fast.busy_nanos <= fast.service_nanos && fast.service_nanos <= 2 * measured.span_nanos);
+    assert!(fast.busy_nanos <= fast.service_nanos && fast.service_nanos <= 2 * measured.span.0);
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn work_is_conserved_but_where_a_limit_forbids_it() {
     for name in ["token-bucket", "mclock"] {
         let share = of(name).figure(conservation, None).expect("measured").mean;
         assert!(share < 0.5, "{name} {share}");
-        let requests: u64 = of(name).cells[0].measured.classes.iter().map(|class| class.requests).sum();
+        let requests: u64 = of(name).cells[0].classes.iter().map(|class| class.requests).sum();
         assert!(requests <= 2 * (5 * 20 + 2), "{name} {requests}");
     }
 }
@@ -165,7 +166,7 @@ fn what_is_refused_at_a_limit_comes_again_and_the_limit_is_reached() {
          4\nrefuse_at_limit = true\nhit_ratio = 1.0\n"
     );
     let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
-    let class = &report.summaries[0].cells[0].measured.classes[0];
+    let class = &report.summaries[0].cells[0].classes[0];
     assert!((1_950..=2_010).contains(&class.requests), "{}", class.requests);
     assert!(class.refused > 0);
 }
@@ -378,7 +379,7 @@ proptest! {
         let text = format!("duration = \"4s\"\nseeds = [{seed}]\nschedulers = [\"wfq\", \"sfq\", \"drr\"]\ndepth = {depth}\n{ARRAY}{classes}");
         let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
         for summary in &report.summaries {
-            let classes = &summary.cells[0].measured.classes;
+            let classes = &summary.cells[0].classes;
             let gains: Vec<f64> = classes.iter().zip(&weights).map(|(class, weight)| class.requests as f64 / f64::from(*weight)).collect();
             let (low, high) = gains.iter().fold((f64::MAX, 0.0_f64), |(low, high), gain| (low.min(*gain), high.max(*gain)));
             prop_assert!(high - low <= 16.0, "{}: {gains:?}", summary.scheduler);

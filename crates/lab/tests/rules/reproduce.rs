@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use ioweir_lab::compare::{Origin, Silent};
 use ioweir_lab::reproduce::bid::{Options, reproduce};
 use ioweir_lab::reproduce::to_json;
+use ioweir_lab::run::{Origin, Silent};
 
 fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }

@@ -184,7 +184,7 @@ proptest! {
         let (calls, bytes) = serve(policy, &requests);
         let (dispatched, agreeing) = dispatches(&calls);
 
-        let mut source = trace::open_inputs(vec![Input::from_bytes("capture.parquet", bytes)], &ReadOptions::default()).unwrap();
+        let source = trace::open_inputs(vec![Input::from_bytes("capture.parquet", bytes)], &ReadOptions::default()).unwrap();
         let mut disk = DeviceSpec::load("tiny").unwrap().build(0).unwrap();
         let mut fast = DeviceSpec::load(&FAST.1).unwrap().build(0).unwrap();
         let choice = device(&keys(policy)).scheduler.0;
@@ -197,7 +197,7 @@ proptest! {
             until: Nanos::NEVER,
         };
         let mut seen = Dispatches::default();
-        sim::simulate(simulation, source.as_mut(), Load::RECORDED, &mut seen).unwrap();
+        sim::simulate(simulation, source, Load::RECORDED, &mut seen).unwrap();
         prop_assert_eq!(&seen.0[..agreeing], &dispatched[..agreeing], "{}", policy);
         prop_assert!(policy.starts_with("bid-hybrid") || seen.0.len() == agreeing);
     }

@@ -1,5 +1,6 @@
 //! An experiment as data: JSON and CSV. Names of figures come from the table of metrics, times in seconds.
 
+use ioweir_core::Reason;
 use serde_json::{Map, Value, json};
 
 use crate::experiment::{ExperimentReport, Figure, METRICS, Summary};
@@ -33,7 +34,7 @@ pub(super) fn json(report: &ExperimentReport) -> Result<String, ReportError> {
         let class = |name: &str| {
             let mut object = figures(summary, Some(name));
             let of_class = || {
-                let classes = summary.cells.iter().flat_map(|cell| &cell.measured.classes);
+                let classes = summary.cells.iter().flat_map(|cell| &cell.classes);
                 classes.filter(|class| class.name == name)
             };
             object.insert("requests".into(), json!(of_class().map(|class| class.requests).sum::<u64>()));
@@ -42,8 +43,10 @@ pub(super) fn json(report: &ExperimentReport) -> Result<String, ReportError> {
             (name.to_owned(), Value::Object(object))
         };
         let classes: Map<String, Value> = summary.classes().map(class).collect();
-        let waits = |cell: &crate::experiment::Cell| {
-            let waits = cell.measured.waits.iter().map(|(reason, nanos)| (reason.clone(), json!(*nanos as f64 / 1e9)));
+        let waits = |cell: &crate::sim::Outcome| {
+            let waits = Reason::ALL.iter().map(|reason| (reason.name(), cell.wait_nanos[*reason as usize]));
+            let waits =
+                waits.filter(|wait| wait.1 > 0).map(|(name, nanos)| (name.to_owned(), json!(nanos as f64 / 1e9)));
             Value::Object(waits.collect())
         };
         let point: Map<String, Value> = summary.point.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
@@ -51,7 +54,7 @@ pub(super) fn json(report: &ExperimentReport) -> Result<String, ReportError> {
             "scheduler": summary.scheduler,
             "point": point,
             "seeds": summary.cells.iter().map(|cell| cell.seed).collect::<Vec<_>>(),
-            "requests_simulated": summary.cells.iter().map(|cell| cell.requests).sum::<u64>(),
+            "requests_simulated": summary.cells.iter().map(|cell| cell.requests_simulated).sum::<u64>(),
             "run": figures(summary, None),
             "classes": classes,
             "wait_seconds_by_reason_by_seed": summary.cells.iter().map(waits).collect::<Vec<_>>(),
@@ -77,7 +80,7 @@ pub(super) fn csv(report: &ExperimentReport) -> String {
     head.extend(metrics.iter().map(|metric| key(metric.name, metric.is_time)));
     let mut out = row(&head);
     for cell in report.summaries.iter().flat_map(|summary| &summary.cells) {
-        for class in &cell.measured.classes {
+        for class in &cell.classes {
             let mut fields = vec![cell.scheduler.clone()];
             fields.extend(cell.point.iter().map(|(_, value)| value.clone()));
             fields.extend([cell.seed.to_string(), class.name.clone(), class.requests.to_string()]);

@@ -11,7 +11,9 @@ use super::terminal::push_rows;
 use super::{Form, ReportError};
 use crate::experiment::{ExperimentReport, Figure, METRICS, Metric, Summary};
 use crate::reproduce::Table;
+use crate::sim::Outcome;
 use ioweir_config::{format_count, format_decimals, shown};
+use ioweir_core::Reason;
 
 /// Renders an experiment in `form`.
 ///
@@ -132,7 +134,7 @@ const CLASS_COLUMNS: [(&str, &str); 7] = [
 
 fn classes(report: &ExperimentReport) -> Table {
     let refuses = report.summaries.iter().flat_map(|summary| &summary.cells);
-    let refuses = refuses.flat_map(|cell| &cell.measured.classes).any(|class| class.refused > 0);
+    let refuses = refuses.flat_map(|cell| &cell.classes).any(|class| class.refused > 0);
     let mut columns = CLASS_COLUMNS.to_vec();
     if refuses {
         columns.push(("refused/s", "refused_per_second"));
@@ -143,7 +145,7 @@ fn classes(report: &ExperimentReport) -> Table {
             let count: u64 = summary
                 .cells
                 .iter()
-                .flat_map(|cell| &cell.measured.classes)
+                .flat_map(|cell| &cell.classes)
                 .filter(|result| result.name == class)
                 .map(|result| result.requests)
                 .sum();
@@ -221,17 +223,12 @@ fn runs(report: &ExperimentReport) -> Table {
 /// How many requests waited on average, by reason.
 fn waits(report: &ExperimentReport) -> Option<Table> {
     let cells = || report.summaries.iter().flat_map(|summary| &summary.cells);
-    let reasons: Vec<&str> = ioweir_core::Reason::ALL
-        .iter()
-        .map(|reason| reason.name())
-        .filter(|reason| cells().any(|cell| cell.measured.waits.iter().any(|wait| wait.0 == *reason)))
-        .collect();
+    let met = |reason: &Reason| cells().any(|cell| cell.wait_nanos[*reason as usize] > 0);
+    let reasons: Vec<Reason> = Reason::ALL.into_iter().filter(met).collect();
     let row = |summary: &Summary| {
-        let mean = |reason: &&str| {
-            let each = summary.cells.iter().map(|cell| {
-                let waits = cell.measured.waits.iter().find(|wait| wait.0 == *reason);
-                waits.map_or(0.0, |wait| wait.1 as f64 / cell.measured.span_nanos as f64)
-            });
+        let mean = |reason: &Reason| {
+            let share = |cell: &Outcome| cell.wait_nanos[*reason as usize] as f64 / cell.span.0 as f64;
+            let each = summary.cells.iter().map(share);
             show(Figure::of(&each.collect::<Vec<f64>>()), false)
         };
         (name(report, summary), reasons.iter().map(mean).collect())
@@ -241,7 +238,7 @@ fn waits(report: &ExperimentReport) -> Option<Table> {
         text:
             "How many waited before the device at a time, on average; `ioweir doc reason` says what the reasons mean."
                 .into(),
-        columns: reasons.iter().map(|reason| (*reason).to_owned()).collect(),
+        columns: reasons.iter().map(|reason| reason.name().to_owned()).collect(),
         rows: report.summaries.iter().map(row).collect(),
     })
 }

@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use super::{name, tables, title};
-use crate::experiment::{ExperimentMeta, ExperimentReport, Step, Summary};
+use crate::experiment::{ExperimentMeta, ExperimentReport, Summary};
 use crate::report::ReportError;
 use crate::report::figure::{Axis, Chart, DrawnFigure, Figure, Mark, Series, render_page};
 use crate::reproduce::Table;
+use crate::sim::Step;
 
 const TEMPLATE: &str = include_str!("../../../assets/experiment.html");
 /// Points and schedulers that are drawn over time; beyond that the tables must do.
@@ -49,7 +50,6 @@ fn over_time(report: &ExperimentReport, summary: &Summary) -> Option<Figure> {
         across: Axis::from_zero("time (s)"),
         upward: Axis::from_zero(unit),
         series: cell
-            .measured
             .classes
             .iter()
             .map(|class| {

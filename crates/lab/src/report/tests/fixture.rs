@@ -3,7 +3,8 @@
 use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
-use crate::compare::{Comparison, Meta, Report, TraceMeta};
+use crate::compare::{Comparison, Meta, Report};
+use crate::run::TraceMeta;
 use crate::sim::{Class, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
 
 const TRACKS: u64 = 60_000;
@@ -82,7 +83,8 @@ fn class(character: &Character, requests: u64, bytes: u64, factor: u64) -> Class
     }
     // The mean is what the character says, whatever the tail.
     let mean = u128::from(character.latency_micros) * 1_000;
-    Class { requests, bytes, latency, latency_sum_nanos: if requests > 0 { mean * u128::from(requests) } else { sum } }
+    let latency_sum_nanos = if requests > 0 { mean * u128::from(requests) } else { sum };
+    Class { requests, bytes, latency: latency.into(), latency_sum_nanos }
 }
 
 fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
@@ -90,7 +92,9 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
     let mut all = class(character, reads, reads * 65_536, 1);
     let write = class(character, writes, writes * 262_144, 6);
     let read = all.clone();
-    all.latency.add(&write.latency).unwrap();
+    let mut latency = (*all.latency).clone();
+    latency.add(&*write.latency).unwrap();
+    all.latency = latency.into();
     all.requests += writes;
     all.bytes += write.bytes;
     all.latency_sum_nanos += write.latency_sum_nanos;
@@ -103,7 +107,6 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
         wait_nanos[Reason::Staging as usize] = all.latency_sum_nanos / 8;
     }
     Outcome {
-        fast: None,
         trace: "grep".into(),
         scheduler: character.name.into(),
         device: "hdd".into(),
@@ -128,9 +131,8 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
         wait_nanos,
         throughput: throughput(character, if requests > 0 { 600 } else { 0 }, completion),
         head: head(character, points, completion),
-        flash: None,
-        skipped: 0,
         all,
+        ..Outcome::default()
     }
 }
 

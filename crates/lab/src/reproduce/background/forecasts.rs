@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 
 use super::{Claim, DAYS, HISTORY_DAYS, Table, choice, wrong};
-use crate::compare::CompareError;
 use crate::forecast::{Backtest, Calendar, Scores, backtest};
 use crate::plan::Load;
+use crate::run::RunError;
 use crate::series;
 
 /// The methods that are compared, and what the paper has for them.
@@ -29,7 +29,7 @@ pub(super) struct Scored {
     all: Scores,
 }
 
-pub(super) fn forecasts(load: &Load) -> Result<Vec<Scored>, CompareError> {
+pub(super) fn forecasts(load: &Load) -> Result<Vec<Scored>, RunError> {
     let series = series::Series {
         name: "requests".into(),
         start_unix_seconds: load.start_unix_seconds,
@@ -45,7 +45,7 @@ pub(super) fn forecasts(load: &Load) -> Result<Vec<Scored>, CompareError> {
         let scores = |series, test_days, history_days| {
             let test = Backtest { test_days, history_days, horizon_days: 1 };
             let tested = backtest(series, &choice, &Calendar::default(), &test).map_err(|error| wrong(&error))?;
-            Ok::<_, CompareError>(tested.scores())
+            Ok::<_, RunError>(tested.scores())
         };
         let (weeks, days) = (scores(&cluster, 3, None)?, scores(&cluster, 3, Some(5))?);
         Ok(Scored { method, paper, weeks, days, all: scores(&series, DAYS - 1, None)? })

@@ -13,10 +13,10 @@ use ioweir_core::background::{Pool, SERVICES_COUNT, Service, Watermark};
 use rayon::prelude::*;
 
 use super::{Claim, Provenance, Reproduction, Table};
-use crate::compare::{CompareError, Origin, Progress, TraceMeta, sha256};
 use crate::forecast::{Calendar, ForecastError, ForecasterChoice, find};
 use crate::plan::{Decider, Demand, Ledger, Load, LoadForecaster, Rates, Replayed, System, Terms, outlooks, replay};
 use crate::report::{Axis, Chart, Figure, Mark, Series};
+use crate::run::{Origin, Progress, RunError, TraceMeta, sha256};
 use crate::series::{self, Vdi, series_of_trace};
 use ioweir_trace::{self as trace, ReadOptions};
 
@@ -89,15 +89,15 @@ struct Days {
     ahead: [Vec<Vec<Demand>>; 2],
 }
 
-fn wrong(error: &ForecastError) -> CompareError {
-    CompareError::Value(error.to_string())
+fn wrong(error: &ForecastError) -> RunError {
+    RunError::Value(error.to_string())
 }
 
 /// Runs the experiments.
 ///
 /// # Errors
-/// [`CompareError`] where a trace cannot be read.
-pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, CompareError> {
+/// [`RunError`] where a trace cannot be read.
+pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, RunError> {
     let (load, source, inputs) = load(options)?;
     let pools: &[u64] = if options.quick { &[POOL_GIB] } else { &POOLS_GIB };
     let seeds = if options.quick || !options.traces.is_empty() { &SEEDS[..1] } else { &SEEDS[..] };
@@ -160,7 +160,7 @@ fn generated(seed: u64) -> Load {
 }
 
 /// The series, what it is in words, and the files it comes from.
-fn load(options: &Options) -> Result<(Load, String, Vec<TraceMeta>), CompareError> {
+fn load(options: &Options) -> Result<(Load, String, Vec<TraceMeta>), RunError> {
     if options.traces.is_empty() {
         let words = format!("three weeks and six days of generated virtual desktops, seed 0, times {LEVEL}");
         return Ok((generated(0), words, Vec::new()));
@@ -185,7 +185,7 @@ fn load(options: &Options) -> Result<(Load, String, Vec<TraceMeta>), CompareErro
     let mut inputs = Vec::new();
     for path in &options.traces {
         let name = path.display().to_string();
-        let hash = sha256(path).map_err(|error| CompareError::Value(format!("{name}: cannot be read: {error}")))?;
+        let hash = sha256(path).map_err(|error| RunError::Value(format!("{name}: cannot be read: {error}")))?;
         inputs.push(TraceMeta { name: name.clone(), format: "trace".into(), files: vec![(name, hash)] });
     }
     Ok((load, "the traces given, as they are; the first day is history, the rest is played".into(), inputs))
@@ -220,7 +220,7 @@ fn pool(gib: u64) -> Pool {
 }
 
 /// Forecasts the days that are played, bin by bin, with the default method at P95 and P99.
-fn forecast(load: &Load) -> Result<Days, CompareError> {
+fn forecast(load: &Load) -> Result<Days, RunError> {
     let bins = load.requests.len();
     let played = bins.saturating_sub(144).min(DAYS * 144);
     let from = bins - played;
@@ -231,14 +231,14 @@ fn forecast(load: &Load) -> Result<Days, CompareError> {
             LoadForecaster::new(load, &choice, quantile, &Calendar::default()).map_err(|error| wrong(&error))?;
         forecaster.update(load, 0..from);
         forecaster.refit();
-        Ok::<_, CompareError>(outlooks(load, from, forecaster, played, 0))
+        Ok::<_, RunError>(outlooks(load, from, forecaster, played, 0))
     };
     let (p95, p99) = rayon::join(|| ahead(0.95), || ahead(0.99));
     Ok(Days { actual, ahead: [p95?, p99?] })
 }
 
-fn choice(name: &str) -> Result<ForecasterChoice, CompareError> {
-    find(name).map(ForecasterChoice::of).ok_or_else(|| CompareError::Value(format!("no forecaster {name}")))
+fn choice(name: &str) -> Result<ForecasterChoice, RunError> {
+    find(name).map(ForecasterChoice::of).ok_or_else(|| RunError::Value(format!("no forecaster {name}")))
 }
 
 fn run(system: &System, days: &Days, pool_gib: u64, scheduler: Scheduler) -> Replayed {
@@ -353,7 +353,7 @@ serve in their bin.".into(),
     }
 }
 
-fn seed_table(system: &System, seeds: &[u64], progress: &dyn Progress) -> Result<Table, CompareError> {
+fn seed_table(system: &System, seeds: &[u64], progress: &dyn Progress) -> Result<Table, RunError> {
     let schedulers = [Scheduler::Fixed, Scheduler::Dynamic95, Scheduler::Oracle];
     let one = |seed: &u64| {
         let days = forecast(&generated(*seed))?;
@@ -363,7 +363,7 @@ fn seed_table(system: &System, seeds: &[u64], progress: &dyn Progress) -> Result
         progress.finished("seeds");
         Ok(rows)
     };
-    let rows: Result<Vec<_>, CompareError> = seeds.par_iter().map(one).collect();
+    let rows: Result<Vec<_>, RunError> = seeds.par_iter().map(one).collect();
     Ok(Table {
         title: "The same with other seeds".into(),
         text: format!("Pool {POOL_GIB} GiB: how much of it is the luck of one series."),

@@ -4,12 +4,12 @@
 use serde::Deserialize;
 
 use super::{Claim, Table};
-use crate::compare::CompareError;
+use crate::run::RunError;
 
 /// What experiments/background/delete-interference measured.
 const DELETES: &str = include_str!("../../../../../experiments/background/results/delete-interference.json");
 
-pub(super) fn delete_claims() -> Result<Vec<Claim>, CompareError> {
+pub(super) fn delete_claims() -> Result<Vec<Claim>, RunError> {
     let measured: serde_json::Value = read(DELETES)?;
     let ratio = |name: &str| measured["summary"][name].as_f64();
     let note = "stored result of experiments/background/delete-interference; holds within a factor of 1.5";
@@ -50,12 +50,12 @@ struct Peer {
     cpu_seconds_a_day: f64,
 }
 
-fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, CompareError> {
-    serde_json::from_str(text).map_err(|error| CompareError::Value(format!("stored measurement: {error}")))
+fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, RunError> {
+    serde_json::from_str(text).map_err(|error| RunError::Value(format!("stored measurement: {error}")))
 }
 
 impl Peers {
-    pub(super) fn read() -> Result<Self, CompareError> {
+    pub(super) fn read() -> Result<Self, RunError> {
         read(PEERS)
     }
 

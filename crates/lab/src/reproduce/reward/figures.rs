@@ -2,9 +2,10 @@
 //! dilute.
 
 use super::{ARRAY, DEPTH, Lab, Part, REWARD, rate_between};
-use crate::experiment::{ExperimentError, ExperimentReport, Summary};
+use crate::experiment::{ExperimentReport, Summary};
 use crate::report::{Axis, Chart, Figure, Mark, Series};
 use crate::reproduce::{Claim, Table};
+use crate::run::RunError;
 
 const KERNEL: &str = "by at least 2 %. The kernel's CFQ gives each process slices of the device's time; where one scheduler stands before \
                       both tiers, that is a reward by itself: who needs less time for a request gets more requests into its slice. The \
@@ -24,8 +25,7 @@ const ROUNDS: &str = "cfq-paper";
 /// Requests a second of each class, step by step, the mean over the seeds.
 fn chart(report: &ExperimentReport, summary: &Summary, title: &str) -> Chart {
     let step = report.experiment.interval.0.as_seconds();
-    let steps =
-        summary.cells.first().and_then(|cell| cell.measured.classes.first()).map_or(0, |class| class.steps.len());
+    let steps = summary.cells.first().and_then(|cell| cell.classes.first()).map_or(0, |class| class.steps.len());
     let series = summary.classes().map(|class| {
         let at = |step_number: usize| step_number as f64 * step;
         let point = |number: usize| {
@@ -42,7 +42,7 @@ fn chart(report: &ExperimentReport, summary: &Summary, title: &str) -> Chart {
     }
 }
 
-pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
+pub(super) fn figure_2(lab: &mut Lab<'_>) -> Result<Part, RunError> {
     let text = format!(
         "title = \"Figure 2\"\nduration = \"600s\"\ninterval = \"10s\"\nschedulers = [\"{REWARD}\", \"{ROUNDS}\", \"cfq\", \"wfq\"]\nseeds = \
          {seeds}\ndepth = {DEPTH}\n{ARRAY}[[class]]\nname = \"1\"\nbacklog = 100\nhit_ratio = 0.6\n[[class.phase]]\nat = \
@@ -203,7 +203,7 @@ impl Gain {
     }
 }
 
-fn gain(lab: &mut Lab<'_>, scheduler: &str, depth: u32, title: &str) -> Result<Option<Gain>, ExperimentError> {
+fn gain(lab: &mut Lab<'_>, scheduler: &str, depth: u32, title: &str) -> Result<Option<Gain>, RunError> {
     let text = mix(lab, title, scheduler, depth);
     let report = lab.run(&text)?;
     let Some(summary) = report.summaries.first() else { return Ok(None) };
@@ -217,7 +217,7 @@ fn gain(lab: &mut Lab<'_>, scheduler: &str, depth: u32, title: &str) -> Result<O
 
 const GAIN_COLUMNS: [&str; 5] = ["1 before", "2 before", "1 after", "2 after", "part of 1 in the gain"];
 
-pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
+pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Part, RunError> {
     let shallow = gain(lab, REWARD, 1, "Figure 3 (a): one request in the SSD")?;
     let deep = gain(lab, REWARD, 8, "Figure 3 (b): eight requests in the SSD")?;
     let (Some(shallow), Some(deep)) = (shallow, deep) else { return Ok(Part::default()) };
@@ -264,7 +264,7 @@ pub(super) fn figure_3(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
 }
 
 /// Beyond the paper: the estimator that a queue in the device does not dilute.
-pub(super) fn undiluted(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
+pub(super) fn undiluted(lab: &mut Lab<'_>) -> Result<Part, RunError> {
     let mut gains = Vec::new();
     for depth in [1, 8, 32] {
         let title = format!("Beyond figure 3: the service time, {depth} in the SSD");

@@ -1,8 +1,8 @@
 //! The worked example of section 2, with one request in service at a time over both tiers, and what must hold beside it.
 
 use super::{Lab, Part, REWARD, figure, rate_between};
-use crate::experiment::ExperimentError;
 use crate::reproduce::{Claim, Table};
+use crate::run::RunError;
 
 /// One request at a time over both tiers: HDD 10 ms, SSD 50 us.
 const SERIAL: &str = "[device.tiered]\ncapacity = \"1TB\"\nserial = true\nplacement = { hit_ratio = 0.0 }\nfast = { read = \"constant \
@@ -75,7 +75,7 @@ const CASES: [Case; 5] = [
     },
 ];
 
-pub(super) fn examples(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
+pub(super) fn examples(lab: &mut Lab<'_>) -> Result<Part, RunError> {
     let mut part = Part::default();
     let mut rows = Vec::new();
     for case in &CASES {
@@ -113,7 +113,7 @@ pub(super) fn examples(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
 }
 
 /// A client that was idle for an hour does not get an hour of credit: the other goes on at its rate.
-fn idle_hour(lab: &mut Lab<'_>) -> Result<Claim, ExperimentError> {
+fn idle_hour(lab: &mut Lab<'_>) -> Result<Claim, RunError> {
     let idle = "[[class.phase]]\nat = \"10s\"\nactive = false\n[[class.phase]]\nat = \"3610s\"\nactive = true";
     let report = lab.run(&spec("an hour's pause", REWARD, 3620, idle, ""))?;
     let least = report.summaries.first().and_then(|summary| rate_between(&report, summary, "b", 3610.0, 3620.0));

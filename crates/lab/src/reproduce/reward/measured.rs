@@ -7,9 +7,9 @@ use serde::Deserialize;
 
 use super::figures::{COLUMNS, SETTLED};
 use super::{Lab, Part, REWARD};
-use crate::experiment::ExperimentError;
 use crate::report::{Axis, Chart, Figure, Mark, Series};
 use crate::reproduce::{Claim, Table};
+use crate::run::RunError;
 
 const STORED: &str = include_str!("../../../../../experiments/reward/real-io/results.json");
 
@@ -244,9 +244,9 @@ impl Stored {
 }
 
 /// What is stored, judged.
-pub(super) fn real_io(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
+pub(super) fn real_io(lab: &mut Lab<'_>) -> Result<Part, RunError> {
     let stored: Stored = serde_json::from_str(STORED)
-        .map_err(|error| ExperimentError::Value(format!("stored measurement of real I/O: {error}")))?;
+        .map_err(|error| RunError::Value(format!("stored measurement of real I/O: {error}")))?;
     lab.specs.push(("Table 1 and figure 2 (b), measured on the block server".into(), stored.provenance()));
     let (mut part, figure) = (table_1(&stored), figure_2(&stored));
     part.claims.extend(figure.claims);

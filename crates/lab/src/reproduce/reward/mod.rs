@@ -7,9 +7,9 @@ mod measured;
 mod table;
 
 use super::{Claim, Provenance, Reproduction, Table};
-use crate::compare::{Origin, Progress, Silent};
-use crate::experiment::{self, Experiment, ExperimentError, ExperimentReport, METRICS, Summary};
+use crate::experiment::{self, Experiment, ExperimentReport, METRICS, Summary};
 use crate::report::Figure;
+use crate::run::{Origin, Progress, RunError, Silent};
 
 /// The scheduler of every experiment: Algorithm 1 with response times over 32 requests, charged when a request is
 /// dispatched.
@@ -36,7 +36,7 @@ struct Lab<'a> {
 }
 
 /// Runs the experiments of one part.
-type Experiments = fn(&mut Lab<'_>) -> Result<Part, ExperimentError>;
+type Experiments = fn(&mut Lab<'_>) -> Result<Part, RunError>;
 
 /// What a part of the reproduction yields.
 #[derive(Default)]
@@ -48,10 +48,11 @@ struct Part {
 
 impl Lab<'_> {
     /// Runs an experiment file. Progress counts parts of the reproduction, not their runs.
-    fn run(&mut self, text: &str) -> Result<ExperimentReport, ExperimentError> {
+    fn run(&mut self, text: &str) -> Result<ExperimentReport, RunError> {
         let experiment = Experiment::parse("reward.toml", text)?;
         let report = experiment::run(&experiment, self.origin, &Silent, None)?;
-        let requests = report.summaries.iter().flat_map(|summary| &summary.cells).map(|cell| cell.requests).sum();
+        let requests =
+            report.summaries.iter().flat_map(|summary| &summary.cells).map(|cell| cell.requests_simulated).sum();
         self.progress.read(requests);
         self.specs.push((experiment.title.clone(), text.to_owned()));
         Ok(report)
@@ -73,7 +74,7 @@ fn rate_between(report: &ExperimentReport, summary: &Summary, class: &str, from:
     let step = report.experiment.interval.0.as_seconds();
     let mut rates = Vec::new();
     for cell in &summary.cells {
-        let class = cell.measured.classes.iter().find(|result| result.name == class)?;
+        let class = cell.class(class)?;
         let inside = |at: usize| at as f64 * step >= from - 1e-9 && (at + 1) as f64 * step <= to + 1e-9;
         let steps: Vec<u64> =
             class.steps.iter().enumerate().filter(|(at, _)| inside(*at)).map(|(_, step)| step.requests).collect();
@@ -90,8 +91,8 @@ const ARRAY: &str = "[device.tiered]\ncapacity = \"1TB\"\nplacement = { hit_rati
 /// Runs the paper's experiments.
 ///
 /// # Errors
-/// [`ExperimentError`] where an experiment cannot be run, which is a defect.
-pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, ExperimentError> {
+/// [`RunError`] where an experiment cannot be run, which is a defect.
+pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) -> Result<Reproduction, RunError> {
     let mut lab = Lab { options, origin, progress, specs: Vec::new() };
     let parts: [Experiments; 6] =
         [golden::examples, table::table_2, figures::figure_2, figures::figure_3, figures::undiluted, measured::real_io];

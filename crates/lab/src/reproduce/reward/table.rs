@@ -1,8 +1,9 @@
 //! Table 2: IOPS of two clients over weights and hit ratios.
 
 use super::{ARRAY, DEPTH, LETTER, Lab, Part, REWARD, figure};
-use crate::experiment::{ExperimentError, ExperimentReport};
+use crate::experiment::ExperimentReport;
 use crate::reproduce::{Claim, Table};
+use crate::run::RunError;
 
 /// Weights of A and B, and for each hit ratio of B the IOPS of A and B.
 type Cells = (u32, u32, [(f64, f64); 4]);
@@ -47,7 +48,7 @@ fn spec(lab: &Lab<'_>, title: &str, scheduler: &str, depth: u32, weights: (u32, 
     )
 }
 
-fn rows(lab: &mut Lab<'_>, title: &str, scheduler: &str, depth: u32) -> Result<Vec<Row>, ExperimentError> {
+fn rows(lab: &mut Lab<'_>, title: &str, scheduler: &str, depth: u32) -> Result<Vec<Row>, RunError> {
     let mut rows = Vec::new();
     for (a, b, cells) in PAPER {
         let text = spec(lab, title, scheduler, depth, (a, b));
@@ -70,7 +71,7 @@ fn worst(rows: &[Row]) -> Option<(f64, f64)> {
     all.as_ref().map(|_| (fold(&[0, 1]), fold(&[2])))
 }
 
-pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Part, ExperimentError> {
+pub(super) fn table_2(lab: &mut Lab<'_>) -> Result<Part, RunError> {
     let main = rows(lab, "Table 2", REWARD, DEPTH)?;
     let letter = rows(lab, "Table 2, Algorithm 1 to the letter", LETTER, DEPTH)?;
     let mut part = Part { claims: main.iter().flat_map(claims).collect(), ..Part::default() };
@@ -149,7 +150,7 @@ fn table(title: &str, text: String, rows: &[Row]) -> Table {
 }
 
 /// What other numbers of requests at the array, means and ways to charge would have given.
-fn sensitivity(lab: &mut Lab<'_>) -> Result<Table, ExperimentError> {
+fn sensitivity(lab: &mut Lab<'_>) -> Result<Table, RunError> {
     const WINDOWS: [u32; 4] = [8, 32, 100, 400];
     let mut table_rows = Vec::new();
     for (words, estimator) in [("at dispatch", "response-ahead"), ("at completion", "response")] {
@@ -177,7 +178,7 @@ fn sensitivity(lab: &mut Lab<'_>) -> Result<Table, ExperimentError> {
 }
 
 /// As [`rows`], with one seed and without being listed among what was run.
-fn quiet(lab: &mut Lab<'_>, scheduler: &str, depth: u32) -> Result<Vec<Row>, ExperimentError> {
+fn quiet(lab: &mut Lab<'_>, scheduler: &str, depth: u32) -> Result<Vec<Row>, RunError> {
     let options = super::Options { quick: true };
     let mut inner = Lab { options: &options, origin: lab.origin, progress: lab.progress, specs: Vec::new() };
     rows(&mut inner, "Table 2, sensitivity", scheduler, depth)

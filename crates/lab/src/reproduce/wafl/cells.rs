@@ -2,7 +2,7 @@
 
 use rayon::prelude::*;
 
-use crate::compare::Progress;
+use crate::run::Progress;
 use crate::server::{
     CostSpec, Part, PlatformSpec, RunLength, Scheduling, Server, ServerError, ServerOutcome, WorkloadSpec, peak,
     repeated,

@@ -9,7 +9,7 @@ mod claims;
 mod tests;
 mod views;
 
-use crate::compare::{Origin, Progress};
+use crate::run::{Origin, Progress};
 use crate::server::{COSTS, CostSpec, PLATFORMS, ServerError, WORKLOADS};
 
 use super::{Provenance, Reproduction};

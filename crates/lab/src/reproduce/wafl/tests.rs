@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::compare::Silent;
+use crate::run::Silent;
 use crate::server::RunLength;
 
 /// One load, one short run.

@@ -1,0 +1,128 @@
+//! Runs: jobs in which every name is looked up, run side by side on the cores there are.
+//!
+//! A [`Job`] determines one run, and the same job gives the same [`Outcome`]. A comparison makes its jobs from a trace, an
+//! experiment from its classes of clients: a comparison is an experiment with one class that is fed by a trace.
+
+mod job;
+mod traces;
+
+pub use job::{Job, Traffic};
+pub use traces::{MIX_PREFIX, TraceFiles, sha256};
+
+pub(crate) use crate::document::hexadecimal;
+pub use crate::document::{Origin, TraceMeta};
+
+use rayon::prelude::*;
+
+use crate::sim::{Failure, LoadError, Outcome, Unobserved};
+use ioweir_config::{ChoiceError, SpecError, UnitError};
+use ioweir_trace::TraceError;
+
+/// Why something could not be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The file does not describe it, or a device cannot be built.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A scheduler cannot be read.
+    #[error(transparent)]
+    Scheduler(#[from] ChoiceError),
+    /// A load cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A size cannot be read.
+    #[error(transparent)]
+    Size(#[from] UnitError),
+    /// A trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// A run stopped.
+    #[error("{run}: {failure}")]
+    Run {
+        /// The trace; or scheduler, point and seed.
+        run: String,
+        /// Why.
+        failure: Box<Failure>,
+    },
+    /// A finished run could not be kept.
+    #[error("a finished run cannot be kept: {0}")]
+    Store(String),
+    /// A value that cannot be.
+    #[error("{0}")]
+    Value(String),
+}
+
+/// Hears how far the runs have come. Calls come from several threads.
+pub trait Progress: Sync {
+    /// There are this many runs.
+    fn started(&self, _runs: usize) {}
+    /// This many more records have been read.
+    fn read(&self, _records: u64) {}
+    /// A run is done.
+    fn finished(&self, _scheduler: &str) {}
+}
+
+/// Hears nothing.
+pub struct Silent;
+
+impl Progress for Silent {}
+
+/// Keeps finished runs, so that an interrupted experiment goes on where it was.
+pub trait Store: Sync {
+    /// The run of this key, if it was kept.
+    fn load(&self, key: &str) -> Option<Outcome>;
+
+    /// Keeps a run.
+    ///
+    /// # Errors
+    /// What the user is to read.
+    fn save(&self, key: &str, outcome: &Outcome) -> Result<(), String>;
+}
+
+/// A store, and the key of each job in it.
+pub(crate) struct Kept<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) key: &'a (dyn Fn(&Job) -> String + Sync),
+}
+
+/// Runs all jobs but those that were kept; the outcomes are in their order.
+///
+/// # Errors
+/// [`RunError`] for the first job, in their order, that cannot be run.
+pub(crate) fn run_all(
+    jobs: &[Job],
+    progress: &dyn Progress,
+    kept: Option<&Kept<'_>>,
+) -> Result<Vec<Outcome>, RunError> {
+    progress.started(jobs.len());
+    let outcomes: Vec<Result<Outcome, RunError>> = jobs
+        .par_iter()
+        .map(|job| {
+            let kept = kept.map(|kept| (kept.store, (kept.key)(job)));
+            let outcome = match kept.as_ref().and_then(|(store, key)| store.load(key)) {
+                Some(outcome) => outcome,
+                None => {
+                    let (outcome, _) = job.run(false, progress, &mut Unobserved)?;
+                    if let Some((store, key)) = kept {
+                        store.save(&key, &outcome).map_err(RunError::Store)?;
+                    }
+                    outcome
+                }
+            };
+            progress.finished(&outcome.scheduler);
+            Ok(outcome)
+        })
+        .collect();
+    outcomes.into_iter().collect()
+}
+
+/// The only job of several.
+///
+/// # Errors
+/// [`RunError::Value`] where there are more, or none.
+pub(crate) fn only(jobs: &[Job]) -> Result<&Job, RunError> {
+    match jobs {
+        [job] => Ok(job),
+        jobs => Err(RunError::Value(format!("{} runs are to be observed\n  expected: one", jobs.len()))),
+    }
+}

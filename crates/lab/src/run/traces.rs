@@ -1,0 +1,130 @@
+//! Traces by name: files that form one trace, and generated traffic.
+
+use std::path::{Path, PathBuf};
+
+use ioweir_core::SECTOR_BYTES;
+use sha2::{Digest, Sha256};
+
+use super::{Progress, RunError, TraceMeta, hexadecimal};
+use crate::workload::{JobGenerator, JobMix, MIXES, mix};
+use ioweir_config::unknown;
+use ioweir_trace::{self as trace, Names, Position, ReadOptions, Record, TraceError, TraceGroup, TraceSource};
+
+/// The beginning of the name of generated traffic.
+pub const MIX_PREFIX: &str = "mix:";
+
+/// A trace, and how it is read.
+#[derive(Clone, Debug)]
+pub struct TraceFiles {
+    origin: Requests,
+    options: ReadOptions,
+}
+
+/// Where the requests of a trace come from.
+#[derive(Clone, Debug)]
+enum Requests {
+    /// Files.
+    Files(TraceGroup),
+    /// A generator.
+    Mix(&'static JobMix),
+}
+
+impl TraceFiles {
+    /// The traces of these names: mixes are kept apart from files, which are put together to traces.
+    pub(crate) fn find(names: &[String], options: &ReadOptions) -> Result<Vec<Self>, RunError> {
+        let mut found = Vec::new();
+        for run in names.chunk_by(|left, right| left.starts_with(MIX_PREFIX) == right.starts_with(MIX_PREFIX)) {
+            if run[0].starts_with(MIX_PREFIX) {
+                for name in run {
+                    let name = name.trim_start_matches(MIX_PREFIX);
+                    let names: Vec<_> = MIXES.iter().map(|mix| mix.name).collect();
+                    let mix = mix(name).ok_or_else(|| unknown("mix", name, &names, "`ioweir doc mix` lists them"))?;
+                    found.push(Requests::Mix(mix));
+                }
+            } else {
+                let paths: Vec<PathBuf> = run.iter().map(PathBuf::from).collect();
+                found.extend(trace::group(&paths)?.into_iter().map(Requests::Files));
+            }
+        }
+        Ok(found.into_iter().map(|origin| Self { origin, options: options.clone() }).collect())
+    }
+
+    /// The name the results use.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.origin {
+            Requests::Files(group) => group.name.clone(),
+            Requests::Mix(mix) => format!("{MIX_PREFIX}{}", mix.name),
+        }
+    }
+
+    /// Opens it for a device of this size.
+    pub(crate) fn open(&self, seed: u64, device_sectors: u64) -> Result<Box<dyn TraceSource>, TraceError> {
+        let end_bytes_max = Some(device_sectors.saturating_mul(SECTOR_BYTES));
+        match &self.origin {
+            Requests::Files(group) => trace::open(&group.files, &ReadOptions { end_bytes_max, ..self.options.clone() }),
+            Requests::Mix(mix) => Ok(Box::new(JobGenerator::new(mix, mix.requests, None, seed))),
+        }
+    }
+
+    pub(crate) fn meta(&self) -> Result<TraceMeta, TraceError> {
+        let Requests::Files(group) = &self.origin else {
+            return Ok(TraceMeta { name: self.name(), format: "generated".into(), files: Vec::new() });
+        };
+        let format = trace::recognise(&group.files, &self.options)?;
+        let files: Result<Vec<_>, TraceError> = group.files.iter().map(|path| hashed(path)).collect();
+        Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
+    }
+}
+
+/// A source that reports how far it has been read.
+pub(super) struct Watched<'a> {
+    pub(super) source: Box<dyn TraceSource>,
+    pub(super) progress: &'a dyn Progress,
+}
+
+impl TraceSource for Watched<'_> {
+    fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
+        self.source.read_batch(batch)?;
+        self.progress.read(batch.len() as u64);
+        Ok(())
+    }
+
+    fn names(&self) -> &Names {
+        self.source.names()
+    }
+
+    fn epoch_unix_nanos(&self) -> Option<i128> {
+        self.source.epoch_unix_nanos()
+    }
+
+    fn skipped(&self) -> u64 {
+        self.source.skipped()
+    }
+}
+
+/// The name of a file and its hash.
+fn hashed(path: &Path) -> Result<(String, String), TraceError> {
+    let name = path.display().to_string();
+    let hash =
+        sha256(path).map_err(|error| TraceError::new(&name, Position::File, format!("cannot be read: {error}")))?;
+    Ok((name, hash))
+}
+
+/// The hash of a file, read piece by piece.
+///
+/// # Errors
+/// What the system says where it cannot be read.
+pub fn sha256(path: &Path) -> std::io::Result<String> {
+    let mut file = std::io::BufReader::with_capacity(1 << 16, trace::Input::from_path(path).stored()?);
+    let mut hash = Sha256::new();
+    loop {
+        let piece = std::io::BufRead::fill_buf(&mut file)?;
+        if piece.is_empty() {
+            return Ok(hexadecimal(&hash.finalize()));
+        }
+        hash.update(piece);
+        let length = piece.len();
+        std::io::BufRead::consume(&mut file, length);
+    }
+}
