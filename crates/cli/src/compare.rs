@@ -6,33 +6,24 @@ use std::path::{Path, PathBuf};
 use ioweir_config::{ChoiceError, SchedulerChoice, unknown};
 use ioweir_config::{exact_bytes, parse_bytes, shown};
 use ioweir_device::PRESETS;
-use ioweir_lab::compare::Comparison;
-use ioweir_lab::report::{FORMS, Form, View, render, render_terminal};
+use ioweir_lab::compare::{Comparison, document};
 use ioweir_lab::sim::Load;
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
-use crate::{engine, output, show};
+use crate::output::Outputs;
+use crate::{engine, show};
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
     let comparison = resolve(arguments)?;
     engine::check_device(&comparison.device)?;
-    let view = View { reference: reference(arguments, &comparison)?, colour: false };
-    let exports = exports(arguments, &comparison)?;
+    let reference = reference(arguments, &comparison)?;
+    let inputs = inputs(arguments, &comparison)?;
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
     let report = engine::compare(&comparison, &command(&comparison), arguments.quiet)?;
-    for (name, form) in exports {
-        let text = render(&report, form, &view)?;
-        output::put_file(name, text.as_bytes())?;
-    }
-    if let Some(target) = &arguments.json {
-        output::put(target, render(&report, Form::Json, &view)?.as_bytes())?;
-    }
-    if arguments.json.as_deref() != Some("-") {
-        let view = View { colour: output::colour(), ..view };
-        output::print(render_terminal(&report, &view)?.as_bytes())?;
-    }
-    Ok(())
+    outputs.write(&document(&report, reference.as_deref())?)
 }
 
 /// The comparison that the spec file and the flags describe, in canonical form.
@@ -142,20 +133,8 @@ fn reference(arguments: &CompareArguments, comparison: &Comparison) -> Result<Op
     })
 }
 
-/// The exports with their forms, none of which would overwrite what is read.
-fn exports<'a>(arguments: &'a CompareArguments, comparison: &Comparison) -> Result<Vec<(&'a str, Form)>, Failure> {
-    let mut exports = Vec::new();
-    for name in &arguments.export {
-        let form = Form::from_file_name(name).ok_or_else(|| {
-            let suffixes: Vec<_> = FORMS.iter().map(|info| format!(".{}", info.suffix)).collect();
-            Failure::input(
-                format!("export {}: the suffix stands for no form", shown(name)),
-                &format!("one of {}", suffixes.join(", ")),
-                "`ioweir doc export` says what they are",
-            )
-        })?;
-        exports.push((name.as_str(), form));
-    }
+/// Every file that is read.
+fn inputs(arguments: &CompareArguments, comparison: &Comparison) -> Result<Vec<PathBuf>, Failure> {
     let mut inputs = engine::files(&comparison.traces)?;
     inputs.extend(arguments.spec.clone());
     for device in [&comparison.device, &comparison.fast_device] {
@@ -163,11 +142,7 @@ fn exports<'a>(arguments: &'a CompareArguments, comparison: &Comparison) -> Resu
             inputs.push(PathBuf::from(device));
         }
     }
-    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-    let mut outputs: Vec<&str> = exports.iter().map(|export| export.0).collect();
-    outputs.extend(arguments.json.as_deref().filter(|target| *target != "-"));
-    output::check_outputs(&outputs, &inputs)?;
-    Ok(exports)
+    Ok(inputs)
 }
 
 /// The command that runs a comparison again: what differs from the defaults, and what a reader wants to see anyway.

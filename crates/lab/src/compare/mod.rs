@@ -1,7 +1,18 @@
 //! Comparisons: traces under several schedulers and loads, side by side.
 
+mod data;
+mod document;
+mod figures;
+mod headline;
+mod numbers;
 mod run;
+mod section;
+#[cfg(test)]
+mod tests;
 
+pub use data::SCHEMA_VERSION;
+pub use document::document;
+pub(crate) use figures::{magnified, within};
 pub use run::{run, run_observed};
 
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
 
 mod amount;
+mod document;
 mod expect;
 mod explain;
 mod keys;
@@ -13,6 +14,7 @@ mod sweep;
 mod traffic;
 
 pub use amount::{PerSecond, Time};
+pub use document::document;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use keys::{KEYS, Key};

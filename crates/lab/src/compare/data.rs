@@ -1,7 +1,7 @@
-//! What does a program get to read?
+//! Results of a comparison as data, for JSON and records.
 //!
-//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles stand beside the count of requests they are
-//! taken from, what is not defined is `null`. Order and numbers depend on the report alone.
+//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles come with the count of requests they are taken
+//! from, what is not defined is `null`. Order and numbers depend on the report alone.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,28 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Operation, Reason};
 use serde::Serialize;
 
-use super::ReportError;
 use super::numbers as n;
-use crate::compare::{Meta, Report};
+use super::{Meta, Report};
 use crate::sim::{Class, FastOutcome, Outcome};
 use ioweir_device::FlashCounts;
 
 /// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Renders `report` as one JSON object, indented, with a newline at its end.
-///
-/// # Errors
-/// [`ReportError::Json`] where the serialiser fails, which no report makes it do.
-pub fn render_json(report: &Report) -> Result<String, ReportError> {
-    let results: Vec<_> = report.outcomes.iter().map(JsonResult::new).collect();
-    let whole = JsonReport { meta: JsonMeta { schema_version: SCHEMA_VERSION, meta: &report.meta }, results };
-    let mut text = serde_json::to_string_pretty(&whole)?;
-    text.push('\n');
-    Ok(text)
+/// A comparison.
+#[derive(Serialize)]
+pub(super) struct JsonReport<'a> {
+    meta: JsonMeta<'a>,
+    pub(super) results: Vec<JsonResult<'a>>,
 }
 
-#[derive(Serialize)]
-struct JsonReport<'a> {
-    meta: JsonMeta<'a>,
-    results: Vec<JsonResult<'a>>,
+impl<'a> JsonReport<'a> {
+    pub(super) fn new(report: &'a Report) -> Self {
+        Self {
+            meta: JsonMeta { schema_version: SCHEMA_VERSION, meta: &report.meta },
+            results: report.outcomes.iter().map(JsonResult::new).collect(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -43,7 +40,7 @@ struct JsonMeta<'a> {
     meta: &'a Meta,
 }
 
-/// A result; the CSV form has the same names in the same order.
+/// A result.
 #[derive(Serialize)]
 pub(super) struct JsonResult<'a> {
     trace: &'a str,
@@ -153,7 +150,7 @@ struct JsonServiceTime {
 type Ordered = BTreeMap<&'static str, f64>;
 
 impl<'a> JsonResult<'a> {
-    pub(super) fn new(outcome: &'a Outcome) -> Self {
+    fn new(outcome: &'a Outcome) -> Self {
         let operation = |operation: Operation| JsonClass::new(&outcome.by_operation[operation as usize]);
         Self {
             trace: &outcome.trace,
