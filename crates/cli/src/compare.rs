@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{ChoiceError, SchedulerChoice, unknown};
-use ioweir_config::{exact_bytes, parse_bytes, shown};
+use ioweir_config::{ChoiceError, SchedulerChoice, Size, UnitError, shown, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::compare::{Comparison, document};
 use ioweir_lab::sim::Load;
@@ -103,9 +102,9 @@ fn check(mut comparison: Comparison) -> Result<Comparison, Failure> {
             return Err(Failure::input(format!("{what} {} is named twice", twice.1), &format!("each {what} once"), ""));
         }
     }
-    let bytes = parse_bytes(&comparison.request_bytes_max)
-        .map_err(|error| Failure::Input(format!("largest request (request_bytes_max): {error}")))?;
-    comparison.request_bytes_max = exact_bytes(bytes);
+    let bytes: Result<Size, UnitError> = comparison.request_bytes_max.parse();
+    let bytes = bytes.map_err(|error| Failure::Input(format!("largest request (request_bytes_max): {error}")))?;
+    comparison.request_bytes_max = bytes.to_string();
     for (what, value) in [("queue_requests", comparison.queue_requests), ("depth", comparison.depth)] {
         if value == 0 {
             return Err(Failure::input(format!("{what} is 0"), "at least 1", ""));

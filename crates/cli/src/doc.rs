@@ -1,15 +1,16 @@
 //! The verb `doc`: policies, devices, formats, loads, reasons, generated from the tables that the program runs by.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
-use ioweir_config::{format_range, format_value, unknown};
+use ioweir_config::{AMOUNT_EXAMPLES, Key, format_range, format_value, unknown};
 use ioweir_core::Reason;
 use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_device::{PRESETS, Preset};
 use ioweir_lab::document::FORMS;
-use ioweir_lab::experiment::{KEYS, Key, METRICS};
+use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
 use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
@@ -104,11 +105,11 @@ formats look the same, the name must be given with --format.",
     Topic {
         name: "simulate",
         summary: "keys of an experiment file, which `ioweir simulate` runs",
-        entries: || KEYS.iter().map(|key| (key_path(key), key.help)).collect(),
+        entries: || EXPERIMENT_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
         about: "An experiment file is TOML: the keys below, a [[class]] for every class of clients, with a [[class.phase]] for every \
 change in time, a [[group]] for clients that have a share together, an [[expect]] for everything that is to come out, and a [sweep]. \
 Examples are in examples/. `ioweir show FILE` prints a file with every default.",
-        entry: Some(|name| KEYS.iter().find(|key| key_path(key) == name).map(experiment_key)),
+        entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
     },
     Topic {
         name: "metric",
@@ -148,15 +149,11 @@ times this makes up the latencies.",
     },
     Topic {
         name: "units",
-        summary: "how sizes and durations are written",
-        entries: || {
-            vec![
-                ("4k", "4096 bytes; also 4K, 4kB, 4KiB: sizes are binary, up to E; b is a single byte"),
-                ("10ms", "durations: ns, us, ms, s, m, h, d, also joined: 1h30m"),
-            ]
-        },
-        about: "Sizes and durations carry a unit. A bare number is refused: tools disagree about what it means. Results \
-are in decimal units: MB/s are 10^6 bytes a second.",
+        summary: "how sizes, durations and rates are written",
+        entries: || AMOUNT_EXAMPLES.iter().map(|example| (example.text, example.meaning)).collect(),
+        about: "Sizes, durations and rates carry a unit, in every file, flag, parameter and control command alike. A bare number is \
+refused, because tools disagree about what it means; only zero needs no unit. Results are in SI units: MB/s are 10^6 bytes per \
+second.",
         entry: None,
     },
     Topic {
@@ -329,20 +326,27 @@ fn forecaster(row: &ForecasterRow) -> String {
     out
 }
 
-/// Table and name of a key. Names are few and last as long as the program.
-fn key_path(key: &Key) -> &'static str {
-    static PATHS: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| KEYS.iter().map(Key::path).collect());
-    let at = KEYS.iter().position(|other| (other.table, other.name) == (key.table, key.name));
-    at.and_then(|at| PATHS.get(at)).map_or(key.name, String::as_str)
+/// Keys of a file with their paths in it.
+type Keys = LazyLock<Vec<(String, Key)>>;
+
+static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
+
+fn key_paths(tables: Vec<(&str, Vec<Key>)>) -> Vec<(String, Key)> {
+    let path = |table: &str, key: Key| {
+        (if table.is_empty() { key.name.to_owned() } else { format!("{table}.{}", key.name) }, key)
+    };
+    tables.into_iter().flat_map(|(table, keys)| keys.into_iter().map(move |key| path(table, key))).collect()
 }
 
-fn experiment_key(key: &Key) -> String {
-    let default = match key.default {
-        "" => "absent".to_owned(),
-        "required" => "none: it must be given".to_owned(),
-        default => default.to_owned(),
+fn key_text(keys: &Keys, wanted: &str) -> Option<String> {
+    let (path, key) = keys.iter().find(|(path, _)| path == wanted)?;
+    let default = match (key.default)() {
+        None => "none: it must be given".to_owned(),
+        Some(text) if text.is_empty() => "absent".to_owned(),
+        Some(text) => text,
     };
-    format!("{}: {}\n\nDefault: {default}\n", key.path(), key.help)
+    let old = if key.old_name.is_empty() { String::new() } else { format!("\nFormer name: {}\n", key.old_name) };
+    Some(format!("{path}: {}\n\nDefault: {default}\n{old}", wrap(key.help, path.len() + 2)))
 }
 
 fn device(preset: &Preset) -> String {

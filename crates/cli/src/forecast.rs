@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_config::{parse_duration, shown};
+use ioweir_config::{Duration, UnitError, shown};
 use ioweir_lab::document::Document;
 use ioweir_lab::forecast::{
     Backtest, Calendar, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find, predictions,
@@ -45,7 +45,7 @@ pub(crate) fn act(arguments: &ForecastArguments) -> Result<(), Failure> {
 
 /// The series that the flags name; what was found wrong with them is told.
 pub(crate) fn read(arguments: &SeriesArguments) -> Result<Vec<Series>, Failure> {
-    let bin = arguments.bin.as_deref().map(parse_duration).transpose()?;
+    let bin = arguments.bin.as_deref().map(duration).transpose()?;
     let bin_seconds = match bin.map(|bin| (bin.0 / 1_000_000_000, bin.0 % 1_000_000_000)) {
         None => None,
         Some((seconds @ 1..=86_400, 0)) if 86_400 % seconds == 0 => u32::try_from(seconds).ok(),
@@ -140,7 +140,7 @@ fn predict(
     choices: &[ForecasterChoice],
     calendar: &Calendar,
 ) -> Result<Document, Failure> {
-    let horizon = parse_duration(&arguments.horizon)?;
+    let horizon = duration(&arguments.horizon)?;
     let mut predicted = Vec::new();
     for series in series {
         let bins = (horizon.0 / 1_000_000_000).div_ceil(u64::from(series.bin_seconds.max(1)));
@@ -188,4 +188,8 @@ fn score(
         }
     }
     Ok(scores(&scored)?)
+}
+
+fn duration(text: &str) -> Result<ioweir_core::Nanos, UnitError> {
+    text.parse().map(Duration::nanos)
 }

@@ -3,14 +3,12 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ioweir_config::exact_duration;
-use ioweir_config::{format_range, format_value};
-use ioweir_core::Nanos;
+use ioweir_config::{Duration, Key, format_range, format_value};
 use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
 use ioweir_core::policy::{POLICIES, Parameter};
 use ioweir_device::PRESETS;
-use ioweir_lab::experiment::{KEYS, METRICS};
+use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
@@ -182,25 +180,30 @@ fn devices() -> String {
     out
 }
 
+/// Keys of a file, a section for each of its tables; the empty name is the file itself.
+fn key_sections(tables: &[(&str, Vec<Key>)]) -> String {
+    let mut out = String::new();
+    for (table, keys) in tables {
+        let title = if table.is_empty() { "The file itself".to_owned() } else { format!("`[[{table}]]`") };
+        let _ = write!(out, "\n## {title}\n\n| key | default | what it says |\n|---|---|---|\n");
+        for key in keys {
+            let default = match (key.default)() {
+                None => "required".to_owned(),
+                Some(text) if text.is_empty() => text,
+                Some(text) => format!("`{text}`"),
+            };
+            let _ = writeln!(out, "| `{}` | {default} | {} |", key.name, cell(&key.help_line()));
+        }
+    }
+    out
+}
+
 fn experiments() -> String {
     let mut out = format!(
         "{NOTE}\n# Experiments\n\nWhat `ioweir simulate FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints a \
          file with every default; `examples/` has some to start from.\n"
     );
-    let mut table = None;
-    for key in KEYS {
-        if table != Some(key.table) {
-            let title =
-                if key.table.is_empty() { "The file itself".to_owned() } else { format!("`[[{}]]`", key.table) };
-            let _ = write!(out, "\n## {title}\n\n| key | default | what it says |\n|---|---|---|\n");
-            table = Some(key.table);
-        }
-        let default = match key.default {
-            "" | "required" => key.default.to_owned(),
-            default => format!("`{default}`"),
-        };
-        let _ = writeln!(out, "| `{}` | {default} | {} |", key.name, cell(key.help));
-    }
+    out += &key_sections(&experiment::key_tables());
     out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";
     for metric in METRICS {
         let of = match (metric.of_class.is_some(), metric.of_run.is_some()) {
@@ -275,7 +278,7 @@ fn servers() -> String {
 pub(crate) fn service_terms(row: &ServiceRow) -> Vec<(&'static str, String)> {
     let deadline = match row.deadline_seconds {
         0 => "none".into(),
-        seconds => exact_duration(Nanos::from_seconds(u64::from(seconds))),
+        seconds => Duration::from_seconds(u64::from(seconds)).to_string(),
     };
     let room = match (row.tied_per_mille, row.takes_room) {
         (0, _) => "none".into(),

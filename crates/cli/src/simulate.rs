@@ -4,8 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ioweir_config::SpecError;
-use ioweir_config::shown;
+use ioweir_config::{ChoiceError, SpecError, shown};
 use ioweir_lab::experiment::{self, Experiment};
 use ioweir_lab::run::Store;
 use ioweir_lab::sim::Outcome;
@@ -70,7 +69,8 @@ fn resolve(spec: &str, schedulers: &[String], seeds: &[u64]) -> Result<Experimen
         return Ok(experiment);
     }
     if !schedulers.is_empty() {
-        experiment.schedulers = schedulers.to_vec();
+        experiment.schedulers =
+            schedulers.iter().map(|scheduler| scheduler.parse()).collect::<Result<_, ChoiceError>>()?;
     }
     if !seeds.is_empty() {
         experiment.seeds = seeds.to_vec();

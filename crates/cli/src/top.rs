@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
-use ioweir_config::{format_nanos, parse_duration, shown};
+use ioweir_config::{format_nanos, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::document::{Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
@@ -28,7 +28,7 @@ const LINES_AROUND: usize = 10;
 
 /// Prints how things stand, once or again and again.
 pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
-    let interval = parse_duration(&arguments.interval)?;
+    let interval = arguments.interval.parse::<ioweir_config::Duration>()?.nanos();
     if interval < INTERVAL_MIN {
         let problem = format!("--interval {} is too short", arguments.interval);
         return Err(Failure::input(problem, "at least 100ms", ""));

@@ -4,7 +4,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use ioweir_config::unknown;
-use ioweir_config::{format_count, parse_bytes, parse_duration, shown};
+use ioweir_config::{Duration, Size, format_count, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::sim::Load;
 use ioweir_lab::trace_info::{self, NamedInfo};
@@ -64,13 +64,12 @@ fn cut(arguments: &CutArguments) -> Result<(), Failure> {
     write(&mut trace::cut(source.as_mut(), part), target, format)
 }
 
-/// Zero needs no unit.
 fn time(text: &str) -> Result<Nanos, Failure> {
-    if text == "0" { Ok(Nanos::ZERO) } else { Ok(parse_duration(text)?) }
+    Ok(text.parse::<Duration>()?.nanos())
 }
 
 fn bytes(text: &str) -> Result<u64, Failure> {
-    if text == "0" { Ok(0) } else { Ok(parse_bytes(text)?) }
+    Ok(text.parse::<Size>()?.0)
 }
 
 fn generate(arguments: &GenerateArguments) -> Result<(), Failure> {

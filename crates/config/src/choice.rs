@@ -1,13 +1,25 @@
-//! Which scheduler is `bid-hdd:wait=6ms:history=4`, and which name was meant by `bid-hd`?
+//! Rows of a table chosen by name, with settings: `bid-hdd:wait=6ms:history=4`.
 
 use std::fmt;
+use std::marker::PhantomData;
 
+use ioweir_core::Nanos;
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow, SettingError, Settings, Unit};
 
-use crate::units::{exact_bytes, exact_duration, parse_bytes, parse_duration, shown};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// A row of a table, with its settings.
+use crate::{Duration, Size, UnitError, shown};
+
+/// A row of a table, with its settings; in a file it is text.
+///
+/// ```
+/// use ioweir_config::SchedulerChoice;
+/// let choice: SchedulerChoice = "bid-hdd:wait=6ms:history=4".parse()?;
+/// // What is at its default is left out.
+/// assert_eq!(choice.to_string(), "bid-hdd:history=4");
+/// # Ok::<(), ioweir_config::ChoiceError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Choice<R: 'static> {
     /// The row of the table.
@@ -93,6 +105,14 @@ impl fmt::Display for ChoiceError {
     }
 }
 
+impl<R: Choosable> Choice<R> {
+    /// A row with every parameter at its default.
+    #[must_use]
+    pub fn of(row: &'static R) -> Self {
+        Self { row, settings: row.defaults() }
+    }
+}
+
 impl<R: Choosable> std::str::FromStr for Choice<R> {
     type Err = ChoiceError;
 
@@ -140,13 +160,45 @@ impl<R: Choosable> fmt::Display for Choice<R> {
     }
 }
 
+impl<R: Choosable> PartialEq for Choice<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.row.name() == other.row.name() && self.settings == other.settings
+    }
+}
+
+impl<R: Choosable> Eq for Choice<R> {}
+
+impl<R: Choosable> Serialize for Choice<R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de, R: Choosable> Deserialize<'de> for Choice<R> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text<R>(PhantomData<R>);
+        impl<R: Choosable> de::Visitor<'_> for Text<R> {
+            type Value = Choice<R>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(out, "the name of a {}", R::WHAT)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Choice<R>, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_str(Text(PhantomData))
+    }
+}
+
 /// A parameter's value in the form that is read back.
 #[must_use]
 pub fn format_value(unit: Unit, value: u64) -> String {
     match unit {
         Unit::Count => value.to_string(),
-        Unit::Duration => exact_duration(ioweir_core::Nanos(value)),
-        Unit::Bytes => exact_bytes(value),
+        Unit::Duration => Duration::new(Nanos(value)).to_string(),
+        Unit::Bytes => Size(value).to_string(),
         Unit::Switch => if value == 0 { "no" } else { "yes" }.into(),
         Unit::Choice(names) => usize::try_from(value)
             .ok()
@@ -170,12 +222,13 @@ fn parse_value<R: Choosable>(row: &R, parameter: &Parameter, text: &str) -> Resu
         expected: expected.into(),
         hint: String::new(),
     };
+    let unreadable = |bad: UnitError| error(bad.problem, bad.expected);
     match parameter.unit {
         Unit::Count => {
             text.parse().map_err(|_| error(format!("`{}` is not a whole number", shown(text)), "a whole number"))
         }
-        Unit::Duration => parse_duration(text).map(|span| span.0).map_err(|bad| error(bad.problem, bad.expected)),
-        Unit::Bytes => parse_bytes(text).map_err(|bad| error(bad.problem, bad.expected)),
+        Unit::Duration => text.parse().map(|span: Duration| span.nanos().0).map_err(unreadable),
+        Unit::Bytes => text.parse().map(|size: Size| size.0).map_err(unreadable),
         Unit::Switch => match text {
             "yes" | "on" | "true" | "1" => Ok(1),
             "no" | "off" | "false" | "0" => Ok(0),

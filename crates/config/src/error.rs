@@ -1,4 +1,4 @@
-//! What is wrong with a file that says what to do, where, and what to do about it? One error for every TOML file there is.
+//! The error of every TOML file: what is wrong, where, what was expected, and what the user can do.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,14 +6,14 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A file that cannot be done as it says.
+/// An error in a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct SpecError {
     /// The file or preset as the user named it.
     pub file: String,
     /// Line and column, from 1; absent where the file as a whole is meant.
     pub position: Option<(usize, usize)>,
-    /// What is wrong; what was expected instead may stand in lines behind it.
+    /// What is wrong; what was expected instead may follow in further lines.
     pub problem: String,
     /// What the user can do; may be empty.
     pub hint: String,
@@ -77,17 +77,19 @@ impl Complaint {
         Self { place: Place::Whole, problem: problem.into(), hint: String::new() }
     }
 
-    /// What the TOML reader says.
+    /// An error of the TOML reader. Where the value that it is about gives no hint itself, the first of `hints` does whose
+    /// first text occurs in the message.
     #[must_use]
-    pub fn of_toml(error: &toml::de::Error) -> Self {
-        let problem = error.message().trim_end().replace('\n', "; ");
-        Self { place: error.span().map_or(Place::Whole, Place::Bytes), problem, hint: String::new() }
-    }
-
-    /// The same place, with other words.
-    #[must_use]
-    pub fn told(self, problem: impl Into<String>) -> Self {
-        Self { problem: problem.into(), ..self }
+    pub fn of_toml(error: &toml::de::Error, hints: &[(&str, &str)]) -> Self {
+        let place = error.span().map_or(Place::Whole, Place::Bytes);
+        let found = || hints.iter().find(|(part, _)| error.message().contains(part)).map_or("", |(_, hint)| hint);
+        let (text, hint) = match error.message().trim_end().split_once("\n\nhint: ") {
+            Some(parts) => parts,
+            None => (error.message(), found()),
+        };
+        let (problem, expected) = text.split_once("\n  expected: ").unwrap_or((text, ""));
+        let complaint = Self { place, problem: problem.trim_end().replace('\n', "; "), hint: hint.into() };
+        complaint.expected(expected)
     }
 
     /// With what was expected, unless there is nothing to say.
@@ -106,14 +108,14 @@ impl Complaint {
         Self { hint: hint.into(), ..self }
     }
 
-    /// The same problem, told of another key.
+    /// The same problem in other words, about another key.
     #[must_use]
-    pub fn told_of(self, key: &str, words: impl FnOnce(String) -> String) -> Self {
+    pub fn about(self, key: &str, words: impl FnOnce(String) -> String) -> Self {
         let problem = words(self.problem());
         Self { place: Place::Key(key.into()), problem, ..self }
     }
 
-    /// What is wrong, behind its key.
+    /// What is wrong, after its key.
     pub fn problem(&self) -> String {
         match &self.place {
             Place::Key(key) => format!("{key}: {}", self.problem),

@@ -2,16 +2,25 @@
 
 #![forbid(unsafe_code)]
 
+mod amount;
 mod choice;
 mod error;
+mod format;
+mod keys;
+mod share;
 mod text;
-mod units;
 
+pub use amount::{
+    AMOUNT_EXAMPLES, AmountExample, AmountKind, ByteRate, Duration, Rate, Ratio, Size, UnitError, parse_decimal,
+};
 pub use choice::{
     Choice, ChoiceError, Choosable, ScheduleChoice, SchedulerChoice, format_range, format_value, unknown,
 };
 pub use error::{Complaint, SpecError};
-pub use units::{
-    Ratio, UnitError, exact_bytes, exact_duration, format_bytes, format_count, format_decimals, format_nanos,
-    parse_bytes, parse_duration, shown,
-};
+pub use format::{format_bytes, format_count, format_decimals, format_nanos, shown};
+pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text};
+#[doc(hidden)]
+pub use keys::{Old, read_table};
+#[doc(hidden)]
+pub use serde;
+pub use share::{ShareKeys, ShareNumber, share_numbers};

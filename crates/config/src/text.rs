@@ -1,9 +1,10 @@
-//! Types that are written as text in a file, serialised and read through their `Display` and `FromStr`.
+//! Serde for types that are text in a file, through their `Display` and `FromStr`.
 
-/// Written and read as text; a bare number is refused with a hint.
+/// Serialises types as text. The text after each type says what is expected where a file has no text: `"text with a unit,
+/// such as \"10ms\""`.
 #[macro_export]
 macro_rules! as_text {
-    ($($type:ty => $example:literal),+) => {$(
+    ($($type:ty => $expected:literal),+) => {$(
         impl ::serde::Serialize for $type {
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -17,7 +18,7 @@ macro_rules! as_text {
                     type Value = $type;
 
                     fn expecting(&self, out: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
-                        write!(out, "text with a unit, such as {}", $example)
+                        out.write_str($expected)
                     }
 
                     fn visit_str<E: ::serde::de::Error>(self, text: &str) -> Result<$type, E> {

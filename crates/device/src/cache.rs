@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::quantity::{Bytes, Span};
 use super::seek::SEEK_MAX_NANOS;
 use super::spec::Overhead;
 use ioweir_config::Complaint;
+use ioweir_config::{Duration, Size};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const SEGMENTS_MAX: u32 = 4096;
@@ -19,16 +19,16 @@ pub struct CacheSpec {
     /// Number of segments.
     pub segments: u32,
     /// Size of each.
-    pub segment_size: Bytes,
+    pub segment_size: Size,
     /// How far the head reads on after a read, until another command needs it.
     #[serde(default)]
     pub read_ahead: ReadAhead,
     /// At most so far beyond what was asked for. The size of a segment where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_ahead_most: Option<Bytes>,
+    pub read_ahead_most: Option<Size>,
     /// So far even where another command needs the head.
     #[serde(default)]
-    pub read_ahead_least: Bytes,
+    pub read_ahead_least: Size,
     /// Whether what was asked for stays in the segment, rather than making room for what is read ahead.
     #[serde(default)]
     pub keep_requested: bool,
@@ -64,7 +64,7 @@ pub struct CacheSpec {
     pub hit_overhead: Overhead,
     /// What every read costs after its data has passed the interface.
     #[serde(default)]
-    pub read_completion: Span,
+    pub read_completion: Duration,
 }
 
 /// How far a drive reads ahead.
@@ -149,7 +149,7 @@ impl CacheSpec {
             ("hit_overhead.write_after_write", overhead.write_after_write),
             ("read_completion", self.read_completion),
         ] {
-            if span.nanos() > SEEK_MAX_NANOS {
+            if span.nanos().0 > SEEK_MAX_NANOS {
                 return complain(key, format!("{span} is longer than 4 s"), "check the unit");
             }
         }

@@ -75,7 +75,7 @@ impl CachedHdd {
             interface: Interface::new(spec),
             miss_overhead_nanos: overhead_nanos(&spec.overhead),
             hit_overhead_nanos: overhead_nanos(&cache.hit_overhead),
-            read_completion_nanos: cache.read_completion.nanos(),
+            read_completion_nanos: cache.read_completion.nanos().0,
             order: spec.command_order,
             segments: Segments::new(cache.segments, cache.segment_sectors()),
             ahead: None,

@@ -39,7 +39,7 @@ pub use hdd::Hdd;
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};
 
-pub use quantity::{Bytes, Rate, ServiceTime, Skew, Span};
+pub use quantity::{ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
 pub use spec::{DeviceSpec, HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};

@@ -49,8 +49,8 @@ impl Extent {
 /// Command overhead, by this operation's direction, then by that of the one before.
 pub(super) fn overhead_nanos(overhead: &Overhead) -> [[u64; 2]; 2] {
     [
-        [overhead.read_after_read.nanos(), overhead.read_after_write.nanos()],
-        [overhead.write_after_read.nanos(), overhead.write_after_write.nanos()],
+        [overhead.read_after_read.nanos().0, overhead.read_after_write.nanos().0],
+        [overhead.write_after_read.nanos().0, overhead.write_after_write.nanos().0],
     ]
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Interface {
 
 impl Interface {
     pub(super) fn new(spec: &HddSpec) -> Self {
-        let rate = spec.interface_rate.0.0.max(1);
+        let rate = spec.interface_rate.0.max(1);
         Self { sector_nanos_fixed: ((SECTOR_BYTES * 1_000_000_000) << FRACTION_BITS) / rate }
     }
 
@@ -83,9 +83,9 @@ impl Mechanics {
             seek,
             revolution,
             phase_nanos,
-            head_switch_nanos: spec.head_switch.nanos(),
-            reposition_nanos: spec.reposition.nanos(),
-            settle_nanos: [0, spec.write_settle.nanos()],
+            head_switch_nanos: spec.head_switch.nanos().0,
+            reposition_nanos: spec.reposition.nanos().0,
+            settle_nanos: [0, spec.write_settle.nanos().0],
             moved: false,
             last,
             geometry,

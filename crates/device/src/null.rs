@@ -30,7 +30,7 @@ impl NullSpec {
 impl NullDevice {
     pub(super) fn new(spec: &NullSpec) -> Result<Self, Complaint> {
         spec.check()?;
-        Ok(Self { sectors: spec.capacity.0 / SECTOR_BYTES, service_nanos: spec.service.nanos(), free_nanos: 0 })
+        Ok(Self { sectors: spec.capacity.0 / SECTOR_BYTES, service_nanos: spec.service.nanos().0, free_nanos: 0 })
     }
 }
 

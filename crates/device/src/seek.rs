@@ -7,8 +7,8 @@
 //! - *datasheet* (Lee 1993): a root and a line through the three numbers that a datasheet gives, such that the mean over
 //!   uniformly random pairs of cylinders is the datasheet's average.
 
-use super::quantity::Span;
 use super::spec::SeekSpec;
+use ioweir_config::Duration;
 
 /// Cylinders of the largest disk that the table is built for.
 pub(super) const CYLINDERS_MAX: u32 = 1 << 21;
@@ -83,11 +83,11 @@ impl SeekTable {
         Ok(Self { nanos })
     }
 
-    fn measured(points: &[(u32, Span)], cylinders: u32) -> Result<Self, SeekError> {
+    fn measured(points: &[(u32, Duration)], cylinders: u32) -> Result<Self, SeekError> {
         let mut nanos = vec![0];
         let mut before = (0, 0_u64);
         for (number, (distance, time)) in points.iter().enumerate() {
-            let (distance, time) = (*distance, time.nanos());
+            let (distance, time) = (*distance, time.nanos().0);
             let key = format!("table.points[{number}]");
             if distance <= before.0 {
                 return Err(SeekError::at(
@@ -165,7 +165,7 @@ impl Hpl {
 }
 
 /// Lee's two coefficients: nanoseconds by the root of the distance, and by the distance.
-fn lee(single: &Span, average: &Span, full: &Span, cylinders: u32) -> Result<(f64, f64), SeekError> {
+fn lee(single: &Duration, average: &Duration, full: &Duration, cylinders: u32) -> Result<(f64, f64), SeekError> {
     let (least, mean, most) = (single.as_nanos_f64(), average.as_nanos_f64(), full.as_nanos_f64());
     let count = f64::from(cylinders);
     let root = (-10.0 * least + 15.0 * mean - 5.0 * most) / (3.0 * count.sqrt());
@@ -195,7 +195,7 @@ fn to_nanos(value: f64) -> u32 {
 mod tests {
     use super::*;
 
-    fn span(text: &str) -> Span {
+    fn span(text: &str) -> Duration {
         text.parse().expect("a span")
     }
 
@@ -209,7 +209,7 @@ mod tests {
         let table = build(&SeekSpec::Table { points: points.clone() }, 1000);
         assert_eq!(table.nanos(0), 0);
         for (distance, time) in &points {
-            assert_eq!(table.nanos(*distance), time.nanos());
+            assert_eq!(table.nanos(*distance), time.nanos().0);
         }
         for distance in 1..999 {
             assert!(table.nanos(distance) <= table.nanos(distance + 1), "at {distance}");
@@ -253,9 +253,9 @@ mod tests {
         assert!(SeekTable::new(&SeekSpec::Table { points: Vec::new() }, 2).is_err());
         let endless = SeekSpec::Hpl {
             threshold_cylinders: 1,
-            short: Span::default(),
-            short_root: Span::default(),
-            long: Span::default(),
+            short: Duration::default(),
+            short_root: Duration::default(),
+            long: Duration::default(),
             long_slope: span("1s"),
             single: None,
         };

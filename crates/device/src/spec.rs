@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use super::cache::CacheSpec;
 use super::geometry::{Geometry, Motion, Skews, Zone};
-use super::quantity::{Bytes, Rate, Skew, Span};
+use super::quantity::Skew;
 use super::queue::CommandOrder;
 use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
 use super::ssd::SsdSpec;
 use super::tiered::TieredSpec;
 use ioweir_config::Complaint;
+use ioweir_config::{ByteRate, Duration, Size};
 
 /// Most zones of a disk: real ones have up to some dozens.
 const ZONES_MAX: usize = 512;
@@ -61,10 +62,10 @@ impl DeviceSpec {
 #[serde(deny_unknown_fields)]
 pub struct NullSpec {
     /// Size.
-    pub capacity: Bytes,
+    pub capacity: Size,
     /// What every request takes.
     #[serde(default)]
-    pub service: Span,
+    pub service: Duration,
 }
 
 /// A disk drive.
@@ -73,7 +74,7 @@ pub struct NullSpec {
 pub struct HddSpec {
     /// Size; what the zones hold beyond it is never used. The whole of the zones where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<Bytes>,
+    pub capacity: Option<Size>,
     /// Speed of the spindle.
     pub revolutions_per_minute: u32,
     /// Recording surfaces, each with its head.
@@ -95,21 +96,21 @@ pub struct HddSpec {
     pub turn_skew: Option<Skew>,
     /// To change heads without moving the arm.
     #[serde(default)]
-    pub head_switch: Span,
+    pub head_switch: Duration,
     /// What a write waits for after a seek or a head switch, for the head to be quite still. Within a transfer the skews
     /// cover it.
     #[serde(default)]
-    pub write_settle: Span,
+    pub write_settle: Duration,
     /// What a new access takes at least before it waits for its sector, also where the arm need not move: the head finds
     /// its track again. What continues a transfer without a pause does not need it.
     #[serde(default)]
-    pub reposition: Span,
+    pub reposition: Duration,
     /// Speed of the interface; it counts only where data come from the drive's buffer or go there.
-    pub interface_rate: Rate,
+    pub interface_rate: ByteRate,
     /// How far the drive reads ahead of a sequential reader into its buffer, also while nobody asks; a following read is
     /// served from there. Zero: it does not read ahead, and a sequential reader who pauses loses a revolution.
     #[serde(default)]
-    pub read_ahead: Bytes,
+    pub read_ahead: Size,
     /// Whether a write that continues the write before it streams on, because the drive has taken it into its buffer in
     /// time. Without, it waits for the next revolution.
     #[serde(default)]
@@ -135,13 +136,13 @@ pub struct HddSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct Overhead {
     /// A read after a read.
-    pub read_after_read: Span,
+    pub read_after_read: Duration,
     /// A read after a write.
-    pub read_after_write: Span,
+    pub read_after_write: Duration,
     /// A write after a read.
-    pub write_after_read: Span,
+    pub write_after_read: Duration,
     /// A write after a write.
-    pub write_after_write: Span,
+    pub write_after_write: Duration,
 }
 
 /// Order of the tracks in a zone.
@@ -166,7 +167,7 @@ pub enum SeekSpec {
     /// Measured points, linear between them.
     Table {
         /// Distance in cylinders, time; sorted, the first for one cylinder, the last for all.
-        points: Vec<(u32, Span)>,
+        points: Vec<(u32, Duration)>,
     },
     /// Ruemmler and Wilkes: `short + short_root * sqrt(distance)` below the threshold, `long + long_slope * distance`
     /// from there on.
@@ -174,25 +175,25 @@ pub enum SeekSpec {
         /// First distance of the linear part.
         threshold_cylinders: u32,
         /// Constant of the short seeks.
-        short: Span,
+        short: Duration,
         /// Per root of a cylinder.
-        short_root: Span,
+        short_root: Duration,
         /// Constant of the long seeks.
-        long: Span,
+        long: Duration,
         /// Per cylinder.
-        long_slope: Span,
+        long_slope: Duration,
         /// One cylinder, where that is known better.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        single: Option<Span>,
+        single: Option<Duration>,
     },
     /// Lee: a curve through the datasheet's three numbers.
     Datasheet {
         /// Track to track.
-        single: Span,
+        single: Duration,
         /// Mean over uniformly random pairs.
-        average: Span,
+        average: Duration,
         /// From edge to edge.
-        full: Span,
+        full: Duration,
     },
 }
 
@@ -226,7 +227,7 @@ impl HddSpec {
             zone.sectors.get_or_insert(held);
         }
         let total = resolved.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.sectors.unwrap_or(0)));
-        resolved.capacity.get_or_insert(Bytes(total.saturating_mul(SECTOR_BYTES)));
+        resolved.capacity.get_or_insert(Size(total.saturating_mul(SECTOR_BYTES)));
         resolved
     }
 
@@ -255,25 +256,25 @@ impl HddSpec {
         let held: u64 = zones.iter().map(|zone| zone.sectors).sum();
         let sectors = match self.capacity {
             None => held,
-            Some(Bytes(bytes)) if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) => {
+            Some(Size(bytes)) if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) => {
                 return Err(Complaint::new(
                     "hdd.capacity",
                     format!("{bytes} bytes are not a number of sectors of 512 bytes"),
                     "round it down to a multiple of 512",
                 ));
             }
-            Some(Bytes(bytes)) if bytes / SECTOR_BYTES > held => {
+            Some(Size(bytes)) if bytes / SECTOR_BYTES > held => {
                 return Err(Complaint::new(
                     "hdd.capacity",
                     format!("{} sectors, but the zones hold only {held}", bytes / SECTOR_BYTES),
                     "add cylinders or sectors per track, or leave the capacity out",
                 ));
             }
-            Some(Bytes(bytes)) => bytes / SECTOR_BYTES,
+            Some(Size(bytes)) => bytes / SECTOR_BYTES,
         };
         let motion = Motion {
             seek: &seek,
-            head_switch_nanos: self.head_switch.nanos(),
+            head_switch_nanos: self.head_switch.nanos().0,
             revolution_nanos: self.revolution_nanos(),
         };
         let geometry = Geometry::new(&zones, self.surfaces, self.layout, &motion, sectors);
@@ -307,7 +308,7 @@ impl HddSpec {
             ("overhead.write_after_read", overhead.write_after_read),
             ("overhead.write_after_write", overhead.write_after_write),
         ] {
-            if span.nanos() > SEEK_MAX_NANOS {
+            if span.nanos().0 > SEEK_MAX_NANOS {
                 return Err(Complaint::new(
                     format!("hdd.{key}"),
                     format!("{span} is longer than 4 s"),
@@ -315,7 +316,7 @@ impl HddSpec {
                 ));
             }
         }
-        if !(1_000_000..=1_000_000_000_000).contains(&self.interface_rate.0.0) {
+        if !(1_000_000..=1_000_000_000_000).contains(&self.interface_rate.0) {
             return Err(Complaint::new(
                 "hdd.interface_rate",
                 format!("is {}", self.interface_rate),

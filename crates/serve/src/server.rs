@@ -258,8 +258,8 @@ impl Starting {
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
-            stall_timeout: spec.server.stall_timeout.0,
-            shutdown_timeout: spec.server.shutdown_timeout.0,
+            stall_timeout: spec.server.stall_timeout.nanos(),
+            shutdown_timeout: spec.server.shutdown_timeout.nanos(),
         };
         let name = device.name.clone();
         let entitlements = spec.entitlements(number);

@@ -176,21 +176,21 @@ impl Ssd {
         let spec = spec.resolved();
         let overhead = &spec.overhead;
         let times = Times {
-            sense: spec.read.nanos(),
-            sense_one: spec.read_one_unit.unwrap_or(spec.read).nanos(),
-            spread: spec.read_spread.nanos(),
-            program: spec.program.nanos(),
-            erase: spec.erase.nanos(),
-            suspend: spec.suspend.map(super::Span::nanos),
-            read: overhead.read.nanos(),
-            read_one: overhead.read_one_unit.unwrap_or(overhead.read).nanos(),
-            write: overhead.write.nanos(),
-            write_unit: overhead.write_per_unit.nanos(),
-            command: overhead.command.nanos(),
+            sense: spec.read.nanos().0,
+            sense_one: spec.read_one_unit.unwrap_or(spec.read).nanos().0,
+            spread: spec.read_spread.nanos().0,
+            program: spec.program.nanos().0,
+            erase: spec.erase.nanos().0,
+            suspend: spec.suspend.map(|suspend| suspend.nanos().0),
+            read: overhead.read.nanos().0,
+            read_one: overhead.read_one_unit.unwrap_or(overhead.read).nanos().0,
+            write: overhead.write.nanos().0,
+            write_unit: overhead.write_per_unit.nanos().0,
+            command: overhead.command.nanos().0,
             chunk_bytes: spec.transfer_chunk.0,
             unit_bytes: spec.mapping_unit.0,
-            channel: Pace::new(spec.channel_rate.map(|rate| rate.0.0)),
-            interface: Pace::new(spec.interface_rate.map(|rate| rate.0.0)),
+            channel: Pace::new(spec.channel_rate.map(|rate| rate.0)),
+            interface: Pace::new(spec.interface_rate.map(|rate| rate.0)),
         };
         let least_sense = times.sense.min(times.sense_one) - times.spread;
         let die = Die {

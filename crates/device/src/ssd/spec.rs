@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::quantity::{Bytes, Rate, Span};
 use ioweir_config::Complaint;
+use ioweir_config::{ByteRate, Duration, Size};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 /// Longest time of one step, also of an erase.
-const STEP_MAX: Span = Span::from_nanos(4_000_000_000);
+const STEP_MAX: Duration = Duration::from_seconds(4);
 const BLOCK_UNITS_MAX: u64 = 1 << 20;
 const BLOCKS_MAX: u64 = 1 << 23;
 /// Blocks of a die are listed by what they have lost: so many lists in all.
@@ -25,7 +25,7 @@ const PLACES_MAX: u64 = u32::MAX as u64 - 2;
 #[serde(deny_unknown_fields)]
 pub struct SsdSpec {
     /// Size as the host sees it.
-    pub capacity: Bytes,
+    pub capacity: Size,
     /// What the drive holds at time zero.
     #[serde(default)]
     pub state: SsdState,
@@ -40,7 +40,7 @@ pub struct SsdSpec {
     #[serde(default = "one")]
     pub planes_per_die: u32,
     /// Page of a plane.
-    pub page: Bytes,
+    pub page: Size,
     /// Pages in a block of a plane.
     pub pages_per_block: u32,
     /// Pages of a plane programmed in one shot: 3 for TLC programmed a word line at a time.
@@ -48,36 +48,36 @@ pub struct SsdSpec {
     pub pages_per_program: u32,
     /// What the drive maps, and the least it moves.
     #[serde(default = "four_kibibytes")]
-    pub mapping_unit: Bytes,
+    pub mapping_unit: Size,
     /// To sense a page (tR).
-    pub read: Span,
+    pub read: Duration,
     /// To sense one unit of a page. As a page where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_one_unit: Option<Span>,
+    pub read_one_unit: Option<Duration>,
     /// By how much less the even pages of a block take to sense, and by how much more the odd ones.
     #[serde(default)]
-    pub read_spread: Span,
+    pub read_spread: Duration,
     /// To program in one shot (tPROG).
-    pub program: Span,
+    pub program: Duration,
     /// To erase a block (tBERS).
-    pub erase: Span,
+    pub erase: Duration,
     /// What it costs a read to interrupt a program, an erase or garbage collection; these go on after it. Absent: reads
     /// wait until the die is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub suspend: Option<Span>,
+    pub suspend: Option<Duration>,
     /// Speed of a channel. Absent: moving data takes no time, being part of reading and programming.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub channel_rate: Option<Rate>,
+    pub channel_rate: Option<ByteRate>,
     /// Speed of the interface to the host, in each direction. Absent: it takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interface_rate: Option<Rate>,
+    pub interface_rate: Option<ByteRate>,
     /// After how much of a page the interface begins to pass it on. A unit where less.
     #[serde(default)]
-    pub transfer_chunk: Bytes,
+    pub transfer_chunk: Size,
     /// Memory from which writes are acknowledged before they are programmed. Zero: a write waits for its programs, and
     /// the last one is padded.
     #[serde(default)]
-    pub write_buffer: Bytes,
+    pub write_buffer: Size,
     /// Whether the buffer survives a loss of power, so that flushes and forced writes need not wait for flash.
     #[serde(default)]
     pub power_loss_protection: bool,
@@ -107,16 +107,16 @@ pub enum SsdState {
 #[serde(deny_unknown_fields, default)]
 pub struct SsdOverhead {
     /// A read.
-    pub read: Span,
+    pub read: Duration,
     /// A read of one unit. As any read where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub read_one_unit: Option<Span>,
+    pub read_one_unit: Option<Duration>,
     /// A write, whatever its length.
-    pub write: Span,
+    pub write: Duration,
     /// A write, in addition, for each unit.
-    pub write_per_unit: Span,
+    pub write_per_unit: Duration,
     /// A flush or a discard.
-    pub command: Span,
+    pub command: Duration,
 }
 
 fn one() -> u32 {
@@ -127,8 +127,8 @@ fn two() -> u32 {
     2
 }
 
-fn four_kibibytes() -> Bytes {
-    Bytes(4096)
+fn four_kibibytes() -> Size {
+    Size(4096)
 }
 
 /// How the flash is divided, in units.
@@ -200,7 +200,7 @@ impl SsdSpec {
             return complain(
                 "write_buffer",
                 problem,
-                format!("give 0B or at least {}", Bytes(program_units * unit_bytes)),
+                format!("give 0B or at least {}", Size(program_units * unit_bytes)),
             );
         }
         if self.capacity.0 == 0 || !self.capacity.0.is_multiple_of(SECTOR_BYTES) {
@@ -294,7 +294,7 @@ impl SsdSpec {
         }
         for (key, rate) in [("channel_rate", self.channel_rate), ("interface_rate", self.interface_rate)] {
             if let Some(rate) = rate
-                && !(1_000_000..=1_000_000_000_000).contains(&rate.0.0)
+                && !(1_000_000..=1_000_000_000_000).contains(&rate.0)
             {
                 return complain(key, format!("is {rate}"), "give 1MB/s to 1TB/s, or leave it out");
             }

@@ -1,6 +1,7 @@
 //! What a drive's own buffer does, on a disk small enough to follow by hand: one surface, 100 sectors of 0.1 ms a track, 2 ms
 //! from a track to the next, 1 ms to seek there, no overhead, 5.12 us a sector at the interface.
 
+use ioweir_config::{Duration, Size};
 use proptest::prelude::*;
 
 use super::*;
@@ -113,10 +114,10 @@ fn read_ahead_ends_where_it_is_told_to() {
     assert_eq!(reach(|cache| cache.read_ahead = ReadAhead::Track), 100);
     assert_eq!(reach(|cache| cache.read_ahead = ReadAhead::Segment), 116);
     assert_eq!(reach(|cache| cache.keep_requested = true), 114);
-    assert_eq!(reach(|cache| cache.read_ahead_most = Some(Bytes(512 * 5))), 57);
-    let large = |cache: &mut CacheSpec| cache.segment_size = Bytes(512 * 500);
+    assert_eq!(reach(|cache| cache.read_ahead_most = Some(Size(512 * 5))), 57);
+    let large = |cache: &mut CacheSpec| cache.segment_size = Size(512 * 500);
     let next_track = |cache: &mut CacheSpec| {
-        cache.segment_size = Bytes(512 * 500);
+        cache.segment_size = Size(512 * 500);
         cache.read_ahead = ReadAhead::NextTrack;
     };
     assert_eq!((reach(large), reach(next_track)), (300, 200));
@@ -127,7 +128,7 @@ fn an_idle_head_reads_on_behind_a_hit_where_it_is_told_to() {
     for (after_hit, is_there) in [(true, true), (false, false)] {
         let mut drive = Drive::new(|cache| {
             cache.read_ahead_after_hit = after_hit;
-            cache.read_ahead_most = Some(Bytes(512 * 16));
+            cache.read_ahead_most = Some(Size(512 * 16));
         });
         drive.read(0, 8);
         drive.think(2 * REVOLUTION);
@@ -139,7 +140,7 @@ fn an_idle_head_reads_on_behind_a_hit_where_it_is_told_to() {
 
 #[test]
 fn at_least_so_much_is_read_ahead_whoever_waits() {
-    let mut drive = Drive::new(|cache| cache.read_ahead_least = Bytes(512 * 16));
+    let mut drive = Drive::new(|cache| cache.read_ahead_least = Size(512 * 16));
     drive.read(0, 8);
     let far = drive.read(5000, 8);
     assert!(far.queue_nanos > 15 * SECTOR, "{far:?}");
@@ -168,7 +169,7 @@ fn a_head_that_comes_down_within_the_extent_begins_there() {
             cache.zero_latency_reads = zero_latency;
             cache.zero_latency_writes = zero_latency;
             cache.write = WriteCache::None;
-            cache.segment_size = Bytes(512 * 100);
+            cache.segment_size = Size(512 * 100);
             cache.read_ahead = ReadAhead::None;
         });
         let mut longest = 0;
@@ -217,7 +218,7 @@ fn writes_that_continue_stream_on_and_others_do_not_where_only_contiguous_ones_a
     let mut drive = Drive::new(|cache| cache.write = WriteCache::Contiguous);
     assert!(drive.write(0, 8).transfer_nanos >= 8 * SECTOR);
     assert!(drive.write(8, 8).rotation_nanos > 0, "the head was done with the first");
-    let mut all = Drive::new(|cache| cache.segment_size = Bytes(512 * 200));
+    let mut all = Drive::new(|cache| cache.segment_size = Size(512 * 200));
     let mut before = 0;
     for number in 0..20 {
         before = all.1.0;
@@ -273,7 +274,7 @@ fn data_that_is_first_gathered_passes_after_it() {
 
 #[test]
 fn a_read_may_cost_something_at_its_end_too() {
-    let mut drive = Drive::new(|cache| cache.read_completion = Span::from_nanos(11_000));
+    let mut drive = Drive::new(|cache| cache.read_completion = Duration::new(Nanos(11_000)));
     drive.read(0, 8);
     drive.think(REVOLUTION);
     assert_eq!(drive.read(8, 8).overhead_nanos, 61_000);
@@ -317,10 +318,10 @@ prop_compose! {
     ) -> CacheSpec {
         CacheSpec {
             segments,
-            segment_size: Bytes(sectors * 512),
+            segment_size: Size(sectors * 512),
             read_ahead: [ReadAhead::None, ReadAhead::Track, ReadAhead::NextTrack, ReadAhead::Segment][ahead],
-            read_ahead_most: (most > 0).then_some(Bytes(most.min(sectors) * 512)),
-            read_ahead_least: Bytes(least.min(sectors) * 512),
+            read_ahead_most: (most > 0).then_some(Size(most.min(sectors) * 512)),
+            read_ahead_least: Size(least.min(sectors) * 512),
             keep_requested: flags[0],
             read_ahead_after_hit: flags[1],
             read_before: flags[2],
@@ -331,8 +332,8 @@ prop_compose! {
             zero_latency_reads: flags[6],
             zero_latency_writes: flags[7],
             store_and_forward: flags[8],
-            hit_overhead: Overhead { read_after_write: Span::from_nanos(7_000), ..Overhead::default() },
-            read_completion: Span::from_nanos(11_000),
+            hit_overhead: Overhead { read_after_write: Duration::new(Nanos(7_000)), ..Overhead::default() },
+            read_completion: Duration::new(Nanos(11_000)),
         }
     }
 }

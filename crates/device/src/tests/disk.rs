@@ -1,5 +1,6 @@
 //! Times and head movements of disk drives.
 
+use ioweir_config::Size;
 use proptest::prelude::*;
 
 use super::*;
@@ -95,7 +96,7 @@ fn without_read_ahead_a_sequential_reader_who_pauses_loses_a_revolution_and_with
     let mut elapsed = Vec::new();
     for read_ahead in [512 << 10, 0] {
         if let DeviceSpec::Hdd(hdd) = &mut spec {
-            hdd.read_ahead = Bytes(read_ahead);
+            hdd.read_ahead = Size(read_ahead);
         }
         let mut disk = spec.build(1).expect("a disk");
         let mut now = disk.serve(Nanos::ZERO, &dispatch(Operation::Read, 0, 8)).finish;

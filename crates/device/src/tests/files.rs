@@ -53,7 +53,7 @@ fn a_bad_file_is_refused_with_place_problem_and_hint() {
     assert!(bare.contains("with a unit"), "{bare}");
 
     let unit = complaint(&tiny_with("\"100MB/s\"", "\"100MB\""));
-    assert!(unit.contains("\"100MB\" is not a rate"), "{unit}");
+    assert!(unit.contains("`100MB` is not a rate"), "{unit}");
 
     let unknown = complaint(&tiny_with("surfaces", "sufaces"));
     assert!(unknown.contains("unknown field `sufaces`") && unknown.contains("my.toml:3:1"), "{unknown}");

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ioweir_config::Duration;
 use proptest::prelude::*;
 
 use super::super::geometry::{Motion, Skews, Travel, Zone};
@@ -9,7 +10,7 @@ use super::super::seek::SeekTable;
 use super::*;
 
 fn seek(cylinders: u32) -> SeekTable {
-    let points = vec![(1, Span::from_nanos(1000)), (cylinders.max(2), Span::from_nanos(9000))];
+    let points = vec![(1, Duration::new(Nanos(1000))), (cylinders.max(2), Duration::new(Nanos(9000)))];
     match SeekTable::new(&SeekSpec::Table { points }, cylinders) {
         Ok(table) => table,
         Err(error) => panic!("{}", error.problem),

@@ -95,8 +95,8 @@ impl Timed {
     fn nanos(&mut self, operation: Operation) -> u64 {
         let time = if operation == Operation::Read { self.read } else { self.write };
         match time {
-            ServiceTime::Constant(span) => span.nanos(),
-            ServiceTime::Exponential(mean) => self.draws.exponential(mean.nanos()),
+            ServiceTime::Constant(span) => span.nanos().0,
+            ServiceTime::Exponential(mean) => self.draws.exponential(mean.nanos().0),
         }
     }
 

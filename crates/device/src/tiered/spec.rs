@@ -3,15 +3,16 @@
 use serde::{Deserialize, Serialize};
 
 use super::super::presets::PRESETS;
-use super::super::quantity::{Bytes, ServiceTime, Span};
+use super::super::quantity::ServiceTime;
 use ioweir_config::Complaint;
 use ioweir_config::Ratio;
+use ioweir_config::{Duration, Size};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 /// Services at once in one tier, at most.
 const DEPTH_MAX: u32 = 4096;
 /// The longest mean service.
-const SERVICE_MAX: Span = Span::from_nanos(3_600_000_000_000);
+const SERVICE_MAX: Duration = Duration::from_seconds(3600);
 /// Blocks that a cache holds, at most: what it remembers of each takes some fifty bytes.
 const BLOCKS_MAX: u64 = 1 << 24;
 const EXTENTS_MAX: usize = 1 << 16;
@@ -21,7 +22,7 @@ const EXTENTS_MAX: usize = 1 << 16;
 #[serde(deny_unknown_fields)]
 pub struct TieredSpec {
     /// Size as the host sees it.
-    pub capacity: Bytes,
+    pub capacity: Size,
     /// Whether one request at a time is in service over both tiers, as in the worked examples of papers. Otherwise the
     /// tiers work side by side.
     #[serde(default)]
@@ -62,9 +63,9 @@ impl Default for Placement {
 #[serde(deny_unknown_fields)]
 pub struct Extent {
     /// First byte.
-    pub from: Bytes,
+    pub from: Size,
     /// The byte behind the last.
-    pub to: Bytes,
+    pub to: Size,
 }
 
 /// The size of a cache. What misses is served by the slow tier and then held; moving it there takes no time.
@@ -72,9 +73,9 @@ pub struct Extent {
 #[serde(deny_unknown_fields)]
 pub struct CacheSize {
     /// What it holds.
-    pub capacity: Bytes,
+    pub capacity: Size,
     /// What it holds or forgets as a whole.
-    pub block: Bytes,
+    pub block: Size,
 }
 
 /// A tier: service times of its own, or the model of a drive.

@@ -100,7 +100,7 @@ fn what_is_no_array_is_named_with_its_place() {
     let error =
         |from: &str, to: &str| DeviceSpec::parse("a.toml", &CONSTANT.replacen(from, to, 1)).expect_err(to).to_string();
     assert_eq!(error("depth = 2", "depth = 0"), "a.toml:8:9: tiered.slow.depth: is 0\n\nhint: give 1 to 4096");
-    assert!(error("read = \"constant 1ms\"", "read = \"1ms\"").contains("a.toml:4:8: \"1ms\" is not a service time"));
+    assert!(error("read = \"constant 1ms\"", "read = \"1ms\"").contains("a.toml:4:8: `1ms` is not a service time"));
     assert!(error("read = \"constant 10ms\"", "").contains("tiered.slow: has no service time"));
     assert!(error("read = \"constant 10ms\"", "model = \"tiered\"").contains("beside a write time or a depth"));
     assert!(error("depth = 2", "model = \"hdd\"").contains("stands beside service times"));

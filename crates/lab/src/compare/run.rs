@@ -9,8 +9,7 @@ use sha2::{Digest, Sha256};
 use super::{Comparison, Meta, Report};
 use crate::run::{Job, Origin, Progress, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, run_all};
 use crate::sim::{Load, Observer, Outcome, Window};
-use ioweir_config::parse_bytes;
-use ioweir_config::{SchedulerChoice, unknown};
+use ioweir_config::{SchedulerChoice, Size, unknown};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::{self as trace, Event, ReadOptions, TraceError};
 
@@ -95,7 +94,7 @@ const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
 const DEPTH_MAX: u32 = 1 << 12;
 
 fn limits(comparison: &Comparison) -> Result<QueueLimits, RunError> {
-    let request_bytes_max = parse_bytes(&comparison.request_bytes_max)?;
+    let Size(request_bytes_max) = comparison.request_bytes_max.parse()?;
     let sectors = request_bytes_max / SECTOR_BYTES;
     let request_sectors_max = u32::try_from(sectors).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
     let request_sectors_max =

@@ -27,7 +27,8 @@ fn written(document: &Document) -> Result<Vec<u8>, ParquetError> {
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let schema = Arc::new(Type::group_type_builder("records").with_fields(fields).build()?);
     let origin = document.provenance.as_ref().map(|provenance| {
-        let pairs = [("version", &provenance.version), ("commit", &provenance.commit), ("command", &provenance.command)];
+        let pairs =
+            [("version", &provenance.version), ("commit", &provenance.commit), ("command", &provenance.command)];
         pairs.map(|(key, value)| KeyValue::new(format!("ioweir.{key}"), value.clone())).to_vec()
     });
     let properties = WriterProperties::builder()

@@ -76,7 +76,7 @@ fn figures(summary: &Summary, class: Option<&str>) -> Map<String, Json> {
 fn data(report: &ExperimentReport) -> Result<Json, DocumentError> {
     Ok(json!({
         "meta": serde_json::to_value(&report.meta)?,
-        "interval_seconds": report.experiment.interval.0.as_seconds(),
+        "interval_seconds": report.experiment.interval.nanos().as_seconds(),
         "results": report.summaries.iter().map(result).collect::<Vec<_>>(),
         "expectations": serde_json::to_value(&report.verdicts)?,
     }))
@@ -270,7 +270,7 @@ fn verdicts(report: &ExperimentReport) -> Table {
 /// What each class got over time, with the first seed.
 fn over_time(report: &ExperimentReport, summary: &Summary) -> Option<document::Figure> {
     let cell = summary.cells.first()?;
-    let step = report.experiment.interval.0.as_seconds();
+    let step = report.experiment.interval.nanos().as_seconds();
     let chart = |title: &str, unit: &str, value: &dyn Fn(&Step) -> f64, mark: Mark| Chart {
         title: title.into(),
         across: Axis::from_zero("time (s)"),

@@ -1,33 +1,29 @@
 //! Did what was expected come out, and by how much not?
 
+use ioweir_config::{Duration, keys};
 use ioweir_core::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::amount::Time;
 use super::metric::{METRICS, Metric};
 use super::summary::Summary;
 
-/// Bounds on one figure of a class, of two classes' ratio, or of the run as a whole.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Expectation {
-    /// Whose figure; none for a figure of the whole run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
-    /// Which figure.
-    pub metric: String,
-    /// Divided by the same figure of this class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ratio_to: Option<String>,
-    /// Only for this scheduler, with or without its parameters; for each where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduler: Option<String>,
-    /// The least that is allowed: a number, or a latency with its unit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_least: Option<Bound>,
-    /// The most that is allowed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub at_most: Option<Bound>,
+keys! {
+    /// Bounds on one figure of a class, of two classes' ratio, or of the run as a whole.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Expectation {
+        /// whose figure; that of the whole run where absent
+        class: Option<String> = absent,
+        /// which figure: `ioweir doc metric` lists them
+        metric: String = required,
+        /// divided by the same figure of this class
+        ratio_to: Option<String> = absent,
+        /// only for this scheduler, with or without its parameters; for each where absent
+        scheduler: Option<String> = absent,
+        /// the least that is allowed: a number, or a latency with its unit; exit code 3 where it is less
+        at_least: Option<Bound> = absent,
+        /// the most that is allowed
+        at_most: Option<Bound> = absent,
+    }
 }
 
 /// A number, or a time.
@@ -37,7 +33,7 @@ pub enum Bound {
     /// A number.
     Number(f64),
     /// A time.
-    Time(Time),
+    Time(Duration),
 }
 
 impl Bound {
@@ -45,7 +41,7 @@ impl Bound {
     fn value(self) -> f64 {
         match self {
             Self::Number(number) => number,
-            Self::Time(Time(span)) => span.as_seconds(),
+            Self::Time(span) => span.nanos().as_seconds(),
         }
     }
 }

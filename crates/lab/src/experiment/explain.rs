@@ -13,7 +13,7 @@ use super::spec::Experiment;
 use crate::run::{RunError, Silent};
 use crate::sim::{Clients, Observer};
 use ioweir_config::unknown;
-use ioweir_config::{exact_bytes, format_count, format_nanos};
+use ioweir_config::{Size, format_count, format_nanos};
 use ioweir_device::Service;
 use ioweir_trace::Record;
 
@@ -93,7 +93,7 @@ struct Slowest<'a> {
 impl<'a> Slowest<'a> {
     fn new(experiment: &Experiment, which: &'a Which, clients: &'a Clients) -> Self {
         let class = if let Which::Slowest(class) = which { Some(class.as_str()) } else { None };
-        Self { clients, class, from: experiment.warm_up.0, live: BTreeMap::new(), found: None }
+        Self { clients, class, from: experiment.warm_up.nanos(), live: BTreeMap::new(), found: None }
     }
 }
 
@@ -278,7 +278,7 @@ impl Story<'_> {
     fn tell(mut self, arrival: Nanos, scheduler: &str) -> String {
         let mut out = String::new();
         if let Some(record) = self.record {
-            let (what, length) = (record.operation.name(), exact_bytes(record.length_bytes));
+            let (what, length) = (record.operation.name(), Size(record.length_bytes));
             let who = client_name(self.clients, record.stream);
             let _ = writeln!(out, "Request {} of {who}, a {what} of {length}, under {scheduler}", self.number);
         }

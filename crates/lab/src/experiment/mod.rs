@@ -1,10 +1,8 @@
 //! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
 
-mod amount;
 mod document;
 mod expect;
 mod explain;
-mod keys;
 mod metric;
 mod parse;
 mod run;
@@ -13,13 +11,11 @@ mod summary;
 mod sweep;
 mod traffic;
 
-pub use amount::{PerSecond, Time};
 pub use document::document;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
-pub use keys::{KEYS, Key};
 pub use metric::{METRICS, Metric};
 pub use run::{ExperimentMeta, ExperimentReport, run, run_observed};
-pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing};
+pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};
 pub(crate) use traffic::ClassArrivals;

@@ -1,4 +1,4 @@
-//! What is wrong with an experiment file, and where?
+//! Checks of an experiment file, with the place of what is wrong.
 
 use ioweir_core::SECTOR_BYTES;
 use std::collections::BTreeSet;
@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::metric::METRICS;
 use super::spec::{ClassSpec, DeviceChoice, Experiment, PhaseSpec};
 use super::sweep;
+use ioweir_config::unknown;
 use ioweir_config::{Complaint, SpecError};
-use ioweir_config::{SchedulerChoice, unknown};
 use ioweir_device::{DeviceSpec, Placement};
 
 /// Clients in all.
@@ -15,6 +15,8 @@ const CLIENTS_MAX: u32 = 1 << 20;
 /// Requests outstanding in all closed loops, and the largest queue.
 const OUTSTANDING_MAX: u64 = 1 << 22;
 const DEPTH_MAX: u32 = 4096;
+/// The weight of a client or group where none is given.
+pub(super) const WEIGHT: u32 = 1;
 const STEPS_MAX: u64 = 100_000;
 const SEEDS_MAX: usize = 1000;
 const RATE_MAX: u64 = 1_000_000_000;
@@ -28,7 +30,8 @@ impl Experiment {
     /// # Errors
     /// [`SpecError`] with the place in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let experiment: Self = toml::from_str(text).map_err(|error| from_toml(&error).in_file(file, Some(text)))?;
+        let experiment: Self =
+            toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS).in_file(file, Some(text)))?;
         let experiment = experiment.checked().map_err(|complaint| complaint.in_file(file, Some(text)))?;
         sweep::points(&experiment).map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(experiment)
@@ -55,25 +58,22 @@ impl Experiment {
         })?;
         self.device = DeviceChoice::Inline(device.resolved());
         self.check_run()?;
-        let mut seen = BTreeSet::new();
-        for (number, text) in self.schedulers.iter_mut().enumerate() {
-            let key = format!("schedulers[{number}]");
-            let choice = text.parse::<SchedulerChoice>();
-            let choice =
-                choice.map_err(|error| Complaint::expecting(&key, error.problem, error.expected).hint(error.hint))?;
-            *text = choice.to_string();
-            if !seen.insert(text.clone()) {
-                return Err(Complaint::expecting(key, format!("{text} is named twice"), "each scheduler once"));
+        for (number, scheduler) in self.schedulers.iter().enumerate() {
+            if self.schedulers[..number].contains(scheduler) {
+                let problem = format!("{scheduler} is named twice");
+                return Err(Complaint::expecting(format!("schedulers[{number}]"), problem, "each scheduler once"));
             }
         }
         self.check_groups()?;
         self.check_classes(&device)?;
         self.check_expectations()?;
+        let classes = self.classes.iter_mut().map(|class| &mut class.share);
+        classes.chain(self.groups.iter_mut().map(|group| &mut group.share)).for_each(|share| share.fill_in(WEIGHT));
         Ok(self)
     }
 
     fn check_run(&self) -> Result<(), Complaint> {
-        let (duration, interval, warm_up) = (self.duration.0, self.interval.0, self.warm_up.0);
+        let (duration, interval, warm_up) = (self.duration.nanos(), self.interval.nanos(), self.warm_up.nanos());
         if duration.0 == 0 {
             return Err(Complaint::expecting(
                 "duration",
@@ -121,6 +121,10 @@ impl Experiment {
                 let key = format!("group[{number}].name");
                 return Err(Complaint::expecting(key, "is empty, or that of another group", "a name of its own"));
             }
+            if group.share.group.is_some() {
+                let key = format!("group[{number}].group");
+                return Err(Complaint::expecting(key, "a group cannot be in a group", "this key in a [[class]] only"));
+            }
         }
         Ok(())
     }
@@ -147,7 +151,7 @@ impl Experiment {
                 return Err(Complaint::expecting(key("clients"), format!("is {}", class.clients), expected));
             }
             if let Some(group) =
-                class.group.as_ref().filter(|name| self.groups.iter().all(|group| group.name != **name))
+                class.share.group.as_ref().filter(|name| self.groups.iter().all(|group| group.name != **name))
             {
                 let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
                 let error = unknown("group", group, &names, "a group is a [[group]] with a name");
@@ -289,6 +293,13 @@ impl PhaseSpec {
         if self.rate.is_some() && class.rate.is_none() {
             return Err(Complaint::expecting(key("rate"), "the class is no open loop", "a class with a rate"));
         }
+        if self.share.group.is_some() {
+            return Err(Complaint::expecting(
+                key("group"),
+                "clients do not change their group",
+                "this key in the class",
+            ));
+        }
         if self.rate.is_some_and(|rate| rate.0 > RATE_MAX) {
             return Err(Complaint::expecting(
                 key("rate"),
@@ -300,14 +311,10 @@ impl PhaseSpec {
     }
 }
 
-fn from_toml(error: &toml::de::Error) -> Complaint {
-    let message = error.message();
-    let hint = if message.contains("unknown field") || message.contains("missing field") {
-        "`ioweir doc simulate` lists the keys"
-    } else if message.contains("with a unit") {
-        "times, sizes and rates are text with a unit: \"10ms\", \"4KiB\", \"500/s\""
-    } else {
-        ""
-    };
-    Complaint::of_toml(error).hint(hint)
-}
+/// Hints for errors of the TOML reader.
+const HINTS: &[(&str, &str)] = &[
+    ("unknown field", KEYS_HINT),
+    ("missing field", KEYS_HINT),
+    ("with a unit", "times, sizes and rates are text with a unit: \"10ms\", \"4KiB\", \"500/s\""),
+];
+const KEYS_HINT: &str = "`ioweir doc simulate` lists the keys";

@@ -62,8 +62,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
             DeviceChoice::Named(name) => DeviceSpec::load(name)?,
         };
         let (device, experiment) = (Arc::new(device), Arc::new(experiment));
-        for scheduler in &experiment.schedulers {
-            let scheduler: SchedulerChoice = scheduler.parse()?;
+        for &scheduler in &experiment.schedulers {
             let settings = with_places(&scheduler, &experiment);
             jobs.extend(experiment.seeds.iter().map(|&seed| Job {
                 scheduler,
@@ -75,9 +74,9 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                 lenient: false,
                 seed,
                 window: Window {
-                    from: experiment.warm_up.0,
-                    to: experiment.duration.0,
-                    interval: experiment.interval.0,
+                    from: experiment.warm_up.nanos(),
+                    to: experiment.duration.nanos(),
+                    interval: experiment.interval.nanos(),
                     keeps_series: false,
                 },
                 traffic: Traffic::Classes(Arc::clone(&experiment)),
@@ -122,7 +121,7 @@ fn key(job: &Job, origin: &Origin, traces: &[TraceMeta]) -> String {
     if let Traffic::Classes(experiment) = &job.traffic {
         let alone = Experiment {
             title: String::new(),
-            schedulers: vec![job.scheduler.to_string()],
+            schedulers: vec![job.scheduler],
             seeds: vec![job.seed],
             expectations: Vec::new(),
             ..(**experiment).clone()

@@ -1,59 +1,126 @@
-//! What does an experiment file say?
+//! The keys of an experiment file, with their help and defaults.
 
+use ioweir_config::{Duration, Key, KeySet as _, Rate, Ratio, SchedulerChoice, ShareKeys, Size, keys};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::amount::{PerSecond, Time};
 use super::expect::Expectation;
-use ioweir_config::Ratio;
-use ioweir_device::{Bytes, DeviceSpec, Extent};
+use ioweir_device::{DeviceSpec, Extent};
 
-/// An experiment: a device, classes of clients that send it requests, schedulers that share it out among them. The same
-/// value gives the same bytes. It is what `ioweir simulate FILE` reads, and what `ioweir show FILE` prints back with every
-/// default.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Experiment {
-    /// What it is about.
-    #[serde(default)]
-    pub title: String,
-    /// How long it lasts, in simulated time.
-    pub duration: Time,
-    /// What is left out of all figures but those second by second.
-    #[serde(default)]
-    pub warm_up: Time,
-    /// The width of the steps of what is shown over time.
-    #[serde(default = "second")]
-    pub interval: Time,
-    /// Schedulers in the form `name[:parameter=value...]`; the experiment is run under each.
-    pub schedulers: Vec<String>,
-    /// Seeds of everything random; the experiment is run with each.
-    #[serde(default = "seed")]
-    pub seeds: Vec<u64>,
-    /// Requests that the device holds at once.
-    #[serde(default = "depth")]
-    pub depth: u32,
-    /// Requests that the queue holds; whoever finds it full is held back. What the closed classes can have outstanding and
-    /// some thousands more where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub queue_requests: Option<u32>,
-    /// What the device is said to do, for the admission of reservations; where absent, all are accepted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<PerSecond>,
-    /// The device: the name of a preset or of a device file, or a device as in such a file.
-    pub device: DeviceChoice,
-    /// Groups of clients that have a share together.
-    #[serde(default, rename = "group", skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<GroupSpec>,
-    /// Classes of clients that are alike.
-    #[serde(rename = "class")]
-    pub classes: Vec<ClassSpec>,
-    /// What is to come out.
-    #[serde(default, rename = "expect", skip_serializing_if = "Vec::is_empty")]
-    pub expectations: Vec<Expectation>,
-    /// Values that take the place of a key's, each in a run of its own: `"class.b.hit_ratio" = [0.2, 0.5]`. With several keys,
-    /// every combination is run.
-    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
-    pub sweep: toml::Table,
+keys! {
+    /// An experiment: a device, classes of clients that send it requests, schedulers that share it out among them. The same
+    /// value gives the same bytes. `ioweir simulate FILE` reads it, and `ioweir show FILE` prints it with every default.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Experiment {
+        /// what the experiment is about
+        title: String = (String::new()),
+        /// how long it lasts, in simulated time: "60s"
+        duration: Duration = required,
+        /// left out of all figures but those over time; whole intervals
+        warm_up: Duration = (Duration::default()),
+        /// the width of the steps of figures over time; a part of the duration
+        interval: Duration = (Duration::from_seconds(1)),
+        /// schedulers as --scheduler takes them; the experiment is run under each
+        schedulers: Vec<SchedulerChoice> = required,
+        /// seeds; the experiment is run with each, and figures are means with 95 % intervals
+        seeds: Vec<u64> = (vec![0]),
+        /// requests that the device holds at once
+        depth: u32 = (32),
+        /// requests that the queue holds; what the backlogs add up to, and some thousands, where absent
+        queue_requests: Option<u32> = absent,
+        /// the throughput that the device is said to have, "4k/s": reservations beyond it are refused; all are accepted where
+        /// absent
+        capacity: Option<Rate> = absent,
+        /// the name of a preset or of a device file, or a device as in such a file: [device.tiered]
+        device: DeviceChoice = required,
+        /// groups of clients that have a share together, a [[group]] each
+        groups as "group": Vec<GroupSpec> = absent,
+        /// classes of clients that are alike, a [[class]] each
+        classes as "class": Vec<ClassSpec> = required,
+        /// expected results, an [[expect]] each
+        expectations as "expect": Vec<Expectation> = absent,
+        /// values in place of a key's, each in a run of its own: "class.b.hit_ratio" = [0.2, 0.5]; every combination of several
+        sweep: toml::Table = absent,
+    }
+}
+
+keys! {
+    /// A group of clients.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct GroupSpec {
+        /// what classes call the group
+        name: String = required,
+        ..share: ShareKeys,
+    }
+}
+
+keys! {
+    /// Clients that are alike.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct ClassSpec {
+        /// what the class is called
+        name: String = required,
+        /// clients in it, each with the share and the backlog that are given; rate and trace are of all together
+        clients: u32 = (1),
+        /// whether requests above the limit are refused; otherwise they wait
+        refuse_at_limit: bool = (false),
+        /// closed loop: each client keeps this many requests outstanding
+        backlog: Option<u32> = absent,
+        /// open loop: requests arrive at this rate, done or not: "2k/s"
+        rate: Option<Rate> = absent,
+        /// how an open loop's arrivals are spaced: poisson or constant
+        arrivals: Spacing = (Spacing::Poisson),
+        /// the requests of this trace, at its times
+        trace: Option<String> = absent,
+        /// share of reads; the others are writes
+        read_ratio: Ratio = (Ratio::ONE),
+        /// length of a request
+        size: Size = (Size(4096)),
+        /// share of requests that continue where the client's last one ended
+        sequential: Ratio = (Ratio::ZERO),
+        /// where the requests lie: { from = "0B", to = "10GiB" }; the whole device where absent
+        region: Option<Extent> = absent,
+        /// share of requests that hit the fast tier, on a tiered array that draws it
+        hit_ratio: Option<Ratio> = absent,
+        /// when the clients come
+        from: Duration = (Duration::default()),
+        /// when they leave; they stay where absent
+        to: Option<Duration> = absent,
+        /// changes in time, a [[class.phase]] each
+        phases as "phase": Vec<PhaseSpec> = absent,
+        ..share: ShareKeys,
+    }
+}
+
+keys! {
+    /// Keys that take the place of the class's from some time on.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct PhaseSpec {
+        /// from when on this phase's keys take the place of the class's
+        at: Duration = required,
+        /// whether the clients send anything
+        active: Option<bool> = absent,
+        /// as in the class, which must have one
+        backlog: Option<u32> = absent,
+        /// as in the class, which must have one
+        rate: Option<Rate> = absent,
+        /// as in the class
+        read_ratio: Option<Ratio> = absent,
+        /// as in the class
+        hit_ratio: Option<Ratio> = absent,
+        ..share: ShareKeys,
+    }
+}
+
+/// Every key of an experiment file, by table; the empty name is the file itself.
+#[must_use]
+pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    vec![
+        ("", Experiment::keys()),
+        ("class", ClassSpec::keys()),
+        ("class.phase", PhaseSpec::keys()),
+        ("group", GroupSpec::keys()),
+        ("expect", Expectation::keys()),
+    ]
 }
 
 /// The device by name, or written out.
@@ -105,151 +172,6 @@ impl<'de, M: de::MapAccess<'de>> Deserializer<'de> for MapEnum<M> {
     }
 }
 
-/// A group of clients.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GroupSpec {
-    /// What classes call it.
-    pub name: String,
-    /// Its part of what nobody has reserved.
-    #[serde(default = "one")]
-    pub weight: u32,
-    /// Served at least so often.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<PerSecond>,
-    /// Served at most so often.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PerSecond>,
-    /// How much may come at once above the limit.
-    #[serde(default = "one_long")]
-    pub burst: u64,
-    /// At most so many bytes of data are served a second, beside the limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bytes_per_second: Option<Bytes>,
-    /// How many bytes may come at once above that limit; one request may where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burst_bytes: Option<Bytes>,
-}
-
-/// Clients that are alike.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClassSpec {
-    /// What it is called.
-    pub name: String,
-    /// How many clients; each has the share that is given here, and what else is given each, but for `rate` and `trace`, which
-    /// are of the class together.
-    #[serde(default = "one")]
-    pub clients: u32,
-
-    /// A client's part of what nobody has reserved.
-    #[serde(default = "one")]
-    pub weight: u32,
-    /// A client is served at least so often while it asks for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<PerSecond>,
-    /// A client is served at most so often.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PerSecond>,
-    /// How much may come at once above the limit after a pause.
-    #[serde(default = "one_long")]
-    pub burst: u64,
-    /// At most so many bytes of a client's data are served a second, beside the limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bytes_per_second: Option<Bytes>,
-    /// How many bytes may come at once above that limit after a pause; one request may where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burst_bytes: Option<Bytes>,
-    /// The latency that is asked for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Time>,
-    /// The group that the clients belong to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// Whether requests above the limit are refused; otherwise they wait. A closed loop asks again when the scheduler says.
-    #[serde(default)]
-    pub refuse_at_limit: bool,
-
-    /// Closed loop: each client keeps so many requests outstanding.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backlog: Option<u32>,
-    /// Open loop: so many requests arrive, whether or not earlier ones are done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<PerSecond>,
-    /// At which distances the requests of an open loop arrive.
-    #[serde(default)]
-    pub arrivals: Spacing,
-    /// The requests of this trace, at its times. What its processes send is spread over the clients.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trace: Option<String>,
-    /// The share of reads; the rest are writes.
-    #[serde(default = "all")]
-    pub read_ratio: Ratio,
-    /// Length of a request.
-    #[serde(default = "four_kibibytes")]
-    pub size: Bytes,
-    /// The share of requests that go on where the client's last one ended; the others lie anywhere in the region.
-    #[serde(default)]
-    pub sequential: Ratio,
-    /// Where the requests lie; the whole device where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub region: Option<Extent>,
-    /// The share of requests that the fast tier serves, on a tiered array that draws it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hit_ratio: Option<Ratio>,
-
-    /// When the clients come.
-    #[serde(default)]
-    pub from: Time,
-    /// When they leave: from then on they send nothing. They stay to the end where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to: Option<Time>,
-    /// What changes, and when.
-    #[serde(default, rename = "phase", skip_serializing_if = "Vec::is_empty")]
-    pub phases: Vec<PhaseSpec>,
-}
-
-/// From some time on, the keys that are given take the place of the class's.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PhaseSpec {
-    /// From when on.
-    pub at: Time,
-    /// Whether the clients send anything.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub active: Option<bool>,
-    /// As in the class, which must have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backlog: Option<u32>,
-    /// As in the class, which must have one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<PerSecond>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub read_ratio: Option<Ratio>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hit_ratio: Option<Ratio>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weight: Option<u32>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reservation: Option<PerSecond>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit: Option<PerSecond>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub limit_bytes_per_second: Option<Bytes>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub burst_bytes: Option<Bytes>,
-    /// As in the class.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Time>,
-}
-
 /// How the arrivals of an open loop are spaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -259,32 +181,4 @@ pub enum Spacing {
     Poisson,
     /// Always the same.
     Constant,
-}
-
-fn second() -> Time {
-    Time(ioweir_core::Nanos::from_seconds(1))
-}
-
-fn seed() -> Vec<u64> {
-    vec![0]
-}
-
-fn depth() -> u32 {
-    32
-}
-
-fn one() -> u32 {
-    1
-}
-
-fn one_long() -> u64 {
-    1
-}
-
-fn all() -> Ratio {
-    Ratio::ONE
-}
-
-fn four_kibibytes() -> Bytes {
-    Bytes(4096)
 }

@@ -1,10 +1,10 @@
-//! Which experiments does a sweep stand for?
+//! The points of a sweep: experiments, each with other values of the keys that are swept.
 
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::spec::Experiment;
-use ioweir_config::Complaint;
+use ioweir_config::{Complaint, KeySet as _, ShareKeys};
 
 /// Points of a sweep.
 const POINTS_MAX: usize = 10_000;
@@ -55,7 +55,7 @@ fn point(number: usize, axes: &[(&str, &[Value])], table: &Table) -> Result<Poin
     let experiment = Experiment::deserialize(table);
     let experiment =
         experiment.map_err(|error| Complaint::expecting("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
-    let checked = experiment.checked().map_err(|complaint| complaint.told_of("sweep", wrong));
+    let checked = experiment.checked().map_err(|complaint| complaint.about("sweep", wrong));
     Ok(Point { experiment: checked?, set })
 }
 
@@ -86,6 +86,10 @@ fn assign(table: &mut Table, key: &str, value: &Value) -> Result<(), Complaint> 
             }
             _ => return Err(missing(part)),
         };
+    }
+    // The key may be there under its other name.
+    if let Some(key) = ShareKeys::keys().iter().find(|key| key.is_named(last)) {
+        place.remove(key.name);
     }
     place.insert((*last).to_owned(), value.clone());
     Ok(())

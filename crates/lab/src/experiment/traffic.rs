@@ -8,12 +8,12 @@ use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
+use super::parse::WEIGHT;
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
 use crate::run::RunError;
 use crate::run::TraceFiles;
 use crate::sim::{Arrivals, ClientClass, Clients, Failure, Feed, LOOK_AHEAD_RECORDS, Load, Site};
 use ioweir_config::Ratio;
-use ioweir_device::Bytes;
 use ioweir_device::random::Random;
 use ioweir_trace::{ReadOptions, Record};
 
@@ -200,30 +200,8 @@ struct World<'a> {
 }
 
 fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
-    let group = spec.group.as_ref().and_then(|name| groups.iter().find(|(_, group)| group.name == *name));
-    Share {
-        weight: spec.weight,
-        reservation_per_second: spec.reservation.map_or(0, |rate| rate.0),
-        limit_per_second: spec.limit.map_or(0, |rate| rate.0),
-        burst: spec.burst,
-        limit_bytes_per_second: spec.limit_bytes_per_second.map_or(0, |bytes| bytes.0),
-        burst_bytes: spec.burst_bytes.map_or(0, |bytes| bytes.0),
-        latency: spec.latency.map_or(Nanos::NEVER, |time| time.0),
-        group: group.map(|(id, _)| *id),
-        refuses_at_limit: spec.refuse_at_limit,
-    }
-}
-
-fn group_share(group: &GroupSpec) -> Share {
-    Share {
-        weight: group.weight,
-        reservation_per_second: group.reservation.map_or(0, |rate| rate.0),
-        limit_per_second: group.limit.map_or(0, |rate| rate.0),
-        burst: group.burst,
-        limit_bytes_per_second: group.limit_bytes_per_second.map_or(0, |bytes| bytes.0),
-        burst_bytes: group.burst_bytes.map_or(0, |bytes| bytes.0),
-        ..Share::DEFAULT
-    }
+    let group = spec.share.group.as_ref().and_then(|name| groups.iter().find(|(_, group)| group.name == *name));
+    Share { group: group.map(|(id, _)| *id), refuses_at_limit: spec.refuse_at_limit, ..spec.share.share(WEIGHT) }
 }
 
 impl Experiment {
@@ -232,7 +210,7 @@ impl Experiment {
         let class = |class: &ClassSpec| ClientClass {
             name: class.name.clone(),
             clients: class.clients,
-            weight: class.weight,
+            weight: class.share.weight.unwrap_or(WEIGHT),
             keeps_streams: false,
         };
         Clients::new(self.classes.iter().map(class).collect())
@@ -254,10 +232,14 @@ impl ClassArrivals {
         for (number, spec) in experiment.classes.iter().enumerate() {
             classes.push(Class::new(spec, number, &world)?);
             clients.extend((0..spec.clients).map(|_| Client { class: number as u32, outstanding: 0 }));
-            changes.push(Change { at: spec.from.0, class: number, what: What::Comes });
+            changes.push(Change { at: spec.from.nanos(), class: number, what: What::Comes });
             let phases = spec.phases.iter().cloned();
-            changes.extend(phases.map(|phase| Change { at: phase.at.0, class: number, what: What::Phase(phase) }));
-            changes.extend(spec.to.map(|to| Change { at: to.0, class: number, what: What::Leaves }));
+            changes.extend(phases.map(|phase| Change {
+                at: phase.at.nanos(),
+                class: number,
+                what: What::Phase(phase),
+            }));
+            changes.extend(spec.to.map(|to| Change { at: to.nanos(), class: number, what: What::Leaves }));
         }
         // A stable sort: what happens at one time happens in the order of the file.
         changes.sort_by_key(|change| change.at);
@@ -274,7 +256,7 @@ impl ClassArrivals {
             sent: 0,
             clocks: BinaryHeap::new(),
             has_traces: experiment.classes.iter().any(|class| class.trace.is_some()),
-            end: experiment.duration.0,
+            end: experiment.duration.nanos(),
         })
     }
 
@@ -296,13 +278,7 @@ impl ClassArrivals {
                 class.hit_ratio = phase.hit_ratio.or(class.hit_ratio);
                 let share = &mut class.share;
                 let before = *share;
-                share.weight = phase.weight.unwrap_or(share.weight);
-                share.reservation_per_second = phase.reservation.map_or(share.reservation_per_second, |rate| rate.0);
-                share.limit_per_second = phase.limit.map_or(share.limit_per_second, |rate| rate.0);
-                let bytes = |phase: Option<Bytes>, own| phase.map_or(own, |bytes| bytes.0);
-                share.limit_bytes_per_second = bytes(phase.limit_bytes_per_second, share.limit_bytes_per_second);
-                share.burst_bytes = bytes(phase.burst_bytes, share.burst_bytes);
-                share.latency = phase.latency.map_or(share.latency, |time| time.0);
+                phase.share.set(share);
                 shares = class.is_present && *share != before;
             }
         }
@@ -490,7 +466,7 @@ impl ClassArrivals {
         let refused = |error: ShareError| Failure::Refused { time: now, problem: error.to_string() };
         control.set_capacity(now, self.capacity_per_second).map_err(refused)?;
         for (id, group) in &self.groups {
-            control.configure_group(now, *id, group_share(group)).map_err(refused)?;
+            control.configure_group(now, *id, group.share.share(WEIGHT)).map_err(refused)?;
         }
         Ok(())
     }

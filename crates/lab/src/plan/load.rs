@@ -4,7 +4,7 @@ use super::policy::Policy;
 use super::system::Demand;
 use crate::forecast::{Calendar, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
-use ioweir_device::Bytes;
+use ioweir_config::Size;
 
 /// Correlation of the errors of two bins of a forecast, 0 to 1. At 1, sums are as uncertain as single
 /// bins; at 0, sums are nearly certain. Days differ as a whole, and bins within a day individually.
@@ -96,8 +96,8 @@ impl Load {
         let block = policy.pool.block.0 as f64;
         // The unit in requests, and in blocks.
         let request = terms.request.0 as f64;
-        let (per_request, per_block) = match terms.unit.parse::<Bytes>() {
-            Ok(Bytes(unit)) => (terms.scale * unit as f64 / request, terms.scale * unit as f64 / block),
+        let (per_request, per_block) = match terms.unit.parse::<Size>() {
+            Ok(Size(unit)) => (terms.scale * unit as f64 / request, terms.scale * unit as f64 / block),
             Err(_) => (terms.scale, terms.scale * request / block),
         };
         let (requests, written) = match (total.or(only), read, write) {

@@ -4,43 +4,27 @@ use std::collections::BTreeMap;
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, SERVICES, SERVICES_COUNT, Service, Source};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
 use super::system::{System, Terms};
 use crate::forecast::ForecasterChoice;
 use crate::series::Kind;
 use ioweir_config::unknown;
 use ioweir_config::{Complaint, SpecError};
-use ioweir_config::{exact_duration, parse_duration, shown};
-use ioweir_device::Bytes;
+use ioweir_config::{Duration, Size, shown};
 
 /// The most bins of a plan.
 pub const BINS_MAX: usize = 10_000;
 const CORES_MAX: u32 = 1 << 16;
 const RATE_MAX: u32 = 100_000_000;
 
-/// A span of time as people write it: `1h30m`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Duration(pub Nanos);
-
-impl Serialize for Duration {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&exact_duration(self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Duration {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        // Zero retention is valid and needs no unit.
-        if text.trim() == "0" {
-            return Ok(Self::default());
-        }
-        parse_duration(&text)
-            .map(Self)
-            .map_err(|error| de::Error::custom(format!("{}; {}", error.problem, error.expected)))
-    }
-}
+/// Hints for errors of the TOML reader.
+const HINTS: &[(&str, &str)] = &[
+    ("unknown field", KEYS_HINT),
+    ("missing field", KEYS_HINT),
+    ("with a unit", "sizes and durations are text with a unit: \"40TiB\", \"1h\""),
+];
+const KEYS_HINT: &str = "`ioweir doc service` lists the services; examples/vdi/policy.toml has every key of the rest";
 
 /// A policy file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,13 +50,13 @@ pub struct Policy {
 #[serde(deny_unknown_fields)]
 pub struct PoolTerms {
     /// All of it.
-    pub size: Bytes,
+    pub size: Size,
     /// Used at the start, without debt.
     #[serde(default)]
-    pub used: Bytes,
+    pub used: Size,
     /// Block size: the unit of allocation.
     #[serde(default = "default_block")]
-    pub block: Bytes,
+    pub block: Size,
     /// The floor of free space.
     #[serde(default = "default_floor")]
     pub floor_percent: f64,
@@ -118,7 +102,7 @@ pub struct LoadTerms {
     /// Metadata per unmapped data, DMD in the paper.
     pub metadata_percent: f64,
     /// Size of a request.
-    pub request: Bytes,
+    pub request: Size,
 }
 
 impl Default for LoadTerms {
@@ -134,7 +118,7 @@ impl Default for LoadTerms {
             write_percent: 30.0,
             unique_percent: 5.0,
             metadata_percent: 3.0,
-            request: Bytes(4096),
+            request: Size(4096),
         }
     }
 }
@@ -160,8 +144,8 @@ impl Default for ForecastTerms {
         Self {
             method: "hedge".into(),
             quantile: 0.95,
-            horizon: Duration(Nanos::from_seconds(7 * 86_400)),
-            bin: Duration(Nanos::from_seconds(600)),
+            horizon: Duration::from_seconds(7 * 86_400),
+            bin: Duration::from_seconds(600),
             utc_offset_hours: 0.0,
         }
     }
@@ -180,7 +164,7 @@ pub struct ServiceTerms {
     /// Share of its source's count that becomes its debt.
     pub share_percent: Option<f64>,
     /// One-time debt, as a size.
-    pub owed: Option<Bytes>,
+    pub owed: Option<Size>,
     /// When the one-time debt begins, from the start of the plan.
     pub owed_at: Option<Duration>,
     /// Operations per thousand blocks.
@@ -191,8 +175,8 @@ pub struct ServiceTerms {
     pub priority: Option<u32>,
 }
 
-const fn default_block() -> Bytes {
-    Bytes(4096)
+const fn default_block() -> Size {
+    Size(4096)
 }
 const fn default_floor() -> f64 {
     5.0
@@ -212,18 +196,8 @@ impl Policy {
     /// # Errors
     /// [`SpecError`] with the place of the first invalid key.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let policy: Self = toml::from_str(text).map_err(|error| {
-            let problem = shown(&error.message().replace('\n', "; "));
-            let has = |part: &str| problem.contains(part);
-            let hint = if has("unknown field") || has("missing field") {
-                "`ioweir doc service` lists the services; examples/vdi/policy.toml has every key of the rest"
-            } else if has("with a unit") {
-                "sizes and durations are text with a unit: \"40TiB\", \"1h\""
-            } else {
-                ""
-            };
-            Complaint::of_toml(&error).told(problem).hint(hint).in_file(file, Some(text))
-        })?;
+        let policy: Self =
+            toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS).in_file(file, Some(text)))?;
         policy.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(policy)
     }
@@ -231,13 +205,13 @@ impl Policy {
     /// Seconds of a bin.
     #[must_use]
     pub const fn bin_seconds(&self) -> u32 {
-        (self.forecast.bin.0.0 / 1_000_000_000) as u32
+        (self.forecast.bin.nanos().0 / 1_000_000_000) as u32
     }
 
     /// Bins of a plan.
     #[must_use]
     pub const fn bins(&self) -> usize {
-        (self.forecast.horizon.0.0 / self.forecast.bin.0.0) as usize
+        (self.forecast.horizon.nanos().0 / self.forecast.bin.nanos().0) as usize
     }
 
     /// The forecaster.
@@ -273,7 +247,7 @@ impl Policy {
             }
         }
         System {
-            bin: self.forecast.bin.0,
+            bin: self.forecast.bin.nanos(),
             cores: self.cores.count,
             core_requests: u64::from(self.cores.foreground_iops) * seconds,
             core_work: u64::from(self.cores.background_operations) * seconds * 1000,
@@ -289,15 +263,15 @@ impl Policy {
         settings.cost_per_mille = given.cost_per_mille.unwrap_or(settings.cost_per_mille);
         settings.tied_per_mille = given.tied_per_mille.unwrap_or(settings.tied_per_mille);
         settings.priority = given.priority.unwrap_or(settings.priority);
-        settings.retention = given.retention.map_or(Nanos::ZERO, |retention| retention.0);
-        let every = given.every.map_or(Nanos::ZERO, |every| every.0);
+        settings.retention = given.retention.map_or(Nanos::ZERO, Duration::nanos);
+        let every = given.every.map_or(Nanos::ZERO, Duration::nanos);
         // A scrub's period is its deadline, unless another is given.
         let period = if row.source == Source::Stored { given.every } else { None };
         if let Some(deadline) = given.deadline.or(period) {
-            settings.deadline = deadline.0;
+            settings.deadline = deadline.nanos();
         }
         let every = if row.source == Source::Stored && every == Nanos::ZERO { settings.deadline } else { every };
-        let at = given.owed_at.map_or(Nanos::ZERO, |at| at.0);
+        let at = given.owed_at.map_or(Nanos::ZERO, Duration::nanos);
         let owed = given.owed.map(|size| (at, size.0.div_ceil(self.pool.block.0)));
         let share_per_mille = per_mille(given.share_percent.unwrap_or(100.0));
         Terms { settings, share_per_mille, every, owed: owed.into_iter().collect() }
@@ -311,7 +285,7 @@ impl Policy {
         if let Err(error) = self.forecaster() {
             return Err(wrong("forecast.method", error.problem, error.hint));
         }
-        if self.load.unit != "requests" && self.load.unit.parse::<Bytes>().map_or(0, |size| size.0) == 0 {
+        if self.load.unit != "requests" && self.load.unit.parse::<Size>().map_or(0, |size| size.0) == 0 {
             let problem = format!("`{}` is neither `requests` nor a size", shown(&self.load.unit));
             return Err(wrong("load.unit", problem, "columns of KB a second have the unit \"1kB\""));
         }
@@ -376,14 +350,14 @@ impl Policy {
             return wrong("forecast.utc_offset_hours", "expected -14 to 14");
         }
         const DAY_NANOS: u64 = 86_400_000_000_000;
-        let bin = forecast.bin.0.0;
+        let bin = forecast.bin.nanos().0;
         if !(1_000_000_000..=DAY_NANOS).contains(&bin)
             || !DAY_NANOS.is_multiple_of(bin)
             || !bin.is_multiple_of(1_000_000_000)
         {
             return wrong("forecast.bin", "a bin is a whole part of a day, such as 10m or 1h");
         }
-        let bins = forecast.horizon.0.0 / bin;
+        let bins = forecast.horizon.nanos().0 / bin;
         if bins == 0 || bins > BINS_MAX as u64 {
             return wrong("forecast.horizon", &format!("{bins} bins; expected 1 to {BINS_MAX}"));
         }
@@ -412,7 +386,7 @@ fn check_service(service: Service, terms: &ServiceTerms) -> Result<(), Complaint
         let hint = "only services that give no room back have deadlines: rebuild, flush, replication, scrub";
         return wrong("deadline", format!("{} has no deadline", row.name), hint);
     }
-    if terms.deadline.is_some_and(|deadline| deadline.0 == Nanos::ZERO) {
+    if terms.deadline.is_some_and(|deadline| deadline.nanos() == Nanos::ZERO) {
         return wrong("deadline", "a deadline of no time; expected a duration above zero".into(), "");
     }
     if terms.tied_per_mille.is_some_and(|tied| tied > 0) && row.deadline_seconds > 0 {

@@ -2,7 +2,8 @@
 
 use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
 use ioweir_config::Complaint;
-use ioweir_device::{Bytes, Span};
+use ioweir_config::{Duration, Size};
+use ioweir_core::Nanos;
 
 const WORKERS_MAX: u32 = 64;
 const DISKS_MAX: u32 = 100_000;
@@ -29,12 +30,12 @@ fn count(key: &str, value: u64, min: u64, max: u64) -> Result<(), Complaint> {
     range(key, value, min, max)
 }
 
-fn size(key: &str, value: Bytes, min: u64, max: u64) -> Result<(), Complaint> {
-    range(key, value, Bytes(min), Bytes(max))
+fn size(key: &str, value: Size, min: u64, max: u64) -> Result<(), Complaint> {
+    range(key, value, Size(min), Size(max))
 }
 
-fn span(key: &str, value: Span, min_nanos: u64, max_nanos: u64) -> Result<(), Complaint> {
-    range(key, value, Span::from_nanos(min_nanos), Span::from_nanos(max_nanos))
+fn span(key: &str, value: Duration, min_nanos: u64, max_nanos: u64) -> Result<(), Complaint> {
+    range(key, value, Duration::new(Nanos(min_nanos)), Duration::new(Nanos(max_nanos)))
 }
 
 fn percent(key: &str, value: f64) -> Result<(), Complaint> {
@@ -44,13 +45,13 @@ fn percent(key: &str, value: f64) -> Result<(), Complaint> {
     wrong(key, format!("{value} is no percentage"), "from 0 to 100")
 }
 
-fn step(key: &str, time: Span) -> Result<(), Complaint> {
+fn step(key: &str, time: Duration) -> Result<(), Complaint> {
     span(key, time, 0, STEP_MAX_NANOS)
 }
 
 fn cost(key: &str, cost: WorkCost) -> Result<(), Complaint> {
     step(&format!("{key}.base"), cost.base)?;
-    if cost.per_kib.nanos() <= 1_000_000 {
+    if cost.per_kib.nanos().0 <= 1_000_000 {
         return Ok(());
     }
     wrong(format!("{key}.per_kib"), format!("{} is too long", cost.per_kib), "at most 1ms")

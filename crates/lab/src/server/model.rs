@@ -34,7 +34,7 @@ struct Cost {
 
 impl Cost {
     fn new(cost: WorkCost) -> Self {
-        Self { base: cost.base.nanos(), kib: cost.per_kib.nanos() }
+        Self { base: cost.base.nanos().0, kib: cost.per_kib.nanos().0 }
     }
 
     fn mean(self, bytes: u32) -> u64 {
@@ -137,8 +137,8 @@ impl Model {
     ) -> Self {
         let flash = platform.flash_cache.as_ref().map(|flash| Flash {
             hits: Chance::new(flash.hits_percent / 100.0),
-            access: flash.access.nanos(),
-            kib: flash.per_kib.nanos(),
+            access: flash.access.nanos().0,
+            kib: flash.per_kib.nanos().0,
         });
         let disks = &platform.disks;
         let amplitude = costs.swing.amplitude_percent / 100.0;
@@ -158,18 +158,18 @@ impl Model {
         Self {
             workers: platform.workers(),
             requests,
-            turn: costs.turn.nanos(),
-            network: costs.network.nanos(),
+            turn: costs.turn.nanos().0,
+            network: costs.network.nanos().0,
             disks: disks.count,
-            disk_access: disks.access.nanos(),
-            disk_random: disks.access_random.nanos(),
-            disk_kib: disks.per_kib.nanos(),
+            disk_access: disks.access.nanos().0,
+            disk_random: disks.access_random.nanos().0,
+            disk_kib: disks.per_kib.nanos().0,
             disk_stripe: disks.stripe,
             flash,
             read_buffers: platform.read_buffers.0,
             nvram: platform.nvram.0,
             log_record: costs.flush.log_record.0,
-            flush_interval: costs.flush.interval.nanos(),
+            flush_interval: costs.flush.interval.nanos().0,
             flush_operations: costs.flush.operations,
             prefetch_bytes: u32::try_from(costs.prefetch.bytes.0).unwrap_or(u32::MAX),
             objects: workload.objects,
@@ -178,11 +178,11 @@ impl Model {
             restart: Cost::new(costs.restart),
             prefetch: Cost::new(costs.prefetch.cost),
             flush: Cost::new(costs.flush.cost),
-            slow: costs.slow_path.nanos(),
+            slow: costs.slow_path.nanos().0,
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 65536")]
             spread: (costs.spread_percent / 100.0 * 65_536.0).round() as u64,
             gaps: (0..SWING_STEPS).map(gap).collect(),
-            swing_step: (costs.swing.period.nanos() / SWING_STEPS as u64).max(1),
+            swing_step: (costs.swing.period.nanos().0 / SWING_STEPS as u64).max(1),
         }
     }
 
@@ -279,13 +279,13 @@ fn operations(specs: &[OperationSpec]) -> Vec<Operation> {
             sequential: spec.sequential,
             misses: spec.misses_percent.iter().map(|percent| Chance::new(percent / 100.0)).collect(),
             locks: spec.locks,
-            deadline: spec.deadline.map(|promise| (Chance::new(promise.percent / 100.0), promise.within.nanos())),
+            deadline: spec.deadline.map(|promise| (Chance::new(promise.percent / 100.0), promise.within.nanos().0)),
         }
     };
     specs.iter().zip(uppers).map(operation).collect()
 }
 
-fn uppers_of(sizes: &[(ioweir_device::Bytes, f64)]) -> Vec<(u64, u32)> {
+fn uppers_of(sizes: &[(ioweir_config::Size, f64)]) -> Vec<(u64, u32)> {
     let uppers = uppers(&sizes.iter().map(|(_, share)| *share).collect::<Vec<_>>());
     sizes.iter().zip(uppers).map(|((bytes, _), upper)| (upper, u32::try_from(bytes.0).unwrap_or(u32::MAX))).collect()
 }

@@ -148,7 +148,7 @@ pub trait Part: DeserializeOwned {
         let part: Self = toml::from_str(text).map_err(|error| {
             let preset = Self::PRESETS.first().map_or(Self::WHAT, |preset| preset.name);
             let hint = format!("`ioweir doc {} {preset}` shows one with every key", Self::WHAT);
-            Complaint::of_toml(&error).hint(hint).in_file(file, Some(text))
+            Complaint::of_toml(&error, &[]).hint(hint).in_file(file, Some(text))
         })?;
         match part.complaint() {
             None => Ok(part),

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::engine::Engine;
 use super::model::Model;
 use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
+use ioweir_config::Duration;
 use ioweir_config::ScheduleChoice;
 use ioweir_config::{Complaint, SpecError};
-use ioweir_device::Span;
 
 /// The most requests in the server. A backlog of this size means that the server cannot keep up: at 90,000 requests
 /// per second it is half a second of arrivals.
@@ -32,10 +32,10 @@ pub struct ServerSpec {
     pub requests_per_second: f64,
     /// Warm-up before the measurement.
     #[serde(default = "warm_up")]
-    pub warm_up: Span,
+    pub warm_up: Duration,
     /// Length of the measurement.
     #[serde(default = "measured")]
-    pub measured: Span,
+    pub measured: Duration,
     /// Seed of everything random.
     #[serde(default)]
     pub seed: u64,
@@ -44,12 +44,12 @@ pub struct ServerSpec {
     pub costs: Option<CostSpec>,
 }
 
-fn warm_up() -> Span {
-    Span::from_nanos(2_000_000_000)
+fn warm_up() -> Duration {
+    Duration::from_seconds(2)
 }
 
-fn measured() -> Span {
-    Span::from_nanos(10_000_000_000)
+fn measured() -> Duration {
+    Duration::from_seconds(10)
 }
 
 impl ServerSpec {
@@ -63,8 +63,8 @@ impl ServerSpec {
         let server = Server::new(platform, WorkloadSpec::load(&self.workload)?, costs)?;
         let load = ServerLoad {
             requests_per_second: self.requests_per_second,
-            warm_up: Nanos(self.warm_up.nanos()),
-            measured: Nanos(self.measured.nanos()),
+            warm_up: self.warm_up.nanos(),
+            measured: self.measured.nanos(),
             seed: self.seed,
         };
         server.run(&self.schedule.parse()?, &load)
@@ -141,7 +141,7 @@ impl Server {
     /// Period of the swing of its load.
     #[must_use]
     pub fn swing(&self) -> Nanos {
-        Nanos(self.costs.swing.period.nanos())
+        self.costs.swing.period.nanos()
     }
 
     /// The load, in requests per second, at which requests alone take all worker time, without turns: an upper bound for any

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use ioweir_device::{Bytes, Span};
+use ioweir_config::{Duration, Size};
 
 /// A storage server's hardware: what a platform file holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,11 +14,11 @@ pub struct PlatformSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
     /// The write log: half of it takes writes while a consistency point empties the other.
-    pub nvram: Bytes,
+    pub nvram: Size,
     /// Memory for reads that wait for a disk.
-    pub read_buffers: Bytes,
+    pub read_buffers: Size,
     /// The mean response time up to which a load counts as acceptable: where a sweep of loads ends.
-    pub response_max: Span,
+    pub response_max: Duration,
     /// The disks.
     pub disks: DiskSpec,
     /// The cache between memory and disks.
@@ -41,11 +41,11 @@ pub struct DiskSpec {
     /// How many.
     pub count: u32,
     /// Fixed time of every access.
-    pub access: Span,
+    pub access: Duration,
     /// Mean of its exponentially distributed part.
-    pub access_random: Span,
+    pub access_random: Duration,
     /// Time per KiB moved.
-    pub per_kib: Span,
+    pub per_kib: Duration,
     /// Number of disks that a flush operation writes to.
     pub stripe: u32,
 }
@@ -55,13 +55,13 @@ pub struct DiskSpec {
 #[serde(deny_unknown_fields)]
 pub struct FlashCacheSpec {
     /// Size; it has its effect through `hits_percent`.
-    pub size: Bytes,
+    pub size: Size,
     /// Percentage of memory misses that hit this cache.
     pub hits_percent: f64,
     /// Time of a read.
-    pub access: Span,
+    pub access: Duration,
     /// Time per KiB moved.
-    pub per_kib: Span,
+    pub per_kib: Duration,
 }
 
 /// A workload: what a workload file holds.
@@ -87,7 +87,7 @@ pub struct OperationSpec {
     pub kind: OperationKind,
     /// Sizes and their frequencies; absent: it moves no data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sizes: Vec<(Bytes, f64)>,
+    pub sizes: Vec<(Size, f64)>,
     /// Whether it continues where the previous one ended; such reads are prefetched.
     #[serde(default)]
     pub sequential: bool,
@@ -110,7 +110,7 @@ pub struct DeadlineSpec {
     /// Percentage of requests with the deadline.
     pub percent: f64,
     /// The deadline after arrival.
-    pub within: Span,
+    pub within: Duration,
 }
 
 /// What a request does.
@@ -130,7 +130,7 @@ pub enum OperationKind {
 #[serde(deny_unknown_fields)]
 pub struct CostSpec {
     /// Cost of taking up a turn: asking for a queue and a slice, and switching to its requests.
-    pub turn: Span,
+    pub turn: Duration,
     /// A read, until it is answered or waits for a disk.
     pub read: WorkCost,
     /// A write, until it is in the log.
@@ -138,7 +138,7 @@ pub struct CostSpec {
     /// An attribute request.
     pub attributes: WorkCost,
     /// Additional cost of a request that leaves the fast path: it is parked and found again.
-    pub slow_path: Span,
+    pub slow_path: Duration,
     /// A request that returns from a wait.
     pub restart: WorkCost,
     /// The varying percentage of a processor time. The rest is fixed; the varying part is exponentially
@@ -149,7 +149,7 @@ pub struct CostSpec {
     /// Consistency points.
     pub flush: FlushSpec,
     /// From the client to the server and back.
-    pub network: Span,
+    pub network: Duration,
     /// Swing of the load about its mean.
     pub swing: SwingSpec,
 }
@@ -159,10 +159,10 @@ pub struct CostSpec {
 #[serde(deny_unknown_fields)]
 pub struct WorkCost {
     /// Whatever the size.
-    pub base: Span,
+    pub base: Duration,
     /// For each KiB.
     #[serde(default)]
-    pub per_kib: Span,
+    pub per_kib: Duration,
 }
 
 /// Reading ahead.
@@ -170,7 +170,7 @@ pub struct WorkCost {
 #[serde(deny_unknown_fields)]
 pub struct PrefetchSpec {
     /// Bytes per prefetch: this much sequential reading triggers one.
-    pub bytes: Bytes,
+    pub bytes: Size,
     /// Cost of one.
     pub cost: WorkCost,
 }
@@ -180,13 +180,13 @@ pub struct PrefetchSpec {
 #[serde(deny_unknown_fields)]
 pub struct FlushSpec {
     /// The longest time from the start of one to the start of the next.
-    pub interval: Span,
+    pub interval: Duration,
     /// Back-end operations of one.
     pub operations: u32,
     /// Cost of one operation, for its share of the log.
     pub cost: WorkCost,
     /// Log space of a write beside its data.
-    pub log_record: Bytes,
+    pub log_record: Size,
 }
 
 /// A triangular swing of the load from `1 - amplitude` to `1 + amplitude` times the mean and back.
@@ -196,5 +196,5 @@ pub struct SwingSpec {
     /// Amplitude in percent of the mean.
     pub amplitude_percent: f64,
     /// Period of a swing.
-    pub period: Span,
+    pub period: Duration,
 }

@@ -33,7 +33,7 @@ const HALVINGS: u32 = 9;
 /// # Errors
 /// As [`Server::run`].
 pub fn peak(server: &Server, scheduling: &Scheduling, length: RunLength, seed: u64) -> Result<f64, ServerError> {
-    let limit = server.platform().response_max.nanos() as f64 / 1e9;
+    let limit = server.platform().response_max.nanos().0 as f64 / 1e9;
     let capacity = server.capacity();
     let (mut low, mut high) = (SOUGHT.0 * capacity, SOUGHT.1 * capacity);
     for _ in 0..HALVINGS {

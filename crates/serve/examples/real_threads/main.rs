@@ -82,7 +82,7 @@ struct Plan<'specs> {
 
 impl Plan<'_> {
     fn cost(&mut self, cost: WorkCost, bytes: u64, extra: f64) -> f64 {
-        let mean = cost.base.nanos() as f64 + cost.per_kib.nanos() as f64 * (bytes >> 10) as f64 + extra;
+        let mean = cost.base.nanos().0 as f64 + cost.per_kib.nanos().0 as f64 * (bytes >> 10) as f64 + extra;
         let varies = mean * self.costs.spread_percent / 100.0;
         mean - varies + self.random.exponential(varies)
     }
@@ -105,12 +105,12 @@ impl Plan<'_> {
             OperationKind::Write => (Kind::Write, self.costs.write),
             OperationKind::Attributes => (Kind::Other, self.costs.attributes),
         };
-        let slow = if misses > 0 { self.costs.slow_path.nanos() as f64 } else { 0.0 };
+        let slow = if misses > 0 { self.costs.slow_path.nanos().0 as f64 } else { 0.0 };
         let mut phases = vec![(self.cost(first, bytes, slow), 0.0)];
         let disks = &self.platform.disks;
         for _ in 0..misses {
-            let access = disks.access.nanos() as f64 + disks.per_kib.nanos() as f64 * (bytes >> 10) as f64;
-            let wait = access + self.random.exponential(disks.access_random.nanos() as f64);
+            let access = disks.access.nanos().0 as f64 + disks.per_kib.nanos().0 as f64 * (bytes >> 10) as f64;
+            let wait = access + self.random.exponential(disks.access_random.nanos().0 as f64);
             phases.last_mut().unwrap().1 = wait;
             phases.push((self.cost(self.costs.restart, bytes, 0.0), 0.0));
         }
@@ -131,7 +131,7 @@ impl Plan<'_> {
     fn draw(&mut self, rate: f64, span: f64) -> Vec<Planned> {
         let mut planned = Vec::new();
         let (mut read_on, mut logged) = (0, 0);
-        let interval = self.costs.flush.interval.nanos() as f64;
+        let interval = self.costs.flush.interval.nanos().0 as f64;
         let mut point = interval;
         let mut at = 0.0;
         loop {
@@ -251,7 +251,7 @@ impl Setting<'_> {
         let room = u32::try_from(planned.len()).unwrap().max(1);
         let limits = CoresLimits { requests: room, workers: self.workers, cores: self.workers, seed: 1 };
         let cores = Cores::new(self.choice.row.schedule(&self.choice.settings), limits).unwrap();
-        let turn = self.costs.turn.nanos() as f64 - self.overhead.min(self.costs.turn.nanos() as f64) / 2.0;
+        let turn = self.costs.turn.nanos().0 as f64 - self.overhead.min(self.costs.turn.nanos().0 as f64) / 2.0;
         let hook = clock.clone();
         let pool = Pool::new(cores, self.objects, clock).with_turn_hook(move |_| {
             let began = hook.used();
@@ -267,7 +267,7 @@ impl Setting<'_> {
                 planned: planned.clone(),
                 origin: origin.0 as f64,
                 phase: 0,
-                resume: self.costs.slow_path.nanos() as f64,
+                resume: self.costs.slow_path.nanos().0 as f64,
                 overhead: self.overhead,
                 waits_for_lock: false,
                 responses: Arc::clone(&responses),
@@ -306,7 +306,7 @@ impl Setting<'_> {
     fn worked(&self, counted: &Counted, span: Nanos) -> f64 {
         let used: u64 = counted.queues.iter().map(|queue| queue.used_nanos).sum();
         let turns: u64 = counted.queues.iter().map(|queue| queue.turns).sum();
-        let sum = used as f64 + turns as f64 * self.costs.turn.nanos() as f64;
+        let sum = used as f64 + turns as f64 * self.costs.turn.nanos().0 as f64;
         sum / (span.0 as f64 * f64::from(self.workers))
     }
 }

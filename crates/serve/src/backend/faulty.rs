@@ -249,7 +249,7 @@ impl Faulty {
 impl Backend for Faulty {
     fn start(&mut self, now: Nanos, io: Io) {
         let stalls = self.draw_of_million(self.faults.stalls_per_million);
-        let until = if stalls { now.after(self.faults.stall.0) } else { now };
+        let until = if stalls { now.after(self.faults.stall.nanos()) } else { now };
         self.held.push((until, io));
     }
 

@@ -217,13 +217,12 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     };
     // Twice the usual, so that no worker waits for the engine to hand on what it has.
     let items = device.depth.saturating_mul(2);
-    let workforce =
-        Workforce::of_machine(cores.schedule.0.row.schedule(&cores.schedule.0.settings), cores.workers, items);
+    let workforce = Workforce::of_machine(cores.schedule.row.schedule(&cores.schedule.settings), cores.workers, items);
     Ok(Box::new(Checked::new(backend, begun, workforce)?))
 }
 
 fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
-    let sizes = |size: &spec::Size| size.0;
+    let sizes = |size: &ioweir_config::Size| size.0;
     Ok(match backend {
         spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
         spec::Backend::Memory { size } => Box::new(Memory::new(sizes(size))),

@@ -51,7 +51,7 @@ impl Tunables {
     fn set(&self, server: &Server) {
         // Each stands for itself.
         self.connections_max.store(server.connections_max, Ordering::Relaxed);
-        self.handshake_timeout.store(server.handshake_timeout.0.0, Ordering::Relaxed);
+        self.handshake_timeout.store(server.handshake_timeout.nanos().0, Ordering::Relaxed);
     }
 
     pub(crate) fn connections_max(&self) -> u32 {
@@ -156,7 +156,7 @@ impl Controller {
             let (prepared, hear) = channel();
             let (verdict, wait) = channel();
             let Server { stall_timeout, shutdown_timeout, .. } = new.server;
-            let (stall_timeout, shutdown_timeout) = (stall_timeout.0, shutdown_timeout.0);
+            let (stall_timeout, shutdown_timeout) = (stall_timeout.nanos(), shutdown_timeout.nanos());
             let change = Change { shares, stall_timeout, shutdown_timeout, prepared, verdict: wait };
             engine.send(engine::Command::Change(Box::new(change)));
             asked.push((device, hear, verdict));

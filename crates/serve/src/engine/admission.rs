@@ -119,7 +119,7 @@ impl Admission {
             fast_block_sectors: fast.block_sectors,
             ..QueueLimits::with_requests(device.queue_requests)
         };
-        let mut scheduler = device.scheduler.0.row.build(limits, &device.scheduler.0.settings);
+        let mut scheduler = device.scheduler.row.build(limits, &device.scheduler.settings);
         for extent in fast.placed {
             // A policy that holds no more extents takes the rest to be on the slow device; the backend finds them.
             scheduler.place(extent.start, extent.end);

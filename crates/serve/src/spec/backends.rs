@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::amount::{Size, Span};
 use super::tiers::{Cache, Tier};
+use ioweir_config::{Duration, Size};
 
 /// How a file is read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct Faults {
     /// Of a million operations, so many take `stall` longer.
     pub stalls_per_million: u32,
     /// How much longer.
-    pub stall: Span,
+    pub stall: Duration,
     /// Before so many of a million operations, a bit of what is on the device flips.
     pub flips_per_million: u32,
     /// The power fails at this operation, counted from one; zero: never. What was not flushed by then is lost, kept, or
@@ -45,7 +45,7 @@ impl Default for Faults {
             seed: 0,
             errors_per_million: 0,
             stalls_per_million: 0,
-            stall: Span(ioweir_core::Nanos::from_millis(100)),
+            stall: Duration::new(ioweir_core::Nanos::from_millis(100)),
             flips_per_million: 0,
             power_cut_at: 0,
         }

@@ -2,9 +2,9 @@
 //!
 //! [`Spec::parse`] reads it, [`Spec::to_toml`] prints it; the names of the keys are the fields' names.
 
-mod amount;
 mod backends;
 mod classes;
+mod listen;
 mod raw;
 mod share;
 mod tiers;
@@ -13,10 +13,9 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-pub use amount::{Schedule, Scheduler, Size, Span};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
-use ioweir_config::SpecError;
+use ioweir_config::{Duration, ScheduleChoice, SchedulerChoice, Size, SpecError};
 pub use share::{ClassShare, SHARE_KEYS};
 pub use tiers::{Cache, Tier};
 
@@ -48,11 +47,11 @@ pub struct Server {
     /// Clients at once, those that still negotiate included; more are closed at once.
     pub connections_max: u32,
     /// How long a client may take until it has agreed on an export.
-    pub handshake_timeout: Span,
+    pub handshake_timeout: Duration,
     /// How long a client may leave a request half sent, or an answer unread, before it is cut off.
-    pub stall_timeout: Span,
+    pub stall_timeout: Duration,
     /// How long requests that have begun may take to finish once the server is told to stop.
-    pub shutdown_timeout: Span,
+    pub shutdown_timeout: Duration,
     /// What connections are made secret with, where they can be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<Tls>,
@@ -96,7 +95,7 @@ pub struct Device {
     #[serde(flatten)]
     pub backend: Backend,
     /// Policy, in the form `name[:parameter=value...]`.
-    pub scheduler: Scheduler,
+    pub scheduler: SchedulerChoice,
     /// Units that the backend holds at once. The rest waits in the scheduler, or no policy could act.
     pub depth: u32,
     /// Requests that the scheduler holds in each direction.
@@ -119,7 +118,7 @@ pub struct Device {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Workers {
     /// Schedule of cores, in the form `name[:parameter=value...]`.
-    pub schedule: Schedule,
+    pub schedule: ScheduleChoice,
     /// How many; one less than the machine has cores, and at least one, where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
@@ -178,7 +177,7 @@ impl Device {
     #[must_use]
     pub fn knows_shares(&self) -> bool {
         // Every tenant policy has places for groups, and no other has.
-        self.scheduler.0.row.get(&self.scheduler.0.settings, "groups").is_some()
+        self.scheduler.row.get(&self.scheduler.settings, "groups").is_some()
     }
 }
 

@@ -3,21 +3,20 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
-use ioweir_config::shown;
-use ioweir_config::{ChoiceError, ScheduleChoice, SchedulerChoice, unknown};
 use ioweir_core::StreamId;
+use ioweir_core::cores::SCHEDULES;
+use ioweir_core::policy::POLICIES;
 use ioweir_core::tenant::GroupId;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::amount::{Schedule, Scheduler, Size, Span};
 use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 use super::share::{Judge, RawExport, RawGroup, RawShare, RawTenant};
 use super::tiers::{self, Cache, Placing, RawTiers};
 use super::{ClassShare, Device, Export, Group, Holder, Listen, Server, Spec, Tenant, Tls, Workers};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
-use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{Complaint, Duration, ScheduleChoice, SchedulerChoice, Size, SpecError, shown, unknown};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,9 +39,9 @@ struct RawServer {
     #[serde(default)]
     listen: Vec<Listen>,
     connections_max: Option<Spanned<u32>>,
-    handshake_timeout: Option<Span>,
-    stall_timeout: Option<Span>,
-    shutdown_timeout: Option<Span>,
+    handshake_timeout: Option<Duration>,
+    stall_timeout: Option<Duration>,
+    shutdown_timeout: Option<Duration>,
     control: Option<Spanned<Listen>>,
     watch: Option<Spanned<Listen>>,
     tls: Option<RawTls>,
@@ -68,7 +67,7 @@ const fn required() -> bool {
 struct RawDevice {
     name: Spanned<String>,
     backend: Spanned<String>,
-    scheduler: Option<Spanned<String>>,
+    scheduler: Option<Spanned<SchedulerChoice>>,
     depth: Option<Spanned<u32>>,
     queue_requests: Option<Spanned<u32>>,
     request_bytes_max: Option<Spanned<Size>>,
@@ -94,7 +93,7 @@ struct RawDevice {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawWorkers {
-    schedule: Option<Spanned<String>>,
+    schedule: Option<ScheduleChoice>,
     workers: Option<Spanned<u32>>,
 }
 
@@ -136,7 +135,7 @@ impl RawDevice {
 }
 
 pub(super) fn parse(file: &str, text: &str) -> Result<Spec, SpecError> {
-    let raw: Result<RawSpec, Complaint> = toml::from_str(text).map_err(|error| Complaint::of_toml(&error));
+    let raw: Result<RawSpec, Complaint> = toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &[]));
     let spec = raw.and_then(resolve).map_err(|complaint| complaint.in_file(file, Some(text)))?;
     Ok(Spec { file: file.into(), ..spec })
 }
@@ -180,7 +179,7 @@ fn resolve(raw: RawSpec) -> Result<Spec, Complaint> {
 }
 
 fn resolve_server(raw: &RawServer) -> Result<Server, Complaint> {
-    let span = |given: Option<Span>, seconds| given.unwrap_or(Span(ioweir_core::Nanos::from_seconds(seconds)));
+    let span = |given: Option<Duration>, seconds| given.unwrap_or(Duration::from_seconds(seconds));
     Ok(Server {
         listen: raw.listen.clone(),
         connections_max: number(raw.connections_max.as_ref(), "connections_max", 64, 1, 4096)?,
@@ -269,7 +268,7 @@ fn resolve_device(mut raw: RawDevice, at: std::ops::Range<usize>, others: &[Devi
     let backend = if row.name == "tiered" {
         check_keys(&own, row, &[], at.clone())?;
         let range = raw.scheduler.as_ref().map_or(0..0, Spanned::span);
-        tiers.resolve(&Placing { choice: scheduler.0, range }, at)?
+        tiers.resolve(&Placing { choice: scheduler, range }, at)?
     } else {
         let of_tiers = [
             ("slow", tiers.slow.as_ref().map(Spanned::span)),
@@ -306,18 +305,20 @@ fn resolve_device(mut raw: RawDevice, at: std::ops::Range<usize>, others: &[Devi
     })
 }
 
-/// Without one, first come, first served.
-fn resolve_scheduler(given: Option<&Spanned<String>>, backend: &BackendRow) -> Result<Scheduler, Complaint> {
-    let (text, range) = given.map_or(("noop", 0..0), |given| (given.get_ref().as_str(), given.span()));
-    let choice: Result<SchedulerChoice, ChoiceError> = text.parse();
-    let choice = choice
-        .map_err(|error| Complaint::at(range.clone(), error.problem).expected(error.expected).hint(error.hint))?;
+/// The scheduler given, which the backend must be made for; without one, first come, first served.
+fn resolve_scheduler(
+    given: Option<&Spanned<SchedulerChoice>>,
+    backend: &BackendRow,
+) -> Result<SchedulerChoice, Complaint> {
+    let Some(given) = given else { return Ok(SchedulerChoice::of(&POLICIES[0])) };
+    let choice = *given.get_ref();
     if choice.row.places && backend.name != "tiered" {
         let problem =
             format!("scheduler {choice} places data on a second device, and backend {} has none", backend.name);
-        return Err(Complaint::at(range, problem).expected("backend = \"tiered\", or a scheduler of one device"));
+        let expected = "backend = \"tiered\", or a scheduler of one device";
+        return Err(Complaint::at(given.span(), problem).expected(expected));
     }
-    Ok(Scheduler(choice))
+    Ok(choice)
 }
 
 /// Without checksums there is nothing for workers to do.
@@ -331,14 +332,10 @@ fn resolve_workers(given: Option<&Spanned<RawWorkers>>, checksums: bool) -> Resu
     }
     let none = RawWorkers::default();
     let raw = given.map_or(&none, |given| given.get_ref());
-    let (text, range) =
-        raw.schedule.as_ref().map_or(("baseline", 0..0), |given| (given.get_ref().as_str(), given.span()));
-    let choice: Result<ScheduleChoice, ChoiceError> = text.parse();
-    let choice =
-        choice.map_err(|error| Complaint::at(range, error.problem).expected(error.expected).hint(error.hint))?;
+    let schedule = raw.schedule.unwrap_or(ScheduleChoice::of(&SCHEDULES[0]));
     let workers = raw.workers.as_ref();
     let workers = workers.map(|given| number(Some(given), "workers", 1, 1, 256)).transpose()?;
-    Ok(Some(Workers { schedule: Schedule(choice), workers }))
+    Ok(Some(Workers { schedule, workers }))
 }
 
 /// The row that the key `backend` names.
@@ -412,7 +409,7 @@ pub(super) fn resolve_backend(
 fn count_groups(devices: &mut [Device], groups: &[RawGroup]) {
     for device in devices {
         let its = groups.iter().filter(|group| *group.device.get_ref() == device.name).count() as u64;
-        let SchedulerChoice { row, settings } = &mut device.scheduler.0;
+        let SchedulerChoice { row, settings } = &mut device.scheduler;
         if row.get(settings, "groups").is_some_and(|places| places < its) {
             // More than can be had is said of the group that finds no place.
             let most =

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use toml::Spanned;
 
-use super::amount::{Size, Span};
 use super::raw::number;
 use super::{Device, Holder};
+use ioweir_config::{Duration, Size};
 
 /// What a class of clients or a group of classes is entitled to, for schedulers that tell tenants apart. Rates and bursts
 /// count requests, or sectors of 512 bytes where the scheduler's `cost` is `sectors`; the limit in bytes holds beside that,
@@ -33,7 +33,7 @@ pub struct ClassShare {
     pub burst_bytes: Option<Size>,
     /// The latency that it is to have, where the scheduler keeps one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Span>,
+    pub latency: Option<Duration>,
 }
 
 impl ClassShare {
@@ -46,7 +46,7 @@ impl ClassShare {
             burst: self.burst,
             limit_bytes_per_second: self.limit_bytes_per_second.map_or(0, |size| size.0),
             burst_bytes: self.burst_bytes.map_or(0, |size| size.0),
-            latency: self.latency.map_or(Nanos::NEVER, |latency| latency.0),
+            latency: self.latency.map_or(Nanos::NEVER, Duration::nanos),
             group,
             ..Share::weighted(self.weight)
         }
@@ -73,7 +73,7 @@ pub(super) struct RawShare {
     pub(super) burst: Option<Spanned<u64>>,
     pub(super) limit_bytes_per_second: Option<Spanned<Size>>,
     pub(super) burst_bytes: Option<Spanned<Size>>,
-    pub(super) latency: Option<Spanned<Span>>,
+    pub(super) latency: Option<Spanned<Duration>>,
 }
 
 /// A table of the spec that takes the keys of a share beside its own.
@@ -89,7 +89,7 @@ macro_rules! table_with_share {
             burst: Option<Spanned<u64>>,
             limit_bytes_per_second: Option<Spanned<Size>>,
             burst_bytes: Option<Spanned<Size>>,
-            latency: Option<Spanned<Span>>,
+            latency: Option<Spanned<Duration>>,
         }
 
         impl $name {
@@ -175,7 +175,7 @@ pub(super) struct Judge(Vec<Policy>);
 impl Judge {
     pub(super) fn new(devices: &[Device]) -> Self {
         let build =
-            |device: &Device| device.scheduler.0.row.build(QueueLimits::with_requests(1), &device.scheduler.0.settings);
+            |device: &Device| device.scheduler.row.build(QueueLimits::with_requests(1), &device.scheduler.settings);
         Self(devices.iter().map(build).collect())
     }
 
@@ -193,7 +193,7 @@ impl Judge {
             let is_grouped = group.is_some() || matches!(holder, Holder::Group(_));
             let given = if is_grouped { Some(("group", named)) } else { raw.given().next() };
             let Some((key, range)) = given else { return Ok(None) };
-            let name = device.scheduler.0.row.name;
+            let name = device.scheduler.row.name;
             let problem = format!("{key}: scheduler {name} knows no shares, so that this would change nothing");
             return Err(Complaint::at(range, problem).expected("a scheduler that tells tenants apart, such as sfq"));
         };

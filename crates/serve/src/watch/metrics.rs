@@ -199,7 +199,7 @@ impl Collected<'_> {
         };
         let weights = share(|share| Some(f64::from(share.weight)));
         let limits = share(|share| share.limit_bytes_per_second.map(|limit| limit.0 as f64));
-        let mut targets = share(|share| share.latency.map(|latency| latency.0.as_seconds()));
+        let mut targets = share(|share| share.latency.map(|latency| latency.nanos().as_seconds()));
         for (labels, _) in &mut targets {
             labels.push(("quantile", "1".into()));
         }

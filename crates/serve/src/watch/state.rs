@@ -257,7 +257,7 @@ impl ShareState {
             burst: share.burst,
             limit_bytes_per_second: share.limit_bytes_per_second.map_or(0, |size| size.0),
             burst_bytes: share.burst_bytes.map_or(0, |size| size.0),
-            latency_seconds: share.latency.map(|latency| latency.0.as_seconds()),
+            latency_seconds: share.latency.map(|latency| latency.nanos().as_seconds()),
         }
     }
 }

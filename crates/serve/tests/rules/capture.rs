@@ -128,7 +128,7 @@ fn limits(policy: &str) -> QueueLimits {
         depth: device.depth,
         fast_depth: 1,
         // The first slot is not for data.
-        fast_sectors: if device.scheduler.0.row.places { (SLOTS - 1) * 8 } else { 0 },
+        fast_sectors: if device.scheduler.row.places { (SLOTS - 1) * 8 } else { 0 },
         fast_block_sectors: 8,
         ..QueueLimits::with_requests(device.queue_requests)
     }
@@ -187,7 +187,7 @@ proptest! {
         let source = trace::open_inputs(vec![Input::from_bytes("capture.parquet", bytes)], &ReadOptions::default()).unwrap();
         let mut disk = DeviceSpec::load("tiny").unwrap().build(0).unwrap();
         let mut fast = DeviceSpec::load(&FAST.1).unwrap().build(0).unwrap();
-        let choice = device(&keys(policy)).scheduler.0;
+        let choice = device(&keys(policy)).scheduler;
         let simulation = Simulation {
             scheduler: choice.row.build(limits(policy), &choice.settings),
             limits: limits(policy),
@@ -205,7 +205,7 @@ proptest! {
     #[test]
     fn the_same_calls_give_the_same_answers(requests in requests(), policy in 0..POLICIES.len()) {
         let (calls, _) = serve(POLICIES[policy], &requests);
-        let choice = device(&keys(POLICIES[policy])).scheduler.0;
+        let choice = device(&keys(POLICIES[policy])).scheduler;
         let mut scheduler = choice.row.build(limits(POLICIES[policy]), &choice.settings);
         for (now, call) in calls {
             match call {

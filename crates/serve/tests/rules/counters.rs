@@ -76,7 +76,7 @@ impl Model {
             merge: device.merge,
             ..QueueLimits::with_requests(device.queue_requests)
         };
-        let choice = device.scheduler.0;
+        let choice = device.scheduler;
         let mut scheduler = choice.row.build(limits, &choice.settings);
         let (mut model, mut now) = (Self::default(), Nanos::ZERO);
         for &(time, call) in calls {

@@ -4,11 +4,12 @@
 use crate::bench::{Bench, device};
 use crate::client::*;
 use crate::history::*;
+use ioweir_config::Duration;
 use ioweir_core::Nanos;
 use ioweir_core::cores::SCHEDULES;
 use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Memory, Platter};
 use ioweir_serve::buffer::Pool;
-use ioweir_serve::spec::{Faults, Span};
+use ioweir_serve::spec::Faults;
 use proptest::prelude::*;
 
 #[test]
@@ -173,7 +174,7 @@ proptest! {
         moves in moves(), policy in 0..POLICIES.len(), seed in any::<u64>(), at in 1_u64..80, depth in 1_u32..6,
     ) {
         let platter = Platter::new(BLOCKS * BLOCK);
-        let faults = Faults { seed, stalls_per_million: 200_000, stall: Span(Nanos::from_millis(1)), power_cut_at: at, ..Faults::default() };
+        let faults = Faults { seed, stalls_per_million: 200_000, stall: Duration::new(Nanos::from_millis(1)), power_cut_at: at, ..Faults::default() };
         let keys = format!("backend = \"faulty\"\nsize = \"48KiB\"\nscheduler = \"{}\"\nqueue_requests = 16\ndepth = {depth}", POLICIES[policy]);
         let backend = Box::new(Faulty::new(platter.clone(), faults));
         let mut run = Run::new(Bench::over(device(&keys), backend, Pool::new(256 << 10)));

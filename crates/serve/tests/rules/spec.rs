@@ -73,12 +73,16 @@ fn what_is_wrong_is_said_with_its_place() {
         (
             "unix:/run",
             "unux:/run",
-            "s.toml:2:10: `unux:/run/ioweir.sock` is not a place to listen at; expected \"unix:",
+            "s.toml:2:11: `unux:/run/ioweir.sock` is not a place to listen at; expected \"unix:",
         ),
-        ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:10: `tcp:localhost` is not an address with a port"),
+        ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:11: `tcp:localhost` is not an address with a port"),
         ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
         ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
-        ("weight = 100", "limit_bytes_per_second = 10", "s.toml:11:26: invalid type: integer `10`, expected a string"),
+        (
+            "weight = 100",
+            "limit_bytes_per_second = 10",
+            "s.toml:11:26: invalid type: integer `10`, expected text with a unit",
+        ),
         ("weight = 100", "limit_bytes_per_second = \"10\"", "s.toml:11:26: size `10` has no unit"),
         (
             "weight = 100",

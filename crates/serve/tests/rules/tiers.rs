@@ -8,11 +8,12 @@ use crate::bench::{Bench, Peer, device};
 use crate::client::*;
 use crate::history::*;
 use crate::powered::{Grid, Powered};
+use ioweir_config::Duration;
 use ioweir_core::{Nanos, Step, Tier};
 use ioweir_serve::backend::{Backend, Cached, Done, Faulty, Io, Ledger, Memory, Placed, Platter};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Call, Observer};
-use ioweir_serve::spec::{Faults, Span, Spec};
+use ioweir_serve::spec::{Faults, Spec};
 use proptest::prelude::*;
 
 /// Policies that place: nearly all that is written, or only what is small.
@@ -77,7 +78,7 @@ proptest! {
 
     #[test]
     fn tiers_that_stall_and_fail_are_linearisable(moves in moves(), seed in any::<u64>(), length in 0..LENGTHS.len(), caches in any::<bool>()) {
-        let faults = |seed| Faults { seed, errors_per_million: 30_000, stalls_per_million: 300_000, stall: Span(Nanos::from_millis(1)), ..Faults::default() };
+        let faults = |seed| Faults { seed, errors_per_million: 30_000, stalls_per_million: 300_000, stall: Duration::new(Nanos::from_millis(1)), ..Faults::default() };
         let tier = |bytes, seed| Box::new(Faulty::new(Platter::new(bytes), faults(seed)));
         let (slow, fast) = (tier(BLOCKS * BLOCK, seed), tier(24 << 10, seed.rotate_left(32)));
         let rest = tiers("backend = \"memory\"\nsize = \"48KiB\"\ndepth = 4", "backend = \"memory\"\nsize = \"24KiB\"\ndepth = 4");
@@ -101,8 +102,12 @@ proptest! {
 
 /// Tiers of this many slots on a grid, with their map on it, too.
 fn open_on(grid: &Grid, scheduler: &str, length: &str, seed: u64) -> Bench {
-    let faults =
-        |seed| Faults { seed, stalls_per_million: 200_000, stall: Span(Nanos::from_millis(1)), ..Faults::default() };
+    let faults = |seed| Faults {
+        seed,
+        stalls_per_million: 200_000,
+        stall: Duration::new(Nanos::from_millis(1)),
+        ..Faults::default()
+    };
     let tier = |at: usize| Box::new(Powered::new(grid, at, faults(seed.rotate_left(at as u32 * 16))));
     let backend = Placed::open(tier(0), tier(1), Ledger::over(grid.database(2)), 4).unwrap();
     let rest =
@@ -530,6 +535,6 @@ fn the_example_is_a_spec_of_both_kinds() {
     assert_eq!(spec.device.iter().map(|device| device.depth).collect::<Vec<_>>(), [1, 33]);
     for device in spec.device {
         let backend = ioweir_serve::backend::open(&device, Pool::new(256 << 10).registered()).unwrap();
-        assert_eq!((backend.size_bytes(), backend.fast_tier().is_some()), (1 << 30, device.scheduler.0.row.places));
+        assert_eq!((backend.size_bytes(), backend.fast_tier().is_some()), (1 << 30, device.scheduler.row.places));
     }
 }

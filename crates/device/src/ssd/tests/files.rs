@@ -1,7 +1,7 @@
 //! Device files of drives: what is accepted, and what is said about the rest.
 
-use super::super::super::Bytes;
 use super::*;
+use ioweir_config::Size;
 
 fn complaint(old: &str, new: &str) -> String {
     assert!(SMALL.contains(old), "{old}");
@@ -84,7 +84,7 @@ fn the_flash_is_the_capacity_and_the_spare_in_whole_blocks() {
 #[test]
 fn the_largest_drive_that_is_accepted_works_to_its_end() {
     let mut spec = spec(SMALL);
-    spec.capacity = Bytes(15 << 40);
+    spec.capacity = Size(15 << 40);
     (spec.over_provisioning_per_mille, spec.pages_per_block) = (60, 4096);
     for state in [SsdState::Filled, SsdState::Steady] {
         spec.state = state;
@@ -107,11 +107,11 @@ proptest! {
         page in 0_u64..10, unit in 0_u64..20, buffer in 0_u64..1 << 18,
     ) {
         let mut spec = spec(SMALL);
-        (spec.capacity, spec.over_provisioning_per_mille) = (Bytes(capacity / 512 * 512), spare);
+        (spec.capacity, spec.over_provisioning_per_mille) = (Size(capacity / 512 * 512), spare);
         (spec.channels, spec.dies_per_channel, spec.planes_per_die) = (counts[0], counts[1], counts[2]);
         (spec.pages_per_block, spec.pages_per_program) = (counts[3] * counts[4], counts[4]);
-        (spec.mapping_unit, spec.page) = (Bytes(unit * 512), Bytes(unit * 512 * page));
-        spec.write_buffer = Bytes(buffer);
+        (spec.mapping_unit, spec.page) = (Size(unit * 512), Size(unit * 512 * page));
+        spec.write_buffer = Size(buffer);
         if let Ok(mut ssd) = Ssd::new(&spec, 1) {
             let mut random = Random(capacity);
             for number in 0..300 {

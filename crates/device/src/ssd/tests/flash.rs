@@ -125,7 +125,7 @@ fn discards_leave_collection_less_to_copy() {
 #[test]
 fn collection_delays_who_comes_to_its_die() {
     let mut spec = preset("ssd-970pro");
-    spec.capacity = super::super::super::Bytes(1 << 30);
+    spec.capacity = ioweir_config::Size(1 << 30);
     let mut mean = |state| {
         spec.state = state;
         let mut ssd = build(&spec);
@@ -144,7 +144,7 @@ fn sustained_writes_run_at_what_collection_leaves() {
     // For each program of the host's a die does `amplification` programs, and senses about as many pages: most pages of a
     // victim still hold something. Moving what it copies keeps a die waiting in addition, twice 40.96 us a program.
     let mut spec = preset("ssd-970pro");
-    (spec.capacity, spec.state) = (super::super::super::Bytes(1 << 30), SsdState::Steady);
+    (spec.capacity, spec.state) = (ioweir_config::Size(1 << 30), SsdState::Steady);
     let mut ssd = build(&spec);
     let (units, mut random) = (ssd.sectors() / 8, Random(6));
     let (rate, _) = closed(&mut ssd, 64, 300_000, || (Operation::Write, random.below(units), 1));
@@ -174,7 +174,7 @@ fn a_drive_of_a_terabyte_starts_small_and_grows_with_what_is_touched() {
     for (name, most) in [("ssd-970pro", 16 << 20), ("ssd-zn540", 16 << 20), ("ssd-slc", 64 << 20)] {
         for state in [SsdState::Fresh, SsdState::Filled] {
             let mut spec = preset(name);
-            spec.capacity = super::super::super::Bytes(1_000_204_886_016);
+            spec.capacity = ioweir_config::Size(1_000_204_886_016);
             spec.state = state;
             let mut ssd = build(&spec);
             let start = ssd.state_bytes();
@@ -199,7 +199,7 @@ fn a_drive_of_a_terabyte_starts_small_and_grows_with_what_is_touched() {
 fn a_steady_drive_of_a_terabyte_begins_with_a_number_a_block() {
     for (name, most) in [("ssd-970pro", 16 << 20), ("ssd-zn540", 16 << 20), ("ssd-slc", 64 << 20)] {
         let mut spec = preset(name);
-        spec.capacity = super::super::super::Bytes(1_000_204_886_016);
+        spec.capacity = ioweir_config::Size(1_000_204_886_016);
         spec.state = SsdState::Steady;
         let ssd = build(&spec);
         assert!(ssd.state_bytes() < most, "{name}: {}", ssd.state_bytes());
@@ -231,12 +231,12 @@ proptest! {
         steps in prop::collection::vec((0_u8..8, 0_u64..300, 1_u32..20), 1..1500),
     ) {
         let mut spec = spec(SMALL);
-        spec.capacity = super::super::super::Bytes(300 * 4096);
+        spec.capacity = ioweir_config::Size(300 * 4096);
         (spec.state, spec.over_provisioning_per_mille) = (state, spare);
         (spec.channels, spec.dies_per_channel) = (1, dies);
-        spec.page = super::super::super::Bytes(4096 * u64::from(program_units));
+        spec.page = ioweir_config::Size(4096 * u64::from(program_units));
         spec.pages_per_block = programs;
-        spec.write_buffer = super::super::super::Bytes(buffer * 4096);
+        spec.write_buffer = ioweir_config::Size(buffer * 4096);
         let mut ssd = build(&spec);
         let mut there = vec![state != SsdState::Fresh; 300];
         for (number, (kind, unit, units)) in (0..).zip(steps) {

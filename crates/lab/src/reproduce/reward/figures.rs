@@ -24,7 +24,7 @@ const ROUNDS: &str = "cfq-paper";
 
 /// Requests a second of each class, step by step, the mean over the seeds.
 fn chart(report: &ExperimentReport, summary: &Summary, title: &str) -> Chart {
-    let step = report.experiment.interval.0.as_seconds();
+    let step = report.experiment.interval.nanos().as_seconds();
     let steps = summary.cells.first().and_then(|cell| cell.classes.first()).map_or(0, |class| class.steps.len());
     let series = summary.classes().map(|class| {
         let at = |step_number: usize| step_number as f64 * step;
@@ -207,7 +207,7 @@ fn gain(lab: &mut Lab<'_>, scheduler: &str, depth: u32, title: &str) -> Result<O
     let text = mix(lab, title, scheduler, depth);
     let report = lab.run(&text)?;
     let Some(summary) = report.summaries.first() else { return Ok(None) };
-    let end = report.experiment.duration.0.as_seconds();
+    let end = report.experiment.duration.nanos().as_seconds();
     let both = |from: f64, to: f64| {
         rate_between(&report, summary, "1", from, to).zip(rate_between(&report, summary, "2", from, to))
     };

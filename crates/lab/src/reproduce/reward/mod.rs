@@ -71,7 +71,7 @@ fn figure(summary: &Summary, metric: &str, class: &str) -> Option<f64> {
 
 /// IOPS of a class in the steps of a stretch of time, the mean over the seeds.
 fn rate_between(report: &ExperimentReport, summary: &Summary, class: &str, from: f64, to: f64) -> Option<f64> {
-    let step = report.experiment.interval.0.as_seconds();
+    let step = report.experiment.interval.nanos().as_seconds();
     let mut rates = Vec::new();
     for cell in &summary.cells {
         let class = cell.class(class)?;

@@ -29,7 +29,7 @@ fn bare_costs() -> CostSpec {
 
 fn platform(workers: u32) -> PlatformSpec {
     let platform = PlatformSpec::load("mid-range").expect("a preset");
-    PlatformSpec { workers: Some(workers), nvram: ioweir_device::Bytes(1 << 43), ..platform }
+    PlatformSpec { workers: Some(workers), nvram: ioweir_config::Size(1 << 43), ..platform }
 }
 
 fn workload(read_share: f64) -> WorkloadSpec {

@@ -72,8 +72,8 @@ fn schedules_loads_and_names_that_make_no_sense_are_refused() {
         workload: "spc-1".into(),
         schedule: schedule.into(),
         requests_per_second,
-        warm_up: ioweir_device::Span::from_nanos(0),
-        measured: ioweir_device::Span::from_nanos(1_000_000),
+        warm_up: ioweir_config::Duration::new(Nanos(0)),
+        measured: ioweir_config::Duration::new(Nanos(1_000_000)),
         seed: 0,
         costs: None,
     };
@@ -94,7 +94,7 @@ fn schedules_loads_and_names_that_make_no_sense_are_refused() {
 #[test]
 fn a_log_that_does_not_hold_a_request_is_refused() {
     let platform =
-        PlatformSpec { nvram: ioweir_device::Bytes(1 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
+        PlatformSpec { nvram: ioweir_config::Size(1 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
     let text = "objects = 1\n[[operation]]\nname = \"a\"\nkind = \"write\"\nshare = 1.0\nsizes = [[\"512KiB\", 1.0]]\n";
     let workload = WorkloadSpec::parse("large", text).expect("it makes sense by itself");
     let error =

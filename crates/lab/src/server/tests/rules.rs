@@ -3,7 +3,7 @@
 use ioweir_core::cores::SCHEDULES;
 
 use super::*;
-use ioweir_device::Bytes;
+use ioweir_config::Size;
 
 #[test]
 fn every_schedule_runs_on_every_platform_without_breaking_a_law() {
@@ -61,7 +61,7 @@ fn restart_counts_are_those_of_table_2() {
 
 #[test]
 fn the_log_never_overruns_and_writes_wait_for_room() {
-    let platform = PlatformSpec { nvram: Bytes(8 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
+    let platform = PlatformSpec { nvram: Size(8 << 20), ..PlatformSpec::load("low-end").expect("a preset") };
     let workload = WorkloadSpec::load("vda").expect("a preset");
     let mut costs = CostSpec::usual().expect("they make sense");
     costs.flush.operations = 20;
@@ -77,8 +77,8 @@ fn the_log_never_overruns_and_writes_wait_for_room() {
 #[test]
 fn reads_wait_for_memory_where_there_is_little() {
     let mut platform = PlatformSpec::load("mid-range").expect("a preset");
-    (platform.read_buffers, platform.flash_cache) = (Bytes(16 << 20), None);
-    platform.disks.access = ioweir_device::Span::from_nanos(50_000_000);
+    (platform.read_buffers, platform.flash_cache) = (Size(16 << 20), None);
+    platform.disks.access = ioweir_config::Duration::new(Nanos(50_000_000));
     let workload = WorkloadSpec::load("vda").expect("a preset");
     let server = Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect("it makes sense");
     let outcome = run(&server, "baseline", &load(server.capacity() * 0.8, 500));

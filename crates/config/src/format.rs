@@ -1,0 +1,120 @@
+//! Amounts and foreign text as they are shown to people: rounded, with the unit that suits them, and fit for a terminal.
+
+use ioweir_core::Nanos;
+
+/// A span in the unit that suits it, three significant digits: `1.25 ms`.
+#[must_use]
+pub fn format_nanos(span: Nanos) -> String {
+    let nanos = span.0 as f64;
+    let (value, unit) = match span.0 {
+        0 => return "0 s".into(),
+        1..1_000 => return format!("{} ns", span.0),
+        1_000..1_000_000 => (nanos / 1e3, "us"),
+        1_000_000..1_000_000_000 => (nanos / 1e6, "ms"),
+        _ if nanos < 7_200e9 => (nanos / 1e9, "s"),
+        _ => (nanos / 3_600e9, "h"),
+    };
+    format!("{} {unit}", significant(value))
+}
+
+/// A number of bytes in the binary unit that suits it: `512 KiB`.
+#[must_use]
+pub fn format_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let mut value = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1024.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if value.fract() == 0.0 {
+        format!("{value} {}", UNITS[unit])
+    } else {
+        format!("{} {}", significant(value), UNITS[unit])
+    }
+}
+
+/// A whole number with its thousands apart: `1,234,567`.
+#[must_use]
+pub fn format_count(count: u64) -> String {
+    group(&count.to_string())
+}
+
+/// A number with `decimals` digits behind the point and its thousands apart.
+#[must_use]
+pub fn format_decimals(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    match text.split_once('.') {
+        Some((whole, fraction)) => format!("{}.{fraction}", group(whole)),
+        None => group(&text),
+    }
+}
+
+/// Three significant digits, more where the whole part has them.
+fn significant(value: f64) -> String {
+    let decimals = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format_decimals(value, decimals)
+}
+
+fn group(digits: &str) -> String {
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits), |rest| ("-", rest));
+    let mut out = String::from(sign);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Text from outside, fit to be printed: control characters are shown, not sent to the terminal.
+#[must_use]
+pub fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() || is_invisible(character) {
+            out.extend(character.escape_default());
+        } else {
+            out.push(character);
+        }
+    }
+    out
+}
+
+/// Characters that reorder or hide the text around them.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_shown_in_the_unit_that_suits_them() {
+        assert_eq!(format_nanos(Nanos(999)), "999 ns");
+        assert_eq!(format_nanos(Nanos(1_250_000)), "1.25 ms");
+        assert_eq!(format_nanos(Nanos::from_seconds(600)), "600 s");
+        assert_eq!(format_nanos(Nanos::from_seconds(86_400)), "24.0 h");
+        assert_eq!(format_bytes(512), "512 B");
+        assert_eq!(format_bytes(524_288), "512 KiB");
+        assert_eq!(format_bytes(1_500_000), "1.43 MiB");
+        assert_eq!(format_count(1_234_567), "1,234,567");
+        assert_eq!(format_decimals(-1234.5, 1), "-1,234.5");
+    }
+
+    #[test]
+    fn control_characters_are_shown_and_not_sent() {
+        assert_eq!(shown("a\u{1b}[2Jb\u{202e}c"), "a\\u{1b}[2Jb\\u{202e}c");
+    }
+}

@@ -1,0 +1,378 @@
+//! Keys of files, declared once: [`keys!`](crate::keys!) makes a struct, its serde and its documentation from one list.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess};
+use serde::ser::SerializeMap;
+
+use crate::choice::unknown;
+
+/// A key of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// A name that it had before, still accepted; empty where there is none.
+    pub old_name: &'static str,
+    /// What it says.
+    pub help: &'static str,
+    /// Its value where it is not given, as in a file; none where it must be given, empty where absence has a meaning of its
+    /// own.
+    pub default: fn() -> Option<String>,
+}
+
+impl Key {
+    /// Whether this is its name, or was.
+    #[must_use]
+    pub fn is_named(&self, name: &str) -> bool {
+        name == self.name || (!self.old_name.is_empty() && name == self.old_name)
+    }
+
+    /// Its help in one line.
+    #[must_use]
+    pub fn help_line(&self) -> String {
+        self.help.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// As a part of a key's path in a [`Complaint`](crate::Complaint): either of its names may be the one in the file.
+    #[must_use]
+    pub fn part(&self) -> String {
+        if self.old_name.is_empty() { self.name.into() } else { format!("{}|{}", self.name, self.old_name) }
+    }
+}
+
+/// A table of a file, or a set of keys in several tables. Implemented by [`keys!`](crate::keys!).
+pub trait KeySet: Sized {
+    /// What has been read so far.
+    type Draft: Default;
+
+    /// The keys, in the order of the file; none of those that stand for a further table.
+    fn keys() -> Vec<Key>;
+    /// The keys that are given here.
+    fn given(&self) -> Vec<&'static str>;
+    /// Reads the value of a key, if it is one of these.
+    ///
+    /// # Errors
+    /// Those of the value.
+    fn read<'de, M: MapAccess<'de>>(draft: &mut Self::Draft, name: &str, map: &mut M) -> Result<bool, M::Error>;
+    /// Fills in what was not given.
+    ///
+    /// # Errors
+    /// A key is missing.
+    fn finish<E: de::Error>(draft: Self::Draft) -> Result<Self, E>;
+    /// Writes every key that is not absent.
+    ///
+    /// # Errors
+    /// Those of the format.
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// A value that a file may lack.
+pub trait MayBeAbsent {
+    /// Whether it is absent.
+    fn is_absent(&self) -> bool;
+}
+
+impl<T> MayBeAbsent for Option<T> {
+    fn is_absent(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<T> MayBeAbsent for Vec<T> {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl MayBeAbsent for toml::Table {
+    fn is_absent(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+/// A value as it was written under a key's old name.
+pub trait OldForm<'de>: Deserialize<'de> {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Those of the value.
+    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Self::deserialize(deserializer)
+    }
+}
+
+/// A default as it is written in a file.
+#[must_use]
+pub fn default_text(value: impl serde::Serialize) -> Option<String> {
+    toml::Value::try_from(value).ok().map(|value| value.to_string())
+}
+
+/// A value under an old name.
+#[doc(hidden)]
+pub struct Old<T>(pub T);
+
+impl<'de, T: OldForm<'de>> Deserialize<'de> for Old<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        T::deserialize_old(deserializer).map(Self)
+    }
+}
+
+/// Reads a table; a key that it does not have is an error at that key.
+///
+/// # Errors
+/// Those of the table.
+#[doc(hidden)]
+pub fn read_table<'de, T: KeySet, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    struct Table<T>(PhantomData<T>);
+    impl<'de, T: KeySet> de::Visitor<'de> for Table<T> {
+        type Value = T;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("a table")
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<T, M::Error> {
+            let keys = T::keys();
+            let mut draft = T::Draft::default();
+            while let Some(name) = map.next_key_seed(Name(&keys))? {
+                T::read(&mut draft, &name, &mut map)?;
+            }
+            T::finish(draft)
+        }
+    }
+    deserializer.deserialize_map(Table(PhantomData))
+}
+
+/// A name that is one of these keys'.
+struct Name<'a>(&'a [Key]);
+
+impl<'de> de::DeserializeSeed<'de> for Name<'_> {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if self.0.iter().any(|key| key.is_named(&name)) {
+            return Ok(name);
+        }
+        let names: Vec<_> = self.0.iter().map(|key| key.name).collect();
+        Err(de::Error::custom(unknown("field", &name, &names, "")))
+    }
+}
+
+/// A struct that is a table of a file. From one list come the struct, its serde, and its documentation ([`KeySet::keys`]).
+///
+/// Each key has its help as a doc comment, its type, and after `=` what holds where it is absent: `required`, `absent` (for
+/// an `Option` or a list), or a value in parentheses. `was "name"` after a key's name gives the name that it had before;
+/// `as "name"` gives the name in the file where that is not the field's. `..field: Set` takes in the keys of another set.
+///
+/// ```
+/// ioweir_config::keys! {
+///     /// A job.
+///     #[derive(Clone, Debug, PartialEq)]
+///     pub struct Job {
+///         /// what the job is called
+///         name: String = required,
+///         /// requests that it keeps in flight
+///         depth: u32 = (1),
+///         /// requests that it sends per second
+///         rate was "rate_iops": Option<ioweir_config::Rate> = absent,
+///         /// how long it runs; to the end of the run where absent
+///         duration: Option<ioweir_config::Duration> = absent,
+///     }
+/// }
+/// let job: Job = toml::from_str("name = \"a\"\nrate_iops = 500").unwrap();
+/// assert_eq!((job.depth, job.rate), (1, Some(ioweir_config::Rate(500))));
+/// assert_eq!(toml::to_string(&job).unwrap(), "name = \"a\"\ndepth = 1\nrate = \"500/s\"\n");
+/// ```
+#[macro_export]
+macro_rules! keys {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident {
+            $(
+                $(#[doc = $help:literal])+
+                $field:ident $(as $key:literal)? $(was $old:literal)?: $type:ty = $default:tt,
+            )*
+            $(..$set:ident: $set_type:ty,)?
+        }
+        $(with { $($(#[doc = $extra_doc:literal])+ $extra:ident: $extra_type:ty,)+ })?
+    ) => {
+        $(#[$meta])*
+        $vis struct $name {
+            $($(#[doc = $help])+ $vis $field: $type,)*
+            $(
+                /// Further keys of the table.
+                $vis $set: $set_type,
+            )?
+            $($($(#[doc = $extra_doc])+ $vis $extra: $extra_type,)+)?
+        }
+
+        const _: () = {
+            use $crate::serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+
+            #[derive(Default)]
+            #[allow(missing_docs, unreachable_pub, missing_debug_implementations)]
+            pub struct Draft {
+                $($field: Option<$type>,)*
+                $($set: <$set_type as $crate::KeySet>::Draft,)?
+            }
+
+            impl $crate::KeySet for $name {
+                type Draft = Draft;
+
+                fn keys() -> Vec<$crate::Key> {
+                    #[allow(unused_mut)]
+                    let mut keys = vec![$($crate::Key {
+                        name: $crate::key_name!($field $($key)?),
+                        old_name: concat!($($old)?),
+                        help: concat!($($help),+).trim_ascii(),
+                        default: || $crate::key_default!($type, $default),
+                    },)*];
+                    $(keys.extend(<$set_type as $crate::KeySet>::keys());)?
+                    keys
+                }
+
+                fn given(&self) -> Vec<&'static str> {
+                    #[allow(unused_mut)]
+                    let mut given = Vec::new();
+                    $($crate::key_given!(given, &self.$field, $crate::key_name!($field $($key)?), $default);)*
+                    $(given.extend($crate::KeySet::given(&self.$set));)?
+                    given
+                }
+
+                fn read<'de, M: de::MapAccess<'de>>(
+                    draft: &mut Draft,
+                    name: &str,
+                    map: &mut M,
+                ) -> Result<bool, M::Error> {
+                    $(
+                        if name == $crate::key_name!($field $($key)?) $(|| name == $old)? {
+                            if draft.$field.is_some() {
+                                return Err(de::Error::duplicate_field($crate::key_name!($field $($key)?)));
+                            }
+                            $(
+                                if name == $old {
+                                    draft.$field = Some(map.next_value::<$crate::Old<$type>>()?.0);
+                                    return Ok(true);
+                                }
+                            )?
+                            draft.$field = Some(map.next_value()?);
+                            return Ok(true);
+                        }
+                    )*
+                    $(
+                        if <$set_type as $crate::KeySet>::read(&mut draft.$set, name, map)? {
+                            return Ok(true);
+                        }
+                    )?
+                    Ok(false)
+                }
+
+                fn finish<E: de::Error>(draft: Draft) -> Result<Self, E> {
+                    Ok(Self {
+                        $($field: match draft.$field {
+                            Some(value) => value,
+                            None => $crate::key_absent!($crate::key_name!($field $($key)?), $default),
+                        },)*
+                        $($set: $crate::KeySet::finish(draft.$set)?,)?
+                        $($($extra: Default::default(),)+)?
+                    })
+                }
+
+                fn write<M: ser::SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+                    $($crate::key_written!(map, $crate::key_name!($field $($key)?), &self.$field, $default);)*
+                    $($crate::KeySet::write(&self.$set, map)?;)?
+                    Ok(())
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $name {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    $crate::read_table(deserializer)
+                }
+            }
+
+            impl Serialize for $name {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    use ser::SerializeMap as _;
+                    let mut map = serializer.serialize_map(None)?;
+                    $crate::KeySet::write(self, &mut map)?;
+                    map.end()
+                }
+            }
+        };
+    };
+}
+
+/// The name of a key in a file.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! key_name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $key:literal) => {
+        $key
+    };
+}
+
+/// The default of a key, as documentation shows it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! key_default {
+    ($type:ty, required) => {
+        None
+    };
+    ($type:ty, absent) => {
+        Some(String::new())
+    };
+    ($type:ty, ($value:expr)) => {{
+        let value: $type = $value;
+        $crate::default_text(value)
+    }};
+}
+
+/// The value of a key that is not given.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! key_absent {
+    ($name:expr, required) => {
+        return Err(E::missing_field($name))
+    };
+    ($name:expr, absent) => {
+        Default::default()
+    };
+    ($name:expr, ($value:expr)) => {
+        $value
+    };
+}
+
+/// Writes a key unless it is absent.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! key_written {
+    ($map:ident, $name:expr, $value:expr, absent) => {
+        if !$crate::MayBeAbsent::is_absent($value) {
+            $map.serialize_entry($name, $value)?;
+        }
+    };
+    ($map:ident, $name:expr, $value:expr, $default:tt) => {
+        $map.serialize_entry($name, $value)?;
+    };
+}
+
+/// Notes a key unless it is absent.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! key_given {
+    ($given:ident, $value:expr, $name:expr, absent) => {
+        if !$crate::MayBeAbsent::is_absent($value) {
+            $given.push($name);
+        }
+    };
+    ($given:ident, $value:expr, $name:expr, $default:tt) => {
+        $given.push($name);
+    };
+}

@@ -1,0 +1,165 @@
+//! A share of a device: what a client, a tenant, a class or a group of them is entitled to. The one table of its keys.
+//!
+//! A new key of a share is a row of [`ShareKeys`], a field of [`Share`] in the core, and a line in [`ShareKeys::set`].
+
+use ioweir_core::Nanos;
+use ioweir_core::tenant::Share;
+use serde::de::{self, Deserializer};
+
+use crate::keys::OldForm;
+use crate::{ByteRate, Duration, Rate, Size};
+
+crate::keys! {
+    /// The keys of a share, as they are given in every file: for `[[export]]`, `[[tenant]]` and `[[group]]` of a server, for
+    /// `[[class]]`, `[[group]]` and `[[class.phase]]` of an experiment, and in assignments of `ioweir ctl`.
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
+    pub struct ShareKeys {
+        /// part of the device against the weights of others, 1 to 10000; in a group, part of what the group gets
+        weight: Option<u32> = absent,
+        /// served at least this often while it asks for it: "500/s" (`mclock`, `reward`, `pclock`)
+        reservation was "reservation_per_second": Option<Rate> = absent,
+        /// served at most this often: "500/s"; "0/s" is no limit
+        limit was "limit_per_second": Option<Rate> = absent,
+        /// how much may come at once above the limit after a pause; with 1 every pause is lost, and a tenth of a second's
+        /// worth lets a class reach its limit beside others
+        burst: Option<u64> = absent,
+        /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
+        limit_bytes was "limit_bytes_per_second": Option<ByteRate> = absent,
+        /// how many bytes may go at once above that limit after a pause, one request where absent; a request goes however
+        /// large it is, and the next waits for all of it
+        burst_bytes: Option<Size> = absent,
+        /// the latency that is to be kept, where the scheduler keeps one
+        latency: Option<Duration> = absent,
+        /// the [[group]] that it belongs to
+        group: Option<String> = absent,
+    }
+}
+
+impl ShareKeys {
+    /// Puts the keys that are given in the place of those of a share. Groups have numbers in the core, which the caller
+    /// knows.
+    pub fn set(&self, share: &mut Share) {
+        share.weight = self.weight.unwrap_or(share.weight);
+        share.reservation_per_second = self.reservation.map_or(share.reservation_per_second, |rate| rate.0);
+        share.limit_per_second = self.limit.map_or(share.limit_per_second, |rate| rate.0);
+        share.burst = self.burst.unwrap_or(share.burst);
+        share.limit_bytes_per_second = self.limit_bytes.map_or(share.limit_bytes_per_second, |rate| rate.0);
+        share.burst_bytes = self.burst_bytes.map_or(share.burst_bytes, |size| size.0);
+        share.latency = self.latency.map_or(share.latency, Duration::nanos);
+    }
+
+    /// The share that these keys make, with this weight where none is given.
+    #[must_use]
+    pub fn share(&self, weight: u32) -> Share {
+        let mut share = Share::weighted(weight);
+        self.set(&mut share);
+        share
+    }
+
+    /// The keys of a share that every class has, filled in.
+    pub fn fill_in(&mut self, weight: u32) {
+        self.weight.get_or_insert(weight);
+        self.burst.get_or_insert(1);
+    }
+}
+
+/// A part of a share in reports.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[serde(untagged)]
+pub enum ShareNumber {
+    /// A count, a rate or a size.
+    Whole(u64),
+    /// A time in seconds; none where none is asked for.
+    Seconds(Option<f64>),
+}
+
+/// A share as numbers, for reports: names carry their units. Zero is no limit and no reservation.
+#[must_use]
+pub fn share_numbers(share: &Share) -> [(&'static str, ShareNumber); 7] {
+    use ShareNumber::{Seconds, Whole};
+    let latency = (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds());
+    [
+        ("weight", Whole(share.weight.into())),
+        ("reservation_per_second", Whole(share.reservation_per_second)),
+        ("limit_per_second", Whole(share.limit_per_second)),
+        ("burst", Whole(share.burst)),
+        ("limit_bytes_per_second", Whole(share.limit_bytes_per_second)),
+        ("burst_bytes", Whole(share.burst_bytes)),
+        ("latency_seconds", Seconds(latency)),
+    ]
+}
+
+/// A whole number, or an amount as text: what keys took whose names carried the unit.
+struct NumberOrText<T>(fn(u64) -> Option<T>, fn(&str) -> Option<T>, &'static str);
+
+impl<T> de::Visitor<'_> for NumberOrText<T> {
+    type Value = T;
+
+    fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.2)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<T, E> {
+        (self.0)(number).ok_or_else(|| E::invalid_type(de::Unexpected::Unsigned(number), &self))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<T, E> {
+        let value = u64::try_from(number).ok().and_then(self.0);
+        value.ok_or_else(|| E::invalid_type(de::Unexpected::Signed(number), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.1)(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+impl<'de> OldForm<'de> for Option<Rate> {
+    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = "a whole number, or text with a unit, such as \"500/s\"";
+        let visitor = NumberOrText(|number| Some(Rate(number)), |text| text.parse().ok(), expected);
+        deserializer.deserialize_any(visitor).map(Some)
+    }
+}
+
+impl<'de> OldForm<'de> for Option<ByteRate> {
+    fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let size_or_rate = |text: &str| text.parse().or_else(|_| text.parse().map(|Size(bytes)| ByteRate(bytes))).ok();
+        let visitor = NumberOrText(|_| None, size_or_rate, "text with a unit, such as \"10MiB/s\"");
+        deserializer.deserialize_any(visitor).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KeySet as _;
+
+    #[test]
+    fn old_names_take_what_they_took_and_new_ones_are_written() {
+        let old = "reservation_per_second = 5\nlimit_per_second = 7\nlimit_bytes_per_second = \"10MiB\"\nburst_bytes = \"1MiB\"\n";
+        let new = "reservation = \"5/s\"\nlimit = \"7/s\"\nlimit_bytes = \"10MiB/s\"\nburst_bytes = \"1MiB\"\n";
+        let keys: ShareKeys = toml::from_str(old).unwrap();
+        assert_eq!(keys, toml::from_str(new).unwrap());
+        assert_eq!(toml::to_string(&keys).unwrap(), new);
+        assert_eq!(keys.given(), ["reservation", "limit", "limit_bytes", "burst_bytes"]);
+        assert_eq!(keys.share(100).limit_bytes_per_second, 10 << 20);
+        for wrong in ["limit = 7", "limit_bytes_per_second = 10", "limit_bytes = \"10MiB\"", "limit_per_second = -1"] {
+            let error = toml::from_str::<ShareKeys>(wrong).unwrap_err().to_string();
+            assert!(error.contains("with a unit"), "{error}");
+        }
+        let twice = toml::from_str::<ShareKeys>("limit = \"1/s\"\nlimit_per_second = 1").unwrap_err().to_string();
+        assert!(twice.contains("duplicate field `limit`"), "{twice}");
+    }
+
+    #[test]
+    fn every_key_has_a_number_and_changes_the_share() {
+        let text = "weight = 2\nreservation = \"3/s\"\nlimit = \"4/s\"\nburst = 5\nlimit_bytes = \"6B/s\"\nburst_bytes = \"7B\"\n\
+                    latency = \"8s\"\n";
+        let keys: ShareKeys = toml::from_str(text).unwrap();
+        assert_eq!(keys.given().len() + 1, ShareKeys::keys().len(), "the group is the only key that is not here");
+        let numbers = share_numbers(&keys.share(1)).map(|(_, number)| number);
+        let seconds = ShareNumber::Seconds(Some(8.0));
+        assert_eq!(numbers[..6], [2, 3, 4, 5, 6, 7].map(ShareNumber::Whole));
+        assert_eq!(numbers[6], seconds);
+    }
+}
