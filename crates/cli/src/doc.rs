@@ -141,6 +141,16 @@ times this makes up the latencies.",
         entry: None,
     },
     Topic {
+        name: "requests",
+        summary: "columns of the requests that `--requests FILE` writes",
+        entries: || trace::REQUEST_COLUMNS.to_vec(),
+        about: "A row for every request, as Parquet. The first columns are those of a trace (`ioweir doc format parquet`): \
+time_nanos is the arrival, latency_nanos the time from there to the completion, stream an index into the names of the file's \
+metadata. The waits add up to dispatched_nanos - time_nanos exactly. A policy that knows shares says for each client what it waits \
+for; an elevator says how many of the queued requests wait for what, and each is given its part. A file of one run is a trace, too.",
+        entry: None,
+    },
+    Topic {
         name: "export",
         summary: "forms that a document can be written in",
         entries: || FORMS.iter().map(|form| (form.suffix, form.summary)).collect(),

@@ -20,11 +20,17 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     let experiment = resolve(&arguments.spec, &arguments.scheduler, &arguments.seed)?;
     let mut inputs = vec![Path::new(&arguments.spec)];
     inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(Path::new));
-    let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
+    let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
+    let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
     let folder = arguments.out.as_deref().map(Folder::open).transpose()?;
     let store = folder.as_ref().map(|folder| folder as &dyn Store);
     let origin = engine::origin(&command(arguments));
-    let report = engine::watched(arguments.quiet, |progress| experiment::run(&experiment, &origin, progress, store))?;
+    let report = output::recorded(arguments.requests.as_deref(), |requests| {
+        engine::watched(arguments.quiet, |progress| match requests {
+            Some(requests) => experiment::record(&experiment, &origin, progress, requests),
+            None => experiment::run(&experiment, &origin, progress, store),
+        })
+    })?;
     outputs.write(&experiment::document(&report)?)?;
     let missed: Vec<String> =
         report.verdicts.iter().filter(|verdict| !verdict.met).map(|verdict| format!("  {}", verdict.words())).collect();

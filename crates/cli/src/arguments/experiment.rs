@@ -28,6 +28,11 @@ pub(crate) struct SimulateArguments {
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 
+    /// Write a row for every request (when it was submitted, dispatched and completed, and what it waited for) to a Parquet
+    /// file; `ioweir doc format parquet` lists the columns
+    #[arg(long, value_name = "FILE.parquet", conflicts_with = "out", help_heading = "Output")]
+    pub(crate) requests: Option<String>,
+
     /// No progress bar
     #[arg(long, help_heading = "Output")]
     pub(crate) quiet: bool,

@@ -38,7 +38,7 @@ const LEADING: [&str; 14] = [
 /// [`DocumentError`], which is a defect of the program.
 pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, DocumentError> {
     let sections = sections(report, reference);
-    let data = JsonReport::new(report);
+    let data = JsonReport::new(report)?;
     let title = match &sections[..] {
         [only] => name(only, &sections),
         all => format!("{} comparisons", all.len()),
@@ -63,8 +63,11 @@ pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, Do
 fn provenance(meta: &Meta) -> Provenance {
     let mut specs = vec![
         ("The comparison as TOML, with every default".to_owned(), meta.spec.to_toml()),
-        ("The device".to_owned(), meta.device_toml.clone()),
     ];
+    if meta.devices.is_empty() {
+        specs.push(("The device".to_owned(), meta.device_toml.clone()));
+    }
+    specs.extend(meta.devices.iter().map(|device| (format!("The device {}", device.name), device.toml.clone())));
     specs.extend(meta.fast_device_toml.clone().map(|toml| ("The fast device".to_owned(), toml)));
     Provenance {
         version: meta.version.clone(),
@@ -76,12 +79,16 @@ fn provenance(meta: &Meta) -> Provenance {
     }
 }
 
-/// Trace, device and load, and the depth where it differs.
+/// Trace, device and load; volume and depth where they differ.
 fn name(section: &Section<'_>, sections: &[Section<'_>]) -> String {
-    let trace = short_name(section, sections);
-    let is_one_depth = sections.iter().all(|other| other.depth == section.depth);
-    let depth = if is_one_depth { String::new() } else { format!(", depth {}", section.depth) };
-    format!("{trace} on {}, load {}{depth}", section.device, section.load)
+    let mut name = format!("{} on {}, load {}", short_name(section, sections), section.device, section.load);
+    if sections.iter().any(|other| other.volume != section.volume) {
+        name += &format!(", volume {}", section.volume);
+    }
+    if sections.iter().any(|other| other.depth != section.depth) {
+        name += &format!(", depth {}", section.depth);
+    }
+    name
 }
 
 /// The trace's file name without its folders, where no other trace has the same.
@@ -130,6 +137,7 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
     let reference = section.reference();
     let seeds = match reference.seeds() {
         1 => String::new(),
+        seeds if reference.are_samples() => format!("; means of {seeds} samples of the trace with 95 % intervals"),
         seeds => format!("; means of {seeds} seeds with 95 % intervals"),
     };
     document.text(format!(
@@ -141,6 +149,7 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
     figures::push_results(document, section);
     document.push(times(section));
     figures::push_times(document, section);
+    document.push(streams(section));
     document.text(advice(section).unwrap_or_default());
     for row in section.rows.iter().filter(|row| row.skipped() > 0) {
         document.text(format!("{}: records skipped: {}", row.scheduler, format_count(row.skipped())));
@@ -216,6 +225,31 @@ fn times(section: &Section<'_>) -> Table {
         cells.push(row.value(|run| Some(run.busy.as_seconds())).into());
         cells.extend((0..parts.len()).map(|at| Cell::from(part(at))));
         table.row(cells);
+    }
+    table
+}
+
+/// Streams of a scheduler that are shown.
+const STREAMS_SHOWN: usize = 10;
+
+/// The streams whose requests waited longest, with the first seed.
+fn streams(section: &Section<'_>) -> Table {
+    let mut columns = vec![Column::text("stream"), Column::count("requests")];
+    columns.extend(["latency mean", "p50", "p99", "max"].map(|name| Column::digits(name, 3).unit("ms")));
+    let mut table = Table::new("By stream", columns);
+    for run in section.runs() {
+        for stream in run.streams.iter().take(STREAMS_SHOWN) {
+            let mean = stream.latency_sum_nanos / stream.requests.max(1);
+            let mut cells =
+                vec![Cell::from(format!("{}: {}", run.scheduler, stream.name)), stream.requests.into()];
+            let nanos = [mean, stream.latency_p50_nanos, stream.latency_p99_nanos, stream.latency_max_nanos];
+            cells.extend(nanos.map(|nanos| Cell::from(nanos as f64 / 1e6)));
+            table.row(cells);
+        }
+        let others = run.streams.len().saturating_sub(STREAMS_SHOWN);
+        if others > 0 {
+            table.row([format!("{}: {} others", run.scheduler, format_count(others as u64)).into()]);
+        }
     }
     table
 }

@@ -1,4 +1,6 @@
 //! Results that can be compared with one another: one trace under one load on one device.
+//!
+//! Runs that differ in the seed alone are one row.
 
 use super::Report;
 use super::numbers as n;
@@ -11,6 +13,7 @@ pub(super) struct Section<'a> {
     pub(super) trace: &'a str,
     pub(super) load: &'a str,
     pub(super) device: &'a str,
+    pub(super) volume: &'a str,
     pub(super) depth: u32,
     pub(super) rows: Vec<Row<'a>>,
     /// Row that the others are measured by.
@@ -28,12 +31,13 @@ pub(super) struct Row<'a> {
 pub(super) fn sections<'a>(report: &'a Report, reference: Option<&str>) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     for outcome in &report.outcomes {
-        let Outcome { trace, load, device, depth, .. } = outcome;
+        let Outcome { trace, volume, load, device, depth, .. } = outcome;
         let same = |section: &Section<'_>| {
-            (section.trace, section.load, section.device, section.depth) == (trace, load, device, *depth)
+            let names = [section.trace, section.volume, section.load, section.device];
+            names == [trace, volume, load, device] && section.depth == *depth
         };
         let at = sections.iter().position(same).unwrap_or_else(|| {
-            sections.push(Section { trace, load, device, depth: *depth, rows: Vec::new(), reference: 0 });
+            sections.push(Section { trace, volume, load, device, depth: *depth, rows: Vec::new(), reference: 0 });
             sections.len() - 1
         });
         let rows = &mut sections[at].rows;
@@ -75,7 +79,8 @@ impl<'a> Row<'a> {
 
     /// A number over all seeds.
     fn figure(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<Figure> {
-        Figure::of(&self.runs.iter().filter_map(|run| number(run)).collect::<Vec<_>>())
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| number(run)).collect();
+        if self.are_samples() { Figure::of_samples(&values) } else { Figure::of(&values) }
     }
 
     /// The mean of a number over all seeds.
@@ -104,6 +109,11 @@ impl<'a> Row<'a> {
     /// Records that its runs skipped.
     pub(super) fn skipped(&self) -> u64 {
         self.runs.iter().map(|run| run.skipped).sum()
+    }
+
+    /// Whether each seed replayed a sample of the trace.
+    pub(super) fn are_samples(&self) -> bool {
+        self.runs.len() > 1 && self.runs.iter().all(|run| run.is_sample)
     }
 
     pub(super) fn seeds(&self) -> usize {

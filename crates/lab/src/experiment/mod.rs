@@ -15,7 +15,7 @@ pub use document::document;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use metric::{METRICS, Metric};
-pub use run::{ExperimentMeta, ExperimentReport, run, run_observed};
+pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};
 pub(crate) use traffic::ClassArrivals;

@@ -11,7 +11,8 @@ use crate::compare::{Comparison, Meta, Report, run};
 use crate::report::chart::{magnified, within};
 use crate::report::{Axis, Chart, Figure, Mark, Series};
 use crate::run::{MIX_PREFIX, Origin, Progress, RunError};
-use crate::sim::{HeadPoint, Outcome};
+use crate::sim::{HeadPoint, LoadError, Outcome};
+use ioweir_config::ChoiceError;
 
 /// The jobs, in the order of the paper's Table 2, and how the figures name them.
 const JOBS: [(&str, &str); 6] = [
@@ -138,8 +139,8 @@ pub fn reproduce(options: &Options, origin: &Origin, progress: &dyn Progress) ->
     let loads: &[&str] = if options.quick { &[LOAD] } else { &["recorded", "x10", LOAD, "closed:2", "closed:32"] };
     let comparison = Comparison {
         traces,
-        schedulers: SCHEDULERS.map(String::from).to_vec(),
-        loads: loads.iter().map(|load| (*load).into()).collect(),
+        schedulers: parsed::<_, ChoiceError>(&SCHEDULERS)?,
+        loads: parsed::<_, LoadError>(loads)?,
         ..Comparison::default()
     };
     let report = run(&comparison, origin, progress)?;
@@ -415,12 +416,16 @@ fn figure_tables(runs: &Runs<'_>, loads: &[&str]) -> Vec<Table> {
     tables
 }
 
+fn parsed<T: std::str::FromStr<Err = E>, E: Into<RunError>>(names: &[&str]) -> Result<Vec<T>, RunError> {
+    names.iter().map(|name| name.parse().map_err(E::into)).collect()
+}
+
 /// What the parameters that the paper leaves open do, and windows larger than the paper's.
 fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Vec<Table>, RunError> {
     let variants = |title: &str, text: &str, schedulers: &[&str], queue_requests: u32| {
         let comparison = Comparison {
-            schedulers: schedulers.iter().map(|scheduler| (*scheduler).into()).collect(),
-            loads: vec![LOAD.into()],
+            schedulers: parsed::<_, ChoiceError>(schedulers)?,
+            loads: parsed::<_, LoadError>(&[LOAD])?,
             queue_requests,
             ..base.clone()
         };
@@ -491,7 +496,8 @@ fn sensitivity_tables(base: &Comparison, origin: &Origin, progress: &dyn Progres
 /// Figure 12 on traffic made from the mixes of the six jobs.
 fn generated_table(base: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Table, RunError> {
     let traces = JOBS.map(|(job, _)| format!("{MIX_PREFIX}{job}")).to_vec();
-    let report = run(&Comparison { traces, loads: vec![LOAD.into()], ..base.clone() }, origin, progress)?;
+    let report =
+        run(&Comparison { traces, loads: parsed::<_, LoadError>(&[LOAD])?, ..base.clone() }, origin, progress)?;
     let title = "Generated traffic: completion time, seconds";
     let text = "The mixes of the six jobs (`ioweir doc mix`) in place of the traces, at the load of the figures.";
     Ok(figure_table(&Runs { report: &report }, title, text, completion, 2))

@@ -26,10 +26,14 @@ One row a request, in the order of time; lossless, and the quickest to read agai
 | operation | UINT_8 | 0 read, 1 write, 2 discard, 3 flush |
 | flags | UINT_8 | sum of 1 synchronous, 2 read-ahead, 4 metadata, 8 durable (FUA), 16 flush before (PREFLUSH) |
 | stream, volume | UINT_32 | index into the names |
-| latency_nanos | UINT_64, optional | submission to completion |
+| latency_nanos | UINT_64, optional | arrival to completion |
 
-Key-value metadata of the file: `ioweir.trace.version` (1), `ioweir.trace.streams` and `ioweir.trace.volumes` (JSON arrays of
-names), and where known `ioweir.trace.epoch_unix_nanos` (decimal, wall clock at time zero). Compressed with zstd inside: the
+More columns say what became of a request; `ioweir doc requests` lists them. `ioweir compare` and `ioweir simulate` fill them in
+with `--requests FILE`; they are null in other traces, those that a server captures among them.
+
+Key-value metadata of the file: `ioweir.trace.version` (2; files of version 1 end with `latency_nanos`), `ioweir.trace.streams`
+and `ioweir.trace.volumes` (JSON arrays of names), `ioweir.trace.runs` (a JSON array of objects) where there are any, and where
+known `ioweir.trace.epoch_unix_nanos` (decimal, wall clock at time zero). A file of one run can be read as a trace. Compressed with zstd inside: the
 file itself must not be compressed again.",
     window_records: 0,
     ambiguous: false,
@@ -42,8 +46,25 @@ file itself must not be compressed again.",
     write: Some(Writer { open: writing::open, holds: Holds::ALL }),
     #[cfg(not(feature = "parquet"))]
     write: None,
-
 };
+
+/// The columns after those of a [`crate::Record`], and their meaning.
+pub const REQUEST_COLUMNS: [(&str, &str); 14] = [
+    ("run", "index into the runs in the file's metadata: a scheduler on a device under a load, with a seed"),
+    ("scheduler", "the scheduler of the run"),
+    ("device", "the device of the run"),
+    ("class", "the class of clients; the trace, in a comparison"),
+    ("submitted_nanos", "when the scheduler took the request, or the part of it that was served last"),
+    ("dispatched_nanos", "when that went to the device"),
+    ("completed_nanos", "when it was done"),
+    ("wait_device_full_nanos", "time before the dispatch, by what it waited for: `ioweir doc reason`"),
+    ("wait_ordering_nanos", "as above"),
+    ("wait_anticipating_nanos", "as above"),
+    ("wait_staging_nanos", "as above"),
+    ("wait_throttled_nanos", "as above"),
+    ("wait_budget_nanos", "as above"),
+    ("wait_queue_full_nanos", "as above; before submitted_nanos"),
+];
 
 #[cfg(not(feature = "parquet"))]
 fn absent(
