@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{ChoiceError, SchedulerChoice, Size, shown, unknown};
 use ioweir_device::PRESETS;
-use ioweir_lab::compare::{Comparison, Plan};
-use ioweir_lab::report::{FORMS, Form, View, render, render_terminal};
+use ioweir_lab::compare::{Comparison, Plan, document};
 use ioweir_lab::sim::Load;
 
 use crate::arguments::CompareArguments;
 use crate::failure::Failure;
-use crate::{engine, output, show};
+use crate::output::{self, Outputs};
+use crate::{engine, show};
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -18,9 +18,12 @@ pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
     for device in &comparison.devices.0 {
         engine::check_device(device)?;
     }
-    let view = View { reference: reference(arguments, &comparison)?, colour: false };
+    let reference = reference(arguments, &comparison)?;
     let plan = comparison.plan()?;
-    let exports = exports(arguments, &comparison, &plan)?;
+    let inputs = inputs(arguments, &comparison, &plan);
+    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
+    let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
+    let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
     for error in plan.left_out() {
         let error = error.to_string();
         output::notice(&format!("left out: {}", error.lines().next().unwrap_or_default()));
@@ -29,18 +32,7 @@ pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
     let report = output::recorded(arguments.requests.as_deref(), |requests| {
         engine::watched(arguments.quiet, |progress| plan.run(&origin, progress, requests))
     })?;
-    for (name, form) in exports {
-        let text = render(&report, form, &view)?;
-        output::put_file(name, text.as_bytes())?;
-    }
-    if let Some(target) = &arguments.json {
-        output::put(target, render(&report, Form::Json, &view)?.as_bytes())?;
-    }
-    if arguments.json.as_deref() != Some("-") {
-        let view = View { colour: output::colour(), ..view };
-        output::print(render_terminal(&report, &view)?.as_bytes())?;
-    }
-    Ok(())
+    outputs.write(&document(&report, reference.as_deref())?)
 }
 
 /// The comparison that the spec file and the flags describe. Names become values here, and nowhere after.
@@ -109,24 +101,8 @@ fn reference(arguments: &CompareArguments, comparison: &Comparison) -> Result<Op
     })
 }
 
-/// The exports with their forms, none of which would overwrite what is read.
-fn exports<'a>(
-    arguments: &'a CompareArguments,
-    comparison: &Comparison,
-    plan: &Plan,
-) -> Result<Vec<(&'a str, Form)>, Failure> {
-    let mut exports = Vec::new();
-    for name in &arguments.export {
-        let form = Form::from_file_name(name).ok_or_else(|| {
-            let suffixes: Vec<_> = FORMS.iter().map(|info| format!(".{}", info.suffix)).collect();
-            Failure::input(
-                format!("export {}: the suffix stands for no form", shown(name)),
-                &format!("one of {}", suffixes.join(", ")),
-                "`ioweir doc export` says what they are",
-            )
-        })?;
-        exports.push((name.as_str(), form));
-    }
+/// Every file that is read.
+fn inputs(arguments: &CompareArguments, comparison: &Comparison, plan: &Plan) -> Vec<PathBuf> {
     let mut inputs = plan.files();
     inputs.extend(arguments.spec.clone());
     for device in comparison.devices.0.iter().chain([&comparison.fast_device]) {
@@ -134,12 +110,7 @@ fn exports<'a>(
             inputs.push(PathBuf::from(device));
         }
     }
-    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-    let mut outputs: Vec<&str> = exports.iter().map(|export| export.0).collect();
-    outputs.extend(arguments.json.as_deref().filter(|target| *target != "-"));
-    outputs.extend(arguments.requests.as_deref());
-    output::check_outputs(&outputs, &inputs)?;
-    Ok(exports)
+    inputs
 }
 
 /// The command that runs a comparison again: what differs from the defaults, and what a reader wants to see anyway.

@@ -9,9 +9,9 @@ use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_device::{PRESETS, Preset};
+use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
-use ioweir_lab::report::FORMS;
 use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
 use ioweir_trace as trace;
@@ -152,8 +152,8 @@ for; an elevator says how many of the queued requests wait for what, and each is
     },
     Topic {
         name: "export",
-        summary: "forms that a report can be written in",
-        entries: || FORMS.iter().map(|info| (info.suffix, info.summary)).collect(),
+        summary: "forms that a document can be written in",
+        entries: || FORMS.iter().map(|form| (form.suffix, form.summary)).collect(),
         about: "Forms of `--export FILE`, by the file's suffix. A file is written whole or not at all.",
         entry: None,
     },

@@ -147,10 +147,7 @@ impl From<UnitError> for Failure {
 
 impl From<ReportError> for Failure {
     fn from(error: ReportError) -> Self {
-        match error {
-            ReportError::UnknownReference { .. } => Self::Input(error.to_string()),
-            _ => Self::Running(error.to_string()),
-        }
+        Self::Running(error.to_string())
     }
 }
 

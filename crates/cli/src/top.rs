@@ -8,9 +8,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
-use ioweir_config::{format_count, format_decimals, format_nanos, shown};
+use ioweir_config::{format_nanos, shown};
 use ioweir_core::Nanos;
-use ioweir_lab::report::push_rows;
+use ioweir_lab::document::{Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
 use serde::Deserialize;
 use serde_json::Value;
@@ -201,7 +201,7 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     }
     out.push('\n');
     let chosen = chosen(state, classes_max);
-    push_rows(&mut out, columns(), chosen.iter().map(|class| row(state, class)), colour);
+    out += &table(state, chosen.iter().copied()).to_terminal(colour);
     if chosen.len() < state.classes.len() {
         let _ = writeln!(out, "and {} more, who wait less", state.classes.len() - chosen.len());
     }
@@ -223,38 +223,36 @@ fn chosen(state: &State, classes_max: usize) -> Vec<&Class> {
     by_waiting.into_iter().map(|(_, class)| class).collect()
 }
 
-fn columns() -> Vec<String> {
+fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a Class>) -> Table {
     let columns = [
-        "\nclass",
-        "requests\n/s",
-        "\nMB/s",
-        "latency\np50",
-        "\np99",
-        "\nqueued",
-        "in\nflight",
-        "\nweight",
-        "gets\n%",
-        "waits\nmostly for",
+        Column::text("class"),
+        Column::count("requests").unit("/s"),
+        Column::digits("moved", 2).unit("MB/s"),
+        Column::seconds("latency p50"),
+        Column::seconds("p99"),
+        Column::count("queued"),
+        Column::count("in flight"),
+        Column::count("weight"),
+        Column::digits("gets", 0).unit("%"),
+        Column::text("waits mostly for").format(Format::Own),
     ];
-    columns.map(String::from).to_vec()
-}
-
-fn row(state: &State, class: &Class) -> Vec<String> {
-    let last = state.last(class);
-    let missing = || "-".to_string();
-    let span = |seconds: Option<f64>| seconds.map_or_else(missing, spelled);
-    vec![
-        shown(&class.name),
-        last.map_or_else(missing, |second| format_count(second.requests())),
-        last.map_or_else(missing, |second| format_decimals(second.bytes() as f64 / 1e6, 2)),
-        span(last.and_then(|second| second.latency_p50_seconds)),
-        span(last.and_then(|second| second.latency_p99_seconds)),
-        format_count(class.queued_requests.into()),
-        format_count(class.inflight_requests.into()),
-        class.share.as_ref().map_or_else(missing, |share| format_count(share.weight.into())),
-        state.part(class).map_or_else(missing, |part| format!("{:.0}", part * 100.0)),
-        last.and_then(Second::main_reason).unwrap_or_else(missing),
-    ]
+    let mut table = Table::new("", columns);
+    for class in classes {
+        let last = state.last(class);
+        table.row([
+            (&class.name).into(),
+            last.map(Second::requests).into(),
+            last.map(|second| second.bytes() as f64 / 1e6).into(),
+            last.and_then(|second| second.latency_p50_seconds).into(),
+            last.and_then(|second| second.latency_p99_seconds).into(),
+            class.queued_requests.into(),
+            class.inflight_requests.into(),
+            class.share.as_ref().map(|share| share.weight).into(),
+            state.part(class).map(|part| part * 100.0).into(),
+            last.and_then(Second::main_reason).into(),
+        ]);
+    }
+    table
 }
 
 /// Who waits longest, and why.
@@ -264,11 +262,7 @@ fn longest(state: &State) -> String {
         return "Nobody waits.".into();
     };
     let because = class.oldest_waits_because.as_deref().map_or_else(String::new, |why| format!(": {why}"));
-    format!("{} waits longest, {}{because}.", class.name, spelled(wait))
-}
-
-fn spelled(seconds: f64) -> String {
-    format_nanos(Nanos((seconds * 1e9) as u64))
+    format!("{} waits longest, {}{because}.", class.name, format_seconds(wait))
 }
 
 #[cfg(test)]

@@ -13,5 +13,6 @@ pub mod run;
 pub mod series;
 pub mod server;
 pub mod sim;
+pub mod trace_info;
 pub mod validation;
 pub mod workload;

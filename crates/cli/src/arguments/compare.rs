@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::OutputArguments;
+
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   ioweir compare grep.blktrace.0 --scheduler noop,cfq,bid-hdd
@@ -78,13 +80,8 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) reference: Option<String>,
 
-    /// Write JSON to a file; `-` is standard output, in place of the table
-    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
-    pub(crate) json: Option<String>,
-
-    /// Write the report to a file, as its suffix says: .json, .csv, .md or .html; may be repeated
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) export: Vec<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 
     /// Write a row for every request (when it was submitted, dispatched and completed, and what it waited for) to a Parquet
     /// file; `ioweir doc format parquet` lists the columns

@@ -1,7 +1,18 @@
 //! Comparisons: traces under several schedulers and loads, on several devices, side by side.
 
+mod data;
+mod document;
+mod figures;
+mod headline;
+mod numbers;
 mod plan;
+mod section;
+#[cfg(test)]
+mod tests;
 
+pub use data::SCHEMA_VERSION;
+pub use document::document;
+pub(crate) use figures::{magnified, within};
 pub use plan::{Plan, run, run_observed};
 
 use ioweir_config::{Complaint, SchedulerChoice, Size, SpecError};

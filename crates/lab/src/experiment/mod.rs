@@ -1,5 +1,6 @@
 //! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
 
+mod document;
 mod expect;
 mod explain;
 mod metric;
@@ -10,6 +11,7 @@ mod summary;
 mod sweep;
 mod traffic;
 
+pub use document::document;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use metric::{METRICS, Metric};

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use ioweir_config::SchedulerChoice;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::{CommandOrder, DeviceSpec, PRESETS};
-use ioweir_lab::compare::{Comparison, run, run_observed};
-use ioweir_lab::report::render_json;
+use ioweir_lab::compare::{Comparison, document, run, run_observed};
+use ioweir_lab::document::json_list;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
 
@@ -164,8 +164,10 @@ fn the_same_comparison_gives_the_same_bytes() {
         ..Comparison::default()
     };
     let origin = Origin { version: "test".into(), commit: "test".into(), command: "test".into() };
-    let report =
-        || render_json(&run(&comparison, &origin, &Silent).expect("the sample traces run")).expect("it renders");
+    let report = || {
+        let report = run(&comparison, &origin, &Silent).expect("the sample traces run");
+        json_list(&[document(&report, None).expect("it is JSON")])
+    };
     let (first, second) = (report(), report());
     assert_eq!(first.len(), second.len());
     assert!(first == second, "the same inputs and seed give the same bytes");

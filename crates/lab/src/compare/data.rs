@@ -1,7 +1,7 @@
-//! What does a program get to read?
+//! Results of a comparison as data, for JSON and records.
 //!
-//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles stand beside the count of requests they are
-//! taken from, what is not defined is `null`. Order and numbers depend on the report alone.
+//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles come with the count of requests they are taken
+//! from, what is not defined is `null`. Order and numbers depend on the report alone.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,8 @@ use ioweir_core::{Operation, Reason};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::ReportError;
 use super::numbers as n;
-use crate::compare::{Meta, Report};
+use super::{Meta, Report};
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
@@ -20,28 +19,26 @@ use ioweir_device::FlashCounts;
 /// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Renders `report` as one JSON object, indented, with a newline at its end.
-///
-/// # Errors
-/// [`ReportError::Json`] where the serialiser fails, which no report makes it do.
-pub fn render_json(report: &Report) -> Result<String, ReportError> {
-    let results: Vec<_> = report.outcomes.iter().map(|outcome| JsonResult::new(outcome, &report.meta)).collect();
-    let over_seeds: Result<_, _> =
-        report.over_seeds().iter().map(|summary| over_seeds(summary, &report.meta)).collect();
-    let meta = JsonMeta { schema_version: SCHEMA_VERSION, meta: &report.meta };
-    let whole = JsonReport { meta, results, over_seeds: over_seeds? };
-    let mut text = serde_json::to_string_pretty(&whole)?;
-    text.push('\n');
-    Ok(text)
-}
-
+/// A comparison.
 #[derive(Serialize)]
-struct JsonReport<'a> {
+pub(super) struct JsonReport<'a> {
     meta: JsonMeta<'a>,
-    results: Vec<JsonResult<'a>>,
+    pub(super) results: Vec<JsonResult<'a>>,
     /// Absent where there is one seed. As the results, with `{mean, half_width, seeds}` in place of each number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     over_seeds: Vec<Value>,
+}
+
+impl<'a> JsonReport<'a> {
+    pub(super) fn new(report: &'a Report) -> Result<Self, serde_json::Error> {
+        let meta = &report.meta;
+        let over_seeds: Result<_, _> = report.over_seeds().iter().map(|summary| over_seeds(summary, meta)).collect();
+        Ok(Self {
+            meta: JsonMeta { schema_version: SCHEMA_VERSION, meta },
+            results: report.outcomes.iter().map(|outcome| JsonResult::new(outcome, meta)).collect(),
+            over_seeds: over_seeds?,
+        })
+    }
 }
 
 /// The results of several seeds as one.
@@ -84,7 +81,7 @@ struct JsonMeta<'a> {
     meta: &'a Meta,
 }
 
-/// A result; the CSV form has the same names in the same order.
+/// A result.
 #[derive(Serialize)]
 pub(super) struct JsonResult<'a> {
     trace: &'a str,
@@ -232,7 +229,7 @@ struct JsonServiceTime {
 type Ordered = BTreeMap<&'static str, f64>;
 
 impl<'a> JsonResult<'a> {
-    pub(super) fn new(outcome: &'a Outcome, meta: &Meta) -> Self {
+    fn new(outcome: &'a Outcome, meta: &Meta) -> Self {
         let spec = &meta.spec;
         let operation = |operation: Operation| JsonClass::new(&outcome.by_operation[operation as usize]);
         Self {
