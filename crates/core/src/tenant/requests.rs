@@ -1,43 +1,50 @@
-//! The requests that a tenant policy holds: slots with generations, and a FIFO a client through them.
-
-use alloc::boxed::Box;
+//! The requests of a tenant policy, and a FIFO a client through them.
 
 use super::cost::{COST_MAX, bytes};
 use super::limit::Load;
 use super::order::Head;
 use crate::structure::NONE;
-use crate::{Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag};
+use crate::{Dispatch, Nanos, Request, Slab, Tag, Tier};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    Free,
     Queued,
     Dispatched,
 }
 
-/// A request, in one cache line.
+/// A request: with its slot of the slab, one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// What goes to the device, under the tag that the request has from the start.
-    pub(crate) dispatch: Dispatch,
-    /// When it came; in the device, when it went there.
+    pub(crate) request: Request,
+    /// When it was submitted; in flight, when it was dispatched.
     pub(crate) since: Nanos,
     /// Order of submission.
     pub(crate) sequence: u64,
     /// Whose queue it is in.
     pub(crate) client: u32,
-    /// The request behind it, where there is one; in the device, the node that it was ordered as.
+    /// The request after it in the queue, where there is one; in flight, the node that it was ordered as.
     next: u32,
-    /// The request ahead of it, where there is one.
+    /// The request before it in the queue, where there is one.
     previous: u32,
     /// At most `COST_MAX`.
     cost: u16,
     pub(crate) state: State,
 }
 
-const _: () = assert!(COST_MAX <= u16::MAX as u32 && size_of::<Entry>() <= 64);
+const _: () = assert!(COST_MAX <= u16::MAX as u32 && size_of::<Entry>() <= 56);
 
 impl Entry {
+    const NOTHING: Self = Self {
+        request: Request::NOTHING,
+        since: Nanos::ZERO,
+        sequence: 0,
+        client: 0,
+        next: NONE,
+        previous: NONE,
+        cost: 0,
+        state: State::Queued,
+    };
+
     #[inline]
     pub(crate) const fn cost(&self) -> u32 {
         self.cost as u32
@@ -45,12 +52,7 @@ impl Entry {
 
     #[inline(always)]
     pub(crate) const fn load(&self) -> Load {
-        Load { cost: self.cost as u64, bytes: bytes(self.dispatch.operation, self.dispatch.sectors) }
-    }
-
-    pub(crate) const fn request(&self) -> Request {
-        let Dispatch { operation, flags, stream, sector, sectors, .. } = self.dispatch;
-        Request { operation, flags, stream, sector, sectors }
+        Load { cost: self.cost as u64, bytes: bytes(self.request.operation, self.request.sectors) }
     }
 }
 
@@ -67,67 +69,46 @@ impl Fifo {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Slab {
-    entries: Box<[Entry]>,
-    /// Free slots are chained through `next`.
-    free: u32,
+pub(crate) struct Requests {
+    entries: Slab<Entry>,
     sequence: u64,
 }
 
-impl Slab {
+impl Requests {
     pub(crate) fn new(slots: u32) -> Self {
-        let nothing =
-            Request { operation: Operation::Read, flags: Flags::NONE, stream: StreamId(0), sector: 0, sectors: 0 };
-        let free = |slot| Entry {
-            dispatch: Dispatch { tag: Tag { slot, generation: 0 }, ..Dispatch::alone(&nothing) },
-            since: Nanos::ZERO,
-            sequence: 0,
-            client: 0,
-            next: if slot + 1 < slots { slot + 1 } else { NONE },
-            previous: NONE,
-            cost: 0,
-            state: State::Free,
-        };
-        Self { entries: (0..slots).map(free).collect(), free: 0, sequence: 0 }
+        Self { entries: Slab::new(slots, || Entry::NOTHING), sequence: 0 }
     }
 
     #[inline]
     pub(crate) fn entry(&self, slot: u32) -> &Entry {
-        &self.entries[slot as usize]
+        &self.entries[slot]
     }
 
-    pub(crate) const fn has_free(&self) -> bool {
-        self.free != NONE
+    pub(crate) const fn has_room(&self) -> bool {
+        self.entries.has_room()
     }
 
-    /// The slot of a tag, where that tag is alive.
+    /// The slot of a tag that names a request.
     #[inline]
     pub(crate) fn slot(&self, tag: Tag) -> Option<u32> {
-        let entry = self.entries.get(tag.slot as usize)?;
-        (entry.dispatch.tag.generation == tag.generation && entry.state != State::Free).then_some(tag.slot)
+        self.entries.slot(tag)
     }
 
-    /// Takes a free slot, of which there is one, and puts the request at the end of a queue.
+    /// Puts a request, for which there is room, at the end of a queue.
     #[inline(always)]
     pub(crate) fn add(&mut self, now: Nanos, request: &Request, client: u32, cost: u32, fifo: &mut Fifo) -> Tag {
-        let slot = self.free;
-        let entry = &mut self.entries[slot as usize];
-        self.free = entry.next;
-        entry.dispatch.operation = request.operation;
-        entry.dispatch.flags = request.flags;
-        entry.dispatch.stream = request.stream;
-        entry.dispatch.sector = request.sector;
-        entry.dispatch.sectors = request.sectors;
+        let slot = self.entries.take().unwrap_or(NONE);
+        let entry = &mut self.entries[slot];
+        entry.request = *request;
         entry.since = now;
         entry.sequence = self.sequence;
         entry.client = client;
         entry.previous = fifo.tail;
         entry.cost = cost as u16; // at most `COST_MAX`
         entry.state = State::Queued;
-        let tag = entry.dispatch.tag;
         self.sequence += 1;
         self.hang(slot, fifo);
-        tag
+        self.entries.tag(slot)
     }
 
     /// Makes `slot`, which points back to the tail, the new tail.
@@ -136,7 +117,7 @@ impl Slab {
         if fifo.length == 0 {
             fifo.head = slot;
         } else {
-            self.entries[fifo.tail as usize].next = slot;
+            self.entries[fifo.tail].next = slot;
         }
         fifo.tail = slot;
         fifo.length += 1;
@@ -153,26 +134,26 @@ impl Slab {
     }
 
     pub(crate) fn remove(&mut self, slot: u32, fifo: &mut Fifo) {
-        let Entry { next, previous, .. } = self.entries[slot as usize];
+        let Entry { next, previous, .. } = self.entries[slot];
         let (is_head, is_tail) = (fifo.head == slot, fifo.tail == slot);
         if is_head {
             fifo.head = next;
         } else {
-            self.entries[previous as usize].next = next;
+            self.entries[previous].next = next;
         }
         if is_tail {
             fifo.tail = previous;
         } else {
-            self.entries[next as usize].previous = previous;
+            self.entries[next].previous = previous;
         }
         fifo.length -= 1;
     }
 
-    /// Takes the head of a queue, which has one, for the device; it was ordered as `node`.
+    /// Takes the head of a queue, which has one, to dispatch it; it was ordered as `node`.
     #[inline(always)]
     pub(crate) fn dispatch(&mut self, now: Nanos, node: u32, fifo: &mut Fifo) -> Head {
         let slot = fifo.head;
-        let entry = &mut self.entries[slot as usize];
+        let entry = &mut self.entries[slot];
         let head = Head { slot, cost: entry.cost(), arrived: entry.since, sequence: entry.sequence };
         entry.state = State::Dispatched;
         entry.since = now;
@@ -191,23 +172,27 @@ impl Slab {
         })
     }
 
-    /// Frees the slot of a request that the device has finished; answers with it, and what it was ordered as.
+    /// What goes to the device.
+    #[inline(always)]
+    pub(crate) fn as_dispatch(&self, slot: u32) -> Dispatch {
+        let Request { operation, flags, stream, sector, sectors } = self.entries[slot].request;
+        let tag = self.entries.tag(slot);
+        Dispatch { tag, operation, flags, stream, sector, sectors, members: 1, tier: Tier::Base }
+    }
+
+    /// Frees the slot of a request that the device has completed; answers with it, and what it was ordered as.
     #[inline(always)]
     pub(crate) fn finish(&mut self, tag: Tag) -> (Entry, u32) {
-        let entry = self.entries[tag.slot as usize];
-        let is_there = entry.dispatch.tag.generation == tag.generation && entry.state == State::Dispatched;
-        assert!(is_there, "a dispatched request is completed once, by the tag it was dispatched under");
-        self.release(tag.slot);
+        let slot = self.slot(tag).filter(|&slot| self.entries[slot].state == State::Dispatched);
+        assert!(slot.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
+        let entry = self.entries[tag.slot];
+        self.entries.release(tag.slot);
         (entry, entry.next)
     }
 
     #[inline(always)]
     pub(crate) fn release(&mut self, slot: u32) {
-        let entry = &mut self.entries[slot as usize];
-        entry.state = State::Free;
-        entry.dispatch.tag.generation = entry.dispatch.tag.generation.wrapping_add(1);
-        entry.next = self.free;
-        self.free = slot;
+        self.entries.release(slot);
     }
 
     /// How many requests are ahead of `slot` in its queue.
