@@ -61,9 +61,7 @@ pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, Do
 }
 
 fn provenance(meta: &Meta) -> Provenance {
-    let mut specs = vec![
-        ("The comparison as TOML, with every default".to_owned(), meta.spec.to_toml()),
-    ];
+    let mut specs = vec![("The comparison as TOML, with every default".to_owned(), meta.spec.to_toml())];
     if meta.devices.is_empty() {
         specs.push(("The device".to_owned(), meta.device_toml.clone()));
     }
@@ -240,8 +238,7 @@ fn streams(section: &Section<'_>) -> Table {
     for run in section.runs() {
         for stream in run.streams.iter().take(STREAMS_SHOWN) {
             let mean = stream.latency_sum_nanos / stream.requests.max(1);
-            let mut cells =
-                vec![Cell::from(format!("{}: {}", run.scheduler, stream.name)), stream.requests.into()];
+            let mut cells = vec![Cell::from(format!("{}: {}", run.scheduler, stream.name)), stream.requests.into()];
             let nanos = [mean, stream.latency_p50_nanos, stream.latency_p99_nanos, stream.latency_max_nanos];
             cells.extend(nanos.map(|nanos| Cell::from(nanos as f64 / 1e6)));
             table.row(cells);
