@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use ioweir_core::policy::POLICIES;
-use ioweir_lab::compare::{Comparison, Report, run as compare};
+use ioweir_lab::compare::{Comparison, Report, document, run as compare};
+use ioweir_lab::document::json_list;
 use ioweir_lab::experiment::{Experiment, Figure, run as simulate};
-use ioweir_lab::report::render_json;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::{Class, ClassOutcome, Outcome};
 
@@ -119,13 +119,17 @@ fn each_device_and_depth_is_a_run_and_the_first_is_as_alone() {
     assert!(alone.meta.devices.is_empty() && both.meta.devices.len() == 2);
 }
 
+fn json(report: &Report) -> String {
+    json_list(&[document(report, None).expect("it is JSON")])
+}
+
 #[test]
 fn several_seeds_give_an_interval_and_the_same_bytes_every_time() {
     let trace = trace("hadoop/hdd-emul/grep.insert.csv.zst");
     let text = format!("traces = [\"{trace}\", \"mix:grep\"]\nschedulers = [\"noop\"]\nseed = [1, 2, 3]\n");
     let report = several(&text);
-    let json = render_json(&report).expect("it renders");
-    assert_eq!(json, render_json(&several(&text)).expect("it renders"));
+    let json = json(&report);
+    assert_eq!(json, self::json(&several(&text)));
     let summaries = report.over_seeds();
     assert_eq!(summaries.len(), 2, "one for each trace");
     assert_eq!(summaries.iter().map(|summary| summary.are_samples()).collect::<Vec<_>>(), [true, false]);
