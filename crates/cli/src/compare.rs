@@ -54,7 +54,7 @@ fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
     let reading = &arguments.reading;
     set(&mut comparison.fast_device, arguments.fast_device.as_ref());
     set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
-    comparison.format = reading.format.clone().or(comparison.format);
+    comparison.format = engine::format_name(reading).or(comparison.format);
     comparison.volume = reading.volume.clone().or(comparison.volume);
     comparison.lenient |= reading.lenient;
     comparison.merge &= !arguments.no_merge;

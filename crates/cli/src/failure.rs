@@ -8,7 +8,7 @@ use ioweir_config::SpecError;
 use ioweir_config::UnitError;
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::forecast::ForecastError;
-use ioweir_lab::report::ReportError;
+use ioweir_lab::reproduce::ReproduceError;
 use ioweir_lab::run::RunError;
 use ioweir_lab::server::ServerError;
 use ioweir_trace::TraceError;
@@ -121,6 +121,15 @@ impl From<ServerError> for Failure {
     }
 }
 
+impl From<ReproduceError> for Failure {
+    fn from(error: ReproduceError) -> Self {
+        match error {
+            ReproduceError::Server(error) => error.into(),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
 impl From<ChoiceError> for Failure {
     fn from(error: ChoiceError) -> Self {
         Self::Input(error.to_string())
@@ -142,12 +151,6 @@ impl From<ForecastError> for Failure {
 impl From<UnitError> for Failure {
     fn from(error: UnitError) -> Self {
         Self::Input(error.to_string())
-    }
-}
-
-impl From<ReportError> for Failure {
-    fn from(error: ReportError) -> Self {
-        Self::Running(error.to_string())
     }
 }
 

@@ -7,7 +7,6 @@ pub mod document;
 pub mod experiment;
 pub mod forecast;
 pub mod plan;
-pub mod report;
 pub mod reproduce;
 pub mod run;
 pub mod series;

@@ -31,7 +31,7 @@ pub struct Comparison {
     /// Trace files, or folders of them; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` is
     /// generated traffic.
     pub traces: Vec<String>,
-    /// Trace format; recognised from content where absent.
+    /// Trace format: a name, a TOML file of columns, or `columns:` and a list of them; recognised from content where absent.
     pub format: Option<String>,
     /// Address space to replay, where a trace holds several; `all`: each, as a trace of its own.
     pub volume: Option<String>,

@@ -13,7 +13,7 @@ use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
 use crate::sim::{Load, Observer, Outcome, Window};
-use ioweir_config::{SchedulerChoice, Size, unknown};
+use ioweir_config::{SchedulerChoice, Size};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::{self as trace, ReadOptions, TraceError};
 
@@ -99,14 +99,8 @@ impl Comparison {
     }
 
     fn read_options(&self) -> Result<ReadOptions, RunError> {
-        let format = match &self.format {
-            None => None,
-            Some(name) => {
-                let names: Vec<_> = trace::FORMATS.iter().map(|format| format.name).collect();
-                let found = trace::format(name);
-                Some(found.ok_or_else(|| unknown("trace format", name, &names, "`ioweir doc format` lists them"))?)
-            }
-        };
+        let format = self.format.as_deref().map(trace::named).transpose();
+        let format = format.map_err(|error| RunError::Value(error.to_string()))?;
         let volume = self.volume.clone();
         Ok(ReadOptions { format, event: self.event, lenient: self.lenient, volume, ..ReadOptions::default() })
     }

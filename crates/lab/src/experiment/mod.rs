@@ -18,4 +18,5 @@ pub use metric::{METRICS, Metric};
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};
+pub(crate) use sweep::assign;
 pub(crate) use traffic::ClassArrivals;
