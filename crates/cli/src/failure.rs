@@ -125,6 +125,7 @@ impl From<ReproduceError> for Failure {
     fn from(error: ReproduceError) -> Self {
         match error {
             ReproduceError::Server(error) => error.into(),
+            ReproduceError::Run(error) => error.into(),
             _ => Self::Input(error.to_string()),
         }
     }
