@@ -35,7 +35,7 @@ pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
 }
 
 /// The comparison that the spec file and the flags describe, in canonical form.
-fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
+pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
     let mut comparison = match &arguments.spec {
         Some(path) => {
             let name = path.display().to_string();
@@ -77,7 +77,7 @@ pub(crate) fn read_comparison(name: &str) -> Result<Comparison, Failure> {
     check(parse_comparison(name, &show::read_spec(name)?)?).map_err(|failure| failure.within(name))
 }
 
-fn parse_comparison(name: &str, text: &str) -> Result<Comparison, Failure> {
+pub(crate) fn parse_comparison(name: &str, text: &str) -> Result<Comparison, Failure> {
     toml::from_str(text).map_err(|error| {
         let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;

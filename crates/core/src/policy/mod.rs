@@ -49,6 +49,8 @@ pub struct PolicyRow {
     pub parameters: &'static [Parameter],
     /// Whether it places data on a fast device beside the one that is addressed.
     pub places: bool,
+    /// Whether it shares the device between clients by what they are entitled to.
+    pub knows_shares: bool,
     build: fn(QueueLimits, &Settings) -> Policy,
 }
 
@@ -93,6 +95,7 @@ macro_rules! policies {
             linux: $module::$row.linux,
             parameters: $module::$row.parameters,
             places: <$module::$elevator as Elevator>::PLACES,
+            knows_shares: false,
             build: |limits, settings| {
                 let elevator = $module::$elevator::new(&limits, $module::$row.form, settings);
                 Policy(Inner::$variant(BlockScheduler::new(limits, elevator)))
@@ -105,6 +108,7 @@ macro_rules! policies {
             linux: $tenant_module::$tenant_row.linux,
             parameters: $tenant_module::$tenant_row.parameters,
             places: false,
+            knows_shares: true,
             build: |limits, settings| {
                 let order = |size: &_| $tenant_module::$order::new(size, $tenant_module::$tenant_row.form, settings);
                 let scheduler = TenantScheduler::new(limits, Capacity::from_settings(settings), order);

@@ -13,7 +13,8 @@ use super::record::{ClassRecord, Record};
 use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters};
 use crate::nbd::NbdError;
-use crate::spec::{Class, ClassShare, Spec};
+use crate::spec::{Class, Spec};
+use ioweir_config::ShareKeys;
 
 /// What is sent with it.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -191,14 +192,14 @@ impl Collected<'_> {
     }
 
     fn add_shares(&mut self) {
-        let share = |part: fn(&ClassShare) -> Option<f64>| {
+        let share = |part: fn(&ShareKeys) -> Option<f64>| {
             self.each_class(|_, number| {
-                let value = self.spec.share_of(number).0.as_ref().and_then(part);
+                let value = self.spec.share_of(number).and_then(part);
                 value.map(|value| (vec![], Value::Gauge(value)))
             })
         };
-        let weights = share(|share| Some(f64::from(share.weight)));
-        let limits = share(|share| share.limit_bytes_per_second.map(|limit| limit.0 as f64));
+        let weights = share(|share| share.weight.map(f64::from));
+        let limits = share(|share| share.limit_bytes.map(|limit| limit.0 as f64));
         let mut targets = share(|share| share.latency.map(|latency| latency.nanos().as_seconds()));
         for (labels, _) in &mut targets {
             labels.push(("quantile", "1".into()));

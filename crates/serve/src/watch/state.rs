@@ -12,7 +12,9 @@ use super::record::{ClassRecord, Record, Second};
 use crate::backend::Checksums;
 use crate::control::Changed;
 use crate::engine::WaitCause;
-use crate::spec::{Class, ClassShare, Spec};
+use crate::spec::{Class, Spec};
+use ioweir_config::{ShareKeys, share_numbers};
+use ioweir_core::tenant::Share;
 
 /// What follows is understood by this number; it grows when something is taken away or changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
@@ -117,15 +119,14 @@ struct ClassState {
     seconds: Vec<SecondState>,
 }
 
-#[derive(Debug, Serialize)]
-struct ShareState {
-    weight: u32,
-    reservation_per_second: u64,
-    limit_per_second: u64,
-    burst: u64,
-    limit_bytes_per_second: u64,
-    burst_bytes: u64,
-    latency_seconds: Option<f64>,
+/// A share, as numbers by the names of the table of its keys.
+#[derive(Debug)]
+struct ShareState(Share);
+
+impl Serialize for ShareState {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(share_numbers(&self.0))
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -222,7 +223,7 @@ impl State {
 impl ClassState {
     fn new(spec: &Spec, classes: &[Class], number: usize, record: &ClassRecord) -> Self {
         let class = &classes[number];
-        let (share, group) = spec.share_of(number);
+        let share = spec.share_of(number);
         let total = |operation: Operation| {
             let of = &record.counts.operations[operation as usize];
             (operation.name(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors })
@@ -233,9 +234,9 @@ impl ClassState {
             kind: class.kind.name(),
             export: spec.export[class.export].name.clone(),
             device: spec.device[class.device].name.clone(),
-            group: group.cloned(),
+            group: share.and_then(|share| share.group.clone()),
             connections: standing.connections,
-            share: share.as_ref().map(ShareState::new),
+            share: share.map(ShareState::new),
             inflight_requests: standing.inflight,
             queued_requests: standing.queued,
             queued_bytes: standing.queued_bytes,
@@ -249,16 +250,9 @@ impl ClassState {
 }
 
 impl ShareState {
-    fn new(share: &ClassShare) -> Self {
-        Self {
-            weight: share.weight,
-            reservation_per_second: share.reservation_per_second,
-            limit_per_second: share.limit_per_second,
-            burst: share.burst,
-            limit_bytes_per_second: share.limit_bytes_per_second.map_or(0, |size| size.0),
-            burst_bytes: share.burst_bytes.map_or(0, |size| size.0),
-            latency_seconds: share.latency.map(|latency| latency.nanos().as_seconds()),
-        }
+    fn new(keys: &ShareKeys) -> Self {
+        // The keys are filled in: no default is used.
+        Self(keys.share(Share::DEFAULT.weight))
     }
 }
 
