@@ -5,6 +5,7 @@
 
 use crate::queue::{Edge, RequestQueue};
 use crate::structure::{Links, List, NONE};
+use crate::tenant::TenantControl;
 use crate::{
     CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, Tag, Tier,
     Waiting,
@@ -39,10 +40,10 @@ pub(crate) trait Elevator {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
 
     /// A request has arrived and been merged into a unit.
-    fn request_merged(&mut self, queue: &RequestQueue, now: Nanos, slot: u32, edge: Edge);
+    fn request_merged(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
 
     /// A unit has taken over the `members` of the unit behind it, which has been removed.
-    fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32);
+    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     /// A unit leaves without having been taken.
     fn remove(&mut self, queue: &RequestQueue, slot: u32);
@@ -102,7 +103,7 @@ pub(crate) trait Elevator {
 #[derive(Clone, Debug)]
 pub(crate) struct BlockScheduler<E> {
     queue: RequestQueue,
-    pub(crate) elevator: E,
+    elevator: E,
     /// Flushes and what carries them: first come, first served, ahead of the elevator, as Linux's flush machinery does.
     bypass: List,
     bypass_links: Links,
@@ -125,6 +126,21 @@ impl<E: Elevator> BlockScheduler<E> {
             in_flight: [0; 2],
             now: Nanos::ZERO,
         }
+    }
+
+    pub(crate) fn place(&mut self, start: u64, end: u64) -> bool {
+        self.elevator.place(start, end)
+    }
+
+    /// A block scheduler knows no shares.
+    #[allow(clippy::unused_self, reason = "the counterpart of a tenant scheduler's")]
+    pub(crate) fn tenants(&self) -> Option<&dyn TenantControl> {
+        None
+    }
+
+    #[allow(clippy::unused_self, reason = "the counterpart of a tenant scheduler's")]
+    pub(crate) fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
+        None
     }
 
     fn step_to(&mut self, now: Nanos) {

@@ -1,5 +1,10 @@
 //! Parameters of policies and schedules, and the values set for them.
 
+/// Units of durations, in nanoseconds.
+pub(crate) const MILLI: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000 * MILLI;
+pub(crate) const HOUR: u64 = 3_600 * SECOND;
+
 /// The most parameters that a policy or a schedule has.
 pub const PARAMETERS_MAX: usize = 13;
 
@@ -33,6 +38,24 @@ pub struct Parameter {
     pub max: u64,
     /// What it does.
     pub help: &'static str,
+}
+
+impl Parameter {
+    pub(crate) const fn count(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Self {
+        Self { name, unit: Unit::Count, default, min, max, help }
+    }
+
+    pub(crate) const fn duration(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Self {
+        Self { name, unit: Unit::Duration, default, min, max, help }
+    }
+
+    pub(crate) const fn bytes(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Self {
+        Self { name, unit: Unit::Bytes, default, min, max, help }
+    }
+
+    pub(crate) const fn switch(name: &'static str, is_on: bool, help: &'static str) -> Self {
+        Self { name, unit: Unit::Switch, default: is_on as u64, min: 0, max: 1, help }
+    }
 }
 
 /// Values for the parameters of one policy.

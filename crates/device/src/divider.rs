@@ -1,6 +1,6 @@
-//! How to divide by a number that is known long before, without a division.
+//! Division by a number that is known long before, without a division instruction.
 
-/// Divides by a fixed number: one multiplication and one correction instead of an instruction of twenty cycles.
+/// A fixed divisor: one multiplication and one correction instead of an instruction of twenty cycles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divider {
     divisor: u64,

@@ -1,8 +1,8 @@
-//! How close is each preset to the drive that it is named after?
+//! Validation of the presets against the drives that they are named after.
 //!
-//! There are five drives with measured requests at hand, in the files that came with DiskSim or for it. Each preset replays
-//! the file of its drive, and its demerit is set against the one that DiskSim reaches on the same file. Files that are
-//! not there are listed, not missed: they belong to their authors and are not part of this repository.
+//! There are five drives with measured requests, in files that came with DiskSim or for it. Each preset replays the file of its
+//! drive, and its demerit is compared with the one that DiskSim reaches on the same file. Absent files are listed: they belong
+//! to their authors and are not part of this repository.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -100,7 +100,7 @@ pub fn validate_drives(folder: &Path) -> Result<DriveReport, SpecError> {
     Ok(report)
 }
 
-/// The measured requests of `drive`; `None` where there is no such file.
+/// The measured requests of `drive`; `None` if its file is absent.
 fn read_drive(folder: &Path, drive: &Drive) -> Result<Option<Vec<Measured>>, SpecError> {
     for name in [format!("{}.gz", drive.file), drive.file.to_owned()] {
         let path = folder.join(&name);

@@ -1,4 +1,4 @@
-//! Where on the platters is a sector, and when does it pass under the head?
+//! The location of each sector on the platters, and when it passes under the head.
 //!
 //! Sectors are numbered along one endless path: a track, a skew, the next track, and so on through all zones. The *stream
 //! position* of a sector is the time that a head needs to get there from sector zero along this path, without any
@@ -7,7 +7,7 @@
 //! - the angle of a sector is its stream position modulo one revolution;
 //! - a transfer takes the difference of two stream positions, skews and crossings included.
 //!
-//! A zone is cut into *bands* of equal groups. A group is what repeats: one cylinder with one track a surface
+//! A zone is cut into *bands* of equal groups. A group is the repeating part: one cylinder with one track a surface
 //! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, out and back
 //! (serpentine). A group consists of *runs*: consecutive tracks on one surface.
 
@@ -20,7 +20,7 @@ const FRACTION_BITS: u32 = 32;
 /// Entries of the table that finds a band from a sector number.
 const INDEX_ENTRIES: u64 = 1024;
 
-/// A zone as the geometry needs it: checked, every default resolved.
+/// A checked zone with all defaults filled in.
 #[derive(Clone, Debug)]
 pub(super) struct Zone {
     pub(super) cylinder_first: u32,
@@ -28,7 +28,7 @@ pub(super) struct Zone {
     pub(super) sectors_per_track: u32,
     /// Sectors that hold data; the rest of the zone are spares at its end.
     pub(super) sectors: u64,
-    /// From the end of a track to the beginning of the next, by what the head does between.
+    /// From the end of a track to the beginning of the next, by the movement of the head.
     pub(super) skew: Skews,
 }
 
@@ -90,7 +90,7 @@ struct Run {
 
 impl Run {
     /// The cylinder `along` tracks into the run, in a group at cylinder `base`. Without a branch: the direction of a run is
-    /// as good as random.
+    /// not predictable.
     #[inline]
     fn cylinder_at(&self, base: u32, along: u32) -> u32 {
         (base + self.cylinder).wrapping_add(self.step.wrapping_mul(along))
@@ -103,7 +103,7 @@ struct Band {
     sector_first: u64,
     sector_end: u64,
     sectors_per_track: Divider,
-    /// Nanoseconds for one sector to pass, with [`FRACTION_BITS`] behind the point.
+    /// Nanoseconds for one sector to pass, with [`FRACTION_BITS`] of fraction.
     sector_nanos_fixed: u64,
     tracks_per_group: Divider,
     tracks_per_run: Divider,
@@ -118,9 +118,9 @@ struct Band {
     travel_group: Travel,
 }
 
-/// A sector's place, and what is needed to move on along its track.
+/// The location of a sector, and of its track.
 ///
-/// What is done with it on the way of a request is always inlined: in memory, its fields are written one by one and read
+/// Its methods on the path of a request are always inlined: in memory, its fields are written one by one and read
 /// in pairs, which the processor makes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -136,7 +136,7 @@ pub(super) struct Place {
     track: u32,
 }
 
-/// How many sectors pass within `nanos`: the most whose end, rounded down as everywhere, is not behind. Two seconds count
+/// Sectors that pass within `nanos`: the most whose end, rounded down as everywhere, is not after. Two seconds count
 /// as more than a track.
 fn passed(nanos: u64, sector_nanos_fixed: u64) -> u64 {
     (((nanos.min(1 << 31) + 1) << FRACTION_BITS) - 1) / sector_nanos_fixed.max(1)
@@ -155,25 +155,25 @@ impl Place {
         self.track_stream_nanos + (((u64::from(self.sector) + 1) * self.sector_nanos_fixed) >> FRACTION_BITS)
     }
 
-    /// The sector `ahead` further on, where it lies on the same track.
+    /// The sector `ahead` further, if it lies on the same track.
     #[inline(always)]
     pub(super) fn along_track(&self, ahead: u64) -> Option<Self> {
         let sector = u64::from(self.sector) + ahead;
         (sector < u64::from(self.sectors_per_track)).then_some(Self { sector: low32(sector), ..*self })
     }
 
-    /// Sectors of the track behind this one.
-    pub(super) fn sectors_behind(&self) -> u64 {
+    /// Sectors of the track after this one.
+    pub(super) fn sectors_after(&self) -> u64 {
         u64::from(self.sectors_per_track - 1 - self.sector)
     }
 
-    /// How many sectors in front of this one, on its track, pass within `nanos`.
+    /// Sectors before this one, on its track, that pass within `nanos`.
     pub(super) fn sectors_before(&self, nanos: u64) -> u64 {
         passed(nanos, self.sector_nanos_fixed).min(u64::from(self.sector))
     }
 
-    /// How many sectors behind this one have passed at a stream position that is not before its end; `None` where that is
-    /// the end of the track or behind it.
+    /// Sectors after this one that have passed at a stream position that is not before its end; `None` if that is the end of
+    /// the track or after it.
     pub(super) fn sectors_passed(&self, stream_nanos: u64) -> Option<u64> {
         let passed = passed(stream_nanos.saturating_sub(self.track_stream_nanos), self.sector_nanos_fixed);
         (passed < u64::from(self.sectors_per_track)).then(|| passed.saturating_sub(u64::from(self.sector) + 1))
@@ -271,7 +271,7 @@ impl Geometry {
         }
     }
 
-    /// How many sectors lie before a stream position, counted from sector zero; the one under the head does not count.
+    /// The number of sectors before a stream position, from sector zero; the one under the head does not count.
     pub(super) fn sectors_until(&self, stream_nanos: u64) -> u64 {
         let after = self.bands.partition_point(|band| band.stream_first_nanos <= stream_nanos);
         let Some(band) = after.checked_sub(1).and_then(|number| self.bands.get(number)) else { return 0 };
@@ -294,7 +294,7 @@ impl Geometry {
         self.bands[band as usize].travel(&self.runs, u64::from(track))
     }
 
-    /// The sector at a place, where there is one: the inverse of [`Geometry::locate`].
+    /// The sector at a location, if there is one: the inverse of [`Geometry::locate`].
     #[cfg(test)]
     pub(super) fn sector_at(&self, cylinder: u32, head: u32, sector: u32) -> Option<u64> {
         for band in &self.bands {
@@ -331,7 +331,7 @@ impl Band {
     }
 }
 
-/// How long the head needs from one track to another.
+/// The time of the head from one track to another.
 pub(super) struct Motion<'a> {
     pub(super) seek: &'a SeekTable,
     pub(super) head_switch_nanos: u64,
@@ -354,7 +354,7 @@ impl Motion<'_> {
     }
 }
 
-/// The disk while it is laid out.
+/// A disk whose layout is being made.
 struct Plan<'a> {
     bands: Vec<Band>,
     runs: Vec<Run>,
@@ -363,7 +363,7 @@ struct Plan<'a> {
     sectors_left: u64,
 }
 
-/// A stretch of cylinders of a zone that becomes a band.
+/// A range of cylinders of a zone that becomes a band.
 #[derive(Clone, Copy)]
 struct Stretch {
     first: u32,
@@ -465,7 +465,7 @@ impl Plan<'_> {
         (stream_nanos, travel)
     }
 
-    /// Stream position, travel and sector number where a band at cylinder `first` begins: behind the last one.
+    /// Stream position, travel and sector number of the begin of a band at cylinder `first`, after the last one.
     fn after_last(&self, first: u32, zone: &Zone) -> (u64, Travel, u64) {
         let Some(band) = self.bands.last() else {
             return (0, Travel::default(), 0);

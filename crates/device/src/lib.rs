@@ -1,16 +1,14 @@
-//! How long does a device take for a request, and what is it doing meanwhile?
+//! Models of storage devices: disks, solid-state drives and tiered arrays.
 //!
 //! Service times are closed forms: no event for a sector, a track or a flash command, so a device serves some ten million
 //! requests a second. A device is one of the [`PRESETS`] or a TOML file of the same form ([`DeviceSpec`]); both go through
 //! [`DeviceSpec::load`].
 
-mod cache;
-mod cached;
+mod disk;
 mod divider;
 pub mod drives;
 pub mod error;
 mod geometry;
-mod hdd;
 mod mechanics;
 mod null;
 mod presets;
@@ -18,7 +16,6 @@ mod quantity;
 mod queue;
 pub mod random;
 mod seek;
-mod segments;
 mod spec;
 mod ssd;
 #[cfg(test)]
@@ -32,46 +29,45 @@ use ioweir_core::{Dispatch, Nanos, StreamId, Tier};
 
 use ioweir_config::Ratio;
 use ioweir_config::{Complaint, SpecError};
+use serde::{Deserialize, Serialize};
 
-pub use cache::{CacheSpec, ReadAhead, WriteCache};
-pub use cached::CachedHdd;
-pub use hdd::Hdd;
+pub use disk::cache::{CacheSpec, ReadAhead, WriteCache};
 pub use null::NullDevice;
 pub use presets::{PRESETS, Preset, Status};
 
 pub use quantity::{ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
-pub use spec::{DeviceSpec, HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
+pub use spec::{HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
 
 /// The largest device file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// How a device served one dispatch. The parts add up to the time from its start to its finish.
+/// The service of one dispatch. The parts add up to the time from its start to its finish.
 ///
-/// For a drive without a head, seek and rotation are zero, and the transfer is all that flash, channel and interface
-/// would take for the part of the dispatch that finished last, if there were nothing else.
+/// For a drive without a head, seek and rotation are zero, and the transfer is the time that flash, channel and interface
+/// would take for the part of the dispatch that finished last, if they were idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
-    /// When it was done.
+    /// When it completed.
     pub finish: Nanos,
     /// Command processing.
     pub overhead_nanos: u64,
-    /// Moving the arm or changing heads, settling included.
+    /// Movement of the arm or change of heads, settling included.
     pub seek_nanos: u64,
-    /// Waiting for the sector to come round.
+    /// Rotational latency.
     pub rotation_nanos: u64,
-    /// Moving data, track crossings included.
+    /// Transfer, track crossings included.
     pub transfer_nanos: u64,
-    /// Waiting inside the device for what it does for others: for a die, a channel, the interface, room in the write
-    /// buffer, or a head that is busy with data taken into the buffer before. Zero for a device that does one thing at a time.
+    /// Wait inside the device for other requests: for a die, a channel, the interface, room in the write buffer, or a head
+    /// that is busy with buffered data. Zero for a device that does one thing at a time.
     pub queue_nanos: u64,
-    /// Which tier of a tiered array served it; [`Tier::Base`] for every other device.
+    /// The tier of a tiered array that served it; [`Tier::Base`] for every other device.
     pub tier: Tier,
     /// Cylinder on which the transfer began.
     pub track: u32,
-    /// Changes of cylinder: on the way from the transfer before, and within this one.
+    /// Changes of cylinder: from the transfer before, and within this one.
     pub movements: u32,
     /// Cylinders crossed by them.
     pub movement_tracks: u64,
@@ -81,20 +77,20 @@ pub struct Service {
 
 /// A device. A disk serves one dispatch after the other; a solid-state drive begins each at once.
 pub trait Device: Send {
-    /// Serves `dispatch`: it starts at `now`, or, on a disk, when the dispatch before is finished where that is later. The
-    /// parts of the answer count from there, and it never finishes before `now`, which never goes back.
+    /// Serves `dispatch`: it starts at `now`, or, on a disk, when the dispatch before has completed, if that is later. The
+    /// parts of the service count from there, and it never finishes before `now`, which never goes back.
     ///
-    /// The extent lies on the device: the simulator has looked. What lies beyond the end takes no time.
+    /// The simulator has checked that the extent lies on the device. Sectors beyond the end take no time.
     fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service;
 
-    /// How long from `now` until data would move, were `dispatch` served next: what a device goes by that chooses among
-    /// commands. Nothing changes by asking.
+    /// The time from `now` until data would move if `dispatch` were served next, by which a device chooses among commands.
+    /// Nothing changes.
     fn positioning_nanos(&self, _now: Nanos, _dispatch: &Dispatch) -> u64 {
         0
     }
 
-    /// Which of the commands that it holds it starts next. Unless in order of arrival, the simulator keeps them in a
-    /// [`CommandQueue`] and serves one at a time.
+    /// The order in which it starts the commands that it holds. Unless that is the order of arrival, the simulator keeps them
+    /// in a [`CommandQueue`] and serves one at a time.
     fn command_order(&self) -> CommandOrder {
         CommandOrder::Fifo
     }
@@ -106,20 +102,110 @@ pub trait Device: Send {
     fn tracks(&self) -> u64;
 
     /// From now on, this share of the stream's requests hits the fast tier, on a device whose placement is drawn at random;
-    /// every other device takes no notice.
+    /// other devices ignore it.
     fn set_hit_ratio(&mut self, _stream: StreamId, _ratio: Ratio) {}
 
-    /// What it has done to its flash so far; none for a device that has none.
+    /// Its flash operations so far; `None` for a device without flash.
     fn flash(&self) -> Option<FlashCounts> {
         None
     }
+}
+
+/// A kind of device: what its own file provides for [`DeviceSpec`].
+trait Model: Clone {
+    /// Whether the parameters make sense together.
+    fn check(&self) -> Result<(), Complaint>;
+
+    /// The same with all defaults filled in.
+    fn resolved(&self) -> Self {
+        self.clone()
+    }
+
+    /// The same with another order of commands, if it has a choice.
+    fn with_command_order(&self, _order: CommandOrder) -> Self {
+        self.clone()
+    }
+
+    /// The device; `seed` sets its random state at time zero.
+    fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint>;
+}
+
+macro_rules! models {
+    ($($(#[$documentation:meta])* $name:ident($spec:ty),)*) => {
+        /// A device with every parameter: the content of a device file.
+        ///
+        /// ```
+        /// use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
+        /// use ioweir_device::DeviceSpec;
+        ///
+        /// let mut disk = DeviceSpec::load("hdd-15k")?.build(1)?;
+        /// let read = Request {
+        ///     operation: Operation::Read,
+        ///     flags: Flags::NONE,
+        ///     stream: StreamId(0),
+        ///     sector: disk.sectors() / 2,
+        ///     sectors: 8,
+        /// };
+        /// let service = disk.serve(Nanos::ZERO, &Dispatch::alone(&read));
+        /// let parts = service.overhead_nanos + service.seek_nanos + service.rotation_nanos + service.transfer_nanos;
+        /// assert_eq!(service.finish, Nanos(parts));
+        /// # Ok::<(), ioweir_config::SpecError>(())
+        /// ```
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[allow(clippy::large_enum_variant, reason = "a process has a handful of them")]
+        pub enum DeviceSpec {
+            $($(#[$documentation])* $name($spec),)*
+        }
+
+        impl DeviceSpec {
+            /// The same device with all defaults filled in, as [`DeviceSpec::to_toml`] writes it.
+            #[must_use]
+            pub fn resolved(&self) -> Self {
+                match self {
+                    $(Self::$name(spec) => Self::$name(Model::resolved(spec)),)*
+                }
+            }
+
+            /// The same device with another order of commands, if it has a choice.
+            #[must_use]
+            pub fn with_command_order(&self, order: CommandOrder) -> Self {
+                match self {
+                    $(Self::$name(spec) => Self::$name(Model::with_command_order(spec, order)),)*
+                }
+            }
+
+            fn complaint(&self) -> Result<(), Complaint> {
+                match self {
+                    $(Self::$name(spec) => Model::check(spec),)*
+                }
+            }
+
+            fn build_model(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
+                match self {
+                    $(Self::$name(spec) => Model::build(spec, seed),)*
+                }
+            }
+        }
+    };
+}
+
+models! {
+    /// A disk drive.
+    Hdd(HddSpec),
+    /// A device that takes no time, to measure everything else.
+    Null(NullSpec),
+    /// A solid-state drive.
+    Ssd(SsdSpec),
+    /// A fast and a slow tier in one address space.
+    Tiered(TieredSpec),
 }
 
 impl DeviceSpec {
     /// The preset of this name, or the device file at this path.
     ///
     /// # Errors
-    /// There is neither, or the file does not describe a device: with the place in it and what to do.
+    /// There is neither, or the file does not describe a device: with the position in it and what to do.
     pub fn load(name_or_path: &str) -> Result<Self, SpecError> {
         if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name_or_path) {
             return Self::parse(preset.name, preset.parameters);
@@ -147,7 +233,7 @@ impl DeviceSpec {
         Ok(spec)
     }
 
-    /// Whether it is a device at all; a device that was read from a file is.
+    /// Checks the parameters; those of a device that was read from a file are correct.
     ///
     /// # Errors
     /// A parameter that makes no sense, by its key.
@@ -155,37 +241,19 @@ impl DeviceSpec {
         self.complaint().map_err(|complaint| complaint.in_file("device", None))
     }
 
-    fn complaint(&self) -> Result<(), Complaint> {
-        match self {
-            Self::Hdd(hdd) => hdd.lay_out().map(drop),
-            Self::Null(null) => null.check(),
-            Self::Ssd(ssd) => ssd.lay_out().map(drop),
-            Self::Tiered(tiered) => tiered.check(),
-        }
-    }
-
-    /// Every parameter as TOML, the defaults and what follows from others too; [`DeviceSpec::parse`] reads it back.
+    /// Every parameter as TOML, defaults and derived ones included; [`DeviceSpec::parse`] reads it back.
     #[must_use]
     pub fn to_toml(&self) -> String {
         // The types above hold nothing that TOML cannot write.
         toml::to_string(&self.resolved()).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 
-    /// The device itself; `seed` decides where its platters stand, or what lies where, at time zero.
+    /// The device; `seed` sets the angle of its platters, or the content of its flash, at time zero.
     ///
     /// # Errors
     /// A parameter that makes no sense, by its key.
     pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, SpecError> {
-        let built = match self {
-            Self::Hdd(spec) if spec.cache.is_some() => {
-                CachedHdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>)
-            }
-            Self::Hdd(spec) => Hdd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
-            Self::Null(spec) => NullDevice::new(spec).map(|device| Box::new(device) as Box<dyn Device>),
-            Self::Ssd(spec) => Ssd::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
-            Self::Tiered(spec) => TieredArray::new(spec, seed).map(|device| Box::new(device) as Box<dyn Device>),
-        };
-        built.map_err(|complaint| complaint.in_file("device", None))
+        self.build_model(seed).map_err(|complaint| complaint.in_file("device", None))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Arm, heads and platters: how long until a head stands over a sector?
+//! Arm, heads and platters: the time until a head is over a sector.
 
 use ioweir_core::{Direction, SECTOR_BYTES};
 use rand_core::{Rng, SeedableRng};
@@ -14,21 +14,21 @@ use ioweir_config::Complaint;
 /// Bits of the fraction in the time that the interface needs for a sector.
 const FRACTION_BITS: u32 = 20;
 
-/// What turns and what moves, with where it stands.
+/// The moving parts and their state.
 #[derive(Clone, Debug)]
 pub(super) struct Mechanics {
     pub(super) geometry: Geometry,
     seek: SeekTable,
     revolution: Divider,
-    /// Where the platters stand at time zero.
+    /// The angle of the platters at time zero, in nanoseconds.
     phase_nanos: u64,
     head_switch_nanos: u64,
     reposition_nanos: u64,
     /// By direction.
     settle_nanos: [u64; 2],
-    /// Whether there was a transfer yet: the way to the first is no movement between two.
+    /// Whether there was a transfer: the seek to the first is no movement between two.
     moved: bool,
-    /// The last sector transferred: where the head is.
+    /// The last sector transferred, which is the position of the head.
     pub(super) last: Place,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn overhead_nanos(overhead: &Overhead) -> [[u64; 2]; 2] {
     ]
 }
 
-/// How long sectors take to pass the interface.
+/// The speed of the interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     sector_nanos_fixed: u64,
@@ -73,7 +73,7 @@ impl Interface {
 }
 
 impl Mechanics {
-    /// Those of `spec`; the platters stand at time zero as `seed` says.
+    /// Those of `spec`; `seed` sets the angle of the platters at time zero.
     pub(super) fn new(spec: &HddSpec, seed: u64) -> Result<Self, Complaint> {
         let (geometry, seek) = spec.lay_out()?;
         let revolution = Divider::new(spec.revolution_nanos());
@@ -96,13 +96,13 @@ impl Mechanics {
         self.revolution.divisor()
     }
 
-    /// The least time in which the head passes a sector, anywhere on the disk of `spec`.
+    /// The shortest time of a sector under the head, anywhere on the disk of `spec`.
     pub(super) fn sector_nanos_min(&self, spec: &HddSpec) -> u64 {
         let most = spec.zones.iter().map(|zone| u64::from(zone.sectors_per_track)).max().unwrap_or(1);
         self.revolution_nanos() / most.max(1)
     }
 
-    /// How long after `time_nanos` the platters stand at `stream_nanos`.
+    /// The time from `time_nanos` until `stream_nanos` is under the head.
     #[inline(always)]
     pub(super) fn rotation_nanos(&self, time_nanos: u64, stream_nanos: u64) -> u64 {
         let angle = self.revolution.divide(stream_nanos).1;
@@ -110,26 +110,26 @@ impl Mechanics {
         if angle >= head { angle - head } else { angle + self.revolution.divisor() - head }
     }
 
-    /// How long the arm or a change of heads takes from where the head is to `place`.
+    /// The time of the arm, or of a change of heads, from the position of the head to `place`.
     #[inline(always)]
     pub(super) fn seek_nanos(&self, direction: Direction, place: &Place) -> u64 {
         let distance = place.cylinder.abs_diff(self.last.cylinder);
         let other_head = place.head != self.last.head;
-        // Selected rather than branched: heads and directions come as good as at random.
+        // Selected, not branched: the processor could not predict heads and directions.
         let moves = distance > 0 || other_head;
         let settle_nanos = if moves { self.settle_nanos[direction as usize] } else { 0 };
         let switch_nanos = if other_head { self.head_switch_nanos } else { 0 };
         (self.seek.nanos(distance) + settle_nanos).max(switch_nanos).max(self.reposition_nanos)
     }
 
-    /// Seek and wait for the sector together, from `time_nanos`.
+    /// Seek and rotation together, from `time_nanos`.
     #[inline]
     pub(super) fn positioning_nanos(&self, time_nanos: u64, direction: Direction, place: &Place) -> u64 {
         let seek_nanos = self.seek_nanos(direction, place);
         seek_nanos + self.rotation_nanos(time_nanos.saturating_add(seek_nanos), place.stream_nanos())
     }
 
-    /// A request, cut to the disk; `next` is the sector after the last one transferred. `None` where nothing is left of it.
+    /// A request, cut to the disk; `next` is the sector after the last one transferred. `None` if nothing is left of it.
     #[inline(always)]
     pub(super) fn extent(&self, sector: u64, sectors: u32, next: u64) -> Option<Extent> {
         let total = self.geometry.sectors();
@@ -146,7 +146,7 @@ impl Mechanics {
         Some(Extent { sector, end, first, last })
     }
 
-    /// Adds where the head went, and leaves it at the end of the extent.
+    /// Counts the movements of the head, and leaves it at the end of the extent.
     #[inline(always)]
     pub(super) fn account(&mut self, extent: &Extent, service: &mut Service) {
         service.track = extent.first.cylinder;

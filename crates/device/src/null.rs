@@ -1,9 +1,9 @@
-//! What would it cost if the device cost nothing? A device of fixed service time, zero by default.
+//! A device of fixed service time, zero by default, to measure everything else.
 
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
 use super::spec::NullSpec;
-use super::{Device, Service};
+use super::{Device, Model, Service};
 use ioweir_config::Complaint;
 
 /// A device that takes the same time for everything and has no head.
@@ -24,6 +24,16 @@ impl NullSpec {
             ));
         }
         Ok(())
+    }
+}
+
+impl Model for NullSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        self.check()
+    }
+
+    fn build(&self, _seed: u64) -> Result<Box<dyn Device>, Complaint> {
+        Ok(Box::new(NullDevice::new(self)?))
     }
 }
 

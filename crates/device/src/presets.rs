@@ -1,4 +1,4 @@
-//! Which devices are known by name, and how far can their numbers be trusted?
+//! The presets: devices with names, their sources, and how far their numbers are validated.
 
 /// How the numbers of a preset came about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

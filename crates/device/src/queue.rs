@@ -1,25 +1,26 @@
-//! Which of the commands that a drive holds is next?
+//! The command queue of a drive, and the order in which it starts commands.
 //!
-//! A drive with a command queue (NCQ, tagged commands) knows where its head and its platters are, which no host does, and
-//! picks the command that it can begin soonest: shortest positioning time first (SPTF). Left alone, that can pass a command
-//! over for ever; here one is next that was passed over eight times for every command in the queue. In a busy queue each
-//! waits for as many others as it holds on average, so that this is rare. (An assumption: drives do not say what they do.)
+//! A drive with a command queue (NCQ, tagged commands) knows the positions of its head and platters, which no host does, and
+//! starts the command that it can begin soonest: shortest positioning time first (SPTF). Without a bound, a command could be
+//! passed over for ever; here one goes next that was passed over eight times for every command in the queue. In a busy queue
+//! each waits for as many others as the queue holds on average, so that this is rare. (An assumption: drives do not document
+//! their order.)
 //!
-//! A flush is no queued command: it waits for those before it and holds up those behind it.
+//! A flush is no queued command: it waits for those before it and holds up those after it.
 
 use ioweir_core::{Dispatch, Nanos, Operation};
 use serde::{Deserialize, Serialize};
 
 use super::Device;
 
-/// How often a command is passed over at most, for every command in the queue.
+/// The most times that a command is passed over, for every command in the queue.
 const PASSED_OVER_MAX: u64 = 8;
 
-/// In which order a drive serves the commands that it holds.
+/// The order in which a drive serves the commands that it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CommandOrder {
-    /// As they came.
+    /// In the order of arrival.
     #[default]
     Fifo,
     /// The one with the shortest positioning time, unless one was passed over too often.
@@ -36,7 +37,7 @@ struct Held<T> {
     note: T,
 }
 
-/// The commands that a drive holds and has not begun, each with a note of whoever gave it.
+/// The commands that a drive holds and has not begun, each with a note of its submitter.
 #[derive(Clone, Debug)]
 pub struct CommandQueue<T> {
     order: CommandOrder,
@@ -70,7 +71,7 @@ impl<T: Copy> CommandQueue<T> {
         self.held.is_empty()
     }
 
-    /// Takes out the command that `device`, free now, begins next. Equal ones go in order of arrival.
+    /// Removes the command that `device`, free now, begins next. Equal ones go in order of arrival.
     pub fn pop(&mut self, now: Nanos, device: &dyn Device) -> Option<(Dispatch, T)> {
         let numbered = || self.held.iter().enumerate();
         let (oldest, first) = numbered().min_by_key(|(_, held)| held.sequence)?;

@@ -1,6 +1,6 @@
-//! How is something drawn at random so that every machine draws the same?
+//! Random draws that are the same on every machine.
 //!
-//! The generator is seeded and pinned, and the logarithm behind exponential times is computed here from sums and products
+//! The generator is seeded and pinned, and the logarithm of exponential times is computed here from sums and products
 //! alone: the system's own may differ in the last digit from one machine to another.
 
 use rand_core::{Rng, SeedableRng};
@@ -19,7 +19,7 @@ impl Random {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// One of several sources that come from one seed and have nothing in common.
+    /// One of several independent sources from one seed.
     #[must_use]
     pub fn stream(seed: u64, number: u64) -> Self {
         let mut mixer = Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -32,7 +32,7 @@ impl Random {
         (product >> 64) as u64
     }
 
-    /// Whether something of this probability happens. What is certain draws nothing.
+    /// True with this probability. Certain outcomes draw nothing.
     pub fn chance(&mut self, ratio: Ratio) -> bool {
         match ratio.millionths() {
             0 => false,

@@ -1,8 +1,8 @@
-//! How long does the arm take from one cylinder to another?
+//! Seek time by distance in cylinders.
 //!
 //! Three forms, all turned into one table at construction, nanoseconds by distance, so that a request costs one load:
 //!
-//! - *table*: measured points, linear between them. The best there is.
+//! - *table*: measured points, linear between them. The most accurate.
 //! - *HPL* (Ruemmler and Wilkes 1994): a root below a threshold, a line above.
 //! - *datasheet* (Lee 1993): a root and a line through the three numbers that a datasheet gives, such that the mean over
 //!   uniformly random pairs of cylinders is the datasheet's average.
@@ -25,7 +25,7 @@ impl SeekTable {
     /// The curve of `spec` for a disk of `cylinders`, which are at most [`CYLINDERS_MAX`].
     ///
     /// # Errors
-    /// The key below `seek` that is wrong, what is wrong, and what to do about it.
+    /// The wrong key below `seek`, the problem, and a hint.
     pub(super) fn new(spec: &SeekSpec, cylinders: u32) -> Result<Self, SeekError> {
         match spec {
             SeekSpec::Table { points } => Self::measured(points, cylinders),

@@ -1,14 +1,12 @@
-//! What describes a device, and is it a device at all?
+//! The parameters of disks, and their check.
 
 use serde::{Deserialize, Serialize};
 
-use super::cache::CacheSpec;
+use super::disk::cache::CacheSpec;
 use super::geometry::{Geometry, Motion, Skews, Zone};
 use super::quantity::Skew;
 use super::queue::CommandOrder;
 use super::seek::{CYLINDERS_MAX, SEEK_MAX_NANOS, SeekTable};
-use super::ssd::SsdSpec;
-use super::tiered::TieredSpec;
 use ioweir_config::Complaint;
 use ioweir_config::{ByteRate, Duration, Size};
 
@@ -17,45 +15,6 @@ const ZONES_MAX: usize = 512;
 const SURFACES_MAX: u32 = 64;
 const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
-
-/// A device with every parameter: what a device file holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(clippy::large_enum_variant)] // There are a handful of them in a process.
-pub enum DeviceSpec {
-    /// A disk drive.
-    Hdd(HddSpec),
-    /// A device that takes no time, to measure everything else.
-    Null(NullSpec),
-    /// A solid-state drive.
-    Ssd(SsdSpec),
-    /// A fast and a slow tier behind one address space.
-    Tiered(TieredSpec),
-}
-
-impl DeviceSpec {
-    /// The same device with nothing left to be worked out: what [`DeviceSpec::to_toml`] writes.
-    #[must_use]
-    pub fn resolved(&self) -> Self {
-        match self {
-            Self::Hdd(spec) => Self::Hdd(spec.resolved()),
-            Self::Null(spec) => Self::Null(spec.clone()),
-            Self::Ssd(spec) => Self::Ssd(spec.resolved()),
-            Self::Tiered(spec) => Self::Tiered(spec.resolved()),
-        }
-    }
-}
-
-impl DeviceSpec {
-    /// The same device with another order of commands, where it has a choice.
-    #[must_use]
-    pub fn with_command_order(&self, command_order: CommandOrder) -> Self {
-        match self {
-            Self::Hdd(spec) => Self::Hdd(HddSpec { command_order, ..spec.clone() }),
-            other => other.clone(),
-        }
-    }
-}
 
 /// A device that answers after a fixed time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -217,8 +176,8 @@ pub struct ZoneSpec {
 }
 
 impl HddSpec {
-    /// The same disk with nothing left to be worked out.
-    fn resolved(&self) -> Self {
+    /// The same disk with all defaults filled in.
+    pub(super) fn resolved(&self) -> Self {
         let mut resolved = self.clone();
         resolved.cache = self.cache.as_ref().map(CacheSpec::resolved);
         resolved.turn_skew = Some(self.turn_skew.unwrap_or(self.cylinder_skew));

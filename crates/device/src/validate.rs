@@ -1,8 +1,7 @@
-//! How close is a device model to the drive? Replays measured requests and compares the two distributions of response
-//! times.
+//! Validation of a device model: replays measured requests and compares the two distributions of response times.
 //!
 //! The measure is the *demerit* of Ruemmler and Wilkes (1994): the root mean square of the horizontal distance between the
-//! two cumulative distributions, a time. It says nothing about single requests, which no model of this kind can predict.
+//! two cumulative distributions, a time. It does not compare single requests, which no model of this kind can predict.
 //!
 //! A measured trace is the text that DiskSim calls `validate`, one request a line, `.gz` or plain:
 //!
@@ -10,7 +9,7 @@
 //! R Hit   31853640   8   4067.00000      9.00000
 //! ```
 //!
-//! direction, hit or miss (what the drive was asked to do, not used), first sector, sectors, response time and think time
+//! direction, hit or miss (of the drive's buffer, not used), first sector, sectors, response time and think time
 //! until the next request in microseconds. One request is outstanding at a time.
 
 use std::io::{BufRead, BufReader, Read};
@@ -27,7 +26,7 @@ const REQUESTS_MAX: usize = 10_000_000;
 /// The longest line: a request is some fifty characters.
 const LINE_BYTES_MAX: u64 = 1 << 12;
 
-/// A request, and how long the drive itself took.
+/// A request with the response time of the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Read or write.
@@ -36,13 +35,13 @@ pub struct Measured {
     pub sector: u64,
     /// Length.
     pub sectors: u32,
-    /// What the drive took.
+    /// Response time of the drive.
     pub response_nanos: u64,
     /// From its completion to the next request.
     pub think_nanos: u64,
 }
 
-/// What a model made of a measured trace.
+/// A model compared with a measured trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Validation {
     /// Requests compared.
@@ -63,7 +62,7 @@ pub struct Validation {
     pub transfer_mean_nanos: f64,
 }
 
-/// Response times in short.
+/// A summary of response times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Distribution {
     /// Mean.
@@ -222,7 +221,7 @@ pub fn read_measured(file: &str, input: impl Read) -> Result<Vec<Measured>, Spec
     Ok(requests)
 }
 
-/// One request, or the column and what is wrong there.
+/// One request, or the column and the problem there.
 fn parse_line(text: &str) -> Result<Measured, (usize, String)> {
     let mut rest = text;
     let mut word = |what: &str| {

@@ -1,10 +1,10 @@
-//! How much debt does foreground work leave behind, and how long does it wait?
+//! Debt that foreground work leaves, and the queue in which it waits.
 
 use alloc::boxed::Box;
 
 use crate::Nanos;
 
-/// Blocks that overwrites leave behind: (1 - u) x writes, u being the share of blocks that are new, in thousandths.
+/// Dead blocks of overwrites: (1 - u) x writes, u being the share of blocks that are new, in thousandths.
 #[must_use]
 pub const fn overwrite_debt(written_blocks: u64, unique_per_mille: u32) -> u64 {
     let unique = if unique_per_mille > 1000 { 1000 } else { unique_per_mille };
@@ -20,13 +20,13 @@ pub const fn unmap_debt(length_bytes: u64, block_bytes: u32, metadata_per_mille:
     if blocks > u64::MAX as u128 { u64::MAX } else { blocks as u64 }
 }
 
-/// Blocks that the snapshots of `volumes` like volumes hold, when a volume writes `written_blocks` while one is kept.
+/// Blocks held by the snapshots of `volumes` equal volumes, each of which writes `written_blocks` while one is kept.
 #[must_use]
 pub const fn snapshot_delete_debt(written_blocks: u64, volumes: u32) -> u64 {
     written_blocks.saturating_mul(volumes as u64)
 }
 
-/// c x debt: how long `cores` take for `work` thousandths of an operation that takes one core `operation`, rounded up.
+/// c x debt: the time of `cores` for `work` thousandths of an operation that takes one core `operation`, rounded up.
 #[must_use]
 pub const fn time_to_clear(work: u64, operation: Nanos, cores: u32) -> Nanos {
     if work == 0 {
@@ -42,18 +42,18 @@ pub const fn time_to_clear(work: u64, operation: Nanos, cores: u32) -> Nanos {
 /// Debt that arose together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Before this it must not be paid: a snapshot is kept as long as was promised.
+    /// It must not be paid before: a snapshot is kept for its retention.
     pub payable_at: Nanos,
-    /// By then it should be paid; [`Nanos::NEVER`] where it can wait.
+    /// It should be paid by then; [`Nanos::NEVER`] if it can wait.
     pub due_at: Nanos,
-    /// How much there is.
+    /// Its amount.
     pub blocks: u64,
 }
 
 /// The debt of one service, oldest first, in a fixed number of batches.
 ///
-/// Where all batches are taken, new debt joins the newest of them: it becomes payable when the later of the two does, and
-/// is due when the earlier is. Blocks are never lost, up to `u64`.
+/// When all batches are in use, new debt joins the newest: it becomes payable when the later of the two does, and is due when
+/// the earlier is. Blocks are never lost, up to `u64`.
 #[derive(Clone, Debug)]
 pub struct DebtQueue {
     ring: Box<[Batch]>,
@@ -78,7 +78,7 @@ impl DebtQueue {
         self.total
     }
 
-    /// Takes debt in. What comes later is never payable before what came earlier.
+    /// Adds debt. Later debt is never payable before earlier debt.
     pub fn incur(&mut self, batch: Batch) {
         let blocks = batch.blocks.min(u64::MAX - self.total);
         if blocks == 0 {
@@ -99,8 +99,8 @@ impl DebtQueue {
                 return;
             }
         }
-        let place = (self.head + self.length) % self.ring.len();
-        self.ring[place] = batch;
+        let end = (self.head + self.length) % self.ring.len();
+        self.ring[end] = batch;
         self.length += 1;
     }
 
@@ -121,7 +121,7 @@ impl DebtQueue {
         self.batches().take_while(|batch| batch.payable_at <= now).map(|batch| batch.blocks).sum()
     }
 
-    /// Takes up to `blocks` of what may be paid now, of the oldest batch only, and says when that was due.
+    /// Pays up to `blocks` of the oldest batch, if it may be paid now; returns the blocks and their due time.
     pub fn pay(&mut self, now: Nanos, blocks: u64) -> (u64, Nanos) {
         if self.oldest().is_none_or(|batch| batch.payable_at > now) {
             return (0, Nanos::NEVER);

@@ -1,13 +1,13 @@
-//! Which core does background work now, for how long, and why not another?
+//! The executor of background work: which core works on which debt, and for how long.
 //!
-//! Three time scales meet here. The *day plan* is a list of [`Directive`]s, each with the cores that background work may
-//! count on from a time on. *Each bin* the planner hands over a better list ([`Executor::adopt`]). And *within seconds*
-//! the foreground's measured demand counts ([`Executor::foreground`]): what it wants beyond what the plan reserves is
-//! no longer given out at once, whatever was forecast, and comes back only after it has been calm for a while.
+//! It follows three time scales. The *day plan* is a list of [`Directive`]s, each with the cores that background work may
+//! count on from a time on. *Each bin* the planner replaces it by a better list ([`Executor::adopt`]). And *within seconds*
+//! the foreground's measured demand counts ([`Executor::foreground`]): its demand beyond the plan is withheld from background
+//! work at once, whatever the forecast, and given back only after a calm time.
 //!
 //! **Isolated domains.** A core serves the foreground or the background, never both: background slices run on the highest
-//! cores, and [`Executor::foreground_cores`] are the others. No foreground request stands behind a background item; what a
-//! burst can wait for is that a domain grows, at most [`Executor::slice_max`], and `headroom_cores` are kept back so that it
+//! cores, and [`Executor::foreground_cores`] are the others. No foreground request waits in a queue with background items; a
+//! burst waits at most until its domain grows, [`Executor::slice_max`], and `headroom_cores` are kept back so that it
 //! need not wait even for that.
 
 use alloc::boxed::Box;
@@ -18,46 +18,46 @@ use super::{
 };
 use crate::Nanos;
 
-/// What decides how many cores debt gets.
+/// The rule for the number of cores of background work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// How much debt there is, and nothing else: the paper's first scheduler.
+    /// By the amount of debt alone: the paper's first scheduler.
     Fixed(Watermark),
-    /// Whatever the foreground leaves, and at least what the plan reserves: the paper's second.
+    /// The cores that the foreground leaves, and at least those that the plan reserves: the paper's second.
     Planned,
 }
 
-/// From a time on, what a plan wants.
+/// A plan's wish from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directive {
     /// When it begins; it ends where the next begins.
     pub from: Nanos,
     /// Cores that background work gets even if the foreground wants them.
     pub reserve_cores: u32,
-    /// Room is short ahead: whatever gives most room back for its work goes first.
+    /// Room is getting short: the service that gives most room back for its work goes first.
     pub pressing: bool,
 }
 
-/// How an executor is set up.
+/// The settings of an executor.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Cores of both domains together.
     pub cores: u32,
-    /// What one background operation takes one core.
+    /// The time of one background operation on one core.
     pub operation: Nanos,
-    /// The longest stretch of background work before its core may change domains.
+    /// The longest time of background work before its core may change domains.
     pub slice: Nanos,
-    /// Cores kept back for bursts that nobody foresaw, beyond what the foreground wants.
+    /// Cores kept back for unforeseen bursts, beyond the foreground's demand.
     pub headroom_cores: u32,
-    /// How long the foreground must want less before what it gave up is used.
+    /// The calm time after which cores that the foreground gave up are used.
     pub calm: Nanos,
-    /// What decides how many cores debt gets.
+    /// The rule for the number of cores of background work.
     pub bucket: Bucket,
     /// The pool at the start.
     pub pool: Pool,
     /// The services, in the order of the table.
     pub services: [ServiceSettings; SERVICES_COUNT],
-    /// Batches that each queue tells apart.
+    /// Batches in each queue.
     pub batches_max: usize,
     /// The longest plan.
     pub directives_max: usize,
@@ -67,7 +67,7 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Hold {
-    /// It must not be paid yet: a snapshot is kept as long as was promised.
+    /// It must not be paid yet: a snapshot is kept for its retention.
     Retention,
     /// The foreground has the cores.
     Foreground,
@@ -75,7 +75,7 @@ pub enum Hold {
     Calm,
     /// There is not enough debt yet for the fixed watermark.
     Watermark,
-    /// Every core that the background has is at work.
+    /// Every core of the background is busy.
     Running,
 }
 
@@ -99,7 +99,7 @@ impl Hold {
 /// A handle to a running slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceTag {
-    place: u32,
+    slot: u32,
     generation: u32,
 }
 
@@ -130,12 +130,12 @@ pub enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct Slot {
     generation: u32,
     slice: Option<Slice>,
 }
 
-/// The executor. The module's head says in which order it listens to whom.
+/// The executor.
 #[derive(Clone, Debug)]
 pub struct Executor {
     settings: Settings,
@@ -144,10 +144,10 @@ pub struct Executor {
     running_blocks: [u64; SERVICES_COUNT],
     turns: Turns,
     directives: Vec<Directive>,
-    places: Box<[Place]>,
+    slots: Box<[Slot]>,
     running: u32,
     spare: u32,
-    /// What the foreground no longer wants, and since when.
+    /// Since when the foreground has wanted less, and the cores that it gave up.
     calming: Option<(Nanos, u32)>,
     late_blocks: u64,
     now: Nanos,
@@ -167,7 +167,7 @@ impl Executor {
             running_blocks: [0; SERVICES_COUNT],
             turns: Turns::new(priorities),
             directives: Vec::with_capacity(settings.directives_max),
-            places: alloc::vec![Place { generation: 0, slice: None }; cores as usize].into_boxed_slice(),
+            slots: alloc::vec![Slot { generation: 0, slice: None }; cores as usize].into_boxed_slice(),
             running: 0,
             spare: 0,
             calming: None,
@@ -177,8 +177,8 @@ impl Executor {
         }
     }
 
-    /// Replaces the plan, in the order of its times. What does not fit the memory taken at the start is left out, latest
-    /// first, and counted in the answer.
+    /// Replaces the plan, in the order of its times. Directives beyond the capacity are left out, latest first; returns their
+    /// number.
     pub fn adopt(&mut self, now: Nanos, directives: &[Directive]) -> usize {
         self.advance(now);
         let kept = directives.len().min(self.settings.directives_max);
@@ -187,7 +187,7 @@ impl Executor {
         directives.len() - kept
     }
 
-    /// The foreground wants so many cores from now on, as measured.
+    /// The foreground's measured demand from now on.
     pub fn foreground(&mut self, now: Nanos, wanted_cores: u32) {
         self.advance(now);
         let wanted = wanted_cores.saturating_add(self.settings.headroom_cores).min(self.settings.cores);
@@ -208,8 +208,8 @@ impl Executor {
         self.pool.take(blocks);
     }
 
-    /// A service owes more blocks; they become payable when its retention ends. Those that stand beside what took their
-    /// place take room from now on.
+    /// Adds debt of a service, payable when its retention ends. Old versions of blocks that are kept beside new ones take room
+    /// from now on.
     pub fn incur(&mut self, now: Nanos, service: Service, blocks: u64) {
         self.advance(now);
         let settings = &self.settings.services[service as usize];
@@ -221,7 +221,7 @@ impl Executor {
         self.queues[service as usize].incur(batch);
     }
 
-    /// What to do now. To be called after every other call until it answers with something other than a slice.
+    /// The next step. To be called after every other call until it returns something other than a slice.
     #[must_use]
     pub fn poll(&mut self, now: Nanos) -> Step {
         self.advance(now);
@@ -246,10 +246,10 @@ impl Executor {
     /// Where the tag names no running slice: a slice is completed exactly once.
     pub fn complete(&mut self, now: Nanos, tag: SliceTag) {
         self.advance(now);
-        let place = &mut self.places[tag.place as usize];
-        assert_eq!(place.generation, tag.generation, "a slice is completed once");
-        let slice = place.slice.take();
-        place.generation = place.generation.wrapping_add(1);
+        let slot = &mut self.slots[tag.slot as usize];
+        assert_eq!(slot.generation, tag.generation, "a slice is completed once");
+        let slice = slot.slice.take();
+        slot.generation = slot.generation.wrapping_add(1);
         self.running -= 1;
         if let Some(Slice { service, blocks, due_at, .. }) = slice {
             self.running_blocks[service as usize] -= blocks;
@@ -266,7 +266,7 @@ impl Executor {
         self.settings.cores - self.running
     }
 
-    /// The longest that a core stays with the background once the foreground wants it.
+    /// The longest time that a core stays with the background after the foreground wants it.
     #[must_use]
     pub fn slice_max(&self) -> Nanos {
         let longest = self.settings.services.iter().map(|service| self.slice_nanos(service)).max();
@@ -337,7 +337,7 @@ impl Executor {
         }
     }
 
-    /// Cores that the plan did not foresee, because the pool is below its floor: all of them half-way down.
+    /// Cores beyond the plan, because the pool is below its floor: all of them half-way down.
     fn rescue(&self) -> u32 {
         match self.pool.state() {
             PoolState::Roomy | PoolState::Alarm => 0,
@@ -348,8 +348,8 @@ impl Executor {
         }
     }
 
-    /// Cores that the plan did not foresee, because debt becomes due: enough to be done in time, from when half of all
-    /// cores would just be enough.
+    /// Cores beyond the plan, because debt becomes due: enough to finish in time, from the moment when half of all cores would
+    /// just be enough.
     fn overdue(&self) -> u32 {
         Service::ALL
             .into_iter()
@@ -358,9 +358,9 @@ impl Executor {
             .min(self.settings.cores)
     }
 
-    /// Cores that a service needs to pay its oldest batch in time, where that presses.
+    /// Cores that a service needs to pay its oldest batch in time, if that is urgent.
     fn urgency(&self, service: Service) -> Option<u32> {
-        let (batch, from) = self.presses_from(service)?;
+        let (batch, from) = self.urgent_from(service)?;
         if self.now < from {
             return None;
         }
@@ -370,13 +370,13 @@ impl Executor {
         Some(u32::try_from(alone.0.div_ceil(left)).unwrap_or(u32::MAX).min(self.settings.cores))
     }
 
-    /// The oldest batch of a service that is payable and has a deadline, and when it begins to press.
-    fn presses_from(&self, service: Service) -> Option<(Batch, Nanos)> {
+    /// The oldest batch of a service that is payable and has a deadline, and when it becomes urgent.
+    fn urgent_from(&self, service: Service) -> Option<(Batch, Nanos)> {
         let batch = *self.queues[service as usize].oldest()?;
         if batch.payable_at > self.now || batch.due_at == Nanos::NEVER {
             return None;
         }
-        // What runs is not done: it counts until it is.
+        // Running blocks count until they are done.
         let batch = Batch { blocks: batch.blocks.saturating_add(self.running_blocks[service as usize]), ..batch };
         let work = self.settings.services[service as usize].work(batch.blocks);
         let half = time_to_clear(work, self.settings.operation, self.settings.cores.div_ceil(2));
@@ -401,11 +401,11 @@ impl Executor {
         let payable = self.queues.iter().filter_map(DebtQueue::oldest).map(|batch| batch.payable_at);
         let directives = self.directives.iter().map(|directive| directive.from);
         let calm = self.calming.map(|(since, _)| since.after(self.settings.calm));
-        let pressing = Service::ALL.into_iter().filter_map(|service| self.presses_from(service)).map(|(_, from)| from);
+        let pressing = Service::ALL.into_iter().filter_map(|service| self.urgent_from(service)).map(|(_, from)| from);
         payable.chain(directives).chain(calm).chain(pressing).filter(later).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// Whose slice is next: what becomes due, then room where it is short, then by turns.
+    /// The service of the next slice: urgent debt, then the one that gives most room back if room is short, then by turns.
     fn choose(&mut self) -> Option<Service> {
         if self.settings.bucket == Bucket::Planned {
             let urgent = Service::ALL.into_iter().filter(|service| self.urgency(*service).is_some());
@@ -445,12 +445,12 @@ impl Executor {
     fn start(&mut self, service: Service) -> Slice {
         let most = self.slice_blocks(&self.settings.services[service as usize]);
         let (blocks, due_at) = self.queues[service as usize].pay(self.now, most);
-        // The highest free core: the domains meet in one place.
-        let place = self.places.iter().position(|place| place.slice.is_none()).unwrap_or(0);
-        let place_number = u32::try_from(place).unwrap_or(0);
-        let tag = SliceTag { place: place_number, generation: self.places[place].generation };
-        let slice = Slice { tag, core: self.settings.cores - 1 - place_number, service, blocks, due_at };
-        self.places[place].slice = Some(slice);
+        // The highest free core: the domains have one boundary.
+        let slot = self.slots.iter().position(|slot| slot.slice.is_none()).unwrap_or(0);
+        let number = u32::try_from(slot).unwrap_or(0);
+        let tag = SliceTag { slot: number, generation: self.slots[slot].generation };
+        let slice = Slice { tag, core: self.settings.cores - 1 - number, service, blocks, due_at };
+        self.slots[slot].slice = Some(slice);
         self.running += 1;
         self.running_blocks[service as usize] += blocks;
         slice

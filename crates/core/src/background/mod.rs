@@ -1,17 +1,17 @@
-//! Which work can wait, what does waiting cost, and when does it get cores?
+//! Background work: its debt, its cost, and when it gets cores.
 //!
 //! Source: Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems". Work that a system need not do at once
-//! (deleting a snapshot, say) is written down as *debt*, in blocks. Debt ties up room in the pool until it is paid, and
-//! paying takes cores. [`SERVICES`] has what is known of each kind; [`DebtQueue`] keeps one kind's debt; [`Pool`] keeps the
-//! room; [`Turns`] says whose debt is paid next; [`Watermark`] is the rule that knows no future. [`Executor`] puts them
-//! together: it obeys a plan where there is one, and the foreground at once.
+//! (deleting a snapshot, for example) is recorded as *debt*, in blocks. Debt occupies room in the pool until it is paid, and
+//! paying takes cores. [`SERVICES`] describes each kind of work; [`DebtQueue`] holds one kind's debt; [`Pool`] counts the
+//! room; [`Turns`] chooses the next debt to pay; [`Watermark`] is the rule without a forecast. [`Executor`] combines them: it
+//! follows a plan if there is one, and yields to the foreground at once.
 //!
 //! The contract is that of the crate: time is an argument, all memory is taken at construction, decisions use integers
-//! only, ties go to the lower place in the table, and every wait names its [`Hold`].
+//! only, ties go to the first in the table, and every wait names its [`Hold`].
 //!
-//! **Units.** Debt is counted in blocks of the pool. A *background operation* is what reading and handling one block
-//! costs; a core does so many a second. Work is counted in thousandths of an operation, so that a service whose blocks are
-//! cheap (a rebuild streams them) and one whose blocks are dear (compression) go through the same sums.
+//! **Units.** Debt is counted in blocks of the pool. A *background operation* is the cost of reading and handling one block;
+//! a core does a fixed number of them a second. Work is counted in thousandths of an operation, so that a service with cheap
+//! blocks (a rebuild streams them) and one with expensive blocks (compression) go through the same sums.
 
 mod debt;
 mod executor;

@@ -1,11 +1,11 @@
-//! How full is the pool, and is it time to say so?
+//! Room in the pool, and its alarms.
 
-/// How much room there is left, in words.
+/// The state of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PoolState {
-    /// Room enough.
+    /// Enough room.
     Roomy,
-    /// Less free than the alarm: an operator should look.
+    /// Less free than the alarm: an operator should act.
     Alarm,
     /// Less free than the floor: recorded as a violation.
     BelowFloor,
@@ -26,22 +26,22 @@ impl PoolState {
     }
 }
 
-/// A pool of blocks: U(t+1) = U(t) + u x writes + debt, less what is paid. Of the debt, only that counts which
-/// [takes room](super::ServiceRow::takes_room); the paper adds all of it.
+/// A pool of blocks: U(t+1) = U(t) + u x writes + debt - paid debt. Only debt that
+/// [takes room](super::ServiceRow::takes_room) counts; the paper adds all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// All blocks.
     pub blocks: u64,
-    /// Blocks that hold data or debt. May pass `blocks`: what is above did not fit.
+    /// Blocks that hold data or debt. May exceed `blocks` by those that did not fit.
     pub used_blocks: u64,
     /// Free blocks that no plan may go below.
     pub floor_blocks: u64,
-    /// Free blocks from which on down an operator is told.
+    /// Free blocks below which an operator is alarmed.
     pub alarm_blocks: u64,
 }
 
 impl Pool {
-    /// Blocks are taken: new data, and debt that ties up what it will free.
+    /// Takes blocks for new data, or for debt until it is paid.
     pub fn take(&mut self, blocks: u64) {
         self.used_blocks = self.used_blocks.saturating_add(blocks);
     }
@@ -57,7 +57,7 @@ impl Pool {
         self.blocks.saturating_sub(self.used_blocks)
     }
 
-    /// Blocks that were to be taken and are not there.
+    /// Blocks taken beyond the size.
     #[must_use]
     pub const fn overrun_blocks(&self) -> u64 {
         self.used_blocks.saturating_sub(self.blocks)
@@ -69,7 +69,7 @@ impl Pool {
         self.used_blocks.saturating_add(self.floor_blocks).saturating_sub(self.blocks)
     }
 
-    /// The same in words.
+    /// The state by these counts.
     #[must_use]
     pub const fn state(&self) -> PoolState {
         let free = self.free_blocks();

@@ -1,4 +1,4 @@
-//! Which background services are there, what does a block of their debt cost, and what does paying it give back?
+//! The table of background services: the cost of a block of their debt, and the room that paying it gives back.
 
 /// How many services there are.
 pub const SERVICES_COUNT: usize = 12;
@@ -33,18 +33,18 @@ pub enum Service {
     Analytics,
 }
 
-/// What makes a service's debt.
+/// The source of a service's debt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Every block written.
     Writes,
-    /// Every block written over: the one that was there is garbage.
+    /// Every block overwritten: the old one is garbage.
     Overwrites,
     /// Every block unmapped.
     Unmaps,
-    /// The data stored, again and again: once in each period.
+    /// The data stored, once in each period.
     Stored,
-    /// Nothing but what the operator names: a failed drive, a deleted volume.
+    /// Events that the operator names: a failed drive, a deleted volume.
     Named,
 }
 
@@ -62,7 +62,7 @@ impl Source {
     }
 }
 
-/// A row of the table of services: what is known of one where nobody says otherwise.
+/// A row of the table of services, with its defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceRow {
     /// Which one.
@@ -71,26 +71,26 @@ pub struct ServiceRow {
     pub name: &'static str,
     /// One line: what it does.
     pub summary: &'static str,
-    /// When to run it, and where the numbers come from.
+    /// When to run it, and the source of the numbers.
     pub doc: &'static str,
-    /// What makes its debt.
+    /// The source of its debt.
     pub source: Source,
-    /// Blocks in one item: what is served at once and cannot be divided further.
+    /// Blocks in one item, which is not divided further.
     pub item_blocks: u32,
-    /// Background operations for a thousand blocks of debt: 1000 is the paper's one operation a block.
+    /// Background operations for a thousand blocks of debt; 1000 is the paper's one operation a block.
     pub cost_per_mille: u32,
-    /// Blocks of the pool that a thousand blocks of debt tie up until they are paid.
+    /// Blocks of the pool that a thousand blocks of debt occupy until they are paid.
     pub tied_per_mille: u32,
-    /// Whether its debt takes new room when it is incurred, because the new version of a block stands beside the old one. The
-    /// rest (a deleted volume, what compression will save) lies in room that was taken long before.
+    /// Whether its debt takes new room when it is incurred, because the new version of a block is stored beside the old one. The
+    /// rest (a deleted volume, the gain of compression) is in room that was taken before.
     pub takes_room: bool,
     /// Turns in a round before the next queue has one.
     pub priority: u32,
-    /// How long its debt may wait at most, in seconds; zero where it has no deadline.
+    /// The longest time that its debt may wait, in seconds; zero: no deadline.
     pub deadline_seconds: u32,
 }
 
-/// What is set for one service.
+/// The settings of one service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
     /// As in [`ServiceRow`].
@@ -101,9 +101,9 @@ pub struct ServiceSettings {
     pub tied_per_mille: u32,
     /// As in [`ServiceRow`].
     pub priority: u32,
-    /// As in [`ServiceRow`], in nanoseconds; [`crate::Nanos::NEVER`] where there is none.
+    /// As in [`ServiceRow`], in nanoseconds; [`crate::Nanos::NEVER`] if there is none.
     pub deadline: crate::Nanos,
-    /// How long debt must wait before it may be paid: a snapshot's retention.
+    /// The time before debt may be paid: a snapshot's retention.
     pub retention: crate::Nanos,
 }
 
@@ -123,7 +123,7 @@ impl ServiceSettings {
         }
     }
 
-    /// Blocks of the pool that `blocks` of debt tie up.
+    /// Blocks of the pool that `blocks` of debt occupy.
     #[must_use]
     pub const fn tied(&self, blocks: u64) -> u64 {
         (blocks as u128 * self.tied_per_mille as u128 / 1000) as u64
@@ -180,7 +180,7 @@ impl Service {
 }
 
 impl ServiceRow {
-    /// Settings as the table has them.
+    /// The settings of the table.
     #[must_use]
     pub const fn defaults(&self) -> ServiceSettings {
         ServiceSettings {
@@ -198,7 +198,7 @@ impl ServiceRow {
 }
 
 /// Every service. Only those that give no room back have deadlines, and those without either can always wait: the
-/// planner's order (deadlines, room, all else) rests on that.
+/// planner's order (deadlines, room, all else) depends on that.
 pub static SERVICES: [ServiceRow; SERVICES_COUNT] = [
     ServiceRow {
         service: Service::SnapshotDelete,
@@ -245,9 +245,9 @@ operation handles twenty blocks.",
     ServiceRow {
         service: Service::Defragmentation,
         name: "defragmentation",
-        summary: "moves live blocks together and frees what overwrites left behind",
+        summary: "moves live blocks together and frees overwritten ones",
         doc: "(1 - u) x writes: in a log each overwrite leaves a dead block, and freeing a segment means reading and writing \
-what still lives in it: two operations a block.",
+its live blocks: two operations a block.",
         source: Source::Overwrites,
         item_blocks: 1,
         cost_per_mille: 2000,
@@ -260,7 +260,7 @@ what still lives in it: two operations a block.",
         service: Service::DeepCompression,
         name: "deep-compression",
         summary: "packs cold data harder than the write path does",
-        doc: "What was written is read, packed with a slow and strong method, and written again; about a third of the room comes \
+        doc: "Written data is read, compressed with a slow and strong method, and written again; about a third of the room comes \
 back. Any quiet time will do.",
         source: Source::Writes,
         item_blocks: 4,
@@ -274,8 +274,7 @@ back. Any quiet time will do.",
         service: Service::OfflineDedup,
         name: "offline-dedup",
         summary: "finds blocks that are there twice",
-        doc: "What was written is read, hashed and looked up; how much is found depends on the data, 15 % is assumed. Any quiet \
-time will do.",
+        doc: "Written data is read, hashed and looked up; the gain depends on the data, 15 % is assumed. Any quiet time will do.",
         source: Source::Writes,
         item_blocks: 4,
         cost_per_mille: 1200,
@@ -302,7 +301,7 @@ streamed: an operation handles thirty blocks.",
         service: Service::Relocation,
         name: "relocation",
         summary: "moves data to where it will be read (prefetching, tiering)",
-        doc: "Useful only if it is done before the readers come, harmless if it is not: it goes into what time is left.",
+        doc: "Useful only if it is done before the readers come, harmless if it is not: it uses the remaining time.",
         source: Source::Named,
         item_blocks: 8,
         cost_per_mille: 500,
@@ -314,7 +313,7 @@ streamed: an operation handles thirty blocks.",
     ServiceRow {
         service: Service::Flush,
         name: "flush",
-        summary: "takes data and metadata from the fast tier to where they stay",
+        summary: "moves data and metadata from the fast tier to their final tier",
         doc: "The write path waits when the fast tier is full, so this is paid within minutes, not at night. Its cores are sized \
 by M/M/c, below the width of a bin.",
         source: Source::Writes,
@@ -329,7 +328,7 @@ by M/M/c, below the width of a bin.",
         service: Service::Replication,
         name: "replication",
         summary: "sends writes to the other site",
-        doc: "What the other site does not have is lost with this one: the deadline is the recovery point objective (RPO).",
+        doc: "Data that the other site does not have is lost with this one: the deadline is the recovery point objective (RPO).",
         source: Source::Writes,
         item_blocks: 16,
         cost_per_mille: 50,
@@ -355,7 +354,7 @@ by M/M/c, below the width of a bin.",
         service: Service::Analytics,
         name: "analytics",
         summary: "looks for patterns in the data",
-        doc: "Nobody waits for it: it gets what is left.",
+        doc: "It has no deadline and gives no room back: it uses the remaining time.",
         source: Source::Named,
         item_blocks: 8,
         cost_per_mille: 500,

@@ -1,10 +1,10 @@
-//! Whose debt is paid next?
+//! Round robin between the services.
 
 use super::{SERVICES_COUNT, Service};
 
-/// Round robin: a queue that has something to pay may pay as many items as its priority says, then the next has its turn.
+/// Round robin: a queue with payable debt pays as many items as its priority, then the next has its turn.
 ///
-/// A queue with work waits at most for the sum of all other priorities.
+/// A queue with debt waits for at most the sum of all other priorities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
     priorities: [u32; SERVICES_COUNT],
@@ -13,16 +13,16 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// A priority of zero counts as one: everybody gets a turn.
+    /// A priority of zero counts as one: every service gets a turn.
     #[must_use]
     pub fn new(priorities: [u32; SERVICES_COUNT]) -> Self {
         let priorities = priorities.map(|priority| priority.max(1));
         Self { priorities, current: 0, left: priorities[0] }
     }
 
-    /// The service whose item is next among those that are `ready`; takes one item off its turn.
+    /// The service that pays the next item, among those that are `ready`.
     pub fn next(&mut self, ready: impl Fn(Service) -> bool) -> Option<Service> {
-        // Once around and the current one again, whose turn may have been used up.
+        // All of them, and the current one again, whose turn may have been used up.
         for _ in 0..=SERVICES_COUNT {
             let service = Service::ALL[self.current];
             if self.left > 0 && ready(service) {

@@ -1,4 +1,4 @@
-//! How many cores does debt get from a rule that knows no future?
+//! Cores for debt by a fixed watermark, without a forecast.
 
 /// A fixed watermark: nothing below `low`, all cores from `high` on, evenly more between. The paper's baseline is 40 % to
 /// 50 % of the pool.

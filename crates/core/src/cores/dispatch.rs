@@ -1,11 +1,11 @@
-//! Which queue does a request go to, when it comes in and when it comes back?
+//! The queue of a request, when it arrives and when it comes back.
 
 use super::work::{Kind, Work};
 use crate::cores::Queue;
 
 /// A rule for requests other than critical ones, which always go to MQ.
 ///
-/// "Restarted" is a request that comes back, be it after a wait or after preemption; one that was ever preempted counts as
+/// A request that comes back, after a wait or after preemption, is "restarted"; one that was ever preempted counts as
 /// preempted from then on: it is known to be long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -26,8 +26,8 @@ pub enum Dispatch {
     NotPreemptedHigh,
     /// Writes and restarted ones to HQ unless they were preempted; all else to LQ.
     SizeOriented,
-    /// What is expected to need much CPU time to LQ unless it has a deadline, all else to HQ; what a request needs is learnt from
-    /// others of its kind.
+    /// Requests expected to need much CPU time to LQ unless they have a deadline, all else to HQ; the need is learnt from other
+    /// requests of the kind.
     Learned,
 }
 
@@ -44,7 +44,7 @@ pub const DISPATCHES: [(&str, Dispatch); 9] = [
     ("learned", Dispatch::Learned),
 ];
 
-/// How often a request has come back.
+/// The number of times that a request has come back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Returns {
     pub(super) restarts: u32,
@@ -62,7 +62,7 @@ impl Returns {
 }
 
 impl Dispatch {
-    /// The queue of a request that is not critical; `None` where that has to be learnt.
+    /// The queue of a request that is not critical; `None` if that is learnt.
     pub(super) fn queue(self, work: &Work, returns: Returns) -> Option<Queue> {
         let write = work.kind == Kind::Write;
         let preempted = returns.preemptions > 0;

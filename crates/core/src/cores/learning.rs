@@ -1,14 +1,13 @@
-//! How much CPU time will a request still need?
+//! Learnt CPU time of requests, by class.
 //!
-//! Requests of one class resemble one another: what they do, how much they move, whether they go on where another ended, whose they
-//! are, and how often they have come back. For each class the mean of what is still needed, until the request is done, is kept as
-//! a moving average. A request that is suspended or preempted teaches its class what it has used, and what is expected of the class
-//! it goes on in; so nothing has to be remembered of a request but its class.
+//! Requests of one class resemble one another: kind, size, whether sequential, source, and the number of returns. For each class
+//! a moving average of the CPU time still needed is kept. A request that is suspended or preempted teaches its class the time it
+//! has used, and the expectation of the class it continues in; so nothing has to be remembered of a request but its class.
 //!
-//! From this comes the place of a request. It is due [`PATIENCE`] times what it still needs after it came in, and at its
-//! deadline at the latest; HQ is served by due time. So short ones go first, but nobody is overtaken for ever: only by
-//! those that come less than [`PATIENCE`] times its need after it; and one that comes back does not start at the end again. What needs more than [`LONG`] times the mean and has no
-//! deadline goes to LQ. Where all kinds need the same, this is first come, first served in one queue.
+//! A request is due [`PATIENCE`] times its remaining need after its arrival, and at its deadline at the latest; HQ is served by
+//! due time. So short ones go first, but a request is overtaken only by those that come less than [`PATIENCE`] times its need
+//! after it; and one that comes back does not start at the end again. A request that needs more than [`LONG`] times the mean and
+//! has no deadline goes to LQ. If all kinds need the same, this is first come, first served in one queue.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -23,12 +22,12 @@ const SIZES: usize = 7;
 /// New; restarted once, twice, more often; preempted.
 const STAGES: usize = 5;
 const CLASSES: usize = Kind::ALL.len() * SIZES * 2 * 3 * STAGES;
-/// A sample counts for a 64th once there have been as many.
+/// The weight of a sample is a 64th once there have been 64.
 const MEMORY: u32 = 64;
 
-/// How many times the mean need is long.
+/// A need of this many times the mean is long.
 const LONG: u64 = 4;
-/// How much later a request has to come to stand behind one that needs a nanosecond more. With none this would be first come,
+/// A request goes before one that needs a nanosecond more unless it comes this much later. With 0 this would be first come,
 /// first served; without end, shortest first. From 16 to 256 it hardly matters.
 const PATIENCE: u64 = 64;
 
@@ -67,11 +66,11 @@ impl Estimate {
     }
 }
 
-/// What has been learnt.
+/// The averages of all classes.
 #[derive(Clone, Debug)]
 pub(super) struct Learning {
     classes: Box<[Estimate]>,
-    /// Of all that entered a queue, whatever the class.
+    /// Of requests of all classes.
     mean: Estimate,
 }
 
@@ -80,13 +79,13 @@ impl Learning {
         Self { classes: vec![Estimate::default(); CLASSES].into_boxed_slice(), mean: Estimate::default() }
     }
 
-    /// What a request of this class still needs; nothing as long as none has been seen.
+    /// The remaining need of a request of this class; zero before the first sample.
     fn expected_nanos(&self, class: Class) -> u64 {
         self.classes[class.0 as usize].nanos
     }
 
-    /// Where a request that comes in, or comes back, has its place, and when it is due.
-    pub(super) fn place(&self, arrival: Nanos, work: &Work, returns: Returns) -> (Queue, Nanos) {
+    /// The queue and due time of a request that arrives or comes back.
+    pub(super) fn assign(&self, arrival: Nanos, work: &Work, returns: Returns) -> (Queue, Nanos) {
         let needed = self.expected_nanos(Class::of(work, returns));
         let fair = arrival.after(Nanos(PATIENCE * needed));
         match work.deadline {
@@ -96,7 +95,7 @@ impl Learning {
         }
     }
 
-    /// A request that had come back so often has used `used_nanos`, and goes on after having come back `then`, if it goes on.
+    /// A request with `returns` has used `used_nanos`, and continues with the returns `then`, if it does.
     pub(super) fn learn(&mut self, work: &Work, returns: Returns, used_nanos: u64, then: Option<Returns>) {
         let class = Class::of(work, returns);
         let rest = then.map_or(0, |then| self.expected_nanos(Class::of(work, then)));
@@ -114,11 +113,11 @@ mod tests {
     const NEW: Returns = Returns { restarts: 0, preemptions: 0 };
 
     fn due_nanos(learning: &Learning, work: &Work, returns: Returns) -> u64 {
-        learning.place(Nanos::ZERO, work, returns).1.0
+        learning.assign(Nanos::ZERO, work, returns).1.0
     }
 
     #[test]
-    fn sizes_are_told_apart_by_powers_of_four() {
+    fn sizes_are_distinguished_by_powers_of_four() {
         let class = |bytes| Class::of(&Work { bytes, ..READ }, NEW);
         let bounds = [0, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
         for bytes in bounds {
@@ -176,7 +175,7 @@ mod tests {
             // Means of about 240: 11 of the 12 need 174.5.
             (0..11).for_each(|_| learning.learn(&READ, NEW, 175, None));
             learning.learn(&scan, NEW, needed, None);
-            assert_eq!(learning.place(Nanos::ZERO, &scan, NEW).0, queue, "{needed}, mean {}", learning.mean.nanos);
+            assert_eq!(learning.assign(Nanos::ZERO, &scan, NEW).0, queue, "{needed}, mean {}", learning.mean.nanos);
         }
     }
 }

@@ -1,40 +1,41 @@
-//! Which queue does a worker of a storage server take its next requests from, and for how long?
+//! Scheduling of the workers of a storage server: which queue a worker serves, and for how long.
 //!
-//! A storage server has a pool of workers, one a core, and more requests than workers. Three queues stand before them: HQ
-//! (high), LQ (low) and MQ (maintenance: what is critical to the server itself). What is decided here is where a request
-//! queues ([`Dispatch`]), which queue a free worker serves (the selector, by the weights of a [`Schedule`]) and for how
-//! long ([`SliceRule`]). These parts combine freely; a [`ScheduleRow`] is a combination with a name.
+//! A storage server has a pool of workers, one a core, and more requests than workers. Requests wait in three queues: HQ
+//! (high), LQ (low) and MQ (maintenance: work that is critical to the server itself). Three parts are decided here and
+//! combine freely: the queue of a request ([`Dispatch`]), the queue that a free worker serves (the selector, by the weights of
+//! a [`Schedule`]) and the length of its turn ([`SliceRule`]). A [`ScheduleRow`] is a combination with a name. Source: Zhou
+//! et al., Empirical Evaluation and Enhancement of Enterprise Storage System Request Scheduling, ACM TOS 14(2), 2018.
 //!
 //! # The contract
 //!
-//! As everywhere in this crate: no clock, no threads; a *driver* (the simulator, or a pool of real threads) says what
-//! happens and when, and asks what to do. `now` never goes back.
+//! As everywhere in this crate: no clock, no threads; a *driver* (the simulator, or a pool of real threads) reports events
+//! with their times, and asks for decisions. `now` never goes back.
 //!
-//! 1. [`CoreScheduler::submit`]`(now, work)` takes a request in and gives it a [`Tag`], or hands it back: it is full.
-//! 2. A worker that is free asks [`CoreScheduler::next`]`(now, worker, log)`. [`Turn::Serve`] names a queue and a slice;
-//!    [`Turn::Idle`] says that nothing is queued: ask again once something is. Going from one queue to another may cost the
-//!    worker time: that is the driver's to know, and is not part of the slice.
-//! 3. In its turn the worker asks [`CoreScheduler::take`]`(now, worker)`, and runs the request it gets for at most the
+//! 1. [`CoreScheduler::submit`]`(now, work)` accepts a request and returns its [`Tag`], or hands it back: it is full.
+//! 2. A free worker calls [`CoreScheduler::next`]`(now, worker, log)`. [`Turn::Serve`] names a queue and a slice;
+//!    [`Turn::Idle`] means that no request is queued: call again once one is. Changing queues may cost the worker time, which
+//!    the driver accounts for and is not part of the slice.
+//! 3. In its turn the worker calls [`CoreScheduler::take`]`(now, worker)`, and runs the request it gets for at most the
 //!    allowance. `None` ends the turn: the slice is used up (it runs from the first `take`), or other workers have emptied
-//!    the queue. A request that was begun is not cut at the end of the turn: it may use a whole slice of its own, so that a
-//!    short request is not preempted for having begun late. A turn lasts less than two slices.
-//! 4. The worker reports what happened, with the CPU time since `take`: [`CoreScheduler::finished`];
+//!    the queue. A request is not cut at the end of the turn: it may use a whole slice of its own, so that a short request is
+//!    not preempted because it began late. A turn lasts less than two slices.
+//! 4. The worker reports the outcome, with the CPU time since `take`: [`CoreScheduler::finished`];
 //!    [`CoreScheduler::suspended`], it waits for a disk, a lock or memory; or [`CoreScheduler::preempted`], it used up its
-//!    allowance, and queues again. Then it asks for the next request, as in 3, or, after `None`, as in 2.
-//! 5. Once what a suspended request waits for is there, the driver says [`CoreScheduler::restarted`]: it queues again.
+//!    allowance, and is queued again. Then it calls `take` as in 3, or, after `None`, `next` as in 2.
+//! 5. When a suspended request can continue, the driver calls [`CoreScheduler::restarted`]: it is queued again.
 //!
-//! **Waking.** After `submit`, `restarted` and `preempted` one more request is queued: a driver wakes one idle worker then.
+//! **Waking.** After `submit`, `restarted` and `preempted` one more request is queued: a driver then wakes one idle worker.
 //!
-//! **Limits.** All memory is taken at construction. A request has its place from `submit` to `finished`, suspended or not.
+//! **Limits.** All memory is taken at construction. A request has a slot from `submit` to `finished`, suspended or not.
 //!
-//! **Waiting.** A request that is in and not with a worker waits for one [`Wait`] at any moment.
+//! **Waiting.** A request that no worker runs waits for one [`Wait`] at any moment.
 //!
-//! **Nothing starves.** A queue of weight w that is not empty, among non-empty queues of weight W in all, is passed over for at
+//! **No starvation.** A queue of weight w that is not empty, among non-empty queues of weight W in all, is passed over for at
 //! most 16 W / w turns in a row, and one more for each other queue that is as late. LQ and MQ are first come, first served: with k
 //! older ones a request leaves within k + 1 such rounds. In HQ those with a deadline go before those without; a server promises
-//! deadlines only to so many as it can keep them for.
+//! deadlines only to as many as it can keep.
 //!
-//! **Chance.** The selector draws from a generator that is held here and seeded at construction: same calls, same answers.
+//! **Randomness.** The selector draws from a generator that is held here and seeded at construction: same calls, same answers.
 
 mod dispatch;
 mod learning;
@@ -54,15 +55,35 @@ pub use work::{Kind, Log, Run, Source, Turn, Wait, Work};
 
 use crate::{Nanos, Tag};
 
-/// Who decides for a pool of workers. The module's head says in which order the calls come and what they promise.
+/// The decisions for a pool of workers. The module's documentation gives the order of the calls.
+///
+/// ```
+/// use ioweir_core::Nanos;
+/// use ioweir_core::cores::{self, CoreScheduler, Cores, CoresLimits, Kind, Log, Source, Turn, Work};
+///
+/// let row = cores::find("sord").expect("a schedule of the table");
+/// let limits = CoresLimits { requests: 100, workers: 2, cores: 4, seed: 1 };
+/// let mut cores = Cores::new(row.schedule(&row.defaults()), limits)?;
+///
+/// let write = Work { kind: Kind::Write, source: Source::Client, bytes: 4096, sequential: false, deadline: None };
+/// let tag = cores.submit(Nanos::ZERO, write).expect("there is room");
+/// let Turn::Serve { queue, .. } = cores.next(Nanos::ZERO, 0, Log::default()) else { panic!("one is queued") };
+/// assert_eq!(queue, cores::Queue::High);
+/// let run = cores.take(Nanos::ZERO, 0).expect("the queue has one");
+/// assert_eq!(run.tag, tag);
+/// let now = Nanos(20_000);
+/// cores.finished(now, 0, tag, now);
+/// assert_eq!(cores.take(now, 0), None);
+/// # Ok::<(), cores::CoresError>(())
+/// ```
 pub trait CoreScheduler {
-    /// Takes a request in, or hands it back where there is no room.
+    /// Accepts a request, or hands it back if there is no room.
     ///
     /// # Errors
     /// The request itself; nothing has changed then. There is room again after a request has finished.
     fn submit(&mut self, now: Nanos, work: Work) -> Result<Tag, Work>;
 
-    /// A free worker asks which queue to serve, and for how long. `log` says how the server's write log stands.
+    /// The turn of a free worker: a queue and a slice. `log` is the state of the server's write log.
     #[must_use]
     fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn;
 
@@ -76,18 +97,18 @@ pub trait CoreScheduler {
     /// The request waits for something that is not a core.
     fn suspended(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
 
-    /// The request has used up its allowance, and queues again.
+    /// The request has used up its allowance, and is queued again.
     fn preempted(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
 
-    /// What a suspended request waited for is there: it queues again.
+    /// A suspended request can continue: it is queued again.
     fn restarted(&mut self, now: Nanos, tag: Tag);
 
-    /// How many requests are in each queue, in the order of [`Queue::ALL`].
+    /// Requests in each queue, in the order of [`Queue::ALL`].
     fn depths(&self) -> [u32; Queue::COUNT];
 
-    /// How many requests wait for what; with those that run, all that are in.
+    /// Waiting requests by what they wait for; with the running ones, all that hold a slot.
     fn waiting(&self) -> [u32; Wait::COUNT];
 
-    /// What has happened in each queue so far, in the order of [`Queue::ALL`].
+    /// Counts of each queue so far, in the order of [`Queue::ALL`].
     fn counts(&self) -> [Counts; Queue::COUNT];
 }

@@ -1,6 +1,6 @@
-//! In which order do the requests of a queue leave it?
+//! The three queues, and the order in which requests leave them.
 //!
-//! Those that are due at some time first, by that time; then the others as they came. Ties go to the older. Only HQ is kept so: LQ
+//! HQ serves requests with a due time first, by that time, then the others in their order of arrival; ties go to the older. LQ
 //! and MQ are first come, first served.
 
 use crate::Nanos;
@@ -10,11 +10,11 @@ use crate::structure::{Heap, Links, List, NONE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Queue {
-    /// HQ: what should leave fast.
+    /// HQ: requests that should leave fast.
     High,
-    /// LQ: what can wait.
+    /// LQ: requests that can wait.
     Low,
-    /// MQ: what is critical to the server itself.
+    /// MQ: work that is critical to the server itself.
     Maintenance,
 }
 
@@ -36,20 +36,20 @@ impl Queue {
     }
 }
 
-/// What has happened in a queue so far.
+/// Counts of a queue so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Turns that workers were given here.
     pub turns: u64,
-    /// Turns in which nothing was left to take.
+    /// Turns without a request.
     pub turns_empty: u64,
-    /// The slices of these turns, added up, in nanoseconds.
+    /// The sum of the slices of these turns, in nanoseconds.
     pub slices_nanos: u64,
     /// Requests that came into the queue, new or again.
     pub queued: u64,
     /// Requests that were taken from it.
     pub taken: u64,
-    /// How long these had been in it, added up, in nanoseconds.
+    /// The sum of their times in it, in nanoseconds.
     pub waited_nanos: u64,
     /// Of those taken: finished.
     pub finished: u64,
@@ -57,9 +57,9 @@ pub struct Counts {
     pub suspended: u64,
     /// Of those taken: preempted.
     pub preempted: u64,
-    /// CPU time used by those taken, added up, in nanoseconds.
+    /// The sum of the CPU time of those taken, in nanoseconds.
     pub used_nanos: u64,
-    /// The most requests that it held.
+    /// The largest depth.
     pub depth_max: u32,
 }
 
@@ -67,7 +67,7 @@ pub struct Counts {
 pub(super) struct Queues {
     lists: [List; Queue::COUNT],
     links: Links,
-    /// HQ's requests that are due at some time.
+    /// HQ's requests with a due time.
     due: Heap,
     due_count: u32,
 }

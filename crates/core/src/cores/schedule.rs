@@ -1,19 +1,19 @@
-//! Which schedules have a name, and what can be set of them?
+//! The table of schedules and their parameters.
 
 use super::{CoresError, Dispatch, Log, Maintenance, Queue, SliceRule};
 use crate::Nanos;
-use crate::settings::{Parameter, SettingError, Settings, Unit, settable};
+use crate::settings::{Parameter, SECOND, SettingError, Settings, settable};
 
-/// How a pool of workers is scheduled: the parts, put together.
+/// The schedule of a pool of workers: the parts together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Where a request queues.
+    /// The rule for the queue of a request.
     pub dispatch: Dispatch,
-    /// How often each queue is drawn, in the order of [`Queue::ALL`].
+    /// The weights of the queues, in the order of [`Queue::ALL`].
     pub weights: [u32; Queue::COUNT],
-    /// For how long it is served then.
+    /// The rule for the length of a turn.
     pub slices: SliceRule,
-    /// What MQ has of its own.
+    /// Rules of MQ alone.
     pub maintenance: Maintenance,
 }
 
@@ -32,7 +32,7 @@ impl Schedule {
         if self.maintenance.boost == 0 { Err(CoresError::BoostZero) } else { Ok(()) }
     }
 
-    /// How often each queue is drawn while the log stands so. Only ratios count: all are in units that make MQ's whole.
+    /// The weights of the queues in this state of the log. Only ratios count: the scale makes MQ's whole.
     pub(super) fn weights(&self, log: Log) -> [u64; Queue::COUNT] {
         let [high, low, maintenance] = self.weights.map(u64::from);
         [high * 1000, low * 1000, maintenance * self.boost_per_mille(log)]
@@ -48,12 +48,12 @@ impl Schedule {
                 let boosted = Nanos(slice.0.saturating_mul(self.boost_per_mille(log)) / 1000);
                 boosted.min(self.slices.longest().max(slice))
             }
-            // A window shared by very different weights may round to nothing, and a turn without time would serve no one.
+            // A window shared by very different weights may round to zero, and a turn without time would serve none.
             _ => slice.max(Nanos(1)),
         }
     }
 
-    /// By how much MQ's weight and slice are raised: 1000 is not at all.
+    /// The factor of MQ's weight and slice, in thousandths.
     fn boost_per_mille(&self, log: Log) -> u64 {
         1000 + u64::from(self.maintenance.boost - 1) * u64::from(log.urgency_per_mille())
     }
@@ -68,17 +68,17 @@ pub struct ScheduleRow {
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// Where in there.
+    /// The section there.
     pub section: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
-    /// What can be set.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
     dispatch: Dispatch,
 }
 
 impl ScheduleRow {
-    /// The parts, put together as set.
+    /// The schedule with these settings.
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Schedule {
         let [
@@ -125,54 +125,47 @@ pub fn find(name: &str) -> Option<&'static ScheduleRow> {
 }
 
 const MICRO: u64 = 1_000;
-const SECOND: u64 = 1_000_000_000;
 
 /// What schedules differ in by default.
 struct Defaults {
     high_weight: u64,
-    qats: u64,
+    qats: bool,
     maintenance_slice: u64,
     maintenance_boost: u64,
 }
 
-const BASELINE: Defaults = Defaults { high_weight: 60, qats: 0, maintenance_slice: 200 * MICRO, maintenance_boost: 1 };
+const BASELINE: Defaults =
+    Defaults { high_weight: 60, qats: false, maintenance_slice: 200 * MICRO, maintenance_boost: 1 };
 static WEIGHTED: [Parameter; 13] = parameters(&BASELINE);
-static DEPTH_AWARE: [Parameter; 13] = parameters(&Defaults { qats: 1, ..BASELINE });
-static COMBINED: [Parameter; 13] = parameters(&Defaults { high_weight: 90, qats: 1, ..BASELINE });
+static DEPTH_AWARE: [Parameter; 13] = parameters(&Defaults { qats: true, ..BASELINE });
+static COMBINED: [Parameter; 13] = parameters(&Defaults { high_weight: 90, qats: true, ..BASELINE });
 static ADAPTIVE: [Parameter; 13] =
-    parameters(&Defaults { high_weight: 400, qats: 1, maintenance_boost: 80, ..BASELINE });
+    parameters(&Defaults { high_weight: 400, qats: true, maintenance_boost: 80, ..BASELINE });
+
+/// The largest weight.
+const WEIGHT_MAX: u64 = 1_000_000;
 
 const fn parameters(defaults: &Defaults) -> [Parameter; 13] {
-    const fn weight(name: &'static str, default: u64, help: &'static str) -> Parameter {
-        Parameter { name, unit: Unit::Count, default, min: 1, max: 1_000_000, help }
-    }
-    const fn span(name: &'static str, default: u64, min: u64, help: &'static str) -> Parameter {
-        Parameter { name, unit: Unit::Duration, default, min, max: SECOND, help }
-    }
-    const fn switch(name: &'static str, default: u64, help: &'static str) -> Parameter {
-        Parameter { name, unit: Unit::Switch, default, min: 0, max: 1, help }
-    }
     [
-        weight("hq-weight", defaults.high_weight, "how often HQ is drawn, beside the others' weights"),
-        weight("lq-weight", 30, "the same for LQ"),
-        weight("mq-weight", 10, "the same for MQ"),
-        switch("qats", defaults.qats, "slices by depth (Equation 2) instead of by weight (Equation 1)"),
-        span("window", 2_000 * MICRO, MICRO, "Equation 1: the window C that the queues share"),
-        switch("all-weights", 0, "Equation 1: empty queues' weights count, too"),
-        span("base", 300 * MICRO, MICRO, "Equation 2: what every queue gets"),
-        span("cap", 5_000 * MICRO, 0, "Equation 2: what the queues share by depth"),
-        weight("hq-priority", 1, "Equation 2: what HQ's depth is multiplied by"),
-        weight("lq-priority", 1, "the same for LQ"),
-        weight("mq-priority", 1, "the same for MQ"),
-        span("mq-slice", defaults.maintenance_slice, 0, "MQ's slice; 0s: as the equation says"),
-        Parameter {
-            name: "mq-boost",
-            unit: Unit::Count,
-            default: defaults.maintenance_boost,
-            min: 1,
-            max: 1_000,
-            help: "how many times its weight and slice MQ gets when the log is about to be full; 1: never more",
-        },
+        Parameter::count("hq-weight", defaults.high_weight, 1, WEIGHT_MAX, "weight of HQ in the draw"),
+        Parameter::count("lq-weight", 30, 1, WEIGHT_MAX, "the same for LQ"),
+        Parameter::count("mq-weight", 10, 1, WEIGHT_MAX, "the same for MQ"),
+        Parameter::switch("qats", defaults.qats, "slices by depth (Equation 2) instead of by weight (Equation 1)"),
+        Parameter::duration("window", 2_000 * MICRO, MICRO, SECOND, "Equation 1: the window C that the queues share"),
+        Parameter::switch("all-weights", false, "Equation 1: empty queues' weights count, too"),
+        Parameter::duration("base", 300 * MICRO, MICRO, SECOND, "Equation 2: the time that every queue gets"),
+        Parameter::duration("cap", 5_000 * MICRO, 0, SECOND, "Equation 2: the time that the queues share by depth"),
+        Parameter::count("hq-priority", 1, 1, WEIGHT_MAX, "Equation 2: the factor of HQ's depth"),
+        Parameter::count("lq-priority", 1, 1, WEIGHT_MAX, "the same for LQ"),
+        Parameter::count("mq-priority", 1, 1, WEIGHT_MAX, "the same for MQ"),
+        Parameter::duration("mq-slice", defaults.maintenance_slice, 0, SECOND, "MQ's slice; 0s: by the equation"),
+        Parameter::count(
+            "mq-boost",
+            defaults.maintenance_boost,
+            1,
+            1_000,
+            "factor of MQ's weight and slice when the log is about to be full; 1: constant",
+        ),
     ]
 }
 
@@ -186,10 +179,10 @@ pub static SCHEDULES: &[ScheduleRow] = &[
         summary: "new requests to HQ, restarted ones to LQ",
         source: WAFL,
         section: "sections 2.2, 2.3, Table 4",
-        doc: "A request that comes back, after a wait or preempted, is taken for long. What is critical goes to MQ, here as in every \
-schedule. Slices by Equation 1 share the window among the queues that are not empty: 1200, 600 and 200 us where none is; the \
-paper's text says so, while its all-to-lq results fit a share of all weights (all-weights=yes). MQ keeps 200 us. Added: \
-a queue that was passed over 16 times as often as its weight lets one expect is served without a draw, which bounds waiting and \
+        doc: "A request that comes back, after a wait or preempted, is expected to be long. Critical work goes to MQ, here as in every \
+schedule. Slices by Equation 1 share the window among the queues that are not empty: 1200, 600 and 200 us if none is; the \
+paper's text says so, while its all-to-lq results fit a share of all weights (all-weights=yes). MQ keeps 200 us. Added: a \
+queue that was passed over 16 times as often as its weight makes likely is served without a draw, which bounds waiting and \
 happens once in nine million draws; a request may use a whole slice, even if it began late in its worker's turn.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::Baseline,
@@ -199,7 +192,7 @@ happens once in nine million draws; a request may use a whole slice, even if it 
         summary: "restarted requests to HQ, new ones to LQ",
         source: WAFL,
         section: "section 3.2, Table 4, Figure 4(a)",
-        doc: "The baseline turned round; preempted requests count as restarted. All else as in baseline.",
+        doc: "The reverse of the baseline; preempted requests count as restarted. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::RestartedHigh,
     },
@@ -208,7 +201,7 @@ happens once in nine million draws; a request may use a whole slice, even if it 
         summary: "all requests to HQ",
         source: WAFL,
         section: "section 3.2, Table 4, Figures 4(a) and 5(d)",
-        doc: "Restarted and preempted ones, too; only what is critical goes elsewhere, to MQ. All else as in baseline.",
+        doc: "Restarted and preempted ones, too; only critical work goes elsewhere, to MQ. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::AllHigh,
     },
@@ -228,7 +221,7 @@ is 600 us, as the paper's result suggests (all-weights=yes). All else as in base
         source: WAFL,
         section: "section 3.2, Table 4, Figure 4(c)",
         doc: "Writes are short: they are answered once they are logged. Restarted and preempted writes stay in HQ; lookups that neither \
-read nor write go to LQ, as `others` do in the paper's table. All else as in baseline.",
+read nor write go to LQ, as `others` in the paper's table. All else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::WritesHigh,
     },
@@ -255,8 +248,8 @@ read nor write go to LQ, as `others` do in the paper's table. All else as in bas
         summary: "writes and restarted requests to HQ if never preempted, all else to LQ",
         source: WAFL,
         section: "section 4.1",
-        doc: "Size-oriented request dispatching: what is expected to be short goes first. A preempted write goes to LQ: having been \
-preempted says more than being a write. Lookups that neither read nor write go to LQ with the reads; the paper does not say. All \
+        doc: "Size-oriented request dispatching: requests that are expected to be short go first. A preempted write goes to LQ, because the \
+preemption says more than the write. Lookups that neither read nor write go to LQ with the reads; the paper does not say. All \
 else as in baseline.",
         parameters: &WEIGHTED,
         dispatch: Dispatch::SizeOriented,
@@ -267,7 +260,7 @@ else as in baseline.",
         source: WAFL,
         section: "section 4.2, Equation 2",
         doc: "Queue-depth aware time slicing: every queue gets 300 us, and a share of 5000 us by its depth. MQ keeps 200 us, as in all \
-of the paper's experiments. The depths are those at the moment of asking. All else as in baseline.",
+of the paper's experiments. The depths are those at the begin of the turn. All else as in baseline.",
         parameters: &DEPTH_AWARE,
         dispatch: Dispatch::Baseline,
     },
@@ -282,17 +275,17 @@ of the paper's experiments. The depths are those at the moment of asking. All el
     },
     ScheduleRow {
         name: "adaptive",
-        summary: "requests by the CPU time that others of their kind were seen to need, shortest first; MQ grows with its load",
+        summary: "requests by the learnt CPU time of their kind, shortest first; MQ grows with its load",
         source: "Ours; the paper names it as future work",
         section: "section 7",
-        doc: "A kind of request is what it does, its size by powers of four, whether it is sequential, whose it is, and how often it \
-has come back; for each kind a moving average of the CPU time still needed is kept. A request is due 64 times what it still needs after \
-it came in, and at its deadline at the latest. What needs more than four times the mean of all, and has no deadline, goes \
-to LQ; everything else to HQ, which is served by due time: short ones first, but a request is overtaken only by those that come less \
-than 64 times its need after it. Until a kind has been seen it counts as short. Slices by depth, as qats, and few turns for LQ. \
-MQ keeps its weight and 200 us while the log has room: long turns there would put a burst of maintenance before everybody. Once half of what \
-takes writes is full, and the more the flush is behind, MQ's weight and slice grow, the weight up to eighty times, the slice up to \
-5.3 ms. Nothing is set for a workload.",
+        doc: "The kind of a request is its operation, its size by powers of four, whether it is sequential, its source, and how often it \
+has come back; for each kind a moving average of the CPU time still needed is kept. A request is due 64 times its remaining \
+need after its arrival, and at its deadline at the latest. A request that needs more than four times the mean of all, and has \
+no deadline, goes to LQ; all others to HQ, which is served by due time: short ones first, but a request is overtaken only by \
+those that come less than 64 times its need after it. A kind counts as short before its first sample. Slices by depth, as \
+qats, and few turns for LQ. MQ keeps its weight and 200 us while the log has room: long turns there would put a burst of \
+maintenance before all clients. Once half of the log's part that takes writes is full, and the more the flush lags, MQ's \
+weight and slice grow, the weight up to eighty times, the slice up to 5.3 ms. No setting depends on the workload.",
         parameters: &ADAPTIVE,
         dispatch: Dispatch::Learned,
     },

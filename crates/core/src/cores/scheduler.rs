@@ -1,4 +1,4 @@
-//! What happens to a request between coming in and being done, and what does each worker do?
+//! The state of requests and workers under a schedule.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -12,20 +12,20 @@ use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Source, Turn, Wait
 use crate::structure::{Links, List};
 use crate::{Nanos, Tag};
 
-/// What a [`Cores`] is made for.
+/// The capacity of a [`Cores`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoresLimits {
-    /// The most requests that are in at once: queued, running and suspended.
+    /// The most requests at once: queued, running and suspended.
     pub requests: u32,
     /// Workers; they are numbered from 0.
     pub workers: u32,
     /// Cores of the machine: not fewer than workers.
     pub cores: u32,
-    /// Where the selector's chance begins.
+    /// The seed of the selector.
     pub seed: u64,
 }
 
-/// Something that no scheduler can be made from.
+/// Why a scheduler cannot be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CoresError {
     /// A queue's weight is 0.
@@ -66,16 +66,15 @@ impl fmt::Display for CoresError {
 
 impl core::error::Error for CoresError {}
 
-/// A request's place.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     work: Work,
     generation: u32,
     state: State,
     returns: Returns,
-    /// When it came in.
+    /// When it arrived.
     arrival: Nanos,
-    /// When it queued last.
+    /// When it was queued last.
     since: Nanos,
     /// The queue it is in, or was taken from.
     queue: Queue,
@@ -91,21 +90,21 @@ enum State {
 
 #[derive(Clone, Copy, Debug)]
 struct Worker {
-    /// What it serves, or served last.
+    /// The queue that it serves, or served last.
     queue: Option<Queue>,
     slice: Nanos,
-    /// When its turn began; unset before the first request of a turn.
+    /// The begin of its turn; unset before its first request.
     began: Option<Nanos>,
     in_turn: bool,
 }
 
-/// A schedule at work. Its calls are those of [`CoreScheduler`].
+/// The scheduler of a pool of workers under a schedule.
 #[derive(Clone, Debug)]
 pub struct Cores {
     schedule: Schedule,
     queues: Queues,
     selector: Selector,
-    /// It learns under every schedule, and is asked under one.
+    /// Learns under every schedule, and is used by one.
     learning: Learning,
     slots: Box<[Slot]>,
     free: List,
@@ -123,7 +122,7 @@ impl Cores {
     /// Makes a scheduler. All the memory that it will ever use is taken here.
     ///
     /// # Errors
-    /// [`CoresError`] says what cannot be.
+    /// [`CoresError`] if the schedule or the limits are not possible.
     pub fn new(schedule: Schedule, limits: CoresLimits) -> Result<Self, CoresError> {
         schedule.check()?;
         let CoresLimits { requests, workers, cores, seed } = limits;
@@ -166,13 +165,13 @@ impl Cores {
         })
     }
 
-    /// How many workers it was made for.
+    /// The number of workers.
     #[must_use]
     pub fn workers(&self) -> u32 {
         self.workers.len() as u32
     }
 
-    /// How many requests it has room for.
+    /// The capacity for requests.
     #[must_use]
     pub fn requests(&self) -> u32 {
         self.slots.len() as u32
@@ -183,7 +182,7 @@ impl Cores {
         self.now = now;
     }
 
-    /// The slot of a tag, which has to be in `state`.
+    /// The slot of a tag, asserted to be in `state`.
     fn slot(&mut self, tag: Tag, state: State) -> &mut Slot {
         let slot = &mut self.slots[tag.slot as usize];
         assert!(slot.generation == tag.generation && slot.state == state, "{tag:?} is not {state:?}");
@@ -193,7 +192,7 @@ impl Cores {
     fn enqueue(&mut self, at: u32) {
         let now = self.now;
         let slot = &mut self.slots[at as usize];
-        let (queue, due) = place(&self.schedule, &self.learning, slot);
+        let (queue, due) = assign(&self.schedule, &self.learning, slot);
         (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
         self.queues.push(queue, at, due, self.sequence);
         self.sequence += 1;
@@ -202,8 +201,8 @@ impl Cores {
         counts.depth_max = counts.depth_max.max(self.queues.depths()[queue as usize]);
     }
 
-    /// A request leaves its worker, and goes on after having come back `then`, if it goes on. Answers with where to count it.
-    fn leave(
+    /// A request leaves its worker, and continues with the returns `then`, if it does. Returns the counts of its queue.
+    fn end_run(
         &mut self,
         now: Nanos,
         tag: Tag,
@@ -227,15 +226,15 @@ impl Cores {
     }
 }
 
-/// Where a request queues that comes in, or comes back.
-fn place(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Option<Nanos>) {
+/// The queue and due time of a request that arrives or comes back.
+fn assign(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Option<Nanos>) {
     if slot.work.source == Source::Critical {
         return (Queue::Maintenance, None);
     }
     match schedule.dispatch.queue(&slot.work, slot.returns) {
         Some(queue) => (queue, slot.work.deadline),
         None => {
-            let (queue, due) = learning.place(slot.arrival, &slot.work, slot.returns);
+            let (queue, due) = learning.assign(slot.arrival, &slot.work, slot.returns);
             (queue, Some(due))
         }
     }
@@ -294,7 +293,7 @@ impl CoreScheduler for Cores {
     }
 
     fn finished(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.leave(now, tag, used, |_| None).finished += 1;
+        self.end_run(now, tag, used, |_| None).finished += 1;
         let slot = &mut self.slots[tag.slot as usize];
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
@@ -302,13 +301,13 @@ impl CoreScheduler for Cores {
     }
 
     fn suspended(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.leave(now, tag, used, |returns| Some(returns.restarted())).suspended += 1;
+        self.end_run(now, tag, used, |returns| Some(returns.restarted())).suspended += 1;
         self.slots[tag.slot as usize].state = State::Suspended;
         self.suspended += 1;
     }
 
     fn preempted(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
-        self.leave(now, tag, used, |returns| Some(returns.preempted())).preempted += 1;
+        self.end_run(now, tag, used, |returns| Some(returns.preempted())).preempted += 1;
         let slot = &mut self.slots[tag.slot as usize];
         slot.returns = slot.returns.preempted();
         self.enqueue(tag.slot);

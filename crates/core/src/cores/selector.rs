@@ -1,18 +1,18 @@
-//! Which of the queues that are not empty does a free worker get?
+//! The queue that a free worker gets, among those that are not empty.
 //!
-//! Chance decides, by weight: a queue of weight w among non-empty ones of weight W in all is drawn with probability w / W.
-//! Chance alone bounds nothing, so a queue that was passed over [`PATIENCE`] times W / w times in a row is not drawn for any more
-//! but served. By chance alone that happens once in e^16, about nine million: frequencies do not show it.
+//! It is drawn at random, by weight: a queue of weight w among non-empty ones of weight W in all has probability w / W.
+//! Randomness alone bounds nothing, so a queue that was passed over [`PATIENCE`] times W / w times in a row is served without a
+//! draw. By chance that happens once in e^16, about nine million: frequencies do not show it.
 
 use crate::cores::Queue;
 
-/// How many times its expected wait a queue waits at the longest.
+/// The longest wait of a queue, as a multiple of its expected wait.
 pub(super) const PATIENCE: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selector {
     state: u64,
-    /// How often each queue was passed over since it was served last or became non-empty.
+    /// Draws that passed each queue over since it was served last or became non-empty.
     passed: [u64; Queue::COUNT],
 }
 

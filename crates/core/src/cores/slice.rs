@@ -1,4 +1,4 @@
-//! For how long does a worker serve the queue it was given?
+//! The length of a worker's turn.
 
 use crate::Nanos;
 use crate::cores::Queue;
@@ -15,22 +15,22 @@ pub enum SliceRule {
     },
     /// Equation 2, QATS: a queue's share of `cap`, by depth times priority factor, and `base` for each.
     DepthAware {
-        /// What every queue gets.
+        /// The time that every queue gets.
         base: Nanos,
-        /// What is shared.
+        /// The time that the queues share.
         cap: Nanos,
         /// The priority factors, in the order of [`Queue::ALL`].
         priorities: [u32; Queue::COUNT],
     },
 }
 
-/// What MQ has of its own.
+/// Rules of MQ alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maintenance {
-    /// Its slice, where it does not follow the rule.
+    /// Its slice, if it does not follow the rule.
     pub slice: Option<Nanos>,
-    /// How many times its weight it gets when the log is most urgent, in proportion in between; and its slice, up to the longest that
-    /// the rule gives. 1: never more.
+    /// The factor of its weight when the log is most urgent, in proportion in between; also of its slice, up to the longest
+    /// that the rule gives. 1: constant.
     pub boost: u32,
 }
 
@@ -60,7 +60,7 @@ impl SliceRule {
     }
 }
 
-/// `part / whole` of `span`, rounded down; nothing of nothing.
+/// `part / whole` of `span`, rounded down; zero if `whole` is zero.
 fn share(span: Nanos, part: u64, whole: u64) -> Nanos {
     let nanos = u128::from(span.0) * u128::from(part) / u128::from(whole.max(1));
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -1,9 +1,9 @@
-//! What does a worker run, and what is it told?
+//! Requests as workers see them, and the answers to workers.
 
 use crate::cores::Queue;
 use crate::{Nanos, Tag};
 
-/// What a request does.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -30,51 +30,51 @@ impl Kind {
     }
 }
 
-/// Where a request comes from.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Source {
     /// A client waits for it.
     Client,
-    /// The server's own work that can wait: prefetching, say.
+    /// The server's own work that can wait, such as prefetching.
     Background,
-    /// The server's own work that must not wait for long: a consistency point that frees the log.
+    /// The server's own work that must not wait for long, such as a consistency point that frees the log.
     Critical,
 }
 
-/// What is known of a request when it comes in.
+/// A request as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
     /// What it does.
     pub kind: Kind,
     /// Where it comes from.
     pub source: Source,
-    /// How much it moves; 0 where nothing.
+    /// The bytes that it moves; 0 if none.
     pub bytes: u32,
-    /// Whether it goes on where an earlier one ended.
+    /// Whether it continues an earlier one.
     pub sequential: bool,
-    /// When it has to be done; `None` is best effort.
+    /// When it should be done; `None` is best effort.
     pub deadline: Option<Nanos>,
 }
 
 impl Work {
-    /// What a place holds before it holds a request.
+    /// The content of a free slot.
     pub(super) const NOTHING: Self =
         Self { kind: Kind::Other, source: Source::Client, bytes: 0, sequential: false, deadline: None };
 }
 
-/// How the server's write log stands: one part of it takes writes while a consistency point empties the other.
+/// The state of the server's write log: one part of it takes writes while a consistency point empties the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// How much of the part that takes writes is filled, in thousandths.
+    /// The filled part of what takes writes, in thousandths.
     pub filled_per_mille: u16,
-    /// How much of the running consistency point is left to do, in thousandths; 0 where none runs.
+    /// The remaining part of the running consistency point, in thousandths; 0 if none runs.
     pub unflushed_per_mille: u16,
 }
 
 impl Log {
-    /// By how many thousandths filling is ahead of flushing, 0 to 1000: at the rates so far, a lag above 0 means that the log
-    /// is full before it has been emptied.
+    /// The lag of flushing behind filling in thousandths, 0 to 1000: at the rates so far, a lag above 0 means that the log is
+    /// full before it has been emptied.
     #[must_use]
     pub const fn lag_per_mille(self) -> u16 {
         if self.unflushed_per_mille == 0 {
@@ -84,8 +84,8 @@ impl Log {
         if lag > 1000 { 1000 } else { lag }
     }
 
-    /// How urgently a consistency point needs workers, in thousandths: the lag, times the cube of how far the part that takes writes is
-    /// on its way from half full to full. Before that there is time, and clients have the workers.
+    /// The urgency of the consistency point in thousandths: the lag, times the cube of the filled part beyond one half. Below
+    /// that there is time, and clients have the workers.
     #[must_use]
     pub const fn urgency_per_mille(self) -> u16 {
         let beyond = self.filled_per_mille.saturating_mul(2).saturating_sub(1000);
@@ -102,12 +102,12 @@ pub enum Turn {
     Serve {
         /// Which queue.
         queue: Queue,
-        /// For how long, from the first request on.
+        /// For this long, from the first request on.
         slice: Nanos,
         /// Whether the worker served another queue before, or none yet.
         switched: bool,
     },
-    /// Nothing is queued.
+    /// No request is queued.
     Idle,
 }
 
@@ -116,11 +116,11 @@ pub enum Turn {
 pub struct Run {
     /// Which one.
     pub tag: Tag,
-    /// The CPU time after which it is preempted, if it is neither done nor suspended then.
+    /// The CPU time after which it is preempted.
     pub allowance: Nanos,
 }
 
-/// What a request that no worker runs waits for.
+/// Why a request that no worker runs waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Wait {

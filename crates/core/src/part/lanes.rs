@@ -1,6 +1,5 @@
-//! The requests of one process (or of everybody's asynchronous ones), of which the nearest or the oldest goes next.
-//!
-//! A lane is sorted by sector, has a FIFO beside it, and remembers which request the head is nearest to.
+//! The queue of one process, or of all asynchronous requests: sorted by sector, with a FIFO, and the request nearest to the
+//! head.
 
 use super::nearest;
 use crate::Nanos;
@@ -11,7 +10,7 @@ use crate::structure::{Links, List, NONE, Root, Tree};
 pub(crate) struct Lane {
     sorted: Root,
     fifo: List,
-    /// The unit that the head is nearest to, or `NONE`.
+    /// The request nearest to the head, or `NONE`.
     nearest: u32,
     /// Submitted requests, merged ones counted.
     requests: u32,
@@ -24,7 +23,7 @@ impl Lane {
         self.fifo.is_empty()
     }
 
-    pub(crate) const fn units(&self) -> u32 {
+    pub(crate) const fn length(&self) -> u32 {
         self.fifo.length()
     }
 
@@ -36,7 +35,7 @@ impl Lane {
         (self.nearest != NONE).then_some(self.nearest)
     }
 
-    /// The unit that came first, where it waits for longer than `expire`.
+    /// The oldest request, if it waits for longer than `expire`.
     pub(crate) fn expired(&self, queue: &RequestQueue, expire: Nanos, now: Nanos) -> Option<u32> {
         let oldest = self.fifo.head();
         (oldest != NONE && queue.entry(oldest).submitted.after(expire) <= now).then_some(oldest)
@@ -47,12 +46,12 @@ impl Lane {
     }
 }
 
-/// What all lanes share.
+/// The tree and links of all lanes.
 #[derive(Clone, Debug)]
 pub(crate) struct Lanes {
     tree: Tree,
     links: Links,
-    /// Longest way back that is considered.
+    /// Longest backward distance that is considered.
     back_sectors_max: u64,
 }
 
@@ -82,7 +81,7 @@ impl Lanes {
         }
     }
 
-    /// A unit leaves; where it was the nearest, the one after it is.
+    /// Removes a request; if it was the nearest, the one after it is.
     pub(crate) fn remove(&mut self, lane: &mut Lane, queue: &RequestQueue, slot: u32) {
         if lane.nearest == slot {
             lane.nearest = self.following(lane, queue, slot);
@@ -92,7 +91,7 @@ impl Lanes {
         lane.requests -= queue.entry(slot).members;
     }
 
-    /// A unit is dispatched: the head goes there, and the nearest is the one after it.
+    /// Takes a request for dispatch: the head goes there, and the nearest is the one after it.
     pub(crate) fn take(&mut self, lane: &mut Lane, queue: &RequestQueue, slot: u32) {
         lane.nearest = self.following(lane, queue, slot);
         self.remove(lane, queue, slot);

@@ -1,4 +1,4 @@
-//! What several elevators are built from: sorted queues with a FIFO beside each, and what is known of a process's habits.
+//! Parts that several elevators share: sorted queues with FIFOs, and habits of processes.
 
 pub(crate) mod habits;
 pub(crate) mod lanes;

@@ -1,12 +1,11 @@
-//! Which of two units is the head nearer to, when a way back counts twice and a long way back not at all?
-//!
-//! The one-way elevator of the anticipatory scheduler, cfq and bfq: upward, with short steps back where they are worth it.
+//! The nearest request to the head, if a backward distance counts twice and a long one not at all: the one-way elevator of the
+//! anticipatory scheduler, cfq and bfq.
 
 use crate::queue::RequestQueue;
 use crate::structure::{Root, Tree};
 
-/// The one of two that is nearer to `from`: forward at its distance, backward at twice that; what lies further back than
-/// `back_sectors_max` only comes where the other does too, and then the lowest comes first.
+/// The nearer of two to `from`: forward at its distance, backward at twice that. One further back than `back_sectors_max`
+/// is chosen only if the other is, too, and then the lowest is.
 pub(crate) fn nearer(queue: &RequestQueue, left: u32, right: u32, from: u64, back_sectors_max: u64) -> u32 {
     let cost = |slot: u32| {
         let sector = queue.entry(slot).sector;
@@ -19,7 +18,7 @@ pub(crate) fn nearer(queue: &RequestQueue, left: u32, right: u32, from: u64, bac
     if cost(right) < cost(left) { right } else { left }
 }
 
-/// Which unit comes after `slot` from the place where that begins; asked before it leaves the tree.
+/// The request to serve after `slot`, from its begin; called before it leaves the tree.
 pub(crate) fn following(
     queue: &RequestQueue,
     tree: &Tree,

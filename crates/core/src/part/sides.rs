@@ -1,12 +1,11 @@
-//! Two queues, each sorted by sector and with a FIFO beside it: which unit is next along the disk, and which is oldest?
+//! Two sorted queues with a FIFO each: the queues of the deadline family and of the anticipatory scheduler.
 //!
-//! A side is a direction in the deadline family and synchronous or not in the anticipatory scheduler; the elevator says
-//! which one a unit belongs to, and says the same every time.
+//! A side is a direction, or with `BY_SYNC` synchronous (0) and asynchronous (1).
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-use crate::queue::{Edge, Entry, QueueLimits};
+use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::structure::{Links, List, NONE, Root, Tree};
 use crate::{Nanos, Reason, Waiting};
 
@@ -14,21 +13,21 @@ use crate::{Nanos, Reason, Waiting};
 struct Side {
     sorted: Root,
     fifo: List,
-    /// How long a unit may wait on this side.
+    /// How long a request may wait on this side.
     expire: Nanos,
     /// Submitted requests, merged ones counted.
     requests: u32,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sides {
+pub(crate) struct Sides<const BY_SYNC: bool = false> {
     tree: Tree,
     links: Links,
     expires: Box<[Nanos]>,
     sides: [Side; 2],
 }
 
-impl Sides {
+impl<const BY_SYNC: bool> Sides<BY_SYNC> {
     /// `expire` is how long a request may wait on each side.
     pub(crate) fn new(limits: &QueueLimits, expire: [Nanos; 2]) -> Self {
         let slots = limits.slots();
@@ -41,16 +40,24 @@ impl Sides {
         }
     }
 
-    pub(crate) fn insert(&mut self, side: usize, now: Nanos, slot: u32, entry: &Entry) {
-        let side = &mut self.sides[side];
+    /// The side of a request.
+    #[inline]
+    pub(crate) fn side(entry: &Entry) -> usize {
+        if BY_SYNC { usize::from(!entry.is_sync()) } else { entry.operation.direction() as usize }
+    }
+
+    pub(crate) fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        let entry = queue.entry(slot);
+        let side = &mut self.sides[Self::side(entry)];
         self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
         self.links.push_back(&mut side.fifo, slot);
         self.expires[slot as usize] = now.after(side.expire);
         side.requests += 1;
     }
 
-    pub(crate) fn request_merged(&mut self, side: usize, slot: u32, entry: &Entry, edge: Edge) {
-        let side = &mut self.sides[side];
+    pub(crate) fn request_merged(&mut self, queue: &RequestQueue, slot: u32, edge: Edge) {
+        let entry = queue.entry(slot);
+        let side = &mut self.sides[Self::side(entry)];
         side.requests += 1;
         if edge == Edge::Front {
             self.tree.remove(&mut side.sorted, slot);
@@ -58,53 +65,54 @@ impl Sides {
         }
     }
 
-    pub(crate) fn requests_merged(&mut self, side: usize, members: u32) {
-        self.sides[side].requests += members;
+    pub(crate) fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
+        self.sides[Self::side(queue.entry(slot))].requests += members;
     }
 
-    pub(crate) fn remove(&mut self, side: usize, slot: u32, members: u32) {
-        let side = &mut self.sides[side];
+    pub(crate) fn remove(&mut self, queue: &RequestQueue, slot: u32) {
+        let entry = queue.entry(slot);
+        let side = &mut self.sides[Self::side(entry)];
         self.tree.remove(&mut side.sorted, slot);
         self.links.remove(&mut side.fifo, slot);
-        side.requests -= members;
+        side.requests -= entry.members;
     }
 
     pub(crate) fn is_empty(&self, side: usize) -> bool {
         self.sides[side].fifo.is_empty()
     }
 
-    /// The unit that came first, or `NONE`.
+    /// The request that came first, or `NONE`.
     pub(crate) fn oldest(&self, side: usize) -> u32 {
         self.sides[side].fifo.head()
     }
 
-    /// When a queued unit expires.
+    /// When a queued request expires.
     pub(crate) fn expires(&self, slot: u32) -> Nanos {
         self.expires[slot as usize]
     }
 
-    /// The unit that came first, where it has expired.
+    /// The request that came first, if it has expired.
     pub(crate) fn expired(&self, side: usize, now: Nanos) -> Option<u32> {
         let oldest = self.oldest(side);
         (oldest != NONE && self.expires(oldest) <= now).then_some(oldest)
     }
 
-    /// The unit with the lowest sector.
+    /// The request with the lowest sector.
     pub(crate) fn first(&self, side: usize) -> Option<u32> {
         self.tree.first(self.sides[side].sorted)
     }
 
-    /// The first unit that begins at `sector` or after it.
+    /// The first request that begins at `sector` or after it.
     pub(crate) fn at_or_after(&self, side: usize, sector: u64) -> Option<u32> {
         self.tree.at_or_after(self.sides[side].sorted, sector)
     }
 
-    /// The last unit that begins before `sector`.
+    /// The last request that begins before `sector`.
     pub(crate) fn before(&self, side: usize, sector: u64) -> Option<u32> {
         self.tree.before(self.sides[side].sorted, sector)
     }
 
-    /// The unit behind `slot` in sector order; `slot` need not be queued any more.
+    /// The request after `slot` in sector order; `slot` need not be queued any more.
     pub(crate) fn following(&self, side: usize, slot: u32) -> Option<u32> {
         self.tree.next(self.sides[side].sorted, slot)
     }

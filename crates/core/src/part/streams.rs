@@ -1,7 +1,7 @@
-//! Which number does a stream have in an elevator's own table, when there are more streams in the world than places?
+//! A table of streams with a fixed capacity, for what an elevator knows of each.
 //!
-//! A stream keeps its place while the elevator needs it; the place of one that is not needed any more goes to a newcomer,
-//! and what was known of it is forgotten.
+//! A stream keeps its number while the elevator needs it; the number of one that is no longer needed goes to a new stream, and
+//! what was known of the old one is forgotten.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -18,7 +18,7 @@ pub(crate) struct Streams {
     first: u32,
     /// Numbers from here on were never used.
     unused: u32,
-    /// Where the search for a place goes on.
+    /// Where the search for a free number continues.
     hand: u32,
 }
 
@@ -26,9 +26,9 @@ impl Streams {
     /// Streams remembered beyond those that hold requests.
     const IDLE: u32 = 254;
 
-    /// How long a table has to be in which the first numbers, up to `reserved`, are not for streams.
+    /// The length of the table, whose first `reserved` numbers are not for streams.
     pub(crate) const fn places(limits: &QueueLimits, reserved: u32) -> u32 {
-        // Two more than can be needed at once: the stream being served may hold nothing, and the newcomer needs a place.
+        // Two more than can be needed at once: the stream being served may have no requests, and the new one needs a number.
         limits.units().saturating_add(2 + Self::IDLE + reserved)
     }
 
@@ -47,14 +47,14 @@ impl Streams {
         self.by_id.find(u64::from(id.0), |_| true)
     }
 
-    /// Gives a stream that has no number one that was never used, or that of a stream that is not needed any more.
+    /// Gives a stream a number that was never used, or that of a stream that is no longer needed.
     pub(crate) fn add(&mut self, id: StreamId, is_needed: impl Fn(u32) -> bool) -> u32 {
         let places = self.ids.len() as u32; // made from a u32
         let number = if self.unused < places {
             self.unused += 1;
             self.unused - 1
         } else {
-            // There are more places than streams that can be needed at once, so the search ends.
+            // There are more numbers than streams that can be needed at once, so the search ends.
             loop {
                 self.hand = if self.hand + 1 < places { self.hand + 1 } else { self.first };
                 if !is_needed(self.hand) {
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newcomer_takes_the_place_of_a_stream_that_is_not_needed() {
+    fn a_new_stream_takes_the_number_of_one_that_is_not_needed() {
         let limits = QueueLimits::with_requests(1);
         let mut streams = Streams::new(&limits, 1);
         let places = Streams::places(&limits, 1);

@@ -1,11 +1,4 @@
-//! The anticipatory scheduler: is the next request worth a seek, or will the process just served ask again nearby?
-//!
-//! Model: synchronous and asynchronous requests have a sorted queue and a FIFO each, and are served in batches of one
-//! kind, limited in time; when the kind changes, the device first finishes what it has. Within a batch the head goes to
-//! the nearest request, upward or a short way back. In synchronous batches the disk idles after a request, for at most
-//! `antic-expire`, unless the next request is the same process's or close to the last, or the process is known to think
-//! longer than that. The wait is over when the process asks again, when anybody asks for something close (the closer the
-//! sooner, and nearer than the process usually seeks), when the time is up, or when a request has expired.
+//! Anticipatory scheduling: after a synchronous request the disk idles for the next one of the same process.
 //!
 //! Bound: once in `read-expire` (`write-expire`) while its kind is served, and at the begin of each batch, the oldest
 //! request of the kind goes first if it has expired. With k older ones of its kind, a request is served after its expiry
@@ -19,59 +12,67 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::Mean;
 use crate::part::{Sides, Streams, nearest};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
+use crate::settings::{HOUR, MILLI};
 use crate::structure::NONE;
 use crate::{Nanos, Reason, Request, Waiting};
 
-const MILLI: u64 = 1_000_000;
-/// Longest way back (`MAXBACK`).
+/// Longest backward distance (`MAXBACK`).
 const BACK_SECTORS_MAX: u64 = 1024 * 1024;
 /// Longer think times count as this (`MAX_THINKTIME`).
 const THINK_MAX: u64 = 20 * MILLI;
 /// A request this near is close at once; the distance doubles with each millisecond of waiting.
 const CLOSE_SECTORS: u64 = 8192;
-/// A single seek counts as at most four times the mean and so many sectors; less once the mean is known well.
+/// A single seek counts as at most four times the mean plus this; less once the mean has many samples.
 const SEEK_SLACK_SECTORS: [u64; 2] = [2 * 1024 * 1024, 2 * 1024 * 64];
 const SEEK_WEIGHT_FEW: u64 = 60;
 
 const SYNC: usize = 0;
 const ASYNC: usize = 1;
 
-const fn duration(name: &'static str, default_millis: u64, help: &'static str) -> Parameter {
-    Parameter { name, unit: Unit::Duration, default: default_millis * MILLI, min: 0, max: 3_600_000 * MILLI, help }
-}
-
 pub(crate) static ROW: Row<()> = Row {
     name: "anticipatory",
     summary: "one-way elevator that idles after a read for the same process's next",
     source: "Linux block/as-iosched.c (2.6.0 to 2.6.32), Documentation/block/as-iosched.txt; Iyer and Druschel, SOSP 2001",
-    doc: "In: sorted queue and FIFO for synchronous and asynchronous requests; batches limited in time, the synchronous \
+    doc: "In: sorted queue and FIFO for synchronous and asynchronous requests; batches of one kind, limited in time, the synchronous \
 one from its first completion and only while others wait, the asynchronous one also in number, adapted to how long such \
 batches take; a change of kind waits for the device to be empty and begins at the oldest request; expired requests first, \
-looked at once in each expiry time; nearest request, backward at twice the distance and no further than 2^20 sectors; \
-anticipation with think time and seek distance of each process, and those of newcomers for a process with no history; \
-close requests of others break it, and count into the history of the process waited for. With anticipation on, the device \
-holds one read at a time of those not from one process, as the documentation says. Simplified: means of newcomers are \
-weighted by how many there were. Left out: what the kernel learns from processes that exit (nobody says so here). \
-Dropped in 2.6.33 in favour of cfq.",
+looked for once in each expiry time; nearest request, backward at twice the distance and no further than 2^20 sectors; \
+anticipation with think time and seek distance of each process, and those of new processes for one without history; close \
+requests of others end it (the closer the sooner), and count into the history of the process waited for. With anticipation \
+on, the device holds one read at a time of those not from one process, as the documentation says. Simplified: means of new \
+processes are weighted by how many there were. Left out: what the kernel learns from processes that exit (no driver reports \
+that). Dropped in 2.6.33 in favour of cfq.",
     linux: None,
     parameters: &[
-        duration("antic-expire", 6, "longest time the disk idles for a process's next request; zero to never idle"),
-        duration("read-expire", 125, "how long a synchronous request may wait before it is served out of order"),
-        duration("write-expire", 250, "the same for asynchronous requests"),
-        duration("read-batch-expire", 500, "length of a synchronous batch while asynchronous requests wait"),
-        duration("write-batch-expire", 125, "length of an asynchronous batch while synchronous requests wait"),
+        Parameter::duration(
+            "antic-expire",
+            6 * MILLI,
+            0,
+            HOUR,
+            "longest idle time for a process's next request; 0: none",
+        ),
+        Parameter::duration("read-expire", 125 * MILLI, 0, HOUR, "age from which a synchronous request goes first"),
+        Parameter::duration("write-expire", 250 * MILLI, 0, HOUR, "the same for asynchronous requests"),
+        Parameter::duration("read-batch-expire", 500 * MILLI, 0, HOUR, "length of a synchronous batch, if others wait"),
+        Parameter::duration(
+            "write-batch-expire",
+            125 * MILLI,
+            0,
+            HOUR,
+            "length of an asynchronous batch, if others wait",
+        ),
     ],
     form: (),
 };
 
 #[derive(Clone, Copy, Debug)]
 struct Process {
-    /// Its units, queued and in the device.
+    /// Its requests, queued and in flight.
     queued: u32,
     in_flight: u32,
     /// When the device last finished all it had of the process.
@@ -95,9 +96,9 @@ impl Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Anticipation {
     Off,
-    /// The request of the process waited for is still in the device.
+    /// The request of the process waited for is still in flight.
     ForCompletion,
-    /// It has been served; its successor is waited for.
+    /// It has completed; the disk idles for the next.
     Until(Nanos),
     /// The wait is over: the next request goes, whatever it is.
     Over,
@@ -105,13 +106,13 @@ enum Anticipation {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Anticipatory {
-    sides: Sides,
-    /// Which process each slot belongs to.
+    sides: Sides<true>,
+    /// The process of each slot.
     home: Box<[u32]>,
     processes: Box<[Process]>,
     streams: Streams,
-    newcomers: [Mean; 2],
-    /// Where the last dispatch of each kind ended, and when its expired requests were last looked for.
+    new_processes: [Mean; 2],
+    /// The end of the last dispatch of each kind, and the time of the last look for expired requests.
     last_sector: [u64; 2],
     last_check: [Nanos; 2],
     in_flight: u32,
@@ -128,14 +129,14 @@ pub(crate) struct Anticipatory {
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     side: usize,
-    /// Unset for a synchronous batch of which nothing has been completed yet.
+    /// Unset for a synchronous batch before its first completion.
     end: Option<Nanos>,
     /// When the last asynchronous batch began, until the first synchronous completion after it has timed it.
     write_start: Option<Nanos>,
     writes_left: u64,
-    /// How many units an asynchronous batch has.
+    /// The length of an asynchronous batch.
     writes: u64,
-    /// Nobody else wanted the disk during it: its time says nothing.
+    /// No synchronous request waited during it: its time says nothing.
     is_untimed: bool,
 }
 
@@ -157,10 +158,6 @@ impl From<&Settings> for Config {
     }
 }
 
-fn side_of(entry: &Entry) -> usize {
-    if entry.is_sync() { SYNC } else { ASYNC }
-}
-
 impl Anticipatory {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let config = Config::from(settings);
@@ -171,7 +168,7 @@ impl Anticipatory {
             home: vec![NONE; limits.slots() as usize].into_boxed_slice(),
             processes: vec![Process::NEW; Streams::places(limits, 0) as usize].into_boxed_slice(),
             streams: Streams::new(limits, 0),
-            newcomers: [Mean::UNKNOWN; 2],
+            new_processes: [Mean::UNKNOWN; 2],
             last_sector: [0; 2],
             last_check: [Nanos::ZERO; 2],
             in_flight: 0,
@@ -195,7 +192,7 @@ impl Anticipatory {
         })
     }
 
-    /// Learns from a synchronous request that it is, or counts as, the next one of a process.
+    /// Learns from a synchronous request that is, or counts as, the next one of a process.
     fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
         let process = &mut self.processes[number as usize];
         if let Some(completion) = process.last_completion.take()
@@ -203,7 +200,7 @@ impl Anticipatory {
         {
             let think = now.since(completion).0.min(THINK_MAX);
             if process.think.weight() == 0 {
-                self.newcomers[0].learn(think);
+                self.new_processes[0].learn(think);
             }
             process.think.learn(think);
         }
@@ -211,20 +208,20 @@ impl Anticipatory {
         let distance = entry.sector.abs_diff(process.last_sector_end);
         let distance = distance.min(4 * process.seek.value() + slack);
         if process.seek.weight() == 0 {
-            self.newcomers[1].learn(distance);
+            self.new_processes[1].learn(distance);
         }
         process.seek.learn(distance);
         process.last_sector_end = entry.sector_end();
     }
 
-    /// What is known of a process, or else of newcomers: think time and seek distance.
+    /// Think time and seek distance of a process, or of new processes if it has no history.
     fn habits(&self, process: &Process) -> [u64; 2] {
-        let [think, seek] = self.newcomers;
+        let [think, seek] = self.new_processes;
         let known = |own: Mean, others: Mean| if own.weight() == 0 { others.value() } else { own.value() };
         [known(process.think, think), known(process.seek, seek)]
     }
 
-    /// Whether a request is as good as what the process waited for could send.
+    /// Whether a request is as near as the one waited for would be.
     fn is_close(&self, process: &Process, sector: u64, now: Nanos) -> bool {
         let delay = match (self.anticipation, self.last_finished) {
             (Anticipation::Off, _) | (_, None) => 0,
@@ -239,7 +236,7 @@ impl Anticipatory {
         is_within || self.habits(process)[1] > sector.abs_diff(last)
     }
 
-    /// Whether `candidate`, or what is known of the process, says not to wait for it (any longer).
+    /// Whether `candidate`, or the history of the process, says not to wait (any longer).
     fn is_not_worth_waiting(&mut self, queue: &RequestQueue, candidate: Option<u32>, now: Nanos) -> bool {
         let Some(last) = self.last else { return true };
         let process = self.processes[last as usize];
@@ -259,14 +256,14 @@ impl Anticipatory {
         self.habits(&process)[0] > self.config.antic.0
     }
 
-    /// Ends an anticipation whose time is up before `end`.
+    /// Ends an anticipation that times out before `end`.
     fn stop_before(&mut self, end: Nanos) {
         if matches!(self.anticipation, Anticipation::Until(until) if until < end) {
             self.anticipation = Anticipation::Over;
         }
     }
 
-    /// The request of a kind that the head is nearest to.
+    /// The request of a kind nearest to the head.
     fn nearest(&self, queue: &RequestQueue, side: usize) -> Option<u32> {
         let from = self.last_sector[side];
         let after = self.sides.at_or_after(side, from).or_else(|| self.sides.first(side));
@@ -276,7 +273,7 @@ impl Anticipatory {
         }
     }
 
-    /// The oldest request of a kind, where it has expired; looked at once in each expiry time.
+    /// The oldest request of a kind, if it has expired; looked for once in each expiry time.
     fn expired(&mut self, side: usize, now: Nanos) -> Option<u32> {
         if now < self.next_check(side) {
             return None;
@@ -290,8 +287,8 @@ impl Anticipatory {
         in_number || self.batch.end.is_some_and(|end| now >= end)
     }
 
-    /// The next request of the batch that runs, or a wait.
-    fn go_on(&mut self, queue: &RequestQueue, now: Nanos, others_wait: bool) -> Result<Option<u32>, Next> {
+    /// The next request of the running batch, or a wait.
+    fn continue_batch(&mut self, queue: &RequestQueue, now: Nanos, others_wait: bool) -> Result<Option<u32>, Next> {
         let side = self.batch.side;
         let candidate = self.nearest(queue, side);
         if let Some(slot) = self.expired(side, now) {
@@ -327,7 +324,7 @@ impl Anticipatory {
         self.last_check[side].after(self.config.expire[side])
     }
 
-    /// Nobody competed with the asynchronous batch, or it ran dry: how long it took says nothing.
+    /// Notes that an asynchronous batch ran without competition, or ran dry: its time says nothing.
     fn note_uncontended(&mut self) {
         if self.batch.side == ASYNC
             && self.sides.is_empty(SYNC)
@@ -337,7 +334,7 @@ impl Anticipatory {
         }
     }
 
-    /// Begins a batch at the oldest request of a kind, or waits for the device to be empty where the kind changes.
+    /// Begins a batch at the oldest request of a kind, or waits for the device to be empty if the kind changes.
     fn begin(&mut self, side: usize, now: Nanos) -> Result<u32, Next> {
         let changes = side != self.batch.side;
         if changes && self.in_flight > 0 {
@@ -377,13 +374,13 @@ impl Anticipatory {
         let waits = matches!(self.anticipation, Anticipation::ForCompletion | Anticipation::Until(_));
         let (reads, writes) = (!self.sides.is_empty(SYNC), !self.sides.is_empty(ASYNC));
         if waits {
-            // An expired request is not made to wait for what may never come.
+            // An expired request does not wait for one that may never come.
             return self.expired(SYNC, now).ok_or(self.wait());
         }
         self.note_uncontended();
         let others_wait = if self.batch.side == SYNC { writes } else { reads };
         if !(reads && writes && self.batch_is_over(now))
-            && let Some(slot) = self.go_on(queue, now, others_wait)?
+            && let Some(slot) = self.continue_batch(queue, now, others_wait)?
         {
             return Ok(slot);
         }
@@ -406,7 +403,7 @@ impl Elevator for Anticipatory {
         }
         self.home[slot as usize] = number;
         self.processes[number as usize].queued += 1;
-        self.sides.insert(side_of(entry), now, slot, entry);
+        self.sides.insert(queue, now, slot);
         let waits = matches!(self.anticipation, Anticipation::ForCompletion | Anticipation::Until(_));
         if waits && self.is_not_worth_waiting(queue, Some(slot), now) {
             self.anticipation = Anticipation::Over;
@@ -414,21 +411,19 @@ impl Elevator for Anticipatory {
     }
 
     fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
-        let entry = queue.entry(slot);
-        self.sides.request_merged(side_of(entry), slot, entry, edge);
+        self.sides.request_merged(queue, slot, edge);
     }
 
     fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides.requests_merged(side_of(queue.entry(slot)), members);
+        self.sides.requests_merged(queue, slot, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {
-        let entry = queue.entry(slot);
         self.processes[self.home[slot as usize] as usize].queued -= 1;
-        self.sides.remove(side_of(entry), slot, entry.members);
+        self.sides.remove(queue, slot);
     }
 
-    /// Within a kind; whose it is does not matter.
+    /// Within a kind, of any process.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         queue.entry(slot).is_sync() == request.is_sync()
     }
@@ -441,7 +436,7 @@ impl Elevator for Anticipatory {
         };
         let entry = queue.entry(slot);
         let number = self.home[slot as usize];
-        let side = side_of(entry);
+        let side = Sides::<true>::side(entry);
         self.remove(queue, slot);
         self.processes[number as usize].in_flight += 1;
         self.in_flight += 1;
@@ -478,7 +473,7 @@ impl Elevator for Anticipatory {
         }
     }
 
-    /// While the disk idles, everybody waits for that; otherwise the kind that is served waits for the device.
+    /// While the disk idles, all requests wait for that; otherwise the kind that is served waits for the device.
     fn waiting(&self, queued: u32) -> Waiting {
         match self.anticipation {
             Anticipation::Until(_) => Waiting::all(Reason::Anticipating, queued),

@@ -1,31 +1,28 @@
-//! BID made adaptive: whose bulk is next, when one direction has much to do and the other little, or both have much?
+//! Bulks of reads and bulks of writes, whose order and turns follow from the load.
 //!
-//! Model: requests are gathered in two sets, reads and writes, and leave in bulks. A bulk goes upward by sector from
-//! where its direction was last, and is over after `bulk` units or at its highest sector; then it is decided anew which
-//! direction has the next one. Decisions fall only where the head has to seek anyhow: a bulk whose next unit is near goes
-//! on, up to twice its length. The work of a unit is its sectors and a seek.
+//! Decisions fall only where the head has to seek anyhow: a bulk whose next request is near continues, up to twice its length.
+//! The work of a request is its sectors and a seek.
 //!
-//! - Writes are *light* where they made up less than `light` percent of the reads' work of late, and have less than half
+//! - Writes are *light* if they recently made up less than `light` percent of the reads' work, and have less than half
 //!   of it queued. Light writes are served first, in one go: that costs reads little, and waiting costs writes much.
-//! - Otherwise reads go first, and pass waiting writes `passes` times, each time with a whole bulk: someone waits for a
+//! - Otherwise reads go first, and pass waiting writes `passes` times, each time with a whole bulk: a process waits for a
 //!   read, and the more writes gather, the less each of them costs.
+//! - If nearly all requests are small, seeks are the work, and two sweeps cost twice as much as one: reads and writes
+//!   then go up together, as with C-LOOK, and a bulk is only the stretch between two decisions.
 //!
-//! - Where nearly all units are small, the way to them is the work, and two ways up cost twice as much as one: reads and
-//!   writes then go up together, as with C-LOOK, and a bulk is only what is between two looks at the load and at age.
+//! Bound: a bulk is at most `2 * bulk` requests, and a direction with waiting requests is passed over at most `passes`
+//! times in a row. A request that has seen `age` bulks of its direction begin is overdue; while the oldest of a direction
+//! is overdue, each bulk of that direction begins with it. So with U requests in a direction, each of them is served within
+//! `(age + U) * (passes + 1) * 2 * bulk` dispatches, whatever comes meanwhile. (When two requests merge, the members of one
+//! continue in the position of the other.)
 //!
-//! Bound: a bulk is at most `2 * bulk` units, and a direction in which something waits is passed over at most `passes`
-//! times in a row. A unit that has seen `age` bulks of its direction begin is overdue; while the oldest unit of a direction
-//! is overdue, each bulk of that direction begins with it. So where a direction holds U units, each of them is served within
-//! `(age + U) * (passes + 1) * 2 * bulk` dispatches, whatever comes meanwhile. (Where two units become one, the requests of
-//! one of them go on in the place of the other.)
-//!
-//! Example: `bulk` 2, far apart four reads, r1 to r4 upward, and a write w above them. Where writes were few so far, the
-//! order is r1 r2 w r3 r4; where they were as much work as reads, it is r1 r2 r3 r4 w.
+//! Example: `bulk` 2, far apart four reads, r1 to r4 upward, and a write w above them. If writes were few so far, the
+//! order is r1 r2 w r3 r4; if they were as much work as reads, it is r1 r2 r3 r4 w.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
@@ -34,56 +31,50 @@ use crate::{Direction, Nanos, Reason, Waiting};
 const READ: usize = Direction::Read as usize;
 const WRITE: usize = Direction::Write as usize;
 
-/// What a seek costs, in sectors that could be transferred meanwhile; a gap below this is not worth a decision.
+/// The cost of a seek, in sectors that could be transferred meanwhile; a smaller gap is not worth a decision.
 const SEEK_SECTORS: u64 = 1024;
 
-/// Units after which what was learnt of the load counts half.
-const MEMORY_UNITS: u64 = 1024;
+/// Requests after which the memory of the load counts half.
+const MEMORY_REQUESTS: u64 = 1024;
 
-/// Units of at most this many sectors are small: the way to them takes longer than they do.
+/// Requests of at most this many sectors are small: the seek takes longer than the transfer.
 const SMALL_SECTORS: u32 = 64;
 
-/// Until the load is known, so much work of writes counts as seen: few first requests do not make writes light.
+/// Work of writes that counts as seen at the start, so that a few first requests do not make writes light.
 const PRIOR_WORK: u64 = 8 * SEEK_SECTORS;
 
-const fn count(name: &'static str, default: u64, min: u64, max: u64, help: &'static str) -> Parameter {
-    Parameter { name, unit: Unit::Count, default, min, max, help }
-}
-
 static PARAMETERS: &[Parameter] = &[
-    count("bulk", 80, 1, 1 << 20, "units of a bulk, after which the next one is chosen at the next seek"),
-    count("passes", 4, 1, 1 << 20, "bulks of the other direction that may pass waiting requests"),
-    count("age", 16, 1, 1 << 20, "bulks of its direction after which a unit is overdue, and a bulk begins with it"),
-    count("light", 33, 0, 10_000, "percent of the reads' recent work below which writes are light, and go first"),
+    Parameter::count("bulk", 80, 1, 1 << 20, "requests of a bulk, after which the next one is chosen at the next seek"),
+    Parameter::count("passes", 4, 1, 1 << 20, "bulks of the other direction that may pass waiting requests"),
+    Parameter::count("age", 16, 1, 1 << 20, "bulks of its direction after which a request is overdue"),
+    Parameter::count("light", 33, 0, 10_000, "percent of the reads' recent work below which writes go first"),
 ];
 
 pub(crate) static ROW: Row<()> = Row {
     name: "bid-adaptive",
     summary: "bulks of reads and of writes, whose order and turns follow from the load",
     source: "this project; bulks after Mishra and Somani, Host managed contention avoidance storage solutions for Big Data",
-    doc: "Requests are gathered by direction and leave in bulks of `bulk` units, upward by sector, each direction from \
-where it was. Which direction has the next bulk is decided where the head has to seek anyhow. Writes that were less than \
-`light` percent of the reads' work of the last one to two thousand units, and have less than half of it queued, go first: \
-a journal's few writes cost readers little. Otherwise reads go first, and pass waiting writes at most `passes` times: then \
-bulky writes gather. Where more than three in four of the units served of late had at most 64 sectors, both directions go \
-up together, as with C-LOOK, and a bulk is what lies between two looks at the load and at age. A unit that has seen `age` bulks of its direction begin is served at the beginning of the next. With \
-U units queued in a direction, each is served within (`age` + U) x (`passes` + 1) x 2 x `bulk` dispatches. What it has of \
-BID-HDD: bulks in sector order, reads that do not wait for bulky writes, a bound by age. What it has not: queues for each \
-process, which cost seeks where processes share files, timers, and idling for what may come. \
-\
-Aim: completion within 2 % of the best other scheduler at every load, and mean latencies of figures 18 and 19 within 5 % \
-of the best Linux scheduler. Measured by `experiments/bid/adaptive-cells`, on the `hdd` device: x10, x50, closed:2 and \
-closed:32, queues of 128 and 256, six Hadoop jobs on two disks and an OLTP server: all 104 completion times hold, and all \
-latencies of the jobs at x50. \
-(With other seeds the 34 reads of the text writer on the \
-second disk take up to 1.16 at x50.) Not within it: `sptf`, which knows where the platters stand and is up to 13 % faster; and some latencies \
-at the other loads, where one direction is faster by making the other slower. Those are, at most: reads in closed:2, sort \
-and terasort, 1.51 of the best (the anticipatory scheduler idles for them, and takes 5 to 6 % longer), reads in \
-closed:32 1.29, writes in closed:32 1.26, both sort; writes of word count in x10 1.23. `passes` moves along that edge: in \
-sort at closed:32 reads and writes are 1.36 and 0.99 of the best with 1, 1.01 and 1.17 with 2, 0.88 and 1.26 with 4. What \
-each part is for: with `light=0` the writes of word count take 2.70 of the best at x50, with `passes=2` the reads of sort \
-1.17. The defaults were chosen on these traces, on a plateau (`bulk` 64 to 112, `passes` 4 to 6, `light` 33 to 40 and \
-`age` from 8 on change no verdict), but with `light=28` the writes of one job take 1.37: expect less elsewhere.",
+    doc: "Requests are gathered by direction and leave in bulks of `bulk` requests, upward by sector, each direction from its last \
+position. The direction of the next bulk is decided where the head has to seek anyhow. Writes that were less than `light` \
+percent of the reads' work of the last one to two thousand requests, and have less than half of it queued, go first: a \
+journal's few writes cost readers little. Otherwise reads go first, and pass waiting writes at most `passes` times: then \
+bulky writes gather. If more than three in four of the requests served recently had at most 64 sectors, both directions go \
+up together, as with C-LOOK, and a bulk is the stretch between two decisions. A request that has seen `age` bulks of its \
+direction begin is served at the beginning of the next. With U requests queued in a direction, each is served within \
+(`age` + U) x (`passes` + 1) x 2 x `bulk` dispatches. In, of BID-HDD: bulks in sector order, reads that do not wait for \
+bulky writes, a bound by age. Left out: queues for each process, which cost seeks if processes share files; timers; idling \
+for a request that may come. Aim: completion within 2 % of the best other scheduler at every load, and mean latencies of \
+figures 18 and 19 within 5 % of the best Linux scheduler. Measured by `experiments/bid/adaptive-cells`, on the `hdd` device: \
+x10, x50, closed:2 and closed:32, queues of 128 and 256, six Hadoop jobs on two disks and an OLTP server: all 104 completion \
+times hold, and all latencies of the jobs at x50. (With other seeds the 34 reads of the text writer on the second disk take up \
+to 1.16 at x50.) Not within it: `sptf`, which knows the rotational positions and is up to 13 % faster; and some latencies at \
+the other loads, where one direction is faster by making the other slower. Those are, at most: reads in closed:2, sort and \
+terasort, 1.51 of the best (the anticipatory scheduler idles for them, and takes 5 to 6 % longer), reads in closed:32 1.29, \
+writes in closed:32 1.26, both sort; writes of word count in x10 1.23. `passes` moves along that edge: in sort at closed:32 \
+reads and writes are 1.36 and 0.99 of the best with 1, 1.01 and 1.17 with 2, 0.88 and 1.26 with 4. The purpose of each part: \
+with `light=0` the writes of word count take 2.70 of the best at x50, with `passes=2` the reads of sort 1.17. The defaults \
+were chosen on these traces, on a plateau (`bulk` 64 to 112, `passes` 4 to 6, `light` 33 to 40 and `age` from 8 on change no \
+verdict), but with `light=28` the writes of one job take 1.37: expect less elsewhere.",
     linux: None,
     parameters: PARAMETERS,
     form: (),
@@ -92,31 +83,31 @@ each part is for: with `light=0` the writes of word count take 2.70 of the best 
 #[derive(Clone, Debug)]
 pub(crate) struct BidAdaptive {
     sides: Sides,
-    /// The work of each queued unit.
+    /// The work of each queued request.
     work_by_slot: Box<[u64]>,
-    /// How many bulks its direction had begun when a unit came.
+    /// The number of bulks that its direction had begun when a request came.
     bulks_before: Box<[u64]>,
-    /// Work that is queued, by direction.
+    /// Queued work, by direction.
     queued: [u64; 2],
-    /// Work that came of late.
+    /// Work that came recently.
     recent: [u64; 2],
-    /// Units since `recent` was halved.
-    recent_units: u64,
-    /// Units served of late, and the small ones among them; halved with `recent`.
+    /// Requests since `recent` was halved.
+    recent_requests: u64,
+    /// Requests served recently, and the small ones among them; halved with `recent`.
     recent_served: u64,
     recent_small: u64,
-    /// Whether the running bulk takes both directions, and where it is.
+    /// Whether the running bulk takes both directions, and its position.
     together: bool,
     head: u64,
     /// Bulks begun so far.
     bulks: [u64; 2],
-    /// Where a direction goes on: behind the unit that it served last.
+    /// Where a direction continues: the end of its last request.
     position: [u64; 2],
     /// The direction of the running bulk.
     side: usize,
-    /// Units that the running bulk has had; at first none runs.
+    /// Requests of the running bulk; at first none runs.
     served: u64,
-    /// Bulks of the other direction that have passed this one since its last.
+    /// Bulks of the other direction since this one's last.
     passed: [u64; 2],
     bulk: u64,
     passes: u64,
@@ -134,7 +125,7 @@ impl BidAdaptive {
             bulks_before: vec![0; slots].into_boxed_slice(),
             queued: [0; 2],
             recent: [0, PRIOR_WORK],
-            recent_units: 0,
+            recent_requests: 0,
             recent_served: 0,
             recent_small: 0,
             together: false,
@@ -151,35 +142,33 @@ impl BidAdaptive {
         }
     }
 
-    /// The work of a queued unit is known anew.
+    /// Sets the work of a queued request.
     fn weigh(&mut self, side: usize, slot: u32, work: u64) {
         let before = core::mem::replace(&mut self.work_by_slot[slot as usize], work);
         self.queued[side] = self.queued[side] + work - before;
     }
 
     fn forget(&mut self, queue: &RequestQueue, slot: u32) {
-        let entry = queue.entry(slot);
-        let side = entry.operation.direction() as usize;
-        self.weigh(side, slot, 0);
-        self.sides.remove(side, slot, entry.members);
+        self.weigh(Sides::<false>::side(queue.entry(slot)), slot, 0);
+        self.sides.remove(queue, slot);
     }
 
-    /// Whether writes were little work of late, and are now: a burst shows in the queue before it shows in the mean.
+    /// Whether writes were little work recently, and are now: a burst shows in the queue before it shows in the mean.
     fn writes_are_light(&self) -> bool {
         self.recent[WRITE] * 100 < self.recent[READ] * self.light_percent && 2 * self.queued[WRITE] < self.queued[READ]
     }
 
-    /// Where the running bulk goes on.
+    /// The request at which a direction continues.
     fn onward(&self, side: usize) -> Option<u32> {
         self.sides.at_or_after(side, self.position[side])
     }
 
-    /// Whether of what was served of late more than three units in four were small.
+    /// Whether more than three in four of the requests served recently were small.
     fn is_seek_bound(&self) -> bool {
-        self.recent_served >= MEMORY_UNITS / 8 && 4 * self.recent_small > 3 * self.recent_served
+        self.recent_served >= MEMORY_REQUESTS / 8 && 4 * self.recent_small > 3 * self.recent_served
     }
 
-    /// The next unit upward of either direction; at the end of the disk, the lowest.
+    /// The next request upward of either direction; at the end of the disk, the lowest.
     fn upward(&self, queue: &RequestQueue) -> Option<u32> {
         let lower = |left: Option<u32>, right: Option<u32>| {
             let ahead = left.into_iter().chain(right);
@@ -189,7 +178,7 @@ impl BidAdaptive {
             .or_else(|| lower(self.sides.first(READ), self.sides.first(WRITE)))
     }
 
-    /// The next unit of the running bulk, unless that is over.
+    /// The next request of the running bulk, unless that is over.
     fn continued(&self, queue: &RequestQueue) -> Option<u32> {
         if self.together {
             return self.upward(queue).filter(|_| self.served < 2 * self.bulk);
@@ -199,7 +188,7 @@ impl BidAdaptive {
         (self.served < self.bulk || is_near).then_some(own)
     }
 
-    /// Which direction has the next bulk. Something is queued.
+    /// The direction of the next bulk, with requests queued.
     fn choose_side(&mut self) -> usize {
         if self.sides.is_empty(READ) || self.sides.is_empty(WRITE) {
             self.passed = [0; 2];
@@ -213,13 +202,13 @@ impl BidAdaptive {
         side
     }
 
-    /// The directions by turns, where both have something.
+    /// The other direction, if it has requests.
     fn other_side(&mut self) -> usize {
         self.passed = [0; 2];
         if self.sides.is_empty(1 - self.side) { self.side } else { 1 - self.side }
     }
 
-    /// The first unit of the next bulk: the oldest where that is overdue, or the one behind where the direction was.
+    /// The first request of the next bulk: the oldest if that is overdue, or the next from the direction's position.
     fn begin(&mut self, queue: &RequestQueue) -> Option<u32> {
         self.together = self.is_seek_bound();
         let side = if self.together { self.other_side() } else { self.choose_side() };
@@ -245,14 +234,14 @@ impl Elevator for BidAdaptive {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.sides.insert(side, now, slot, entry);
+        self.sides.insert(queue, now, slot);
         self.bulks_before[slot as usize] = self.bulks[side];
         let work = SEEK_SECTORS + u64::from(entry.sectors);
         self.weigh(side, slot, work);
         self.recent[side] += work;
-        self.recent_units += 1;
-        if self.recent_units == MEMORY_UNITS {
-            self.recent_units = 0;
+        self.recent_requests += 1;
+        if self.recent_requests == MEMORY_REQUESTS {
+            self.recent_requests = 0;
             self.recent = self.recent.map(|work| work / 2);
             self.recent_served /= 2;
             self.recent_small /= 2;
@@ -262,7 +251,7 @@ impl Elevator for BidAdaptive {
     fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.sides.request_merged(side, slot, entry, edge);
+        self.sides.request_merged(queue, slot, edge);
         let work = SEEK_SECTORS + u64::from(entry.sectors);
         self.recent[side] += work - self.work_by_slot[slot as usize];
         self.weigh(side, slot, work);
@@ -271,7 +260,7 @@ impl Elevator for BidAdaptive {
     fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
         let entry = queue.entry(slot);
         let side = entry.operation.direction() as usize;
-        self.sides.requests_merged(side, members);
+        self.sides.requests_merged(queue, slot, members);
         self.weigh(side, slot, SEEK_SECTORS + u64::from(entry.sectors));
     }
 
@@ -287,7 +276,7 @@ impl Elevator for BidAdaptive {
         let side = entry.operation.direction() as usize;
         self.served += 1;
         self.position[side] = entry.sector_end();
-        // By where it began, so that overlapping requests ahead do not carry the head past one that waits.
+        // By its begin, so that overlapping requests do not carry the head past one that waits.
         self.head = entry.sector;
         self.recent_served += 1;
         self.recent_small += u64::from(entry.sectors <= SMALL_SECTORS);

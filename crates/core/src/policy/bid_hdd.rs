@@ -1,94 +1,55 @@
-//! BID-HDD: requests of a process are gathered, and leave together in sector order.
+//! BID-HDD: the requests of each process are staged, and leave together in sector order.
 //!
-//! Model: each stream with requests has a staging queue with two timers. The wait timer restarts with every request and
-//! lasts as long as the stream's recent gaps between requests, on a weighted average; the deadline timer bounds how long
-//! a staging queue can stay open. Whichever expires first marks the queue. Marked queues are flushed whole, one after the
-//! other in the order of marking, each sorted by sector: no request of another stream comes between.
+//! Two timers a staging queue: the wait timer restarts with every request and lasts as long as the weighted mean of the
+//! stream's recent gaps; the deadline timer bounds how long the queue stays open. Whichever expires first marks the queue.
+//! Marked queues are flushed whole, in the order of marking: no request of another stream comes between.
 //!
 //! Bound: a request is marked at most `write-deadline` after its staging queue was opened (`read-deadline` after a read
 //! came into it), and then waits for the queues marked before it.
 //!
-//! Example: default wait 6 ms. A stream sends at 0, 1 and 2 ms: gaps of 1 ms, so the timer runs out at 3 ms and three
-//! requests leave as one bulk. What the stream sends before the bulk has gone waits, and opens the next staging queue.
-//! Requests that come within `batch` of one another are one arrival, as where a process unplugs a list of requests: only
-//! the gap before the first of them counts.
+//! Example: default wait 6 ms. A stream sends at 0, 1 and 2 ms: gaps of 1 ms, so the timer expires at 3 ms and three
+//! requests leave as one bulk. Requests that the stream sends before the bulk has gone wait, and open the next staging queue.
+//! Requests within `batch` of one another are one arrival, as when a process unplugs a list of requests: only the gap before
+//! the first of them counts.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::settings::{HOUR, SECOND};
 use crate::structure::{Heap, Index, Links, List, NONE};
 use crate::{Nanos, Operation, Reason, Request, StreamId, Waiting};
 
 /// The most gaps that a staging queue remembers.
 const HISTORY_MAX: usize = 32;
 
-const SECOND: u64 = 1_000_000_000;
-
 pub(super) const PARAMETERS: [Parameter; 6] = [
-    Parameter {
-        name: "wait",
-        unit: Unit::Duration,
-        default: 6_000_000,
-        min: 0,
-        max: 3600 * SECOND,
-        help: "wait timer of a staging queue that has no gaps to go by yet",
-    },
-    Parameter {
-        name: "history",
-        unit: Unit::Count,
-        default: 8,
-        min: 1,
-        max: HISTORY_MAX as u64,
-        help: "gaps whose weighted mean is the wait timer (the paper's k)",
-    },
-    Parameter {
-        name: "read-deadline",
-        unit: Unit::Duration,
-        default: SECOND / 2,
-        min: 0,
-        max: 3600 * SECOND,
-        help: "longest time a staging queue stays open once it holds a read",
-    },
-    Parameter {
-        name: "write-deadline",
-        unit: Unit::Duration,
-        default: 5 * SECOND,
-        min: 0,
-        max: 3600 * SECOND,
-        help: "longest time a staging queue of writes stays open",
-    },
-    Parameter {
-        name: "batch",
-        unit: Unit::Duration,
-        default: 100_000,
-        min: 0,
-        max: SECOND,
-        help: "requests of a process at most this far apart are one arrival",
-    },
-    Parameter {
-        name: "whole",
-        unit: Unit::Switch,
-        default: 1,
-        min: 0,
-        max: 1,
-        help: "whether a marked queue is flushed whole; otherwise marked queues send a unit each in turn (an ablation)",
-    },
+    Parameter::duration("wait", 6_000_000, 0, HOUR, "wait timer of a staging queue without gaps yet"),
+    Parameter::count("history", 8, 1, HISTORY_MAX as u64, "gaps whose weighted mean is the wait timer (the paper's k)"),
+    Parameter::duration("read-deadline", SECOND / 2, 0, HOUR, "longest time a queue with a read stays open"),
+    Parameter::duration("write-deadline", 5 * SECOND, 0, HOUR, "longest time a queue of writes stays open"),
+    Parameter::duration("batch", 100_000, 0, SECOND, "requests of a process at most this far apart are one arrival"),
+    Parameter::switch(
+        "whole",
+        true,
+        "whether a marked queue is flushed whole; if not, queues take turns (an ablation)",
+    ),
 ];
 
 pub(crate) static ROW: Row<()> = Row {
     name: "bid-hdd",
     summary: "bulk I/O dispatch: gathers each process's requests and flushes them together in sector order",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Algorithms 1 and 2",
-    doc: "A staging queue per process, with a wait timer (weighted mean of the last `history` gaps between its requests, \
-newest weighted most; requests within `batch` of one another are one batch, and the gaps are between batches) and a deadline timer (`write-deadline`, shortened to `read-deadline` once a read is staged). \
-Either marks the queue; marked queues are flushed whole in marking order, each sorted by sector. While a queue is marked \
-the process's new requests wait outside (Algorithm 1), then open a new staging queue. The paper gives neither k nor the \
-default wait nor the weights nor what makes a batch: here k = `history` = 8 with weights 8, 7 .. 1, `wait` = 6 ms, the \
-anticipatory scheduler's, and `batch` = 100 us. Merging is within a process only, so that queues stay apart, and a merge counts as an arrival. Requests of \
-a staging queue count against the request queue's limits, as any queued request does in Linux.",
+    doc: "A staging queue per process, with a wait timer (weighted mean of the last `history` gaps between its requests, newest \
+weighted most; requests within `batch` of one another are one batch, and the gaps are between batches) and a deadline timer \
+(`write-deadline`, shortened to `read-deadline` once a read is staged). Either marks the queue; marked queues are flushed \
+whole in marking order, each sorted by sector. While a queue is marked the process's new requests wait outside (Algorithm \
+1), then open a new staging queue. The paper gives neither k nor the default wait nor the weights nor a definition of a \
+batch: here k = `history` = 8 with weights 8, 7 .. 1, `wait` = 6 ms, the anticipatory scheduler's, and `batch` = 100 us. \
+Merging is within a process only, so that queues stay apart, and a merge counts as an arrival. Staged requests count \
+against the request queue's limits, as any queued request does in Linux.",
     linux: None,
     parameters: &PARAMETERS,
     form: (),
@@ -96,9 +57,9 @@ a staging queue count against the request queue's limits, as any queued request 
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Takes requests; its timers run.
+    /// Takes requests, while its timers run.
     Open,
-    /// Waits to be flushed, or is being flushed; what its stream sends now is `outside`.
+    /// Waits to be flushed, or is being flushed; its stream's new requests are `outside`.
     Marked,
 }
 
@@ -114,9 +75,9 @@ struct Staging {
     newest: Nanos,
     deadline: Nanos,
     gaps: [u64; HISTORY_MAX],
-    /// Gaps met so far.
+    /// Gaps so far.
     gap_count: u64,
-    /// Whether bid-hybrid has looked at it since it was marked.
+    /// Whether bid-hybrid has profiled it since it was marked.
     profiled: bool,
 }
 
@@ -139,16 +100,16 @@ impl Staging {
 #[derive(Clone, Debug)]
 pub(crate) struct BidHdd {
     links: Links,
-    /// Which staging queue each slot is in or waits for.
+    /// The staging queue that each slot is in or waits for.
     home: Box<[u32]>,
     is_outside: Box<[bool]>,
     stagings: Box<[Staging]>,
     by_stream: Index,
     staging_links: Links,
     free: List,
-    /// Marked queues that are not being flushed yet, in marking order.
+    /// Marked queues that wait to be flushed, in marking order.
     marked: List,
-    /// Marked queues that bid-hybrid has not looked at; only it counts them down.
+    /// Marked queues that bid-hybrid has not profiled; only it counts them down.
     unprofiled: u32,
     /// When each open queue will be marked.
     timers: Heap,
@@ -169,7 +130,7 @@ pub(crate) struct BidHdd {
 impl BidHdd {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        // Every staging queue holds a unit, but for the one whose last unit has just left.
+        // Every staging queue holds a request, except the one whose last has just left.
         let stagings = limits.units().saturating_add(1);
         let empty = Staging {
             stream: StreamId(0),
@@ -285,8 +246,8 @@ impl BidHdd {
         }
     }
 
-    /// Marks the queues whose timers expire by now. What arrives at the moment of expiry is still staged; once the next
-    /// unit is asked for, the moment is over.
+    /// Marks the queues whose timers expire by now. A request that arrives at the moment of expiry is still staged; with the
+    /// next poll the moment is over.
     pub(super) fn mark_at(&mut self, now: Nanos) {
         self.mark_until(Nanos(now.0.saturating_add(1)));
     }
@@ -296,7 +257,7 @@ impl BidHdd {
         self.timers.first().map_or(Nanos::NEVER, |(expiry, _)| expiry)
     }
 
-    /// A marked queue that has not been looked at; it counts as looked at from now on.
+    /// A marked queue that has not been profiled; it counts as profiled from now on.
     pub(super) fn next_unprofiled(&mut self) -> Option<u32> {
         if self.unprofiled == 0 {
             return None;
@@ -310,12 +271,12 @@ impl BidHdd {
         Some(number)
     }
 
-    /// The first unit of a staging queue, or `NONE`.
+    /// The first request of a staging queue, or `NONE`.
     pub(super) fn first_staged(&self, number: u32) -> u32 {
         self.stagings[number as usize].staged.head()
     }
 
-    /// The unit behind `slot` in its staging queue, or `NONE`.
+    /// The request after `slot` in its staging queue, or `NONE`.
     pub(super) fn next_staged(&self, slot: u32) -> u32 {
         self.links.next(slot)
     }
@@ -341,7 +302,7 @@ impl BidHdd {
         true
     }
 
-    /// The flushed queue is gone; what its stream sent meanwhile opens a new one.
+    /// Frees the flushed queue; requests that its stream sent meanwhile open a new one.
     fn finish_flush(&mut self, queue: &RequestQueue, now: Nanos) {
         let number = core::mem::replace(&mut self.flushing, NONE);
         let Staging { stream, mut outside, .. } = self.stagings[number as usize];
@@ -352,12 +313,12 @@ impl BidHdd {
         }
         self.open(number, stream, now);
         while let Some(slot) = self.links.pop_front(&mut outside) {
-            // They come as one set into a new queue: there is no gap between them.
+            // They arrive together in a new queue, without gaps.
             self.stage(queue, number, now, slot, false);
         }
     }
 
-    /// Forgets a slot that waits in or for a staging queue; a queue that is left empty and open is closed.
+    /// Removes a slot that waits in or for a staging queue; an open queue that becomes empty is closed.
     fn forget(&mut self, queue: &RequestQueue, slot: u32) {
         let number = self.home[slot as usize];
         let members = queue.entry(slot).members;
@@ -407,7 +368,7 @@ impl Elevator for BidHdd {
     }
 
     fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
-        // Only what is open or outside merges, and a removed follower was counted out of an open queue.
+        // Only open queues and requests outside merge, and a removed follower was counted out of an open queue.
         if !self.is_outside[slot as usize] {
             self.staged_requests += members;
             self.staging(self.home[slot as usize]).requests += members;
@@ -418,7 +379,7 @@ impl Elevator for BidHdd {
         self.forget(queue, slot);
     }
 
-    /// Within a stream, and not with what is marked: that is closed.
+    /// Within a stream, and not with a marked queue, which is closed.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         queue.entry(slot).stream == request.stream
             && (self.is_outside[slot as usize] || self.stagings[self.home[slot as usize] as usize].state == State::Open)
@@ -449,7 +410,7 @@ impl Elevator for BidHdd {
         }
     }
 
-    /// What is being flushed waits for the device, open queues gather, the rest waits for its turn.
+    /// The flushed queue waits for the device, open queues are staging, the rest waits for its turn.
     fn waiting(&self, queued: u32) -> Waiting {
         let flushing = self.stagings.get(self.flushing as usize).map_or(0, |staging| staging.requests);
         let mut waiting = Waiting::split(queued, Reason::DeviceFull, flushing, Reason::Ordering);

@@ -1,12 +1,7 @@
-//! BID-Hybrid: what light processes write goes to a fast device, so that it does not break the bulks on the disk.
-//!
-//! Model: staging as in `bid-hdd`. When a staging queue is marked, its packing fraction is taken: sectors of its writes
-//! over their number. Below the threshold the writes leave for the fast device, one FIFO a submitting process, served in
-//! turn; the rest of the queue is flushed to the disk. A map remembers which sectors live on the fast device: reads and
-//! overwrites of those go there at once, whoever sends them.
+//! BID-Hybrid: writes of light processes go to a fast device, so that they do not break the bulks on the disk.
 //!
 //! Bound: as `bid-hdd` on the disk; on the fast device a request waits for at most one request of each other process for
-//! each of its own process's ahead of it.
+//! each earlier one of its own process.
 //!
 //! Example: threshold 64 KiB. A process that has staged five writes of 4 KiB has a packing fraction of 8 sectors: they go
 //! to the fast device. One that has staged 2 MiB in four requests has 1024: they stay.
@@ -15,28 +10,28 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use super::bid_hdd::{self, BidHdd};
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next, Route};
 use crate::part::Streams;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::structure::{Extents, Links, List, NONE};
 use crate::{Nanos, Operation, Reason, Request, SECTOR_BYTES, Tier, Waiting};
 
-/// Extents that the map holds at most; each takes about 60 bytes.
+/// The most extents in the map; each takes about 60 bytes.
 const EXTENTS_MAX: u32 = 1 << 16;
 
 pub(crate) static ROW: Row<()> = Row {
     name: "bid-hybrid",
     summary: "bid-hdd, with the writes of light processes on a fast device",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Algorithm 3",
-    doc: "Staging, timers and flushing as `bid-hdd`. A marked queue whose writes have a packing fraction (sectors of \
-writes over number of writes) below `packing-threshold` sends its writes to the fast device, where each submitting \
-process has a FIFO and the FIFOs are served in turn; its reads are flushed to the disk. A location map holds what lives \
-on the fast device: later reads and overwrites of it go there, a request that lies on both is split, and a discard takes \
-its range out of the map. What is placed, and what a discard takes out, is whole blocks of the fast device: sectors in the \
-simulator, 4 KiB in the server. The map holds up to 65536 extents and as many sectors as the fast device has; when either is \
-used up, writes stay on the disk. The paper does not give the threshold; 64 KiB is an eighth of its largest request. \
-Flushes go to the disk only. Without a fast device it is `bid-hdd`.",
+    doc: "Staging, timers and flushing as `bid-hdd`. A marked queue whose writes have a packing fraction (sectors of writes over \
+number of writes) below `packing-threshold` sends its writes to the fast device, where each submitting process has a FIFO \
+and the FIFOs are served in turn; its reads are flushed to the disk. A location map holds the extents on the fast device: \
+later reads and overwrites of them go there, a request that lies on both is split, and a discard takes its range out of the \
+map. Extents are whole blocks of the fast device: sectors in the simulator, 4 KiB in the server. The map holds up to 65536 \
+extents and as many sectors as the fast device has; when either is used up, writes stay on the disk. The paper does not give \
+the threshold; 64 KiB is an eighth of its largest request. Flushes go to the disk only. Without a fast device it is \
+`bid-hdd`.",
     linux: None,
     parameters: &[
         bid_hdd::PARAMETERS[0],
@@ -45,14 +40,13 @@ Flushes go to the disk only. Without a fast device it is `bid-hdd`.",
         bid_hdd::PARAMETERS[3],
         bid_hdd::PARAMETERS[4],
         bid_hdd::PARAMETERS[5],
-        Parameter {
-            name: "packing-threshold",
-            unit: Unit::Bytes,
-            default: 64 << 10,
-            min: 0,
-            max: 1 << 30,
-            help: "mean size of a process's writes below which they go to the fast device",
-        },
+        Parameter::bytes(
+            "packing-threshold",
+            64 << 10,
+            0,
+            1 << 30,
+            "mean size of writes below which they go to the fast device",
+        ),
     ],
     form: (),
 };
@@ -60,14 +54,14 @@ Flushes go to the disk only. Without a fast device it is `bid-hdd`.",
 #[derive(Clone, Debug)]
 pub(crate) struct BidHybrid {
     disk: BidHdd,
-    /// What lives on the fast device, in whole blocks.
+    /// The extents on the fast device, in whole blocks.
     placed: Extents,
     block_sectors: u64,
     threshold_sectors: u64,
     is_fast: Box<[bool]>,
     links: Links,
     streams: Streams,
-    /// By stream number: what waits for the fast device.
+    /// By stream number: requests that wait for the fast device.
     queues: Box<[List]>,
     stream_of: Box<[u32]>,
     turn: List,
@@ -98,12 +92,12 @@ impl BidHybrid {
         }
     }
 
-    /// The range that a block beginning at or before `start` and one ending at or after `end` make.
+    /// The range from the block that holds `start` to the end of the block that holds the last sector before `end`.
     fn whole_blocks(&self, start: u64, end: u64) -> (u64, u64) {
         (start - start % self.block_sectors, end.div_ceil(self.block_sectors).saturating_mul(self.block_sectors))
     }
 
-    /// Queues a unit for the fast device.
+    /// Queues a request for the fast device.
     fn push_fast(&mut self, queue: &RequestQueue, slot: u32) {
         let entry = queue.entry(slot);
         let queues = &self.queues;
@@ -130,7 +124,7 @@ impl BidHybrid {
         Some(slot)
     }
 
-    /// Algorithm 3, on every queue that has been marked since the last look.
+    /// Algorithm 3, on every queue that has been marked since the last time.
     fn place(&mut self, queue: &RequestQueue) {
         while let Some(number) = self.disk.next_unprofiled() {
             let (mut writes, mut sectors) = (0, 0);
@@ -189,7 +183,7 @@ impl Elevator for BidHybrid {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let request = queue.entry(slot).request();
         if request.operation == Operation::Discard {
-            // Where an extent cannot be cut in two, it stays, and so does a block of which a part is kept.
+            // An extent that cannot be cut in two stays, and so does a block of which a part is kept.
             let first = request.sector.div_ceil(self.block_sectors).saturating_mul(self.block_sectors);
             let end = request.sector_end();
             self.placed.remove(first, end - end % self.block_sectors);
@@ -222,7 +216,7 @@ impl Elevator for BidHybrid {
         }
     }
 
-    /// Nothing joins what waits for the fast device, and nothing that belongs there joins what waits for the disk.
+    /// Not with a request that waits for the fast device, and not a request that belongs there.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         !self.is_fast[slot as usize]
             && self.route(request) == Route::To(Tier::Base)

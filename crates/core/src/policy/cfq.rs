@@ -1,28 +1,23 @@
-//! Completely fair queueing as the kernel had it: each process gets the disk to itself for a slice of time.
+//! Completely fair queueing as in the kernel: each process gets the disk to itself for a slice of time.
 //!
-//! Model: a queue sorted by sector for each stream's synchronous requests, one for everybody's asynchronous ones. Queues
-//! take turns; the queue whose turn it is keeps the disk for its slice, and where it runs dry the disk idles for a moment,
-//! because a process that has just read is likely to read on nearby.
-//!
-//! Bound: a synchronous queue waits for the slices of the queues ahead of it; a new synchronous request ends the slice of
+//! Bound: a synchronous queue waits for the slices of the queues before it; a new synchronous request ends the slice of
 //! the asynchronous queue at once, and the asynchronous queue takes its turn like any other.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::{Mean, Seeks};
 use crate::part::{Lane, Lanes, Streams};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
+use crate::settings::{HOUR, MILLI};
 use crate::structure::{Links, List};
 use crate::{Nanos, Reason, Request, Waiting};
 
-const MILLI: u64 = 1_000_000;
-
 /// Seeks among the last 32 requests, above which a queue is seeky (`CFQQ_SEEKY`).
 const SEEKY_ABOVE: u32 = 32 / 8;
-/// Requests queued at once, from which a queue is deep, and idled for even if seeky.
+/// Queued requests from which a queue is deep, and idled for even if seeky.
 const DEEP_FROM: u32 = 4;
 /// Distance within which a request of another process is close to the one being idled for (`CFQQ_CLOSE_THR`).
 const CLOSE_SECTORS: u64 = 8 * 1024;
@@ -33,85 +28,41 @@ pub(crate) static ROW: Row<()> = Row {
     name: "cfq",
     summary: "Linux's completely fair queueing: time slices a process, idling for readers",
     source: "Linux block/cfq-iosched.c (2.6.33 to 4.20), Documentation/block/cfq-iosched.txt",
-    doc: "In: a sorted queue and a FIFO for each process's synchronous requests and one for all asynchronous ones; time \
-slices that begin with the first completion; slices shortened where many queues are busy (`low_latency` against a target \
-of 300 ms); idling for a queue that ran dry, unless its think time is longer than the idle window or it is seeky and \
-shallow; nearest request forward, backward at twice the distance and no further than `back-seek-max`; expired requests first in a slice; synchronous \
-requests preempt the asynchronous queue, and so does a request close to the head while the disk idles. Simplified: one \
-service order for all queues where the kernel has service trees a workload type; a queue may have `quantum` requests in \
-the device. Left out: I/O priorities and classes, control groups, merging of cooperating queues, idling on a whole \
-service tree. The kernel dropped it in 5.0; `bfq` is its successor.",
+    doc: "In: a sorted queue and a FIFO for each process's synchronous requests and one for all asynchronous ones; time slices that \
+begin with the first completion; slices shortened while many queues are busy (`low_latency` against a target of 300 ms); \
+idling for a queue that ran dry, unless its think time is longer than the idle window or it is seeky and shallow; nearest \
+request forward, backward at twice the distance and no further than `back-seek-max`; expired requests first in a slice; \
+synchronous requests preempt the asynchronous queue, and so does a request close to the head while the disk idles. \
+Simplified: one service order for all queues, where the kernel has service trees a workload type; a queue may have \
+`quantum` requests in flight. Left out: I/O priorities and classes, control groups, merging of cooperating queues, idling \
+on a whole service tree. The kernel dropped it in 5.0; `bfq` is its successor.",
     linux: None,
     parameters: &[
-        Parameter {
-            name: "slice-sync",
-            unit: Unit::Duration,
-            default: 100 * MILLI,
-            min: MILLI,
-            max: 60_000 * MILLI,
-            help: "time slice of a process's synchronous queue",
-        },
-        Parameter {
-            name: "slice-async",
-            unit: Unit::Duration,
-            default: 40 * MILLI,
-            min: MILLI,
-            max: 60_000 * MILLI,
-            help: "time slice of the asynchronous queue",
-        },
-        Parameter {
-            name: "slice-idle",
-            unit: Unit::Duration,
-            default: 8 * MILLI,
-            min: 0,
-            max: 1_000 * MILLI,
-            help: "how long the disk idles for a queue that ran dry; zero to never idle",
-        },
-        Parameter {
-            name: "quantum",
-            unit: Unit::Count,
-            default: 8,
-            min: 1,
-            max: 1 << 20,
-            help: "requests of one queue in the device at once",
-        },
-        Parameter {
-            name: "fifo-expire-sync",
-            unit: Unit::Duration,
-            default: 125 * MILLI,
-            min: 0,
-            max: 3_600_000 * MILLI,
-            help: "age from which a synchronous request is served first in its queue's slice",
-        },
-        Parameter {
-            name: "fifo-expire-async",
-            unit: Unit::Duration,
-            default: 250 * MILLI,
-            min: 0,
-            max: 3_600_000 * MILLI,
-            help: "the same for the asynchronous queue",
-        },
-        Parameter {
-            name: "back-seek-max",
-            unit: Unit::Bytes,
-            default: 16 << 20,
-            min: 0,
-            max: 1 << 40,
-            help: "longest way back that is considered",
-        },
-        Parameter {
-            name: "target-latency",
-            unit: Unit::Duration,
-            default: 300 * MILLI,
-            min: 0,
-            max: 60_000 * MILLI,
-            help: "time in which all synchronous queues should get a turn; zero to never shorten slices",
-        },
+        Parameter::duration("slice-sync", 100 * MILLI, MILLI, 60_000 * MILLI, "slice of a synchronous queue"),
+        Parameter::duration("slice-async", 40 * MILLI, MILLI, 60_000 * MILLI, "time slice of the asynchronous queue"),
+        Parameter::duration("slice-idle", 8 * MILLI, 0, 1_000 * MILLI, "idle time for a queue that ran dry; 0: none"),
+        Parameter::count("quantum", 8, 1, 1 << 20, "requests of one queue in flight"),
+        Parameter::duration(
+            "fifo-expire-sync",
+            125 * MILLI,
+            0,
+            HOUR,
+            "age from which a synchronous request goes first",
+        ),
+        Parameter::duration("fifo-expire-async", 250 * MILLI, 0, HOUR, "the same for the asynchronous queue"),
+        Parameter::bytes("back-seek-max", 16 << 20, 0, 1 << 40, "longest backward distance that is considered"),
+        Parameter::duration(
+            "target-latency",
+            300 * MILLI,
+            0,
+            60_000 * MILLI,
+            "time for a turn of all queues; 0: unbounded",
+        ),
     ],
     form: (),
 };
 
-/// The queue of everybody's asynchronous requests.
+/// The queue of all asynchronous requests.
 const ASYNC: u32 = 0;
 
 /// One queue.
@@ -153,7 +104,7 @@ impl Queue {
 struct Slice {
     queue: u32,
     start: Nanos,
-    /// Unset until the first completion: the way to the queue's first request is not its fault.
+    /// Unset until the first completion: the seek to the queue's first request does not count.
     end: Option<Nanos>,
     dispatches: u32,
     fifo_checked: bool,
@@ -244,7 +195,7 @@ impl Cfq {
         }
         let think = now.since(queue.last_completion).0.min(2 * idle);
         queue.think.learn(think);
-        queue.deep |= queue.lane.units() >= DEEP_FROM;
+        queue.deep |= queue.lane.length() >= DEEP_FROM;
         if idle == 0 || (!queue.deep && queue.is_seeky()) {
             queue.idle_window = false;
         } else if queue.think.is_trusted() {
@@ -256,7 +207,7 @@ impl Cfq {
         self.slice.and_then(|slice| slice.end).is_some_and(|end| now >= end)
     }
 
-    /// Ends the running slice; its queue goes to the end of the line, where it holds requests.
+    /// Ends the running slice; its queue goes to the end of the turn if it has requests.
     fn expire_slice(&mut self) {
         if let Some(slice) = self.slice.take() {
             self.queue_up(slice.queue, false);
@@ -285,7 +236,7 @@ impl Cfq {
         slice.idle_until.is_some() && close && number != ASYNC && !self.queue(number).is_seeky()
     }
 
-    /// A slice is set when its first request completes.
+    /// The length of a slice, set when its first request completes.
     fn slice_length(&self, number: u32) -> Nanos {
         let is_sync = usize::from(number != ASYNC);
         let base = self.config.slice[is_sync];
@@ -314,7 +265,7 @@ impl Cfq {
         }
     }
 
-    /// Which queue's turn is it? Answers with a wait where the disk idles.
+    /// The queue whose turn it is, or a wait while the disk idles.
     fn select(&mut self, now: Nanos) -> Result<u32, Next> {
         if let Some(slice) = self.slice {
             self.judge_depth(&slice, now);
@@ -352,7 +303,7 @@ impl Cfq {
         lane.nearest()
     }
 
-    /// A request has left: its queue may be without any.
+    /// Takes a queue without requests out of the turn.
     fn left(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];
         if queue.lane.is_empty() {
@@ -392,7 +343,7 @@ impl Elevator for Cfq {
         self.learn(number, entry, now);
         match self.slice {
             Some(slice) if slice.queue == number => {
-                // What the disk idled for has come.
+                // The disk idled for this request.
                 self.slice = Some(Slice { idle_until: None, ..slice });
             }
             Some(slice) if self.preempts(&slice, number, entry, now) => {

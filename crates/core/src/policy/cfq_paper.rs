@@ -1,12 +1,9 @@
-//! CFQ as the BID paper draws it: rounds of a quantum, each round sorted by sector.
-//!
-//! Model: one sorted queue a stream. A round takes up to `quantum` requests from each stream in turn and serves them all
-//! in sector order before the next round is taken. No time slices, no idling.
+//! CFQ as the BID paper draws it: rounds of a quantum a stream, each served in sector order, without slices or idling.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::structure::{Index, Links, List, NONE, Root, Tree};
@@ -16,23 +13,16 @@ pub(crate) static ROW: Row<()> = Row {
     name: "cfq-paper",
     summary: "CFQ as the BID paper draws it: rounds of a quantum a stream, each sorted by sector",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Fig. 6",
-    doc: "Each stream has a queue sorted by sector. A round takes the `quantum` lowest requests of each stream, streams \
-in the order in which they came, and is served in sector order; what arrives meanwhile waits for the next round, even \
-where it would fit on the way. The paper's text puts the asynchronous requests of all processes into one queue, its \
-figure gives the writing process a queue of its own: here every stream has its own. For the kernel's CFQ see `cfq`.",
+    doc: "Each stream has a queue sorted by sector. A round takes the `quantum` lowest requests of each stream, streams in the order \
+of their arrival, and is served in sector order; later arrivals wait for the next round, even if they would fit on the way. \
+The paper's text puts the asynchronous requests of all processes into one queue, its figure gives the writing process a \
+queue of its own: here every stream has its own. For the kernel's CFQ see `cfq`.",
     linux: None,
-    parameters: &[Parameter {
-        name: "quantum",
-        unit: Unit::Count,
-        default: 2,
-        min: 1,
-        max: 1 << 20,
-        help: "requests that a stream sends in a round",
-    }],
+    parameters: &[Parameter::count("quantum", 2, 1, 1 << 20, "requests that a stream sends in a round")],
     form: (),
 };
 
-/// The group of requests that has been taken into the running round.
+/// The number in `home` of requests of the running round.
 const ROUND: u32 = NONE;
 
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +34,7 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub(crate) struct CfqPaper {
     tree: Tree,
-    /// Which stream each slot is queued under, or `ROUND`.
+    /// The stream of each slot, or `ROUND`.
     home: Box<[u32]>,
     streams: Box<[Stream]>,
     by_id: Index,
@@ -60,7 +50,7 @@ pub(crate) struct CfqPaper {
 impl CfqPaper {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        // A stream is only kept while it has requests, so there are never more than units.
+        // A stream is kept only while it has requests, so there are never more streams than requests.
         let streams = limits.units().max(1);
         let mut stream_links = Links::new(streams);
         let mut free = List::EMPTY;

@@ -1,15 +1,14 @@
-//! C-LOOK: where is the next request above the head, whoever sent it?
+//! C-LOOK: upward by sector, then back to the lowest request.
 //!
-//! Model: one queue sorted by first sector. The head goes up from request to request; above the highest it goes back to
-//! the lowest without serving anything on the way down. Where it comes to a sector, it serves all that begin there and were
-//! queued when it came; what comes later to the same place is behind it. A unit that lies ahead of the head never grows to
-//! a place behind it: it would lose its place in the sweep.
+//! At each sector the head serves the requests that begin there and were queued when it came; later ones to the same sector
+//! wait for the next sweep. A request before the head never merges with one after it: it would lose its position in the
+//! sweep.
 //!
-//! Bound: while a request waits, the head comes to each sector at most once. A request ahead of the head waits for what
-//! begins between; one behind it waits for the rest of this sweep, and then for what begins below it. Requests ahead of
-//! the head can come for ever, but each brings the head closer to the end of the disk, even where they overlap.
+//! Bound: while a request waits, the head comes to each sector at most once. A request above the head waits for those that
+//! begin between; one below it waits for the rest of this sweep, and then for those that begin below it. Requests above the
+//! head can come for ever, but each brings the head closer to the end of the disk, even if they overlap.
 //!
-//! Example: the head stands at 200, requests begin at 100, 250 and 300: 250, 300, 100. If 270 comes while 250 is served,
+//! Example: the head is at 200, requests begin at 100, 250 and 300: 250, 300, 100. If 270 comes while 250 is served,
 //! it is next; if 240 or another 250 comes, it is served after 100.
 
 use super::{Row, Settings};
@@ -22,11 +21,10 @@ pub(crate) static ROW: Row<()> = Row {
     name: "clook",
     summary: "one-way elevator: upward by sector, then back to the lowest",
     source: "Worthington, Ganger and Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994 (C-LOOK)",
-    doc: "One queue sorted by sector, for reads and writes of all processes. The next request is the one that begins \
-next above the one before; if there is none, the lowest. Equal sectors go in the order of submission, those that came \
-after the head in the next sweep. The \
-baseline that knows no processes: what another scheduler gains over it, it gains by knowing more than positions. Left \
-out: nothing; the published algorithm says nothing of merging, which is the request queue's here.",
+    doc: "One queue sorted by sector, for reads and writes of all processes. The next request is the one that begins next above the \
+one before; if there is none, the lowest. Equal sectors go in the order of submission, those that came after the head in the \
+next sweep. It is the baseline that knows no processes: any gain of another scheduler over it comes from more than \
+positions. Left out: nothing; the published algorithm does not mention merging, which is the request queue's here.",
     linux: None,
     parameters: &[],
     form: (),
@@ -37,11 +35,11 @@ pub(crate) struct Clook {
     tree: Tree,
     sorted: Root,
     head: Option<Head>,
-    /// The newest request's number.
+    /// The sequence number of the newest request.
     newest: u64,
 }
 
-/// Where the last unit began, and what was the newest request when the head came there.
+/// The sector of the last dispatch, and the newest request when the head came there.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     sector: u64,
@@ -49,7 +47,7 @@ struct Head {
 }
 
 impl Head {
-    fn is_behind(&self, entry: &Entry) -> bool {
+    fn is_past(&self, entry: &Entry) -> bool {
         entry.sector < self.sector || (entry.sector == self.sector && entry.sequence > self.newest)
     }
 }
@@ -75,20 +73,18 @@ impl Elevator for Clook {
         }
     }
 
-    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
-
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.tree.remove(&mut self.sorted, slot);
     }
 
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
-        self.head.is_none_or(|head| head.is_behind(queue.entry(slot)) || request.sector > head.sector)
+        self.head.is_none_or(|head| head.is_past(queue.entry(slot)) || request.sector > head.sector)
     }
 
     fn next(&mut self, queue: &RequestQueue, _now: Nanos) -> Next {
         let ahead = self.head.and_then(|head| {
             let here = self.tree.at_or_after(self.sorted, head.sector);
-            here.filter(|&slot| !head.is_behind(queue.entry(slot)))
+            here.filter(|&slot| !head.is_past(queue.entry(slot)))
                 .or_else(|| self.tree.at_or_after(self.sorted, head.sector.saturating_add(1)))
         });
         let Some(slot) = ahead.or_else(|| self.tree.first(self.sorted)) else {

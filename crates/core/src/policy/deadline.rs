@@ -1,57 +1,35 @@
-//! Sorted service in batches, unless a request has waited too long.
+//! The deadline family: requests in sector order and in batches of one direction, unless one has waited too long.
 //!
-//! Model: each direction has a queue sorted by sector and a FIFO with expiry times. Linux's form serves batches along the
-//! sorted queue and looks at the FIFO only between batches; the BID paper's form looks at both FIFOs before each request.
+//! Three forms share the queues. `deadline` and `mq-deadline` serve batches and look at the FIFOs only between them; the BID
+//! paper's form looks at both FIFOs before each request.
 //!
-//! Bound: in Linux's form a read waits for at most one batch of writes at a time once it has expired; writes are passed
-//! over at most `writes-starved` times.
+//! Bound: once a request has expired, every batch in its direction begins at the oldest. With k older ones in its direction
+//! it begins the (k+1)th such batch at the latest. A read then waits for at most k + 2 batches of reads, and one batch of
+//! writes after every `writes-starved` of them; a write for k + 2 batches of writes with `writes-starved` batches of reads
+//! before each. A batch has at most `fifo-batch` requests.
+//!
+//! Example of `mq-deadline`: `fifo-batch` 2, reads at 10, 20, 30 and writes at 5, 15: reads 10 20, reads 30 (none lies above:
+//! the batch ends early), writes 5 15. In `deadline`, a batch of writes makes the reads forget their position; here reads that
+//! come meanwhile above 30 are found from there.
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::settings::{HOUR, SECOND};
 use crate::structure::NONE;
 use crate::{Direction, Nanos, Reason, Waiting};
 
-const SECOND: u64 = 1_000_000_000;
+static PARAMETERS: [Parameter; 5] = [
+    Parameter::duration("read-expire", SECOND / 2, 0, HOUR, "time after which a read is served out of order"),
+    Parameter::duration("write-expire", 5 * SECOND, 0, HOUR, "the same for writes"),
+    Parameter::count("fifo-batch", 16, 1, 1 << 20, "requests served in sector order before the FIFOs are looked at"),
+    Parameter::count("writes-starved", 2, 0, 1 << 20, "batches of reads that may pass waiting writes"),
+    Parameter::switch("front-merges", true, "whether a request may join the front of a queued one"),
+];
 
-pub(super) const READ_EXPIRE: Parameter = Parameter {
-    name: "read-expire",
-    unit: Unit::Duration,
-    default: SECOND / 2,
-    min: 0,
-    max: 3600 * SECOND,
-    help: "how long a read may wait before it is served out of order",
-};
-
-pub(super) const WRITE_EXPIRE: Parameter = Parameter {
-    name: "write-expire",
-    unit: Unit::Duration,
-    default: 5 * SECOND,
-    min: 0,
-    max: 3600 * SECOND,
-    help: "the same for writes",
-};
-
-pub(super) const FIFO_BATCH: Parameter = Parameter {
-    name: "fifo-batch",
-    unit: Unit::Count,
-    default: 16,
-    min: 1,
-    max: 1 << 20,
-    help: "requests served along the sorted queue before the FIFOs are looked at",
-};
-
-pub(super) const WRITES_STARVED: Parameter = Parameter {
-    name: "writes-starved",
-    unit: Unit::Count,
-    default: 2,
-    min: 0,
-    max: 1 << 20,
-    help: "batches of reads that may pass waiting writes",
-};
-
-static PARAMETERS: &[Parameter] = &[READ_EXPIRE, WRITE_EXPIRE, FIFO_BATCH, WRITES_STARVED];
+/// The parameters of the older forms, which always try front merges.
+static PARAMETERS_OLD: &[Parameter] = PARAMETERS.split_at(4).0;
 
 pub(crate) static LINUX: Row<Form> = Row {
     name: "deadline",
@@ -59,11 +37,11 @@ pub(crate) static LINUX: Row<Form> = Row {
     source: "Linux block/deadline-iosched.c (2.6 to 4.20), Documentation/block/deadline-iosched.txt",
     doc: "Batches of `fifo-batch` requests of one direction in sector order. Between batches: reads are chosen unless \
 writes have been passed over `writes-starved` times; if the oldest request of the chosen direction has expired, or the \
-sorted queue has come to its end, the batch begins at the oldest request, otherwise where the last one ended. Of the \
-kernel's tunables `front_merges` is left out: front merges are always tried. The successor of today's kernels is \
-`mq-deadline`, which has a row of its own.",
+sorted queue has come to its end, the batch begins at the oldest request, otherwise where the last one ended. Left out: the \
+kernel's tunable `front_merges`, as front merges are always tried. The successor in today's kernels is `mq-deadline`, which \
+has a row of its own.",
     linux: None,
-    parameters: PARAMETERS,
+    parameters: PARAMETERS_OLD,
     form: Form::Linux,
 };
 
@@ -72,16 +50,33 @@ pub(crate) static PAPER: Row<Form> = Row {
     summary: "deadline as the BID paper draws it: expiry looked at before each request",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Fig. 5 and Table 1",
     doc: "Before each request: if any has expired, the one that expired first; otherwise the read with the lowest \
-sector, and writes in sector order where there are no reads. Batches have no length of their own, so `fifo-batch` and \
-`writes-starved` do nothing here: writes get their turn by expiring.",
+sector, and writes in sector order if there are no reads. Batches have no length of their own, so `fifo-batch` and \
+`writes-starved` have no effect: writes are served when they expire.",
     linux: None,
-    parameters: PARAMETERS,
+    parameters: PARAMETERS_OLD,
     form: Form::Paper,
+};
+
+pub(crate) static MQ: Row<Form> = Row {
+    name: "mq-deadline",
+    summary: "today's deadline: batches in sector order, reads first, with expiry times",
+    source: "Linux block/mq-deadline.c (4.11 on; as of 6.5 and later), Documentation/block/deadline-iosched.rst",
+    doc: "In: a sorted queue and a FIFO for each direction; batches of `fifo-batch` requests; writes passed over at most \
+`writes-starved` times; expiry looked at between batches; each direction keeps the position of its last dispatch, and the \
+next request is searched from there when it is needed, so that requests that came meanwhile are found (since 6.5; before, \
+and in `deadline`, the next request was remembered, and forgotten by a batch in the other direction); `front-merges`. \
+Discards count as writes, flushes bypass the elevator. Left out: I/O priority classes, each of which has its own queues in \
+the kernel, and with them `prio_aging_expire` (requests here have no priority: all are best effort); `async_depth`, which \
+by default allows asynchronous requests all of the queue; zones of zoned devices.",
+    linux: Some("mq-deadline"),
+    parameters: &PARAMETERS,
+    form: Form::Mq,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Linux,
+    Mq,
     Paper,
 }
 
@@ -89,28 +84,33 @@ pub(crate) enum Form {
 pub(crate) struct Deadline {
     form: Form,
     sides: Sides,
-    /// Where each direction's sorted queue goes on, or `NONE`.
+    /// `deadline`: the request after the last one of each direction, or `NONE`.
     following: [u32; 2],
+    /// `mq-deadline`: the sector of the last dispatch of each direction.
+    last_sector: [u64; 2],
     /// Direction and length of the running batch.
     direction: Direction,
     batched: u64,
     starved: u64,
     fifo_batch: u64,
     writes_starved: u64,
+    front_merges: bool,
 }
 
 impl Deadline {
     pub(crate) fn new(limits: &QueueLimits, form: Form, settings: &Settings) -> Self {
-        let [read_expire, write_expire, fifo_batch, writes_starved] = settings.values();
+        let [read_expire, write_expire, fifo_batch, writes_starved, front_merges] = settings.values();
         Self {
             form,
             sides: Sides::new(limits, [Nanos(read_expire), Nanos(write_expire)]),
             following: [NONE; 2],
+            last_sector: [0; 2],
             direction: Direction::Read,
             batched: 0,
             starved: 0,
             fifo_batch,
             writes_starved,
+            front_merges: form != Form::Mq || front_merges != 0,
         }
     }
 
@@ -118,32 +118,42 @@ impl Deadline {
         !self.sides.is_empty(direction as usize)
     }
 
-    /// Linux's choice.
-    fn choose(&mut self, now: Nanos) -> Option<u32> {
-        let following = self.following[self.direction as usize];
-        if following != NONE && self.batched < self.fifo_batch {
-            return Some(following);
+    /// The request at which a direction continues.
+    fn onward(&self, side: usize) -> Option<u32> {
+        match self.form {
+            Form::Mq => self.sides.at_or_after(side, self.last_sector[side]),
+            _ => Some(self.following[side]).filter(|&slot| slot != NONE),
         }
-        self.direction = match (self.has(Direction::Read), self.has(Direction::Write)) {
-            (false, false) => return None,
-            (true, false) => Direction::Read,
+    }
+
+    /// The direction of the next batch.
+    fn choose_direction(&mut self) -> Option<Direction> {
+        match (self.has(Direction::Read), self.has(Direction::Write)) {
+            (false, false) => None,
+            (true, false) => Some(Direction::Read),
             (true, true) if self.starved < self.writes_starved => {
                 self.starved += 1;
-                Direction::Read
+                Some(Direction::Read)
             }
             (_, true) => {
                 self.starved = 0;
-                Direction::Write
+                Some(Direction::Write)
             }
-        };
+        }
+    }
+
+    /// Linux's choice.
+    fn choose(&mut self, now: Nanos) -> Option<u32> {
+        if self.batched < self.fifo_batch
+            && let Some(slot) = self.onward(self.direction as usize)
+        {
+            return Some(slot);
+        }
+        self.direction = self.choose_direction()?;
         self.batched = 0;
         let side = self.direction as usize;
-        let following = self.following[side];
-        if following == NONE {
-            Some(self.sides.oldest(side))
-        } else {
-            self.sides.expired(side, now).or(Some(following))
-        }
+        let first = self.sides.expired(side, now).or_else(|| self.onward(side));
+        Some(first.unwrap_or(self.sides.oldest(side)))
     }
 
     /// The paper's choice.
@@ -156,41 +166,35 @@ impl Deadline {
         self.direction = if self.has(Direction::Read) { Direction::Read } else { Direction::Write };
         self.sides.first(self.direction as usize)
     }
-
-    fn forget(&mut self, queue: &RequestQueue, slot: u32) {
-        let entry = queue.entry(slot);
-        let side = entry.operation.direction() as usize;
-        if self.following[side] == slot {
-            self.following[side] = self.sides.following(side, slot).unwrap_or(NONE);
-        }
-        self.sides.remove(side, slot, entry.members);
-    }
 }
 
 impl Elevator for Deadline {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
-        let entry = queue.entry(slot);
-        self.sides.insert(entry.operation.direction() as usize, now, slot, entry);
+        self.sides.insert(queue, now, slot);
     }
 
     fn request_merged(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32, edge: Edge) {
-        let entry = queue.entry(slot);
-        self.sides.request_merged(entry.operation.direction() as usize, slot, entry, edge);
+        self.sides.request_merged(queue, slot, edge);
     }
 
     fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides.requests_merged(queue.entry(slot).operation.direction() as usize, members);
+        self.sides.requests_merged(queue, slot, members);
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {
-        self.forget(queue, slot);
+        let side = Sides::<false>::side(queue.entry(slot));
+        if self.following[side] == slot {
+            self.following[side] = self.sides.following(side, slot).unwrap_or(NONE);
+        }
+        self.sides.remove(queue, slot);
+    }
+
+    fn merges_front(&self) -> bool {
+        self.front_merges
     }
 
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
-        let slot = match self.form {
-            Form::Linux => self.choose(now),
-            Form::Paper => self.choose_paper(now),
-        };
+        let slot = if self.form == Form::Paper { self.choose_paper(now) } else { self.choose(now) };
         let Some(slot) = slot else {
             return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
         };
@@ -198,11 +202,14 @@ impl Elevator for Deadline {
         self.direction = entry.operation.direction();
         self.batched += 1;
         let side = self.direction as usize;
-        let after = self.sides.following(side, slot);
-        self.sides.remove(side, slot, entry.members);
-        // As in Linux, a batch in one direction makes the other forget where it was.
-        self.following[self.direction.opposite() as usize] = NONE;
-        self.following[side] = after.unwrap_or(NONE);
+        if self.form == Form::Mq {
+            self.last_sector[side] = entry.sector;
+        } else {
+            // As in Linux, a batch in one direction makes the other forget its position.
+            self.following[self.direction.opposite() as usize] = NONE;
+            self.following[side] = self.sides.following(side, slot).unwrap_or(NONE);
+        }
+        self.sides.remove(queue, slot);
         Next::Take(slot)
     }
 

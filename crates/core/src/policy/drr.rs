@@ -6,7 +6,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::structure::{Links, List, NONE};
 use crate::tenant::{CLIENTS, COST, GROUPS, Head, Order, Rule, RuleState, Share, Size};
@@ -29,14 +29,7 @@ remainder.",
         CLIENTS,
         GROUPS,
         COST,
-        Parameter {
-            name: "quantum",
-            unit: Unit::Count,
-            default: 1,
-            min: 1,
-            max: 1 << 20,
-            help: "units of cost of a turn at weight 1; at least the largest cost of a request",
-        },
+        Parameter::count("quantum", 1, 1, 1 << 20, "cost of a turn at weight 1; at least that of the largest request"),
     ],
     form: (),
 };

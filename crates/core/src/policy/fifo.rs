@@ -3,7 +3,7 @@
 //!
 //! Of two queued requests that no limit holds back, the older goes first, by sequence number.
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::tenant::{BURST_MAX, CLIENTS, COST, Fair, GROUPS, Head, Order, RATE_MAX, Rule, RuleState, Share, Size};
 
@@ -35,22 +35,8 @@ again, which is the same rule without a timer.",
         CLIENTS,
         GROUPS,
         COST,
-        Parameter {
-            name: "limit",
-            unit: Unit::Count,
-            default: 0,
-            min: 0,
-            max: RATE_MAX,
-            help: "rate of each client that has no share of its own, in units of cost; 0: no limit",
-        },
-        Parameter {
-            name: "burst",
-            unit: Unit::Count,
-            default: 1,
-            min: 1,
-            max: BURST_MAX,
-            help: "units of cost that such a client may take at once after a pause",
-        },
+        Parameter::count("limit", 0, 0, RATE_MAX, "rate of each client without a share, in units of cost; 0: no limit"),
+        Parameter::count("burst", 1, 1, BURST_MAX, "units of cost that such a client may take at once after a pause"),
     ],
     form: Form::Limited,
 };

@@ -1,16 +1,8 @@
-//! Kyber: how many requests of each kind may the device hold, so that reads and writes meet their latency targets?
-//!
-//! Model: reads, writes and discards are domains, each with a FIFO and with tokens; a dispatch takes a token of its
-//! domain, its completion gives it back. Domains take turns, each with a batch of its own length. Completions fill two
-//! histograms a domain: time in the device, and time since submission, both in quarters of the target. About ten times a
-//! second they are looked at. Where the device is slow for some domain (the 90th percentile of time in the device lies
-//! beyond the target), the device is congested, and each domain's tokens are scaled by the 99th percentile of its time
-//! since submission over its target: who is well within its target gives up depth. Without congestion, only a domain that
-//! misses its target is scaled: it gets more.
+//! Kyber: tokens limit the reads and the writes in flight, so that both meet their latency targets.
 //!
 //! Bound: between two batches of a domain, each other domain has at most one batch: 16 reads, 8 writes, 1 discard. The
 //! request with k older ones in a domain of batch b leaves within k / b + 1 rounds as long as a token is free. A domain
-//! that is out of tokens has requests in the device, one at least, and waits for one of these to complete.
+//! without tokens has requests in flight, one at least, and waits for one of these to complete.
 //!
 //! Example: the read target is 2 ms, and 500 reads took 3 ms in the device: congested. 500 writes took 4 ms in all, of a
 //! target of 10 ms: they lie in the second quarter, so writes go down from 128 tokens to 128 x 2 / 4 = 64.
@@ -18,58 +10,47 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::settings::MILLI;
 use crate::structure::{Links, List};
 use crate::{Nanos, Operation, Reason, Waiting};
 
-const MILLI: u64 = 1_000_000;
 const DOMAINS: usize = 3;
-/// Units of a domain that go before the next domain's turn.
+/// Requests of a domain before the next domain's turn.
 const BATCH: [u32; DOMAINS] = [16, 8, 1];
-/// Tokens that a domain starts with, and never exceeds.
+/// Tokens of a domain at the start, and at most.
 const TOKENS_MAX: [u32; DOMAINS] = [256, 128, 64];
 /// The target of discards cannot be set.
 const DISCARD_LATENCY: Nanos = Nanos::from_seconds(5);
 /// A bucket is a quarter of the target; the first four are good.
 const BUCKETS_GOOD: u64 = 4;
 const BUCKETS: usize = 2 * BUCKETS_GOOD as usize;
-/// From the first completion to the next look at the histograms.
+/// From the first completion to the next evaluation of the histograms.
 const INTERVAL: Nanos = Nanos::from_millis(100);
-/// A histogram speaks once it has so many samples, or was first looked at so long ago.
+/// A histogram counts once it has this many samples, or this long after its first evaluation.
 const SAMPLES_ENOUGH: u64 = 500;
 const SAMPLES_WAIT: Nanos = Nanos::from_seconds(1);
 
 pub(crate) static ROW: Row<()> = Row {
     name: "kyber",
-    summary: "no sorting; limits what the device holds of reads and of writes by their latency",
+    summary: "no sorting; limits the reads and the writes in flight by their latency",
     source: "Linux block/kyber-iosched.c (4.12 on, latency buckets as of 4.20), Documentation/block/kyber-iosched.rst",
-    doc: "In: domains for reads, writes and discards with batches of 16, 8 and 1 and at most 256, 128 and 64 tokens; \
-histograms in quarters of the target for time in the device and time since submission; looked at 100 ms after the first \
-completion since the last look; a histogram speaks from 500 samples or after one second; scaling by the 99th percentile \
-when the 90th percentile of any domain in the device misses its target, and of a domain that itself misses it. \
-Simplified: one queue a domain where the kernel has one a processor; the one second runs for each histogram by itself, \
-where the kernel's two histograms of a domain share it. Left out: the limit of asynchronous requests to 75 % of the \
-request queue; the domain for other requests, since flushes pass elevators by.",
+    doc: "Reads, writes and discards are domains, each with a FIFO and with tokens: a dispatch takes a token, its completion returns \
+it. Domains take turns with batches of 16, 8 and 1, and have at most 256, 128 and 64 tokens. Completions fill two histograms \
+a domain, time in the device and time since submission, in quarters of the target, which are evaluated 100 ms after the first \
+completion since the last evaluation; a histogram counts from 500 samples or after one second. If the 90th percentile of time \
+in the device of any domain misses its target, the device is congested, and each domain's tokens are scaled by the 99th \
+percentile of its time since submission over its target: a domain well within its target gives up depth. Without congestion, \
+only a domain that misses its target is scaled, and gets more. Simplified: one queue a domain, where the kernel has one a \
+processor; the one second runs for each histogram by itself, where the kernel's two histograms of a domain share it. Left \
+out: the limit of asynchronous requests to 75 % of the request queue; the domain for other requests, since flushes bypass \
+elevators.",
     linux: Some("kyber"),
     parameters: &[
-        Parameter {
-            name: "read-latency",
-            unit: Unit::Duration,
-            default: 2 * MILLI,
-            min: 1_000,
-            max: 60_000 * MILLI,
-            help: "target for reads, from submission to completion",
-        },
-        Parameter {
-            name: "write-latency",
-            unit: Unit::Duration,
-            default: 10 * MILLI,
-            min: 1_000,
-            max: 60_000 * MILLI,
-            help: "the same for writes",
-        },
+        Parameter::duration("read-latency", 2 * MILLI, 1_000, 60_000 * MILLI, "latency target for reads"),
+        Parameter::duration("write-latency", 10 * MILLI, 1_000, 60_000 * MILLI, "the same for writes"),
     ],
     form: (),
 };
@@ -79,7 +60,7 @@ request queue; the domain for other requests, since flushes pass elevators by.",
 struct Histogram {
     buckets: [u64; BUCKETS],
     samples: u64,
-    /// When it speaks however few samples it has; unset until it has been looked at.
+    /// When it counts with any number of samples; unset before its first evaluation.
     patience_end: Option<Nanos>,
 }
 
@@ -93,7 +74,7 @@ impl Histogram {
         self.samples += 1;
     }
 
-    /// The bucket of a percentile, if there is enough to go by; the histogram starts anew then.
+    /// The bucket of a percentile, if there are enough samples; the histogram is empty then.
     fn take_percentile(&mut self, percent: u64, now: Nanos) -> Option<u64> {
         if self.samples == 0 {
             return None;
@@ -123,7 +104,7 @@ struct Domain {
     target: Nanos,
     in_device: Histogram,
     in_all: Histogram,
-    /// The 99th percentile of a look at which nothing was congested, for the next at which something is.
+    /// The 99th percentile of an evaluation without congestion, for the next with one.
     last_percentile: Option<u64>,
 }
 
@@ -138,11 +119,11 @@ pub(crate) struct Kyber {
     links: Links,
     dispatched_at: Box<[Nanos]>,
     domains: Box<[Domain; DOMAINS]>,
-    /// Whose turn it is, and how many units it has sent.
+    /// The domain whose turn it is, and its dispatches in this turn.
     turn: usize,
     batched: u32,
-    /// When the histograms are looked at.
-    look: Nanos,
+    /// When the histograms are evaluated.
+    evaluation: Nanos,
 }
 
 const fn domain_of(operation: Operation) -> usize {
@@ -174,24 +155,24 @@ impl Kyber {
             domains: Box::new(core::array::from_fn(domain)),
             turn: 0,
             batched: 0,
-            look: Nanos::NEVER,
+            evaluation: Nanos::NEVER,
         }
     }
 
-    /// Looks at the histograms if the time for it lies before `end`.
-    fn look_before(&mut self, end: Nanos) {
-        if self.look >= end {
+    /// Evaluates the histograms if they are due before `end`.
+    fn evaluate_before(&mut self, end: Nanos) {
+        if self.evaluation >= end {
             return;
         }
-        let now = core::mem::replace(&mut self.look, Nanos::NEVER);
+        let now = core::mem::replace(&mut self.evaluation, Nanos::NEVER);
         let mut is_congested = false;
         for domain in self.domains.iter_mut() {
             is_congested |= domain.in_device.take_percentile(90, now).is_some_and(|bucket| bucket >= BUCKETS_GOOD);
         }
         for (domain, tokens_max) in self.domains.iter_mut().zip(TOKENS_MAX) {
             let percentile = domain.in_all.take_percentile(99, now);
-            // Domains do not all have enough samples in the same interval: what one found is kept until there is
-            // congestion, and then used up.
+            // Domains do not all have enough samples in the same interval: a percentile is kept until there is congestion,
+            // and used once.
             let percentile = if is_congested {
                 percentile.or(domain.last_percentile.take())
             } else {
@@ -206,7 +187,7 @@ impl Kyber {
         }
     }
 
-    /// The oldest unit of the domain whose turn it is, where it has a token.
+    /// The oldest request of the domain whose turn it is, if it has a token.
     fn take(&mut self, queue: &RequestQueue, now: Nanos) -> Option<u32> {
         let domain = &mut self.domains[self.turn];
         if domain.is_throttled() {
@@ -223,7 +204,7 @@ impl Kyber {
 
 impl Elevator for Kyber {
     fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
-        self.look_before(now);
+        self.evaluate_before(now);
     }
 
     fn insert(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32) {
@@ -248,7 +229,7 @@ impl Elevator for Kyber {
     }
 
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
-        self.look_before(Nanos(now.0.saturating_add(1)));
+        self.evaluate_before(Nanos(now.0.saturating_add(1)));
         if self.batched < BATCH[self.turn]
             && let Some(slot) = self.take(queue, now)
         {
@@ -261,8 +242,8 @@ impl Elevator for Kyber {
                 return Next::Take(slot);
             }
         }
-        // What is queued has no token; a completion brings one, and so may the next look.
-        Next::WaitUntil(self.look, Reason::Throttled)
+        // No queued request has a token; a completion brings one, and so may the next evaluation.
+        Next::WaitUntil(self.evaluation, Reason::Throttled)
     }
 
     fn completed(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
@@ -271,7 +252,7 @@ impl Elevator for Kyber {
         domain.in_flight -= 1;
         domain.in_device.add(now.since(self.dispatched_at[slot as usize]), domain.target);
         domain.in_all.add(now.since(entry.submitted), domain.target);
-        self.look = self.look.min(now.after(INTERVAL));
+        self.evaluation = self.evaluation.min(now.after(INTERVAL));
     }
 
     /// A domain without tokens is throttled; of the others, one has its turn.

@@ -1,8 +1,8 @@
-//! Which policies are there, what can be set, and how is one made?
+//! The policies: their table, their parameters, and [`Policy`], which is any of them.
 //!
-//! A new policy is one file beside this one, one variant of [`Policy`] and one row of [`POLICIES`]: names on the command
-//! line, `ioweir doc`, the reference page and the tests that run over all policies come from that row. It is either an
-//! elevator of the block layer or an order between tenants; [`Policy::tenants_mut`] tells.
+//! A new policy is one file beside this one and one row of `policies!`: names on the command line, `ioweir doc`, the
+//! reference page and the tests that run over all policies come from that row. A policy is an elevator of the block layer or
+//! an order between tenants; [`Policy::tenants`] is `None` for the former.
 
 mod anticipatory;
 mod bfq;
@@ -17,7 +17,6 @@ mod drr;
 mod fifo;
 mod kyber;
 mod mclock;
-mod mq_deadline;
 mod noop;
 mod parda;
 mod pclock;
@@ -43,16 +42,18 @@ pub struct PolicyRow {
     pub source: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
-    /// What to write into `/sys/block/DEVICE/queue/scheduler` to have it, where today's Linux has it.
+    /// Its name in `/sys/block/DEVICE/queue/scheduler`, if today's Linux has it.
     pub linux: Option<&'static str>,
-    /// What can be set.
+    /// Its parameters.
     pub parameters: &'static [Parameter],
-    /// Whether it places data on a fast device beside the one that is addressed.
+    /// Whether it places data on a fast device beside the addressed one.
     pub places: bool,
     /// Whether it shares the device between clients by what they are entitled to.
     pub knows_shares: bool,
     build: fn(QueueLimits, &Settings) -> Policy,
 }
+
+settable!(PolicyRow);
 
 impl PolicyRow {
     /// Makes a scheduler. All the memory that it will ever use is taken here.
@@ -62,24 +63,37 @@ impl PolicyRow {
     }
 }
 
-settable!(PolicyRow);
-
 /// The row of a name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static PolicyRow> {
     POLICIES.iter().find(|row| row.name == name)
 }
 
-/// Writes [`Policy`], its table and its dispatch from one list.
+/// A policy's description in its own file. One elevator may have several rows, which `form` tells apart.
+struct Row<F> {
+    name: &'static str,
+    summary: &'static str,
+    source: &'static str,
+    doc: &'static str,
+    linux: Option<&'static str>,
+    parameters: &'static [Parameter],
+    form: F,
+}
+
+impl<F> Row<F> {
+    const fn public(&self, places: bool, knows_shares: bool, build: fn(QueueLimits, &Settings) -> Policy) -> PolicyRow {
+        let Self { name, summary, source, doc, linux, parameters, .. } = *self;
+        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, build }
+    }
+}
+
+/// Writes [`Policy`], its table, and a macro that calls the same method of any policy, from one list.
 macro_rules! policies {
     (
+        $dollar:tt
         block { $($variant:ident, $module:ident :: $elevator:ident, $row:ident;)* }
         tenant { $($tenant:ident, $tenant_module:ident :: $order:ident, $tenant_row:ident;)* }
     ) => {
-        /// Any of the built-in policies.
-        #[derive(Clone, Debug)]
-        pub struct Policy(Inner);
-
         #[derive(Clone, Debug)]
         enum Inner {
             $($variant(BlockScheduler<$module::$elevator>),)*
@@ -87,148 +101,38 @@ macro_rules! policies {
         }
 
         /// Every policy, in the order in which help lists them.
-        pub static POLICIES: &[PolicyRow] = &[$(PolicyRow {
-            name: $module::$row.name,
-            summary: $module::$row.summary,
-            source: $module::$row.source,
-            doc: $module::$row.doc,
-            linux: $module::$row.linux,
-            parameters: $module::$row.parameters,
-            places: <$module::$elevator as Elevator>::PLACES,
-            knows_shares: false,
-            build: |limits, settings| {
+        pub static POLICIES: &[PolicyRow] = &[
+            $($module::$row.public(<$module::$elevator as Elevator>::PLACES, false, |limits, settings| {
                 let elevator = $module::$elevator::new(&limits, $module::$row.form, settings);
                 Policy(Inner::$variant(BlockScheduler::new(limits, elevator)))
-            },
-        },)* $(PolicyRow {
-            name: $tenant_module::$tenant_row.name,
-            summary: $tenant_module::$tenant_row.summary,
-            source: $tenant_module::$tenant_row.source,
-            doc: $tenant_module::$tenant_row.doc,
-            linux: $tenant_module::$tenant_row.linux,
-            parameters: $tenant_module::$tenant_row.parameters,
-            places: false,
-            knows_shares: true,
-            build: |limits, settings| {
+            }),)*
+            $($tenant_module::$tenant_row.public(false, true, |limits, settings| {
                 let order = |size: &_| $tenant_module::$order::new(size, $tenant_module::$tenant_row.form, settings);
                 let scheduler = TenantScheduler::new(limits, Capacity::from_settings(settings), order);
                 Policy(Inner::$tenant(scheduler))
-            },
-        },)*];
+            }),)*
+        ];
 
-        impl Policy {
-            /// Says that the sectors from `start` to before `end` lie on the fast device already, for a policy that places
-            /// data; to be called before the first request. Answers whether it can remember that: no, and nothing has
-            /// changed, where it places nothing, or has as many extents or sectors as it holds.
-            pub fn place(&mut self, start: u64, end: u64) -> bool {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.elevator.place(start, end),)*
-                    $(Inner::$tenant(_) => false,)*
+        macro_rules! each {
+            ($dollar policy:expr, $dollar scheduler:ident => $dollar call:expr) => {
+                match $dollar policy {
+                    $(Inner::$variant($dollar scheduler) => $dollar call,)*
+                    $(Inner::$tenant($dollar scheduler) => $dollar call,)*
                 }
-            }
-
-            /// Live control of clients' shares; `None` where the policy knows no shares.
-            pub fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
-                match &mut self.0 {
-                    $(Inner::$tenant(scheduler) => Some(scheduler),)*
-                    _ => None,
-                }
-            }
-
-            /// As [`Policy::tenants_mut`], for asking only.
-            #[must_use]
-            pub fn tenants(&self) -> Option<&dyn TenantControl> {
-                match &self.0 {
-                    $(Inner::$tenant(scheduler) => Some(scheduler),)*
-                    _ => None,
-                }
-            }
-        }
-
-        impl Scheduler for Policy {
-            #[inline(always)]
-            fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.submit(now, request),)*
-                    $(Inner::$tenant(scheduler) => scheduler.submit(now, request),)*
-                }
-            }
-            #[inline(always)]
-            fn poll(&mut self, now: Nanos) -> Step {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.poll(now),)*
-                    $(Inner::$tenant(scheduler) => scheduler.poll(now),)*
-                }
-            }
-            fn weighs(&self) -> bool {
-                match &self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.weighs(),)*
-                    $(Inner::$tenant(scheduler) => scheduler.weighs(),)*
-                }
-            }
-            fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.poll_weighed(now, weigh),)*
-                    $(Inner::$tenant(scheduler) => scheduler.poll_weighed(now, weigh),)*
-                }
-            }
-            #[inline(always)]
-            fn complete(&mut self, now: Nanos, tag: Tag) {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.complete(now, tag),)*
-                    $(Inner::$tenant(scheduler) => scheduler.complete(now, tag),)*
-                }
-            }
-            fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
-                match &mut self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.cancel(now, tag),)*
-                    $(Inner::$tenant(scheduler) => scheduler.cancel(now, tag),)*
-                }
-            }
-            fn next_member(&self, tag: Tag) -> Option<Tag> {
-                match &self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.next_member(tag),)*
-                    $(Inner::$tenant(scheduler) => scheduler.next_member(tag),)*
-                }
-            }
-            fn queued(&self) -> u32 {
-                match &self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.queued(),)*
-                    $(Inner::$tenant(scheduler) => scheduler.queued(),)*
-                }
-            }
-            fn waiting(&self) -> Waiting {
-                match &self.0 {
-                    $(Inner::$variant(scheduler) => scheduler.waiting(),)*
-                    $(Inner::$tenant(scheduler) => scheduler.waiting(),)*
-                }
-            }
-            fn reason(&self, stream: StreamId) -> Option<Reason> {
-                self.tenants().map(|tenants| tenants.reason(stream))
-            }
+            };
         }
     };
 }
 
-/// What a policy's file says of itself. One elevator may have several rows: `form` tells them apart.
-pub(crate) struct Row<F> {
-    pub(crate) name: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) source: &'static str,
-    pub(crate) doc: &'static str,
-    pub(crate) linux: Option<&'static str>,
-    pub(crate) parameters: &'static [Parameter],
-    pub(crate) form: F,
-}
-
 policies! {
+    $
     block {
         Noop, noop::Noop, ROW;
         Clook, clook::Clook, ROW;
         Deadline, deadline::Deadline, LINUX;
         DeadlinePaper, deadline::Deadline, PAPER;
         Anticipatory, anticipatory::Anticipatory, ROW;
-        MqDeadline, mq_deadline::MqDeadline, ROW;
+        MqDeadline, deadline::Deadline, MQ;
         Kyber, kyber::Kyber, ROW;
         Bfq, bfq::Bfq, ROW;
         Cfq, cfq::Cfq, ROW;
@@ -248,5 +152,103 @@ policies! {
         Pclock, pclock::Pclock, ROW;
         Parda, parda::Parda, ROW;
         Reward, reward::Reward, ROW;
+    }
+}
+
+/// Any of the built-in policies.
+///
+/// ```
+/// use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, policy};
+///
+/// let row = policy::find("deadline").expect("a built-in policy");
+/// let mut settings = row.defaults();
+/// row.set(&mut settings, "fifo-batch", 8)?;
+/// let mut policy = row.build(QueueLimits { depth: 1, ..QueueLimits::DEFAULT }, &settings);
+///
+/// let read = |sector| Request {
+///     operation: Operation::Read,
+///     flags: Flags::NONE,
+///     stream: StreamId(1),
+///     sector,
+///     sectors: 8,
+/// };
+/// let mut now = Nanos::ZERO;
+/// for sector in [0, 4_000, 8] {
+///     policy.submit(now, read(sector)).expect("there is room");
+/// }
+/// // The requests at 0 and 8 were merged; the device holds one at a time.
+/// let Step::Dispatch(first) = policy.poll(now) else { panic!("the device has room") };
+/// assert_eq!((first.sector, first.sectors, first.members), (0, 16, 2));
+/// assert!(matches!(policy.poll(now), Step::WaitUntil(Nanos::NEVER, _)));
+/// now = Nanos::from_millis(5);
+/// policy.complete(now, first.tag);
+/// assert!(matches!(policy.poll(now), Step::Dispatch(second) if second.sector == 4_000));
+/// # Ok::<(), policy::SettingError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Policy(Inner);
+
+impl Policy {
+    /// Declares that the sectors from `start` to before `end` lie on the fast device, for a policy that places data; to be
+    /// called before the first request. Returns whether it can remember that: `false`, and nothing has changed, if it
+    /// places nothing, or holds as many extents or sectors as it can.
+    pub fn place(&mut self, start: u64, end: u64) -> bool {
+        each!(&mut self.0, scheduler => scheduler.place(start, end))
+    }
+
+    /// Live control of clients' shares; `None` if the policy knows no shares.
+    pub fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
+        each!(&mut self.0, scheduler => scheduler.tenants_mut())
+    }
+
+    /// As [`Policy::tenants_mut`], without changes.
+    #[must_use]
+    pub fn tenants(&self) -> Option<&dyn TenantControl> {
+        each!(&self.0, scheduler => scheduler.tenants())
+    }
+}
+
+impl Scheduler for Policy {
+    #[inline(always)]
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
+        each!(&mut self.0, scheduler => scheduler.submit(now, request))
+    }
+
+    #[inline(always)]
+    fn poll(&mut self, now: Nanos) -> Step {
+        each!(&mut self.0, scheduler => scheduler.poll(now))
+    }
+
+    fn weighs(&self) -> bool {
+        each!(&self.0, scheduler => scheduler.weighs())
+    }
+
+    fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
+        each!(&mut self.0, scheduler => scheduler.poll_weighed(now, weigh))
+    }
+
+    #[inline(always)]
+    fn complete(&mut self, now: Nanos, tag: Tag) {
+        each!(&mut self.0, scheduler => scheduler.complete(now, tag))
+    }
+
+    fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
+        each!(&mut self.0, scheduler => scheduler.cancel(now, tag))
+    }
+
+    fn next_member(&self, tag: Tag) -> Option<Tag> {
+        each!(&self.0, scheduler => scheduler.next_member(tag))
+    }
+
+    fn queued(&self) -> u32 {
+        each!(&self.0, scheduler => scheduler.queued())
+    }
+
+    fn waiting(&self) -> Waiting {
+        each!(&self.0, scheduler => scheduler.waiting())
+    }
+
+    fn reason(&self, stream: StreamId) -> Option<Reason> {
+        self.tenants().map(|tenants| tenants.reason(stream))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Row, Settings};
 use crate::elevator::{Elevator, Next};
-use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::queue::{QueueLimits, RequestQueue};
 use crate::structure::{Links, List};
 use crate::{Nanos, Reason};
 
@@ -10,8 +10,8 @@ pub(crate) static ROW: Row<()> = Row {
     name: "noop",
     summary: "first come, first served, with merging",
     source: "Linux block/noop-iosched.c (2.6 to 4.20); BID paper, Fig. 4",
-    doc: "One queue. A request that is adjacent to a queued one joins it, wherever that one stands; otherwise it goes to \
-the end. Today's kernels have it as `none`, which merges only in the submitter's plug list and per-CPU queue.",
+    doc: "One FIFO. A request that is adjacent to a queued one joins it; otherwise it goes to the end. Today's kernels have it as \
+`none`, which merges only in the submitter's plug list and per-CPU queue.",
     linux: Some("none"),
     parameters: &[],
     form: (),
@@ -33,10 +33,6 @@ impl Elevator for Noop {
     fn insert(&mut self, _queue: &RequestQueue, _now: Nanos, slot: u32) {
         self.links.push_back(&mut self.queue, slot);
     }
-
-    fn request_merged(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
-
-    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.links.remove(&mut self.queue, slot);

@@ -2,12 +2,11 @@
 //!
 //! The window is never below one request, nor above the device's queue depth.
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::Nanos;
+use crate::settings::MILLI;
 use crate::structure::Tournament;
 use crate::tenant::{CLIENTS, COST, Fair, GROUPS, Head, Order, Rule, RuleState, Share, Size};
-
-const MILLI: u64 = 1_000_000;
 
 pub(crate) static ROW: Row<()> = Row {
     name: "parda",
@@ -27,38 +26,10 @@ mean is over an interval, without further smoothing.",
         CLIENTS,
         GROUPS,
         COST,
-        Parameter {
-            name: "latency",
-            unit: Unit::Duration,
-            default: 25 * MILLI,
-            min: 1_000,
-            max: 60_000 * MILLI,
-            help: "target for the time in the device, if no share asks for less",
-        },
-        Parameter {
-            name: "interval",
-            unit: Unit::Duration,
-            default: 100 * MILLI,
-            min: 1_000,
-            max: 60_000 * MILLI,
-            help: "time between changes of the window",
-        },
-        Parameter {
-            name: "smoothing",
-            unit: Unit::Count,
-            default: 200,
-            min: 1,
-            max: 1_000,
-            help: "weight of the last interval in the new window, in thousandths",
-        },
-        Parameter {
-            name: "growth",
-            unit: Unit::Count,
-            default: 4,
-            min: 1,
-            max: 1_000,
-            help: "requests that the window grows by above the depth that meets the target exactly",
-        },
+        Parameter::duration("latency", 25 * MILLI, 1_000, 60_000 * MILLI, "latency target, if no share asks for less"),
+        Parameter::duration("interval", 100 * MILLI, 1_000, 60_000 * MILLI, "time between changes of the window"),
+        Parameter::count("smoothing", 200, 1, 1_000, "weight of the last interval in the new window, in thousandths"),
+        Parameter::count("growth", 4, 1, 1_000, "requests by which the window exceeds the exact depth"),
     ],
     form: (),
 };

@@ -5,7 +5,7 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::structure::Tournament;
 use crate::tenant::{CLIENTS, COST, GROUPS, Head, Order, Pace, Rule, RuleState, Share, Size};
@@ -32,14 +32,13 @@ get the deadlines of an unlimited curve.",
         CLIENTS,
         GROUPS,
         COST,
-        Parameter {
-            name: "latency",
-            unit: Unit::Duration,
-            default: 1_000_000_000,
-            min: 1_000,
-            max: 3_600_000_000_000,
-            help: "latency of clients whose shares have none",
-        },
+        Parameter::duration(
+            "latency",
+            1_000_000_000,
+            1_000,
+            3_600_000_000_000,
+            "latency of clients whose shares have none",
+        ),
     ],
     form: (),
 };

@@ -1,26 +1,21 @@
-//! Shortest positioning time first: which queued request could the device begin soonest?
+//! Shortest positioning time first, by a driver that knows its device: the bound that other elevators are measured by.
 //!
-//! Model: before each dispatch the driver, who knows the device, says of every queued unit how long the device would need
-//! until data moves; the smallest answer goes. No host knows this of a real disk, so that this is the bound that others are
-//! measured by, not something to run.
-//!
-//! Bound: none. A request far from where the others are waits for as long as those keep coming.
-//!
-//! Example: units 2 ms and 5 ms away, the second older: the first goes, and the second is asked about again from there.
+//! Bound on waiting: none. A request far from the others waits for as long as those keep coming.
 
 use super::{Row, Settings};
 use crate::elevator::{Elevator, Next};
-use crate::queue::{Edge, QueueLimits, RequestQueue};
+use crate::queue::{QueueLimits, RequestQueue};
 use crate::structure::{Links, List, NONE};
 use crate::{Nanos, Reason, Request};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "sptf",
-    summary: "the bound: what the device could begin soonest, by one who knows the device",
+    summary: "the bound: the request that the device can begin soonest, by a driver that knows the device",
     source: "Jacobson and Wilkes, Disk scheduling algorithms based on rotational position (1991): SATF",
-    doc: "Every queued unit is weighed before each dispatch, by the device model itself, seek and rotation included; ties \
-go to the oldest. Merging as everywhere, and no ageing. A driver that does not know its device gets `noop`'s order. Work \
-grows with the queue, so this is for comparison.",
+    doc: "Before each dispatch the device model itself says for every queued request how long the device would need until data moves, \
+seek and rotation included; the shortest goes, and ties go to the oldest. Merging as everywhere, and no ageing. No host \
+knows these times of a real disk: with a driver that does not know its device the order is that of `noop`. Work grows with \
+the queue, so this is for comparison.",
     linux: None,
     parameters: &[],
     form: (),
@@ -44,10 +39,6 @@ impl Elevator for Sptf {
     fn insert(&mut self, _queue: &RequestQueue, _now: Nanos, slot: u32) {
         self.links.push_back(&mut self.queue, slot);
     }
-
-    fn request_merged(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
-
-    fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
     fn remove(&mut self, _queue: &RequestQueue, slot: u32) {
         self.links.remove(&mut self.queue, slot);

@@ -3,7 +3,7 @@
 //! Invariants: the clock never goes back; no active client's start is before it; a request is charged when it is
 //! dispatched, and not before.
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::tenant::{CLIENTS, COST, Fair, GROUPS, Head, Order, Rule, RuleState, Share, Size};
 
@@ -27,14 +27,7 @@ client with the lower number.",
         CLIENTS,
         GROUPS,
         COST,
-        Parameter {
-            name: "depth",
-            unit: Unit::Count,
-            default: 0,
-            min: 0,
-            max: 1 << 20,
-            help: "the most requests in flight; 0: the device's queue depth",
-        },
+        Parameter::count("depth", 0, 0, 1 << 20, "the most requests in flight; 0: the device's queue depth"),
     ],
     form: Form::Start,
 };

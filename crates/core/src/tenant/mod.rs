@@ -67,24 +67,17 @@ impl Capacity {
 }
 
 /// The most clients, the first parameter of every tenant policy.
-pub(crate) const CLIENTS: Parameter = Parameter {
-    name: "clients",
-    unit: Unit::Count,
-    default: 1024,
-    min: 1,
-    max: CLIENTS_MAX as u64,
-    help: "clients told apart at a time, fixed at the start; streams beyond them share one client",
-};
+pub(crate) const CLIENTS: Parameter = Parameter::count(
+    "clients",
+    1024,
+    1,
+    CLIENTS_MAX as u64,
+    "clients, fixed at the start; streams beyond them share one",
+);
 
 /// The most groups, the second.
-pub(crate) const GROUPS: Parameter = Parameter {
-    name: "groups",
-    unit: Unit::Count,
-    default: 0,
-    min: 0,
-    max: GROUPS_MAX as u64,
-    help: "groups of clients that can be configured, fixed at the start",
-};
+pub(crate) const GROUPS: Parameter =
+    Parameter::count("groups", 0, 0, GROUPS_MAX as u64, "groups of clients that can be configured, fixed at the start");
 
 /// The cost model, the third.
 pub(crate) const COST: Parameter = Parameter {

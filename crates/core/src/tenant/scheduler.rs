@@ -19,7 +19,7 @@ use super::groups::Groups;
 use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
 use super::slab::{Fifo, Slab, State};
-use super::{Capacity, Share};
+use super::{Capacity, Share, TenantControl};
 use crate::structure::{Index, Links, List, NONE, Tournament};
 use crate::{
     CancelError, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag, Waiting,
@@ -126,6 +126,20 @@ impl<P: Order> TenantScheduler<P> {
         };
         scheduler.set_share(Nanos::ZERO, OTHERS, share);
         scheduler
+    }
+
+    /// A tenant scheduler places no data.
+    #[allow(clippy::unused_self, reason = "the counterpart of a block scheduler's")]
+    pub(crate) fn place(&mut self, _start: u64, _end: u64) -> bool {
+        false
+    }
+
+    pub(crate) fn tenants(&self) -> Option<&dyn TenantControl> {
+        Some(self)
+    }
+
+    pub(crate) fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
+        Some(self)
     }
 
     pub(crate) const fn limits(&self) -> &QueueLimits {

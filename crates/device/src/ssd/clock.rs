@@ -1,19 +1,19 @@
-//! When is a die, a channel or the interface free?
+//! Calendars of dies, channels and the interface: when each of them is free.
 //!
-//! Requests are served in closed form at the moment they come, so what they need is reserved ahead of time: a read takes
-//! its channel for the moment when the die will have sensed the page. A plain "free from" would let everything that comes
-//! later wait behind that, though the channel idles until then. A [`Calendar`] therefore also knows the gaps before it.
+//! Requests are served in closed form on arrival, so their resources are reserved ahead of time: a read reserves its channel
+//! for the moment when the die will have sensed the page. With a plain "free from", later requests would wait for that though
+//! the channel idles until then. A [`Calendar`] therefore also knows the gaps before it.
 
-/// What a device does one at a time.
+/// The reservations of a resource that serves one at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
     /// Nothing is reserved from here on.
     free_nanos: u64,
     /// Begin and end of the free times before, in order.
     gaps: Vec<(u64, u64)>,
-    /// Shorter gaps are of use to nobody.
+    /// Shorter gaps are useless.
     gap_nanos_min: u64,
-    /// More gaps are not remembered: the earliest is forgotten.
+    /// The most gaps; beyond that the earliest is forgotten.
     gaps_max: usize,
 }
 
@@ -22,13 +22,13 @@ impl Calendar {
         Self { free_nanos: 0, gaps: Vec::with_capacity(gaps_max), gap_nanos_min: gap_nanos_min.max(1), gaps_max }
     }
 
-    /// From when on nothing is reserved.
+    /// The time from which nothing is reserved.
     pub(super) fn free_nanos(&self) -> u64 {
         self.free_nanos
     }
 
-    /// Reserves the first `nanos` in one piece that begin at `ready_nanos` or later; answers when they begin. Nobody will
-    /// ever ask for a time before `now_nanos`.
+    /// Reserves the first `nanos` in one piece that begin at `ready_nanos` or later; returns when they begin. No later call is
+    /// for a time before `now_nanos`.
     pub(super) fn reserve(&mut self, now_nanos: u64, ready_nanos: u64, nanos: u64) -> u64 {
         if nanos == 0 {
             return ready_nanos;
@@ -52,7 +52,7 @@ impl Calendar {
         start
     }
 
-    /// Moves everything that is still to come by so much: what is interrupted ends later.
+    /// Moves all later reservations: an interrupted operation ends later.
     pub(super) fn delay(&mut self, nanos: u64) {
         self.free_nanos = self.free_nanos.saturating_add(nanos);
     }
@@ -89,7 +89,7 @@ impl Calendar {
     }
 }
 
-/// Time to move data at a fixed rate.
+/// A fixed rate, as time for bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Nanoseconds a byte, with this many bits of fraction.
@@ -99,7 +99,7 @@ pub(super) struct Pace {
 const FRACTION_BITS: u32 = 20;
 
 impl Pace {
-    /// No rate takes no time.
+    /// Without a rate, data takes no time.
     pub(super) fn new(bytes_per_second: Option<u64>) -> Self {
         let nanos_fixed = bytes_per_second.map_or(0, |rate| (1_000_000_000 << FRACTION_BITS) / rate.max(1));
         Self { nanos_fixed }

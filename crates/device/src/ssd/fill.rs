@@ -1,19 +1,19 @@
-//! Where are the data that a drive held before the first request, without writing them first?
+//! Data that a drive holds before the first request, computed instead of written.
 //!
-//! Nothing is stored for them but, in a steady drive, one number a block: the place of a unit and the unit at a place are
+//! Only a steady drive stores anything for them, one number a block: the location of a unit and the unit at a location are
 //! computed from each other.
 //!
 //! A drive that was filled in order has its units striped over the dies, a program each. In a drive that was overwritten
 //! at random for long, blocks lose their units at a constant rate, so that `n` blocks in the order of their age hold
-//! `q^i` of their units, i from 0 to n - 1; `q` follows from what they hold together, and what is left in the oldest is
-//! what garbage collection has to copy for each block that it wins. Which units those are is a random permutation.
+//! `q^i` of their units, i from 0 to n - 1; `q` follows from their sum, and the rest in the oldest block is the number of
+//! copies of garbage collection for each block that it wins. Which units those are is a random permutation.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::spec::{Shape, SsdState};
 
-/// Data that were there before the first request.
+/// Data that exists before the first request.
 #[derive(Clone, Debug)]
 pub(super) enum Fill {
     /// None.

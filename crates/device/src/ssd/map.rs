@@ -1,12 +1,11 @@
-//! Where is each unit on flash, and which block is worth collecting?
+//! The page map: the location of each unit on flash, and the blocks that are worth collecting.
 //!
-//! The page map: from unit to place and back, in 32 bits each. Both directions take memory only where something was
-//! written or discarded: the map as in `sparse`, the way back in one leaf a block. What was there before the
-//! first request is computed ([`Fill`]). Time is none of its business: the drive asks it step by step and charges what
-//! each step costs.
+//! From unit to location and back, in 32 bits each. Both directions take memory only for units that were written or
+//! discarded: the map as in `sparse`, the reverse in one leaf a block. Data from before the first request is computed
+//! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each.
 //!
-//! Every die has its own free blocks, a block to which the host's units go, one to which garbage collection copies, and its
-//! closed blocks by how many units they have lost, so that the best victim is at hand.
+//! Every die has its own free blocks, a block for the host's units, one for copies of garbage collection, and its closed blocks
+//! by the number of invalid units, so that the best victim is at hand.
 
 use std::collections::VecDeque;
 
@@ -199,7 +198,7 @@ impl Map {
         place
     }
 
-    /// Leaves so many places of the host's block empty.
+    /// Leaves a number of locations of the host's block empty.
     pub(super) fn pad(&mut self, die: u32, units: u32) {
         let pool = &mut self.pools[die as usize];
         let block = pool.host.block;
@@ -308,8 +307,8 @@ impl Map {
         block
     }
 
-    /// What the victim of a die held and had lost when it was chosen; chooses the block that has lost most where there is
-    /// none. None where nothing is to be gained.
+    /// The valid and invalid units of a die's victim when it was chosen; without one, chooses the block with the most invalid
+    /// units. `None` if no block would win anything.
     pub(super) fn victim(&mut self, die: u32) -> Option<(u32, u32)> {
         let pool = &mut self.pools[die as usize];
         if let Some(victim) = pool.victim {

@@ -1,6 +1,6 @@
-//! How long does a solid-state drive take?
+//! Solid-state drives: a page-mapped translation layer over dies and channels.
 //!
-//! Every die, every channel and each direction of the interface has a calendar of what is reserved on it; a request finds
+//! Every die, every channel and each direction of the interface has a calendar of its reservations; a request finds
 //! its times there at once, without an event for each flash command. In nanoseconds from `now`:
 //!
 //! ```text
@@ -9,13 +9,13 @@
 //! ```
 //!
 //! The pages of a request lie on different dies and are served side by side, and so are requests. Reads are served from
-//! the write buffer where their data is still there, and take no flash where nothing was ever written. A write without a
-//! buffer, a forced write and a flush wait for their programs, which are padded; not so in a drive whose buffer survives
-//! a loss of power. A unit written in part is read first. What a read finds its die doing it waits for, or suspends.
+//! the write buffer while their data is still there, and cost no flash operation if the unit was never written. A write
+//! without a buffer, a forced write and a flush wait for their programs, which are padded, except in a drive whose buffer
+//! survives a loss of power. A unit written in part is read first. A read waits for the operation of its die, or suspends it.
 //!
-//! Units go to flash in the order in which they come, a program to each die in turn: channels first. Where a die has few
-//! free blocks, it copies units from the block that has lost most, in step with what the host writes to it, so that it
-//! wins what it gives; then it erases. All on the same die and channel.
+//! Units go to flash in the order of their arrival, a program to each die in turn: channels first. When a die has few
+//! free blocks, it copies units from the block with the most invalid ones, in step with the host's writes to it, so that it
+//! wins as much as it gives; then it erases. All on the same die and channel.
 //!
 //! Not modelled: collection while the drive is idle, wear, bad blocks, read disturb and retries, an SLC cache, misses in
 //! the map cache, heat; and that a program which is suspended frees its part of the buffer later.
@@ -34,7 +34,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use ioweir_core::{Dispatch, Nanos, Operation};
 
-use super::{Device, Service};
+use super::{Device, Model, Service};
 use clock::{Calendar, Pace};
 use fill::Fill;
 use ioweir_config::Complaint;
@@ -42,20 +42,20 @@ use map::Map;
 use spec::Shape;
 pub use spec::{SsdOverhead, SsdSpec, SsdState};
 
-/// Gaps that are remembered of a die or channel, and of the interface.
+/// Gaps remembered of a die or channel, and of the interface.
 const GAPS_MAX: usize = 16;
 const INTERFACE_GAPS_MAX: usize = 128;
 /// Programs of a die that are remembered while they may not have ended.
 const PROGRAMS_MAX: usize = 1024;
 
-/// What a drive has done to its flash.
+/// Counts of flash operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FlashCounts {
-    /// Units that hosts' writes covered.
+    /// Units covered by host writes.
     pub written_units: u64,
     /// Of those, units that were overwritten in the buffer before they were programmed.
     pub coalesced_units: u64,
-    /// Units of padding, where a program could not wait to be filled.
+    /// Units of padding in programs that could not wait to be filled.
     pub padded_units: u64,
     /// Units that garbage collection copied.
     pub copied_units: u64,
@@ -64,7 +64,7 @@ pub struct FlashCounts {
 }
 
 impl FlashCounts {
-    /// Units programmed for each unit that left the buffer; none before the first.
+    /// Write amplification: units programmed for each unit that left the buffer; `None` before the first.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let programmed = self.written_units - self.coalesced_units;
@@ -84,17 +84,17 @@ struct Program {
 #[derive(Clone, Debug)]
 struct Die {
     calendar: Calendar,
-    /// When the last read was or will be sensed; what suspends is only held up by this.
+    /// When the last read is sensed, for which alone a suspending read waits.
     read_free_nanos: u64,
     /// In the order in which they were sent.
     programs: VecDeque<Program>,
     /// When the last of the programs ends.
     programmed_nanos: u64,
-    /// What garbage collection still owes the host's writes: copies times what the victim had lost.
+    /// Copies that garbage collection still owes the host's writes, times the victim's invalid units.
     owed: u64,
     /// The page from which it has copied last.
     copied_page: u32,
-    /// When what it has read so far is in the controller.
+    /// When its reads so far are in the controller.
     copied_nanos: u64,
 }
 
@@ -128,7 +128,7 @@ struct Times {
     interface: Pace,
 }
 
-/// What a request is waiting for last, and how long it would have taken with the drive to itself.
+/// The last wait of a request, and its time on an idle drive.
 #[derive(Clone, Copy, Debug, Default)]
 struct Course {
     finish_nanos: u64,
@@ -169,8 +169,22 @@ pub struct Ssd {
     counts: FlashCounts,
 }
 
+impl Model for SsdSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        self.lay_out().map(drop)
+    }
+
+    fn resolved(&self) -> Self {
+        self.resolved()
+    }
+
+    fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
+        Ok(Box::new(Ssd::new(self, seed)?))
+    }
+}
+
 impl Ssd {
-    /// The drive that `spec` describes; `seed` decides what lies where in a steady one.
+    /// The drive of `spec`; `seed` sets the content of a steady one.
     pub(super) fn new(spec: &SsdSpec, seed: u64) -> Result<Self, Complaint> {
         let shape = spec.lay_out()?;
         let spec = spec.resolved();
@@ -273,7 +287,7 @@ impl Ssd {
         found.map(|program| program.end_nanos).filter(|&end| end > now_nanos)
     }
 
-    /// Senses a page of a die; answers when that begins.
+    /// Senses a page of a die; returns when that begins.
     #[inline]
     fn sense(&mut self, now_nanos: u64, ready_nanos: u64, die: u32, sense_nanos: u64) -> u64 {
         let die = &mut self.dies[die as usize];
@@ -351,7 +365,7 @@ impl Ssd {
     }
 }
 
-/// The answer: what is neither firmware nor the request's own work was spent waiting for others'.
+/// The service: time that is neither firmware nor the request's own work was spent waiting for others.
 fn service(now_nanos: u64, overhead_nanos: u64, course: Course) -> Service {
     let all_nanos = course.finish_nanos - now_nanos;
     let overhead_nanos = overhead_nanos.min(all_nanos);

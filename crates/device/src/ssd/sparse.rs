@@ -1,7 +1,7 @@
-//! How to keep a number for each of a billion units when only some are ever touched?
+//! A sparse array: a number for each of a billion units, of which only some are ever used.
 //!
-//! In leaves of [`LEAF`] units, one line of a processor's cache each, found by a hash table that probes linearly. A lone
-//! unit costs 76 to 112 bytes that way, units side by side 5 to 7 each, and nothing is paid before the first.
+//! Leaves of [`LEAF`] units, one line of the processor's cache each, are found by a hash table with linear probing. A lone
+//! unit costs 76 to 112 bytes that way, neighbouring units 5 to 7 each, and nothing is paid before the first.
 
 /// Units in a leaf.
 const LEAF: u32 = 16;
@@ -11,7 +11,7 @@ const FULL_THIRDS: usize = 2;
 /// Numbers by unit; zero where none was set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sparse {
-    /// The number of a group of units and one, and the number of its leaf; zero where there is none. A power of two.
+    /// The number of a group of units plus one, and the number of its leaf; zero if there is none. A power of two.
     slots: Vec<u64>,
     leaves: Vec<[u32; LEAF as usize]>,
 }

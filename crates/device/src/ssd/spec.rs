@@ -1,4 +1,4 @@
-//! What describes a solid-state drive, and can it work at all?
+//! The parameters of a solid-state drive, and their check.
 
 use serde::{Deserialize, Serialize};
 

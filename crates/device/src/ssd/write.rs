@@ -1,4 +1,4 @@
-//! How do writes get to flash, and what does garbage collection do on the way?
+//! Writes, programs and garbage collection.
 
 use std::cmp::Reverse;
 
@@ -45,7 +45,7 @@ impl Ssd {
         service(now_nanos, overhead_nanos, Course { finish_nanos: done_nanos, own_nanos })
     }
 
-    /// Programs what is in the buffer; answers when all of it is on flash.
+    /// Programs the content of the buffer; returns when all of it is on flash.
     fn drain(&mut self, now_nanos: u64) -> u64 {
         if self.filling.units > 0 {
             self.program(now_nanos);
@@ -137,7 +137,7 @@ impl Ssd {
         self.room_nanos
     }
 
-    /// Takes units in, as many as still fit into the program that is being filled. Answers how many, and when they are in
+    /// Takes as many units as still fit into the program that is being filled. Returns their number, and when they are in
     /// the controller.
     fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32) -> (u32, u64) {
         if self.filling.units == 0 {
@@ -167,7 +167,7 @@ impl Ssd {
         (unit - first, in_nanos)
     }
 
-    /// Chooses the die for the next program, and sees to it that it has a block.
+    /// Chooses the die for the next program, and makes sure that it has a block.
     fn begin_program(&mut self, now_nanos: u64, ready_nanos: u64) {
         let dies = self.shape.dies;
         let mut die = self.next_die;
@@ -186,7 +186,7 @@ impl Ssd {
         self.filling = Filling { die, ..Filling::default() };
     }
 
-    /// Sends the program that is being filled, with padding where it is not full; answers when it ends.
+    /// Sends the program that is being filled, with padding if it is not full; returns when it ends.
     fn program(&mut self, now_nanos: u64) -> u64 {
         let Filling { die: number, number: program, units, ready_nanos } = std::mem::take(&mut self.filling);
         let padding = self.shape.program_units - units;
@@ -215,7 +215,7 @@ impl Ssd {
         end_nanos
     }
 
-    /// After a program, copies as much as keeps the balance: a victim that wins `lost` units for `kept` copies has to be
+    /// After a program, copies enough to keep the balance: a victim that wins `lost` units for `kept` copies has to be
     /// copied `kept / lost` times as fast as the host writes.
     fn collect(&mut self, now_nanos: u64, ready_nanos: u64, die: u32) {
         if self.map.free_blocks(die) > self.shape.free_blocks_min {
@@ -224,7 +224,7 @@ impl Ssd {
         let Some((kept, lost)) = self.map.victim(die) else { return };
         let share = u64::from(self.shape.program_units) * u64::from(kept);
         let owed = &mut self.dies[die as usize].owed;
-        // What the last victim turned out not to need is left over, but is not saved up.
+        // The last victim may have needed less: the rest is not saved up.
         *owed = (*owed).min(share) + share;
         while kept == 0 || self.dies[die as usize].owed >= u64::from(lost) {
             match self.collect_step(now_nanos, ready_nanos, die) {

@@ -1,4 +1,6 @@
-//! Against the drives themselves: measured traces, where they are at hand.
+//! The models against measured traces of the drives, which belong to their authors and are not in the repository.
+
+use std::io::Write;
 
 use proptest::prelude::*;
 
@@ -6,18 +8,18 @@ use super::super::drives::{DRIVES, compare as compare_drive, validate_drives};
 use super::super::validate::{Measured, Validation, demerit, read_measured, validate};
 use super::*;
 
-/// Where the measured traces are, where they are.
+/// The folder of the measured traces, beside the checkout.
 fn folder() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/block/disksim-measured")
 }
 
-/// A test that proves nothing says so.
-#[allow(clippy::print_stderr)]
+/// Reports a test that checked nothing. Written to the stream itself, because the harness captures `eprintln!` of tests that
+/// pass.
 fn skipped(name: &str) {
-    eprintln!("skipped: no measured {name}.gz beside the checkout");
+    let _ = writeln!(std::io::stderr(), "skipped: no measured {name}.gz in {}", folder().display());
 }
 
-/// The measured trace of a drive, or `None` with a message where the traces are not at hand.
+/// The measured trace of a drive, or `None` with a message if it is not there.
 fn trace(name: &str) -> Option<Vec<Measured>> {
     let Ok(file) = std::fs::File::open(folder().join(format!("{name}.gz"))) else {
         skipped(name);

@@ -1,13 +1,12 @@
 //! Which of its commands a drive begins next, and what that gains.
 
-use super::super::hdd::Hdd;
 use super::*;
 
 /// A drive of the preset, as it is and as what it lies on.
-fn cheetah() -> (Hdd, Geometry) {
+fn cheetah() -> (Box<dyn Device>, Geometry) {
     let Ok(DeviceSpec::Hdd(spec)) = DeviceSpec::load("hdd-15k") else { panic!("a disk") };
     let geometry = spec.lay_out().map(|(geometry, _)| geometry).expect("laid out");
-    (Hdd::new(&spec, 1).expect("a disk"), geometry)
+    (Model::build(&spec, 1).expect("a disk"), geometry)
 }
 
 /// Random requests of 4 KiB, two thirds reads.
@@ -18,14 +17,14 @@ fn random_dispatch(random: &mut Random, sectors: u64) -> Dispatch {
 }
 
 /// Mean seek and mean wait for the sector, in milliseconds, where a saturated drive is served by `next` out of `depth`.
-fn saturate(depth: usize, mut next: impl FnMut(&Hdd, &Geometry, u32, &[Dispatch]) -> usize) -> (f64, f64) {
+fn saturate(depth: usize, mut next: impl FnMut(&dyn Device, &Geometry, u32, &[Dispatch]) -> usize) -> (f64, f64) {
     let (mut disk, geometry) = cheetah();
     let mut random = Random(5);
     let mut held: Vec<Dispatch> = (0..depth).map(|_| random_dispatch(&mut random, geometry.sectors())).collect();
     let (mut seek, mut rotation, mut now, mut track) = (0, 0, Nanos::ZERO, 0);
     let requests = 30_000;
     for _ in 0..requests {
-        let chosen = next(&disk, &geometry, track, &held);
+        let chosen = next(&*disk, &geometry, track, &held);
         let service = disk.serve(now, &held[chosen]);
         track = service.track;
         now = service.finish;
@@ -65,7 +64,7 @@ fn a_command_queue_gains_it_too_though_it_leaves_nobody_waiting_for_ever() {
     let (mut seek, mut rotation, mut longest, mut now) = (0, 0, 0, Nanos::ZERO);
     let requests = 30_000;
     for number in 0..requests {
-        let (next, pushed) = queue.pop(now, &disk).expect("32 commands");
+        let (next, pushed) = queue.pop(now, &*disk).expect("32 commands");
         longest = longest.max(number - pushed);
         let service = disk.serve(now, &next);
         now = service.finish;

@@ -1,4 +1,4 @@
-//! Which blocks does a cache hold? Least recently used, or adaptive replacement, over one set of linked lists.
+//! A cache of blocks: least recently used (LRU) or adaptive replacement (ARC), over one set of linked lists.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,7 +16,7 @@ const FREQUENT_GONE: usize = 3;
 #[derive(Clone, Copy)]
 struct Entry {
     block: u64,
-    /// Towards the end that was used longest ago.
+    /// Towards the least recently used end.
     older: u32,
     newer: u32,
     list: u8,
@@ -50,11 +50,11 @@ impl Hasher for Spread {
     }
 }
 
-/// A cache of so many blocks.
+/// A cache of blocks.
 pub(super) struct BlockCache {
     capacity: u64,
     is_adaptive: bool,
-    /// How much of the capacity is for blocks that were used once; ARC's `p`.
+    /// The part of the capacity for blocks that were used once; ARC's `p`.
     recent_target: u64,
     places: HashMap<u64, u32, BuildHasherDefault<Spread>>,
     entries: Vec<Entry>,
@@ -79,7 +79,7 @@ impl BlockCache {
         Self { is_adaptive: true, ..Self::lru(capacity) }
     }
 
-    /// Uses a block, and holds it from now on; answers whether it was held before.
+    /// Uses a block, and holds it from now on; returns whether it was held before.
     pub(super) fn take(&mut self, block: u64) -> bool {
         match self.places.get(&block).copied() {
             Some(place) => self.take_known(place),
@@ -98,7 +98,7 @@ impl BlockCache {
                 self.shift(place, to);
                 true
             }
-            // It would have been held, had its list had more room: the list gets that.
+            // With more room its list would still hold it: the list gets that.
             list => {
                 let (recent, frequent) = (self.lists[RECENT_GONE].length, self.lists[FREQUENT_GONE].length);
                 if list == RECENT_GONE {
@@ -113,7 +113,7 @@ impl BlockCache {
         }
     }
 
-    /// ARC's cases for a block that it knows nothing of; LRU's only one.
+    /// ARC's cases for an unknown block; LRU's only one.
     fn make_room_for_new(&mut self) {
         if !self.is_adaptive {
             if self.lists[RECENT].length == self.capacity {
@@ -137,7 +137,7 @@ impl BlockCache {
         }
     }
 
-    /// Turns a held block into a remembered one, where the cache is full.
+    /// Turns a held block into a remembered one, if the cache is full.
     fn forget_one(&mut self, for_frequent: bool) {
         let recent = self.lists[RECENT].length;
         if recent + self.lists[FREQUENT].length < self.capacity {

@@ -1,6 +1,6 @@
-//! How long does an array take that has a fast and a slow tier?
+//! Arrays of a fast and a slow tier.
 //!
-//! Each tier has a queue of its own and serves so many requests at once, in the order in which the array was given them.
+//! Each tier has a queue of its own and serves a number of requests at once, in the order in which the array got them.
 //! As with every device here that is a closed form: a request begins when the earliest of its tier's servers is free.
 
 mod cache;
@@ -17,12 +17,12 @@ pub use spec::{CacheSize, Extent, Placement, TierSpec, TieredSpec};
 
 use self::cache::BlockCache;
 use super::quantity::ServiceTime;
-use super::{Device, DeviceSpec, Service};
+use super::{Device, DeviceSpec, Model, Service};
 use crate::random::Random;
 use ioweir_config::Complaint;
 use ioweir_config::Ratio;
 
-/// Which of the device's sources of draws is whose.
+/// The numbers of the random streams.
 const PLACEMENT_DRAWS: u64 = 0;
 const SERVICE_DRAWS: [u64; 2] = [1, 2];
 
@@ -62,7 +62,7 @@ struct Timed {
     free: Servers,
 }
 
-/// When each of so many servers is free; with one of them there is nothing to search.
+/// When each of the servers is free; one alone needs no search.
 enum Servers {
     One(u64),
     Several(BinaryHeap<Reverse<u64>>),
@@ -73,7 +73,7 @@ impl Servers {
         if depth == 1 { Self::One(0) } else { Self::Several((0..depth).map(|_| Reverse(0)).collect()) }
     }
 
-    /// Takes the server that is free first from `now` on, for `nanos`; answers when it began.
+    /// Takes the server that is free first from `now` on, for `nanos`; returns when it begins.
     fn take(&mut self, now: u64, nanos: u64) -> u64 {
         match self {
             Self::One(free) => {
@@ -117,6 +117,20 @@ impl Timed {
         let service = self.serve(now, operation);
         std::mem::swap(&mut self.free, before);
         service
+    }
+}
+
+impl Model for TieredSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        self.check()
+    }
+
+    fn resolved(&self) -> Self {
+        self.resolved()
+    }
+
+    fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
+        Ok(Box::new(TieredArray::new(self, seed)?))
     }
 }
 
@@ -169,7 +183,7 @@ impl TieredArray {
             Placed::Cache { cache, block_sectors } => {
                 let first = dispatch.sector / *block_sectors;
                 let last = end.saturating_sub(1).max(dispatch.sector) / *block_sectors;
-                // Every block is used, also behind one that is missing.
+                // Every block is used, also after a missing one.
                 let missing = (first..=last).filter(|block| !cache.take(*block)).count();
                 missing == 0
             }
@@ -216,10 +230,10 @@ impl Device for TieredArray {
     }
 
     fn set_hit_ratio(&mut self, stream: StreamId, ratio: Ratio) {
-        let place = stream.0 as usize;
-        if self.hit_ratios.len() <= place {
-            self.hit_ratios.resize(place + 1, None);
+        let number = stream.0 as usize;
+        if self.hit_ratios.len() <= number {
+            self.hit_ratios.resize(number + 1, None);
         }
-        self.hit_ratios[place] = Some(ratio);
+        self.hit_ratios[number] = Some(ratio);
     }
 }

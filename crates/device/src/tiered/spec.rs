@@ -1,4 +1,4 @@
-//! What describes a tiered array, and is it one at all?
+//! The parameters of a tiered array, and their check.
 
 use serde::{Deserialize, Serialize};
 

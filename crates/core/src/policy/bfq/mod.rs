@@ -1,13 +1,12 @@
-//! Budget fair queueing: each process gets the disk for a number of sectors, and its share of all sectors is its weight.
+//! Budget fair queueing: each process gets the disk for a budget of sectors, and its share of all sectors is its weight.
 //!
-//! Model: a queue for each stream's synchronous requests, one for all asynchronous ones. `service` decides whose turn it
-//! is (B-WF2Q+). A turn lasts until its budget of sectors is used up, its time is up, or its queue has run dry and nothing
-//! comes within the idle time. How a turn ended decides the next budget: a queue that used it up, or could not in time,
-//! gets more; one that let the disk idle gets less. A slow queue is charged for time, as if it had read sequentially all
-//! along: seeking costs whoever seeks. `raising` makes some queues weigh more for a while.
+//! `service` orders the queues (B-WF2Q+), and `raising` makes some queues weigh more for a while. A turn lasts until its
+//! budget of sectors is used up, it times out, or its queue has run dry and no request comes within the idle time. The end of
+//! a turn decides the next budget: a queue that used it up, or could not in time, gets more; one that let the disk idle gets
+//! less. A slow queue is charged for time, as if it had read sequentially all along: a process pays for its seeks.
 //!
 //! Bound: while a queue of weight w is busy, each other queue of weight v gets at most v / w of the own budget and one
-//! budget of its own more; no budget is above `max-budget`, and a request goes even where it is larger than what is left.
+//! budget of its own more; no budget is above `max-budget`, and a request goes even if it is larger than the rest of it.
 //! A turn lasts for at most `timeout-sync` (30 times that while raised for interactivity), an idle time and a request.
 //! Within a queue the oldest request goes first in a turn if it has expired: one with k older ones waits for k + 1 turns.
 //!
@@ -35,11 +34,11 @@ use crate::{Nanos, Reason, Request, Waiting};
 
 /// Requests below this are small, and only those are seeks on a device that does not rotate.
 const SMALL_SECTORS: u32 = 32;
-/// Longest way back.
+/// Longest backward distance.
 const BACK_SECTORS_MAX: u64 = 16 * 1024 * 2;
-/// From this many requests in the device on, it orders them by itself.
+/// Requests in flight from which the device orders them by itself.
 const QUEUEING_DEPTH: u32 = 4;
-/// Asynchronous sectors count so many times where nobody is raised.
+/// The factor of asynchronous sectors while no queue is raised.
 const ASYNC_CHARGE: u64 = 3;
 /// A seeky queue is idled for this long at most, a raised one this long at least.
 const IDLE_SEEKY_MAX: Nanos = Nanos::from_millis(2);
@@ -47,7 +46,7 @@ const IDLE_RAISED_MIN: Nanos = Nanos::from_millis(20);
 /// Turns shorter than this say nothing of a queue's speed.
 const SPEED_TIME_MIN: Nanos = Nanos::from_millis(20);
 
-/// The queue of everybody's asynchronous requests.
+/// The queue of all asynchronous requests.
 const ASYNC: u32 = 0;
 
 #[derive(Clone, Copy, Debug)]
@@ -136,12 +135,12 @@ impl Bfq {
         self.busy_queues() - self.busy[Raise::None as usize]
     }
 
-    /// Whether queues of different weight are busy: then idling keeps their shares.
+    /// Whether queues of different weight are busy, in which case idling keeps their shares.
     fn is_asymmetric(&self) -> bool {
         self.busy.iter().filter(|&&queues| queues > 0).count() > 1
     }
 
-    /// Sectors that a unit counts.
+    /// The charge of a request in sectors.
     fn cost(&self, number: u32, sectors: u32) -> u64 {
         let sectors = u64::from(sectors.max(1));
         if number == ASYNC && !self.is_asymmetric() { sectors * ASYNC_CHARGE } else { sectors }
@@ -215,14 +214,14 @@ impl Bfq {
         self.busy[raise as usize] -= 1;
     }
 
-    /// Ends the running turn, and decides what its queue gets next.
+    /// Ends the running turn, and decides the next budget of its queue.
     fn end_turn(&mut self, end: End, now: Nanos) {
         let Some(turn) = self.turn.take() else { return };
         let number = turn.queue;
         let budget_max = self.config.budget_max;
         let queue = *self.queue(number);
         let budget = self.service.budget(number);
-        // Idling in vain is not the queue's time.
+        // Idling without a request is not the queue's time.
         let until = turn.idle.filter(|_| end == End::Idled).map_or(now, |idle| idle.start);
         let time = until.since(turn.start).max(Nanos::from_millis(1)).min(self.config.timeout);
         let is_slow =
@@ -250,7 +249,7 @@ impl Bfq {
         }
     }
 
-    /// Ends a turn in which the disk has idled in vain before `end`.
+    /// Ends a turn whose idle time is over before `end`.
     fn stop_idling_before(&mut self, end: Nanos) {
         if let Some(turn) = self.turn
             && let Some(idle) = turn.idle
@@ -261,7 +260,7 @@ impl Bfq {
         }
     }
 
-    /// Whose turn is it? Answers with a wait where the disk idles.
+    /// The queue whose turn it is, or a wait while the disk idles.
     fn select(&mut self, now: Nanos) -> Result<u32, Next> {
         self.stop_idling_before(Nanos(now.0.saturating_add(1)));
         if let Some(turn) = self.turn {
@@ -343,7 +342,7 @@ impl Elevator for Bfq {
         if !own.is_busy {
             self.become_busy(number, entry, now);
         } else if let Some(turn) = turn.as_mut().filter(|turn| turn.queue == number) {
-            // What the disk idled for has come.
+            // The disk idled for this request.
             turn.idle = None;
         }
     }
@@ -368,7 +367,7 @@ impl Elevator for Bfq {
         if !own.lane.is_empty() || !own.is_busy {
             return;
         }
-        // What was cancelled took no time: the queue is as silent as it was before it came.
+        // A cancelled request took no time: the queue has been idle since before it came.
         let before = own.last_completion;
         match turn.filter(|_| has_turn) {
             None => {

@@ -1,4 +1,4 @@
-//! One process's queue: what it holds, what is known of it, and how much it is served in its next turn.
+//! One process's queue: its requests, its history, and its next budget.
 
 use super::raising::{Raise, Raising};
 use super::row::Config;
@@ -16,9 +16,9 @@ pub(super) struct Queue {
     /// In line for a turn, or has it.
     pub(super) is_busy: bool,
     pub(super) raising: Raising,
-    /// What it gets next, in sectors.
+    /// Its next budget, in sectors.
     pub(super) budget: u64,
-    /// What is left of a turn that ended because the queue ran dry; zero where it may not be used any more.
+    /// The rest of a turn that ended because the queue ran dry; zero if it may no longer be used.
     pub(super) budget_left: u64,
     pub(super) seeks: Seeks,
     pub(super) think: Mean,
@@ -30,7 +30,7 @@ pub(super) struct Queue {
 pub(super) enum End {
     Exhausted,
     TimedOut,
-    /// The disk idled in vain.
+    /// No request came in the idle time.
     Idled,
     RanDry,
     Preempted,
@@ -67,7 +67,7 @@ impl Queue {
         !self.think.is_trusted() || self.think.value() <= idle.0 / 2
     }
 
-    /// What a synchronous queue gets next, by how its turn ended.
+    /// The next budget of a synchronous queue, by the end of its turn.
     pub(super) fn next_budget(&self, config: &Config, end: End, served: u64) -> u64 {
         let (min, max) = (config.budget_min(), config.budget_max);
         let next = match end {

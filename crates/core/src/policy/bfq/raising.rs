@@ -1,28 +1,28 @@
-//! Which queues weigh more for a while, because a person or a player probably waits for them?
+//! Weight raising: some queues weigh more for a while, because a person or a player probably waits for them.
 //!
-//! Interactive: a queue that is new, or asks again after two seconds of silence, weighs 30 times as much, for so long as
-//! starting an application should take, or until it got 60 MB. Soft real-time: a queue that asks at a steady, modest rate,
+//! Interactive: a queue that is new, or asks again after two seconds of silence, weighs 30 times as much, for as long as the
+//! start of an application should take, or until it got 60 MB. Soft real-time: a queue that asks at a steady, modest rate,
 //! and so never asks before the time at which it would have exceeded that rate, weighs 3000 times as much for 300 ms.
 //! Queues that come in a burst are neither: many at once are a boot or a build, and raising all of them raises none.
 
 use crate::Nanos;
 
-/// A queue that is silent for this long is new to whoever waits for it.
+/// A queue that is silent for this long counts as new.
 const SILENCE: Nanos = Nanos::from_seconds(2);
-/// What an interactive queue gets at most in one period.
+/// The most sectors of an interactive queue in one period.
 const INTERACTIVE_SECTORS_MAX: u64 = 120_000;
 const REAL_TIME: Nanos = Nanos::from_millis(300);
 /// Sectors a second of a soft real-time queue, at most.
 const REAL_TIME_SECTORS_PER_SECOND: u64 = 7_000;
-/// A soft real-time queue does not ask at once when it has been served: it is silent for the idle time and this.
+/// A soft real-time queue is silent after its service for the idle time and this.
 const REAL_TIME_PAUSE: Nanos = Nanos::from_millis(4);
-/// Queues made within this time of one another are one burst; a burst of so many is large.
+/// Queues made within this time of one another are one burst; a burst of this many is large.
 const BURST_GAP: Nanos = Nanos::from_millis(180);
 const BURST_LARGE: u32 = 8;
 /// A queue of a large burst that was silent for this long is done with it.
 const BURST_FORGOTTEN: Nanos = Nanos::from_seconds(10);
 
-/// How much a queue weighs now.
+/// The way in which a queue is raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Raise {
     None,
@@ -53,7 +53,7 @@ pub(super) struct Burst {
 impl Burst {
     pub(super) const NONE: Self = Self { number: 0, newest: Nanos::ZERO, size: 0 };
 
-    /// A queue is made; answers with the number of the burst it belongs to.
+    /// Adds a new queue to a burst; returns the number of the burst.
     pub(super) fn join(&mut self, now: Nanos) -> u32 {
         if now.since(self.newest) > BURST_GAP {
             self.number = self.number.wrapping_add(1);
@@ -69,7 +69,7 @@ impl Burst {
     }
 }
 
-/// What one queue's weight depends on.
+/// The state that a queue's weight depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Raising {
     raise: Raise,
@@ -168,7 +168,7 @@ impl Raising {
                 }
             }
             Raise::RealTime if now > self.start.after(REAL_TIME) => {
-                // What is left of an interactive period goes on.
+                // The rest of an interactive period continues.
                 let left = self.interactive_start.take().filter(|start| now <= start.after(interactive));
                 match left {
                     Some(start) => self.start(Raise::Interactive, start),

@@ -1,9 +1,9 @@
-//! B-WF2Q+: which queue is served next, so that each gets its share of the sectors, within one budget of an ideal share?
+//! B-WF2Q+: the order of service in which each queue gets its share of the sectors, within one budget of an ideal share.
 //!
-//! Model: virtual time goes on with service, the slower the more weight is busy. A queue that becomes busy starts at the
+//! Virtual time advances with service, the slower the more weight is busy. A queue that becomes busy starts at the
 //! present, or where its last service finished if that is later; it finishes a budget, over its weight, after its start.
-//! Of the queues that have started, the one that finishes first is served. When it has been served, it finishes where it
-//! really got to, and starts anew from there. Where no queue has started, virtual time jumps to the first start.
+//! Of the queues that have started, the one that finishes first is served. After its service, its finish is corrected to the
+//! service it really got, and it starts anew from there. If no queue has started, virtual time jumps to the first start.
 //!
 //! Bound: a queue that stays busy gets its share of all service, less at most its own budget and the largest of the
 //! others' (worst-case fair, after Bennett and Zhang). Virtual time only goes forward, so each start passes once.
@@ -35,9 +35,9 @@ struct Entity {
     finish: Virtual,
     weight: u64,
     budget: u64,
-    /// Sectors charged in the turn that runs, or ran last.
+    /// Sectors charged in the running turn, or in the last one.
     served: u64,
-    /// Breaks ties in the order in which queues lined up.
+    /// Breaks ties in the order in which queues became busy.
     sequence: u64,
 }
 
@@ -127,7 +127,7 @@ impl Service {
         Some(queue)
     }
 
-    /// The queue whose turn it is has been served, or is charged as if.
+    /// Charges the queue whose turn it is.
     pub(super) fn charge(&mut self, sectors: u64) {
         if let Some(entity) = self.entities.get_mut(self.current as usize) {
             entity.served += sectors;

@@ -17,6 +17,7 @@ use alloc::vec;
 
 use super::{Parameter, Row, Settings, Unit};
 use crate::Nanos;
+use crate::settings::SECOND;
 use crate::tenant::{
     CLIENTS, COST, Fair, GROUPS, Head, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Share, ShareError, Size,
     earlier,
@@ -30,7 +31,6 @@ const MEAN_SHIFT: u32 = 7;
 /// A pause between two completions moves the clock by at most this, which is further than any tag can be ahead.
 const PAUSE_MAX: Nanos = Nanos(means::NANOS_MAX);
 
-const SECOND: u64 = 1_000_000_000;
 const THOUSAND: u64 = 1_000;
 
 pub(crate) static ROW: Row<()> = Row {
@@ -57,14 +57,7 @@ preference for others does not make a client ever more expensive. Differs from t
         CLIENTS,
         GROUPS,
         COST,
-        Parameter {
-            name: "window",
-            unit: Unit::Count,
-            default: 32,
-            min: 1,
-            max: 1_024,
-            help: "requests of a client that its mean cost is over; fixed at the start",
-        },
+        Parameter::count("window", 32, 1, 1_024, "requests of a client that its mean cost is over; fixed at the start"),
         Parameter {
             name: "estimator",
             unit: Unit::Choice(&["response", "service", "response-ahead"]),
@@ -74,14 +67,13 @@ preference for others does not make a client ever more expensive. Differs from t
             help: "cost of a request: response time in the device, charged at completion, or service time, charged at dispatch by \
 the mean so far; response-ahead: response time, charged at dispatch; fixed at the start",
         },
-        Parameter {
-            name: "floor",
-            unit: Unit::Count,
-            default: 0,
-            min: 0,
-            max: THOUSAND,
-            help: "the least part of all requests that a client gets, in thousandths of its part by weight; 0: none",
-        },
+        Parameter::count(
+            "floor",
+            0,
+            0,
+            THOUSAND,
+            "least part of all requests, in thousandths of that by weight; 0: none",
+        ),
     ],
     form: (),
 };

@@ -1,18 +1,17 @@
-//! What does a drive's own buffer do? The parameters, and whether they make sense.
+//! The parameters of a drive's buffer, and their check.
 
 use serde::{Deserialize, Serialize};
 
-use super::seek::SEEK_MAX_NANOS;
-use super::spec::Overhead;
-use ioweir_config::Complaint;
-use ioweir_config::{Duration, Size};
+use super::super::seek::SEEK_MAX_NANOS;
+use super::super::spec::Overhead;
+use ioweir_config::{Complaint, Duration, Size};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const SEGMENTS_MAX: u32 = 4096;
 const SEGMENT_BYTES_MAX: u64 = 1 << 36;
 
-/// A drive's buffer: segments of one size, each of which holds one consecutive stretch of sectors. The segment that was
-/// used longest ago is given up first.
+/// A drive's buffer: segments of one size, each of which holds one range of sectors. The least recently used segment is
+/// replaced first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSpec {
@@ -20,49 +19,49 @@ pub struct CacheSpec {
     pub segments: u32,
     /// Size of each.
     pub segment_size: Size,
-    /// How far the head reads on after a read, until another command needs it.
+    /// How far the head reads ahead after a read, until another command needs it.
     #[serde(default)]
     pub read_ahead: ReadAhead,
-    /// At most so far beyond what was asked for. The size of a segment where absent.
+    /// The most read ahead of a request. The size of a segment if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead_most: Option<Size>,
-    /// So far even where another command needs the head.
+    /// The least read ahead, even if another command needs the head.
     #[serde(default)]
     pub read_ahead_least: Size,
-    /// Whether what was asked for stays in the segment, rather than making room for what is read ahead.
+    /// Whether requested data stays in the segment, instead of making room for the read-ahead.
     #[serde(default)]
     pub keep_requested: bool,
-    /// Whether a read that the buffer answers makes an idle head read on behind its segment.
+    /// Whether a read that the buffer answers makes an idle head read ahead after its segment.
     #[serde(default)]
     pub read_ahead_after_hit: bool,
-    /// Whether the sectors that pass before the first one asked for, on its track, are kept too.
+    /// Whether the sectors that pass before the first requested one, on its track, are kept too.
     #[serde(default)]
     pub read_before: bool,
     /// Which writes complete when their data is in the buffer.
     #[serde(default)]
     pub write: WriteCache,
-    /// How many segments written data occupies at most.
+    /// The most segments with written data.
     #[serde(default)]
     pub write_segments: u32,
-    /// Whether written data, until its segment is given up, answers reads.
+    /// Whether written data answers reads until its segment is replaced.
     #[serde(default)]
     pub read_written: bool,
-    /// Whether what is read ahead is read to its end before buffered data is written.
+    /// Whether a read-ahead is completed before buffered data is written.
     #[serde(default)]
     pub read_ahead_before_write: bool,
-    /// Whether a read begins wherever within its extent the head comes down, where the extent lies on one track.
+    /// Whether a read may begin anywhere within its extent, if that lies on one track.
     #[serde(default)]
     pub zero_latency_reads: bool,
-    /// Whether a write does.
+    /// Whether a write may.
     #[serde(default)]
     pub zero_latency_writes: bool,
-    /// Whether data passes the interface only when all of it is in the buffer, rather than as it comes.
+    /// Whether data passes the interface only when all of it is in the buffer, instead of as it comes.
     #[serde(default)]
     pub store_and_forward: bool,
-    /// What commands cost that the buffer answers: hits, and writes that complete in it.
+    /// The overhead of commands that the buffer answers: hits, and writes that complete in it.
     #[serde(default)]
     pub hit_overhead: Overhead,
-    /// What every read costs after its data has passed the interface.
+    /// The overhead of every read after its data has passed the interface.
     #[serde(default)]
     pub read_completion: Duration,
 }
@@ -76,7 +75,7 @@ pub enum ReadAhead {
     None,
     /// To the end of the track.
     Track,
-    /// To the end of the track behind it.
+    /// To the end of the next track.
     NextTrack,
     /// Until the segment is full.
     Segment,
@@ -89,34 +88,34 @@ pub enum WriteCache {
     /// None.
     #[default]
     None,
-    /// Those that continue a write which the head is still busy with.
+    /// Writes that continue one which the head is still writing.
     Contiguous,
-    /// All that fit a segment.
+    /// All writes that fit a segment.
     All,
 }
 
 impl CacheSpec {
     /// Sectors in a segment.
-    pub(super) fn segment_sectors(&self) -> u64 {
+    pub(in super::super) fn segment_sectors(&self) -> u64 {
         self.segment_size.0 / SECTOR_BYTES
     }
 
     /// Most sectors read ahead.
-    pub(super) fn read_ahead_most_sectors(&self) -> u64 {
+    pub(in super::super) fn read_ahead_most_sectors(&self) -> u64 {
         self.read_ahead_most.unwrap_or(self.segment_size).0 / SECTOR_BYTES
     }
 
     /// Least sectors read ahead.
-    pub(super) fn read_ahead_least_sectors(&self) -> u64 {
+    pub(in super::super) fn read_ahead_least_sectors(&self) -> u64 {
         self.read_ahead_least.0 / SECTOR_BYTES
     }
 
-    /// The same with nothing left to be worked out.
-    pub(super) fn resolved(&self) -> Self {
+    /// The same with all defaults filled in.
+    pub(in super::super) fn resolved(&self) -> Self {
         Self { read_ahead_most: Some(self.read_ahead_most.unwrap_or(self.segment_size)), ..self.clone() }
     }
 
-    pub(super) fn check(&self) -> Result<(), Complaint> {
+    pub(in super::super) fn check(&self) -> Result<(), Complaint> {
         let complain = |key: &str, problem: String, hint: &str| {
             Err(Complaint::new(format!("hdd.cache.{key}"), problem, hint.to_owned()))
         };

@@ -1,14 +1,14 @@
-//! Which sectors are in a drive's buffer?
+//! The contents of a drive's buffer.
 
-/// A segment of the buffer: one consecutive stretch of sectors.
+/// A segment of the buffer: one range of sectors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
     pub(super) first: u64,
     /// The sector after the last one held.
     pub(super) end: u64,
-    /// Whether it holds what was written.
+    /// Whether it holds written data.
     pub(super) written: bool,
-    /// Until then it holds data that is not on the platters.
+    /// Until then it holds data that is not on the media.
     pub(super) dirty_until_nanos: u64,
     used: u64,
 }
@@ -56,32 +56,32 @@ impl Segments {
         self.list[number].used = self.clock;
     }
 
-    /// What lies before `sector` makes room.
+    /// Drops what lies before `sector`.
     pub(super) fn pass(&mut self, number: usize, sector: u64) {
         let segment = &mut self.list[number];
         segment.first = segment.first.max(sector);
     }
 
-    /// The segment holds everything up to `end` now, and gives up its beginning where that is more than it can hold.
+    /// The segment holds everything up to `end` now, and drops its begin if that is more than it can hold.
     pub(super) fn extend(&mut self, number: usize, end: u64) {
         let segment = &mut self.list[number];
         segment.end = segment.end.max(end);
         segment.first = segment.first.max(segment.end.saturating_sub(self.sectors));
     }
 
-    /// The segment holds this and nothing else.
+    /// Replaces the content of the segment.
     pub(super) fn fill(&mut self, number: usize, first: u64, end: u64, written: bool) {
         self.clock += 1;
         let first = first.max(end.saturating_sub(self.sectors));
         self.list[number] = Segment { first, end, written, dirty_until_nanos: 0, used: self.clock };
     }
 
-    /// What the segment holds is on the platters from then on.
+    /// The content of the segment is on the media from then on.
     pub(super) fn dirty(&mut self, number: usize, until_nanos: u64) {
         self.list[number].dirty_until_nanos = until_nanos;
     }
 
-    /// Forgets what overlaps `first..end`: it is about to be written.
+    /// Forgets what overlaps `first..end`, which is about to be written.
     pub(super) fn forget(&mut self, first: u64, end: u64) {
         for segment in &mut self.list {
             if (segment.first >= end) | (segment.end <= first) {
@@ -95,12 +95,12 @@ impl Segments {
         }
     }
 
-    /// The segment to give up for new data, and when it can be: one with data that is not on the platters only then.
+    /// The segment to replace, and when: one with data that is not on the media only once it is.
     pub(super) fn victim(&self, now_nanos: u64, written: bool, written_max: u32) -> (usize, u64) {
         let holds_written = |segment: &Segment| segment.written & (segment.first < segment.end);
         let count = || self.list.iter().filter(|segment| holds_written(segment)).count();
         let only_written = written && count() >= written_max as usize;
-        // Time, then use, then number in one word: compared without a branch, since which one it is is as good as random.
+        // Time, then use, then number in one word: compared without a branch, which the processor could not predict.
         let mut least = u128::MAX;
         for (number, segment) in self.list.iter().enumerate() {
             let ready_nanos = u128::from(segment.dirty_until_nanos.max(now_nanos));

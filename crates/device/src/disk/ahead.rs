@@ -1,13 +1,14 @@
-//! How far has the head read without being asked, and what if it is needed elsewhere?
+//! Read-ahead of a segmented buffer: how far the head has read, and what happens when it is needed elsewhere.
 
 use ioweir_core::Direction;
 
-use super::super::cache::ReadAhead;
 use super::super::geometry::Place;
 use super::super::mechanics::Extent;
-use super::CachedHdd;
+use super::Disk;
+use super::cache::ReadAhead;
+use super::segmented::Segmented;
 
-/// What the head reads without being asked.
+/// A read-ahead in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     pub(super) segment: usize,
@@ -20,18 +21,18 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// When the head is at this stream position, which is not before where it began.
+    /// When the head is at this stream position, which is not before its begin.
     pub(super) fn time_nanos(&self, stream_nanos: u64) -> u64 {
         self.at_nanos.saturating_add(stream_nanos.saturating_sub(self.stream_nanos))
     }
 }
 
-impl CachedHdd {
-    /// Brings what the head has done by itself up to `now_nanos`.
+impl Disk<Segmented> {
+    /// Completes a read-ahead that has ended by `now_nanos`.
     pub(super) fn settle(&mut self, now_nanos: u64) {
-        let Some(ahead) = self.ahead else { return };
+        let Some(ahead) = self.buffer.ahead else { return };
         // Mostly the time does not even suffice for the sectors alone; only otherwise look closer.
-        let sectors = ahead.limit.saturating_sub(self.segments.get(ahead.segment).end);
+        let sectors = ahead.limit.saturating_sub(self.buffer.segments.get(ahead.segment).end);
         let least_nanos = sectors.saturating_mul(self.sector_nanos_min);
         if ahead.at_nanos.saturating_add(least_nanos) <= now_nanos {
             let last = self.mechanics.geometry.locate(ahead.limit - 1);
@@ -44,19 +45,20 @@ impl CachedHdd {
     /// The head stops reading ahead, because a command at `now_nanos` needs it.
     pub(super) fn stop_ahead(&mut self, now_nanos: u64) {
         self.settle(now_nanos);
-        let Some(ahead) = self.ahead else { return };
-        let begin = self.segments.get(ahead.segment).end;
-        let least_sectors = self.spec.read_ahead_least_sectors();
+        let Some(ahead) = self.buffer.ahead else { return };
+        let begin = self.buffer.segments.get(ahead.segment).end;
+        let least_sectors = self.buffer.spec.read_ahead_least_sectors();
         let mut stream_nanos = ahead.stream_nanos + now_nanos.saturating_sub(ahead.at_nanos);
         if least_sectors > 0 {
             let least = (begin + least_sectors).min(ahead.limit);
             let least_nanos = self.mechanics.geometry.locate(least - 1).stream_end_nanos();
             if least_nanos > stream_nanos {
                 stream_nanos = least_nanos;
-                self.media_free_nanos = self.media_free_nanos.max(ahead.time_nanos(least_nanos));
+                self.buffer.media_free_nanos = self.buffer.media_free_nanos.max(ahead.time_nanos(least_nanos));
             }
         }
-        let on_track = if self.media_end == begin { self.mechanics.last.sectors_passed(stream_nanos) } else { None };
+        let on_track =
+            if self.buffer.media_end == begin { self.mechanics.last.sectors_passed(stream_nanos) } else { None };
         let end = match on_track {
             Some(sectors) => begin + sectors,
             None => self.mechanics.geometry.sectors_until(stream_nanos),
@@ -67,51 +69,54 @@ impl CachedHdd {
             let last = along.unwrap_or_else(|| self.mechanics.geometry.locate(end - 1));
             self.ahead_reached(&ahead, end, last);
         }
-        self.ahead = None;
+        self.buffer.ahead = None;
     }
 
     pub(super) fn ahead_reached(&mut self, ahead: &Ahead, end: u64, last: Place) {
-        self.segments.extend(ahead.segment, end);
+        self.buffer.segments.extend(ahead.segment, end);
         self.mechanics.last = last;
-        self.media_end = end;
-        self.ahead = None;
+        self.buffer.media_end = end;
+        self.buffer.ahead = None;
     }
 
-    /// The head reads on behind `extent`, at whose end it is at `at_nanos`.
+    /// Begins to read ahead after `extent`, at whose end the head is at `at_nanos`.
     pub(super) fn read_ahead(&mut self, segment: usize, extent: &Extent, at_nanos: u64) {
         let limit = self.ahead_limit(segment, extent);
         if limit > extent.end {
-            self.ahead = Some(Ahead { segment, stream_nanos: extent.last.stream_end_nanos(), at_nanos, limit });
+            self.buffer.ahead = Some(Ahead { segment, stream_nanos: extent.last.stream_end_nanos(), at_nanos, limit });
         }
     }
 
-    /// The sector before which the head stops when it reads on behind `extent`.
+    /// The sector before which a read-ahead after `extent` stops.
     pub(super) fn ahead_limit(&self, segment: usize, extent: &Extent) -> u64 {
-        let capacity = self.spec.segment_sectors();
-        let track_end = extent.end + extent.last.sectors_behind();
-        let limit = match self.spec.read_ahead {
+        let capacity = self.buffer.spec.segment_sectors();
+        let track_end = extent.end + extent.last.sectors_after();
+        let limit = match self.buffer.spec.read_ahead {
             ReadAhead::None => extent.end,
             ReadAhead::Track => track_end,
             ReadAhead::NextTrack => track_end + extent.last.sectors_per_track(),
             ReadAhead::Segment => extent.end + capacity,
         };
-        let room =
-            if self.spec.keep_requested { extent.sector.max(self.segments.get(segment).first) } else { extent.end };
+        let room = if self.buffer.spec.keep_requested {
+            extent.sector.max(self.buffer.segments.get(segment).first)
+        } else {
+            extent.end
+        };
         limit
-            .min(extent.end + self.spec.read_ahead_most_sectors())
+            .min(extent.end + self.buffer.spec.read_ahead_most_sectors())
             .min(room + capacity)
             .min(self.mechanics.geometry.sectors())
     }
 
-    /// The head may read further now that `extent` has been asked for.
-    pub(super) fn go_on(&mut self, ahead: &Ahead, extent: &Extent) {
+    /// Extends the read-ahead after a request for `extent`.
+    pub(super) fn extend_ahead(&mut self, ahead: &Ahead, extent: &Extent) {
         let limit = self.ahead_limit(ahead.segment, extent).max(ahead.limit);
-        self.ahead = Some(Ahead { limit, ..*ahead });
+        self.buffer.ahead = Some(Ahead { limit, ..*ahead });
     }
 
-    /// An idle head goes to the end of a segment and reads on there.
-    pub(super) fn read_behind(&mut self, number: usize, time_nanos: u64) {
-        let segment = *self.segments.get(number);
+    /// Sends an idle head to the end of a segment to read ahead there.
+    pub(super) fn read_ahead_after(&mut self, number: usize, time_nanos: u64) {
+        let segment = *self.buffer.segments.get(number);
         if segment.written || segment.end >= self.mechanics.geometry.sectors() {
             return;
         }
@@ -122,7 +127,7 @@ impl CachedHdd {
         let limit = self.ahead_limit(number, &extent);
         if limit > segment.end {
             let at_nanos = time_nanos.saturating_add(wait_nanos);
-            self.ahead = Some(Ahead { segment: number, stream_nanos: place.stream_nanos(), at_nanos, limit });
+            self.buffer.ahead = Some(Ahead { segment: number, stream_nanos: place.stream_nanos(), at_nanos, limit });
         }
     }
 }

@@ -1,0 +1,202 @@
+//! Disk drives: mechanics, an interface and a buffer.
+//!
+//! A request that follows nothing costs
+//!
+//! ```text
+//! overhead + max(seek + write settle, head switch) + rotation + transfer
+//! ```
+//!
+//! where the overhead depends on this operation and the one before, the transfer is the distance between two stream
+//! positions (see `geometry`), and all is whole nanoseconds: the angle of the platters is the time modulo one revolution.
+//! Flushes, discards and requests without sectors cost command overhead, and a flush the wait for buffered writes.
+//!
+//! The buffer is one of two: [`Stream`] continues one sequential stream, and is all that a drive without a `[hdd.cache]` has;
+//! [`Segmented`] is a drive's buffer in full.
+
+mod ahead;
+pub(super) mod cache;
+mod segmented;
+mod segments;
+mod stream;
+
+use ioweir_config::Complaint;
+use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation};
+
+use super::mechanics::{Extent, Interface, Mechanics, overhead_nanos};
+use super::queue::CommandOrder;
+use super::spec::HddSpec;
+use super::{Device, Model, Service};
+use segmented::Segmented;
+use stream::Stream;
+
+impl Model for HddSpec {
+    fn check(&self) -> Result<(), Complaint> {
+        self.lay_out().map(drop)
+    }
+
+    fn resolved(&self) -> Self {
+        self.resolved()
+    }
+
+    fn with_command_order(&self, command_order: CommandOrder) -> Self {
+        Self { command_order, ..self.clone() }
+    }
+
+    fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
+        Ok(match &self.cache {
+            Some(cache) => Box::new(Disk::new(self, seed, Segmented::new(cache))?),
+            None => Box::new(Disk::new(self, seed, Stream::new(self))?),
+        })
+    }
+}
+
+/// A disk drive with one kind of buffer.
+#[derive(Clone, Debug)]
+struct Disk<B> {
+    mechanics: Mechanics,
+    interface: Interface,
+    /// Of commands that the buffer does not answer, by this operation's direction, then by that of the one before.
+    overhead_nanos: [[u64; 2]; 2],
+    /// The shortest time of a sector under the head, anywhere.
+    sector_nanos_min: u64,
+    order: CommandOrder,
+    /// When the last command completed.
+    free_nanos: u64,
+    /// The direction of the last command that moved data.
+    before: Direction,
+    buffer: B,
+}
+
+/// The calls in which the buffers differ.
+trait Buffered {
+    /// Serves a read or a write from `start_nanos`.
+    fn transfer(&mut self, start_nanos: u64, direction: Direction, is_forced: bool, extent: &Extent) -> Service;
+
+    /// Completes a flush at `command_nanos` or later; returns when.
+    fn flush(&mut self, command_nanos: u64) -> u64;
+
+    /// The sector after the last one transferred.
+    fn next_sector(&self) -> u64;
+
+    /// The overhead of a command that needs no access to the media, if this is one.
+    fn answered_nanos(&self, direction: Direction, dispatch: &Dispatch) -> Option<u64>;
+
+    /// When the head has finished what was asked or written so far.
+    fn media_free_nanos(&self) -> u64;
+}
+
+/// An access to the media.
+struct Access {
+    seek_nanos: u64,
+    /// When the head is on the track.
+    arrival_nanos: u64,
+    rotation_nanos: u64,
+    transfer_nanos: u64,
+    end_nanos: u64,
+}
+
+impl<B> Disk<B> {
+    fn new(spec: &HddSpec, seed: u64, buffer: B) -> Result<Self, Complaint> {
+        let mechanics = Mechanics::new(spec, seed)?;
+        Ok(Self {
+            interface: Interface::new(spec),
+            overhead_nanos: overhead_nanos(&spec.overhead),
+            sector_nanos_min: mechanics.sector_nanos_min(spec),
+            order: spec.command_order,
+            free_nanos: 0,
+            before: Direction::Read,
+            mechanics,
+            buffer,
+        })
+    }
+
+    /// Seek, rotation and transfer of a head that is free at `time_nanos`, and may not begin before `ready_nanos`.
+    #[inline(always)]
+    fn access(&self, time_nanos: u64, ready_nanos: u64, direction: Direction, extent: &Extent) -> Access {
+        let seek_nanos = self.mechanics.seek_nanos(direction, &extent.first);
+        let stream_nanos = extent.first.stream_nanos();
+        let arrival_nanos = time_nanos.saturating_add(seek_nanos).max(ready_nanos);
+        let rotation_nanos = self.mechanics.rotation_nanos(arrival_nanos, stream_nanos);
+        let transfer_nanos = extent.last.stream_end_nanos() - stream_nanos;
+        let end_nanos = arrival_nanos.saturating_add(rotation_nanos + transfer_nanos);
+        Access { seek_nanos, arrival_nanos, rotation_nanos, transfer_nanos, end_nanos }
+    }
+}
+
+impl<B: Send> Disk<B>
+where
+    Self: Buffered,
+{
+    /// A command that moves no data.
+    fn command(&mut self, start_nanos: u64, dispatch: &Dispatch) -> Service {
+        let overhead_nanos = self.overhead_nanos[dispatch.operation.direction() as usize][self.before as usize];
+        let command_nanos = start_nanos.saturating_add(overhead_nanos);
+        let flushes = dispatch.operation == Operation::Flush || dispatch.flags.has(Flags::PREFLUSH);
+        let finish_nanos = if flushes { self.flush(command_nanos) } else { command_nanos };
+        Service {
+            finish: Nanos(finish_nanos),
+            overhead_nanos,
+            queue_nanos: finish_nanos - command_nanos,
+            track: self.mechanics.last.cylinder,
+            ..Service::default()
+        }
+    }
+}
+
+/// Whether a write must be on the media before it completes.
+fn is_forced(dispatch: &Dispatch) -> bool {
+    dispatch.flags.has(Flags::FUA.with(Flags::PREFLUSH))
+}
+
+impl<B: Send> Device for Disk<B>
+where
+    Self: Buffered,
+{
+    fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service {
+        let start_nanos = now.0.max(self.free_nanos);
+        let direction = dispatch.operation.direction();
+        let extent = match dispatch.operation {
+            Operation::Read | Operation::Write => {
+                self.mechanics.extent(dispatch.sector, dispatch.sectors, self.next_sector())
+            }
+            Operation::Discard | Operation::Flush => None,
+        };
+        let Some(extent) = extent else {
+            let service = self.command(start_nanos, dispatch);
+            self.free_nanos = service.finish.0;
+            return service;
+        };
+        let service = self.transfer(start_nanos, direction, is_forced(dispatch), &extent);
+        self.before = direction;
+        self.free_nanos = service.finish.0;
+        service
+    }
+
+    fn positioning_nanos(&self, now: Nanos, dispatch: &Dispatch) -> u64 {
+        let start_nanos = now.0.max(self.free_nanos);
+        let direction = dispatch.operation.direction();
+        let overhead_nanos = self.overhead_nanos[direction as usize][self.before as usize];
+        let moves_data = matches!(dispatch.operation, Operation::Read | Operation::Write) && dispatch.sectors > 0;
+        if !moves_data || dispatch.sector >= self.mechanics.geometry.sectors() {
+            return overhead_nanos;
+        }
+        if let Some(nanos) = self.answered_nanos(direction, dispatch) {
+            return nanos;
+        }
+        let free_nanos = start_nanos.saturating_add(overhead_nanos).max(self.media_free_nanos());
+        let place = self.mechanics.geometry.locate(dispatch.sector);
+        free_nanos - start_nanos + self.mechanics.positioning_nanos(free_nanos, direction, &place)
+    }
+
+    fn command_order(&self) -> CommandOrder {
+        self.order
+    }
+
+    fn sectors(&self) -> u64 {
+        self.mechanics.geometry.sectors()
+    }
+
+    fn tracks(&self) -> u64 {
+        u64::from(self.mechanics.geometry.cylinders())
+    }
+}
