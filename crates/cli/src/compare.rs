@@ -56,7 +56,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set(&mut comparison.depth, arguments.depth.as_ref());
     set(&mut comparison.seed, arguments.seed.as_ref());
     set(&mut comparison.event, reading.event.as_ref());
-    comparison.format = reading.format.clone().or(comparison.format);
+    comparison.format = engine::format_name(reading).or(comparison.format);
     comparison.volume = reading.volume.clone().or(comparison.volume);
     comparison.lenient |= reading.lenient;
     comparison.merge &= !arguments.no_merge;
@@ -174,7 +174,9 @@ fn command(comparison: &Comparison) -> String {
     let default = Comparison::default();
     let mut words: Vec<String> = vec!["ioweir".into(), "compare".into()];
     // A name that begins with a dash would be taken for a flag.
-    let file = |trace: &String| if trace.starts_with('-') { quoted(&format!("./{trace}")) } else { quoted(trace) };
+    let file = |trace: &String| {
+        if trace.starts_with('-') && trace != "-" { quoted(&format!("./{trace}")) } else { quoted(trace) }
+    };
     words.extend(comparison.traces.iter().map(file));
     let mut flag = |name: &str, value: &str| words.extend([name.to_string(), quoted(value)]);
     flag("--device", &comparison.device);

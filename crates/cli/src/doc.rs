@@ -377,7 +377,7 @@ fn device(preset: &Preset) -> String {
 
 fn format(format: &trace::Format) -> String {
     let writable = if format.write.is_some() { "read and written" } else { "read only" };
-    format!("{}: {} ({writable})\n\n{}\n", format.name, format.title, format.doc.trim_end())
+    format!("{}: {} ({writable})\n\n{}\n", format.name, format.title, format.doc())
 }
 
 fn mix(mix: &JobMix) -> String {

@@ -11,7 +11,7 @@ use ioweir_config::{ChoiceError, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::compare::{self, Comparison, Report};
 use ioweir_lab::run::{MIX_PREFIX, Origin, Progress, Silent};
-use ioweir_trace::{self as trace, Event, FORMATS, Format, ReadOptions, TraceGroup};
+use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceGroup};
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
@@ -66,10 +66,15 @@ impl Progress for Watch {
     }
 }
 
-/// The format of that name.
+/// The format of that name, or of the columns that it stands for.
 pub(crate) fn format(name: &str) -> Result<&'static Format, Failure> {
-    let names: Vec<_> = FORMATS.iter().map(|format| format.name).collect();
-    trace::format(name).ok_or_else(|| unknown("trace format", name, &names, "`ioweir doc format` lists them").into())
+    trace::named(name).map_err(|error| Failure::Input(error.to_string()))
+}
+
+/// The format that the flags name, as `--format` has it.
+pub(crate) fn format_name(reading: &ReadingArguments) -> Option<String> {
+    let own = reading.columns.as_ref().map(|list| format!("columns:{list}"));
+    own.or_else(|| reading.format.clone())
 }
 
 /// The kind of event of that name.
@@ -97,7 +102,7 @@ pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
 /// How the flags say that traces are read.
 pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, Failure> {
     Ok(ReadOptions {
-        format: arguments.format.as_deref().map(format).transpose()?,
+        format: format_name(arguments).as_deref().map(format).transpose()?,
         event: arguments.event.as_deref().map(event).transpose()?.unwrap_or_default(),
         lenient: arguments.lenient,
         volume: arguments.volume.clone(),

@@ -9,6 +9,7 @@ use ioweir_config::UnitError;
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::report::ReportError;
+use ioweir_lab::reproduce::ReproduceError;
 use ioweir_lab::run::RunError;
 use ioweir_lab::server::ServerError;
 use ioweir_trace::TraceError;
@@ -116,6 +117,15 @@ impl From<ServerError> for Failure {
     fn from(error: ServerError) -> Self {
         match error {
             ServerError::Violation(_) => Self::Running(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
+impl From<ReproduceError> for Failure {
+    fn from(error: ReproduceError) -> Self {
+        match error {
+            ReproduceError::Server(error) => error.into(),
             _ => Self::Input(error.to_string()),
         }
     }

@@ -13,6 +13,7 @@ use ioweir_lab::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, open_s
 use ioweir_trace::ReadOptions;
 
 use crate::arguments::{ForecastArguments, SeriesArguments};
+use crate::engine;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
 
@@ -64,7 +65,8 @@ pub(crate) fn read(arguments: &SeriesArguments) -> Result<Vec<Series>, Failure> 
     for name in arguments.series.iter().filter(|name| !name.starts_with(VDI_PREFIX) && *name != "-") {
         std::fs::metadata(name).map_err(|error| Failure::unreadable(name, &error))?;
     }
-    let series = open_series(&arguments.series, &options, &ReadOptions::default())?;
+    let reading = ReadOptions { latency: false, ..engine::read_options(&arguments.trace)? };
+    let series = open_series(&arguments.series, &options, &reading)?;
     for series in &series {
         for line in series.losses.lines() {
             let _ =

@@ -67,7 +67,7 @@ fn formats() -> String {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} | {recognised} | {written} |", format.name, cell(format.title));
     }
     for format in FORMATS {
-        let _ = write!(out, "\n## {}\n\n{}.\n\n{}\n", format.name, format.title, format.doc.trim_end());
+        let _ = write!(out, "\n## {}\n\n{}.\n\n{}\n", format.name, format.title, format.doc());
         out += &holds(format);
     }
     out

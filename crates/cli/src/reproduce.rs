@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use ioweir_device::drives::validate_drives;
-use ioweir_lab::reproduce::{Reproduction, background, bid, reward, to_json, wafl};
+use ioweir_lab::document::{Document, Form, json_list};
+use ioweir_lab::reproduce::{Options, PAPERS};
 use ioweir_lab::validation;
 
 use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
@@ -23,52 +24,44 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     let mut done = Vec::new();
     for paper in papers {
-        let reproduction = run(*paper, arguments)?;
+        let document = run(*paper, arguments)?;
         if let Some(folder) = &arguments.export {
             let page = Path::new(folder).join(format!("{}.html", paper.name())).display().to_string();
-            output::put_file(&page, reproduction.to_html()?.as_bytes())?;
+            if let Some(form) = Form::from_file_name(&page) {
+                output::put_file(&page, &form.render(&document)?)?;
+            }
         }
         if json != Some("-") {
-            output::print(reproduction.to_text().as_bytes())?;
+            output::print(document.to_terminal(output::colour()).as_bytes())?;
         }
-        done.push(reproduction);
+        done.push(document);
     }
     match json {
-        Some(target) => output::put(target, to_json(&done)?.as_bytes()),
+        Some(target) => output::put(target, json_list(&done).as_bytes()),
         None => Ok(()),
     }
 }
 
 /// The experiments of one paper.
-fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Reproduction, Failure> {
-    let ReproduceArguments { quick, quiet, .. } = *arguments;
-    let mut command = format!("ioweir reproduce {}", paper.name());
-    if quick {
+fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Document, Failure> {
+    let name = paper.name();
+    let mut command = format!("ioweir reproduce {name}");
+    if arguments.quick {
         command.push_str(" --quick");
     }
-    match paper {
-        Paper::Bid => {
-            let origin = engine::origin(&format!("{command} --traces {}", arguments.traces));
-            let options = bid::Options { traces: arguments.traces.clone(), quick };
-            engine::watched(quiet, |progress| bid::reproduce(&options, &origin, progress))
-        }
-        Paper::Wafl => {
-            let options = wafl::Options { quick };
-            engine::watched(quiet, |progress| wafl::reproduce(&options, &engine::origin(&command), progress))
-        }
-        Paper::Reward => {
-            let (origin, options) = (engine::origin(&command), reward::Options { quick });
-            engine::watched(quiet, |progress| reward::reproduce(&options, &origin, progress))
-        }
-        Paper::Background => {
-            for path in &arguments.trace {
-                command += &format!(" --trace {}", path.display());
-            }
-            let options = background::Options { traces: arguments.trace.clone(), quick };
-            engine::watched(quiet, |progress| background::reproduce(&options, &engine::origin(&command), progress))
-        }
-        Paper::All => unreachable!("`reproduce` runs each paper by itself"),
+    if let Some(folder) = &arguments.traces {
+        command += &format!(" --traces {folder}");
     }
+    for path in &arguments.trace {
+        command += &format!(" --trace {}", path.display());
+    }
+    let known = PAPERS.iter().find(|known| known.name == name);
+    let known = known.ok_or_else(|| Failure::Running(format!("the program holds no paper {name}")))?;
+    let ReproduceArguments { quick, traces, trace, .. } = arguments;
+    let options = Options { quick: *quick, traces: traces.clone(), trace_files: trace.clone() };
+    let origin = engine::origin(&command);
+    let done = engine::watched(arguments.quiet, |progress| known.reproduce(&options, &origin, progress))?;
+    Ok(done.document()?)
 }
 
 /// Replays what was measured on real disks, and says how far the models are from them.

@@ -99,7 +99,7 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
 
 /// What somebody who starts a server wants to know, on standard error.
 fn tell(spec: &Spec, server: &Server) {
-    let mut lines: Vec<String> = server.places().iter().map(|place| format!("listening at {place}")).collect();
+    let mut lines: Vec<String> = server.addresses().iter().map(|address| format!("listening at {address}")).collect();
     if let Some(place) = server.watched_at() {
         let place =
             place.strip_prefix("tcp:").map_or_else(|| place.to_string(), |address| format!("http://{address}/"));

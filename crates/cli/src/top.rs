@@ -1,8 +1,7 @@
 //! The verb `top`: who waits at a server, and why, second by second in a terminal.
 //!
-//! [`draw`] says what a state looks like, and nothing else: the state is the one that the live page shows.
+//! [`draw`] renders a state, the one that the live page shows, and does nothing else.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
@@ -12,21 +11,19 @@ use ioweir_config::{format_count, format_decimals, format_nanos, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::report::push_rows;
 use ioweir_serve::control::{Command, ask};
-use serde::Deserialize;
+use ioweir_serve::watch::{ClassState, DeviceState, SCHEMA_VERSION, SecondState, State};
 use serde_json::Value;
 
 use crate::arguments::TopArguments;
 use crate::failure::Failure;
 use crate::{control, output};
 
-/// What a state of this program is numbered.
-const SCHEMA_VERSION: u32 = 1;
-/// More often, the watching would be part of what is watched.
+/// The least interval: more often, the watching would be part of the load.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 /// Lines around the classes.
 const LINES_AROUND: usize = 10;
 
-/// Prints how things stand, once or again and again.
+/// Prints the state of a server, once or repeatedly.
 pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
     let interval = arguments.interval.parse::<ioweir_config::Duration>()?.nanos();
     if interval < INTERVAL_MIN {
@@ -37,7 +34,7 @@ pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
     let is_screen = io::stdout().is_terminal() && output::colour() && !arguments.once;
     let mut is_first = true;
     loop {
-        let state = State::read(ask(&socket, &Command::State {})?)?;
+        let state = read(ask(&socket, &Command::State {})?)?;
         if is_screen {
             show_in_place(&state, is_first)?;
         } else {
@@ -52,21 +49,18 @@ pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
     }
 }
 
-/// Until the next look.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "whoever watches asks for a look each second: nothing depends on when it is"
-)]
+/// Waits until the next state.
+#[allow(clippy::disallowed_methods, reason = "a state a second is shown: nothing depends on when that is")]
 fn pause(interval: Nanos) {
     thread::sleep(Duration::from_nanos(interval.0));
 }
 
-/// Prints a state as `ioweir ctl` has got it.
+/// Prints a state that `ioweir ctl` has received.
 pub(crate) fn print(state: Value) -> Result<(), Failure> {
-    output::print(draw(&State::read(state)?, usize::MAX, output::colour()).as_bytes())
+    output::print(draw(&read(state)?, usize::MAX, output::colour()).as_bytes())
 }
 
-/// Draws over what was drawn before. Nothing of the terminal is changed that would have to be changed back.
+/// Draws over the state before. The terminal keeps its modes, so that there is nothing to restore.
 fn show_in_place(state: &State, is_first: bool) -> Result<(), Failure> {
     let height = terminal_size::terminal_size().map_or(usize::MAX, |(_, height)| usize::from(height.0));
     let classes_max = height.saturating_sub(LINES_AROUND + state.devices.len()).max(1);
@@ -77,112 +71,48 @@ fn show_in_place(state: &State, is_first: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Of a state, what is drawn here.
-#[derive(Debug, Deserialize)]
-struct State {
-    spec: String,
-    now_seconds: f64,
-    connections: u32,
-    connections_max: u32,
-    devices: Vec<Device>,
-    classes: Vec<Class>,
-    changes: Vec<Change>,
+/// Reads a state that a server has sent.
+fn read(answer: Value) -> Result<State, Failure> {
+    let version = answer.get("schema_version").and_then(Value::as_u64);
+    if version != Some(SCHEMA_VERSION.into()) {
+        let theirs = version.map_or_else(|| "none".into(), |version| version.to_string());
+        let problem = format!("the server's state is of version {theirs}, and this program knows {SCHEMA_VERSION}");
+        return Err(Failure::Running(format!("{problem}\n\nhint: run the `ioweir` that the server is")));
+    }
+    serde_json::from_value(answer).map_err(|error| Failure::Running(format!("the server's state: {error}")))
 }
 
-#[derive(Debug, Deserialize)]
-struct Device {
-    name: String,
-    description: String,
-    scheduler: String,
-    depth: u32,
-    inflight_requests: u32,
-    queued_requests: u32,
+/// What a class did in the last whole second, if that is known.
+fn last<'a>(state: &State, class: &'a ClassState) -> Option<&'a SecondState> {
+    class.seconds.last().filter(|second| second.at_seconds as f64 + 3.0 > state.now_seconds)
 }
 
-#[derive(Debug, Deserialize)]
-struct Class {
-    name: String,
-    device: String,
-    share: Option<Share>,
-    inflight_requests: u32,
-    queued_requests: u32,
-    oldest_wait_seconds: Option<f64>,
-    oldest_waits_because: Option<String>,
-    seconds: Vec<Second>,
+/// The part that a class was given in the last second of what its device's scheduler charges.
+fn part(state: &State, class: &ClassState) -> Option<f64> {
+    let device = state.devices.iter().find(|device| device.name == class.device)?;
+    let of: fn(&SecondState) -> u64 = if device.scheduler.contains("cost=bytes") { bytes } else { requests };
+    let charged = |class: &ClassState| last(state, class).map_or(0, of);
+    let all: u64 = state.classes.iter().filter(|other| other.device == class.device).map(charged).sum();
+    (all > 0).then(|| charged(class) as f64 / all as f64)
 }
 
-#[derive(Debug, Deserialize)]
-struct Share {
-    weight: u32,
+const fn requests(second: &SecondState) -> u64 {
+    second.read_requests + second.write_requests + second.other_requests
 }
 
-#[derive(Debug, Deserialize)]
-struct Second {
-    at_seconds: u64,
-    read_requests: u64,
-    write_requests: u64,
-    other_requests: u64,
-    read_bytes: u64,
-    write_bytes: u64,
-    latency_p50_seconds: Option<f64>,
-    latency_p99_seconds: Option<f64>,
-    wait_seconds_by_reason: BTreeMap<String, f64>,
+const fn bytes(second: &SecondState) -> u64 {
+    second.read_bytes + second.write_bytes
 }
 
-#[derive(Debug, Deserialize)]
-struct Change {
-    at_seconds: f64,
-    what: String,
+fn waited_seconds(second: &SecondState) -> f64 {
+    second.wait_seconds_by_reason.values().sum()
 }
 
-impl State {
-    fn read(answer: serde_json::Value) -> Result<Self, Failure> {
-        let version = answer.get("schema_version").and_then(serde_json::Value::as_u64);
-        if version != Some(SCHEMA_VERSION.into()) {
-            let theirs = version.map_or_else(|| "none".into(), |version| version.to_string());
-            let problem = format!("the server's state is of version {theirs}, and this program knows {SCHEMA_VERSION}");
-            return Err(Failure::Running(format!("{problem}\n\nhint: run the `ioweir` that the server is")));
-        }
-        serde_json::from_value(answer).map_err(|error| Failure::Running(format!("the server's state: {error}")))
-    }
-
-    /// What a class did in the last whole second, if that is known.
-    fn last<'a>(&self, class: &'a Class) -> Option<&'a Second> {
-        class.seconds.last().filter(|second| second.at_seconds as f64 + 3.0 > self.now_seconds)
-    }
-
-    /// The part that a class was given in the last second of what its device's scheduler charges.
-    fn part(&self, class: &Class) -> Option<f64> {
-        let device = self.devices.iter().find(|device| device.name == class.device)?;
-        let is_in_bytes = device.scheduler.contains("cost=bytes");
-        let charged = |class: &Class| {
-            let of = |second: &Second| if is_in_bytes { second.bytes() } else { second.requests() };
-            self.last(class).map_or(0, of)
-        };
-        let all: u64 = self.classes.iter().filter(|other| other.device == class.device).map(charged).sum();
-        (all > 0).then(|| charged(class) as f64 / all as f64)
-    }
-}
-
-impl Second {
-    const fn requests(&self) -> u64 {
-        self.read_requests + self.write_requests + self.other_requests
-    }
-
-    const fn bytes(&self) -> u64 {
-        self.read_bytes + self.write_bytes
-    }
-
-    fn waited_seconds(&self) -> f64 {
-        self.wait_seconds_by_reason.values().sum()
-    }
-
-    /// What most of the waiting was for, and which part of it.
-    fn main_reason(&self) -> Option<String> {
-        let most = self.wait_seconds_by_reason.iter().max_by(|left, right| left.1.total_cmp(right.1))?;
-        let all = self.waited_seconds();
-        (all > 0.0).then(|| format!("{}, {:.0} %", shown(&most.0.replace('_', " ")), most.1 / all * 100.0))
-    }
+/// The reason of most of the waiting, and its part of it.
+fn main_reason(second: &SecondState) -> Option<String> {
+    let most = second.wait_seconds_by_reason.iter().max_by(|left, right| left.1.total_cmp(right.1))?;
+    let all = waited_seconds(second);
+    (all > 0.0).then(|| format!("{}, {:.0} %", shown(&most.0.replace('_', " ")), most.1 / all * 100.0))
 }
 
 /// The state as tables and sentences. Of more than `classes_max` classes, those that wait most.
@@ -193,7 +123,7 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     let connections = format!("{} of {} connections", state.connections, state.connections_max);
     let _ = writeln!(out, "{}: up {up}, {connections}", shown(&state.spec));
     for device in &state.devices {
-        let Device { name, description, scheduler, depth, inflight_requests, queued_requests } = device;
+        let DeviceState { name, description, scheduler, depth, inflight_requests, queued_requests, .. } = device;
         let line = format!(
             "device {name}: {scheduler}, {inflight_requests} of {depth} in flight, {queued_requests} queued; {description}"
         );
@@ -201,9 +131,9 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     }
     out.push('\n');
     let chosen = chosen(state, classes_max);
-    push_rows(&mut out, columns(), chosen.iter().map(|class| row(state, class)), colour);
+    push_rows(&mut out, columns(state), chosen.iter().map(|class| row(state, class)), colour);
     if chosen.len() < state.classes.len() {
-        let _ = writeln!(out, "and {} more, who wait less", state.classes.len() - chosen.len());
+        let _ = writeln!(out, "and {} more, which wait less", state.classes.len() - chosen.len());
     }
     let _ = writeln!(out, "\n{}", shown(&longest(state)));
     if let Some(change) = state.changes.last() {
@@ -214,54 +144,52 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
 }
 
 /// The classes that are drawn, in the order of the spec.
-fn chosen(state: &State, classes_max: usize) -> Vec<&Class> {
-    let waited = |class: &Class| state.last(class).map_or(0.0, Second::waited_seconds);
-    let mut by_waiting: Vec<(usize, &Class)> = state.classes.iter().enumerate().collect();
+fn chosen(state: &State, classes_max: usize) -> Vec<&ClassState> {
+    let waited = |class: &ClassState| last(state, class).map_or(0.0, waited_seconds);
+    let mut by_waiting: Vec<(usize, &ClassState)> = state.classes.iter().enumerate().collect();
     by_waiting.sort_by(|left, right| waited(right.1).total_cmp(&waited(left.1)));
     by_waiting.truncate(classes_max);
     by_waiting.sort_by_key(|(number, _)| *number);
     by_waiting.into_iter().map(|(_, class)| class).collect()
 }
 
-fn columns() -> Vec<String> {
-    let columns = [
-        "\nclass",
-        "requests\n/s",
-        "\nMB/s",
-        "latency\np50",
-        "\np99",
-        "\nqueued",
-        "in\nflight",
-        "\nweight",
-        "gets\n%",
-        "waits\nmostly for",
-    ];
-    columns.map(String::from).to_vec()
+/// The heads of the columns, in two lines.
+fn columns(state: &State) -> Vec<String> {
+    let first = ["\nclass", "requests\n/s", "\nMB/s", "latency\np50", "\np99"];
+    let last = ["\nweight", "gets\n%", "waits\nmostly for"];
+    let number =
+        |title: &str| title.split_once(' ').map_or_else(|| format!("\n{title}"), |(one, two)| format!("{one}\n{two}"));
+    let numbers = state.columns.iter().map(|column| number(&shown(&column.title)));
+    first.into_iter().map(String::from).chain(numbers).chain(last.map(String::from)).collect()
 }
 
-fn row(state: &State, class: &Class) -> Vec<String> {
-    let last = state.last(class);
+fn row(state: &State, class: &ClassState) -> Vec<String> {
+    let last = last(state, class);
     let missing = || "-".to_string();
     let span = |seconds: Option<f64>| seconds.map_or_else(missing, spelled);
-    vec![
+    let mut row = vec![
         shown(&class.name),
-        last.map_or_else(missing, |second| format_count(second.requests())),
-        last.map_or_else(missing, |second| format_decimals(second.bytes() as f64 / 1e6, 2)),
+        last.map_or_else(missing, |second| format_count(requests(second))),
+        last.map_or_else(missing, |second| format_decimals(bytes(second) as f64 / 1e6, 2)),
         span(last.and_then(|second| second.latency_p50_seconds)),
         span(last.and_then(|second| second.latency_p99_seconds)),
-        format_count(class.queued_requests.into()),
-        format_count(class.inflight_requests.into()),
+    ];
+    for column in &state.columns {
+        row.push(class.numbers.get(&column.key).and_then(Value::as_u64).map_or_else(missing, format_count));
+    }
+    row.extend([
         class.share.as_ref().map_or_else(missing, |share| format_count(share.weight.into())),
-        state.part(class).map_or_else(missing, |part| format!("{:.0}", part * 100.0)),
-        last.and_then(Second::main_reason).unwrap_or_else(missing),
-    ]
+        part(state, class).map_or_else(missing, |part| format!("{:.0}", part * 100.0)),
+        last.and_then(main_reason).unwrap_or_else(missing),
+    ]);
+    row
 }
 
-/// Who waits longest, and why.
+/// The class that waits longest, and why.
 fn longest(state: &State) -> String {
     let waiting = state.classes.iter().filter_map(|class| Some((class.oldest_wait_seconds?, class)));
     let Some((wait, class)) = waiting.max_by(|left, right| left.0.total_cmp(&right.0)) else {
-        return "Nobody waits.".into();
+        return "Nothing waits.".into();
     };
     let because = class.oldest_waits_because.as_deref().map_or_else(String::new, |why| format!(": {why}"));
     format!("{} waits longest, {}{because}.", class.name, spelled(wait))
@@ -288,25 +216,34 @@ mod tests {
 
     fn class(name: &str, weight: Option<u32>, wait: Option<f64>, seconds: Vec<serde_json::Value>) -> serde_json::Value {
         json!({
-            "name": name, "device": "disk", "share": weight.map(|weight| json!({ "weight": weight })),
+            "name": name, "kind": "export", "export": name, "device": "disk", "group": null, "connections": 1,
+            "share": weight.map(|weight| json!({
+                "weight": weight, "reservation_per_second": 0, "limit_per_second": 0, "burst": 1,
+                "limit_bytes_per_second": 0, "burst_bytes": 0, "latency_seconds": null,
+            })),
             "inflight_requests": u32::from(wait.is_some()), "queued_requests": seconds.len(),
             "oldest_wait_seconds": wait, "oldest_waits_because": wait.map(|_| "gold has an earlier start"),
-            "seconds": seconds,
+            "totals": {}, "wait_seconds_by_reason": {}, "seconds": seconds,
         })
     }
 
     fn state(classes: Vec<serde_json::Value>) -> State {
         let connections = classes.len();
         let state = json!({
-            "schema_version": 1, "spec": "two.toml", "now_seconds": 75.4, "connections": connections,
-            "connections_max": 64, "classes": classes,
+            "schema_version": 1, "version": "0.0.0", "spec": "two.toml", "listen": [], "now_seconds": 75.4,
+            "connections": connections, "connections_max": 64, "groups": [], "classes": classes,
+            "columns": [
+                { "key": "queued_requests", "title": "queued", "unit": "requests", "help": "" },
+                { "key": "inflight_requests", "title": "in flight", "unit": "requests", "help": "" },
+            ],
             "devices": [{
-                "name": "disk", "description": "emulated hdd", "scheduler": "sfq", "depth": 1,
-                "inflight_requests": 1, "queued_requests": 31,
+                "name": "disk", "description": "emulated hdd", "scheduler": "sfq", "depth": 1, "size_bytes": 4096,
+                "connections": 1, "inflight_requests": 1, "queued_requests": 31, "queued_bytes": 0,
+                "knows_shares": true, "checksums": null,
             }],
             "changes": [{ "at_seconds": 60.0, "what": "export.gold.weight 100 -> 300" }],
         });
-        State::read(state).unwrap_or_else(|failure| panic!("{failure:?}"))
+        read(state).unwrap_or_else(|failure| panic!("{failure:?}"))
     }
 
     #[test]
@@ -325,8 +262,8 @@ mod tests {
 
     #[test]
     fn a_state_of_another_version_is_not_guessed_at() {
-        let failure = State::read(json!({ "schema_version": 2 })).unwrap_err();
+        let failure = read(json!({ "schema_version": 2 })).unwrap_err();
         assert!(failure.message().is_some_and(|words| words.contains("of version 2")));
-        assert!(State::read(json!({ "schema_version": 1 })).is_err());
+        assert!(read(json!({ "schema_version": 1 })).is_err());
     }
 }

@@ -23,4 +23,4 @@ pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 pub use keys::{Old, read_table};
 #[doc(hidden)]
 pub use serde;
-pub use share::{ShareKeys, ShareNumber, share_numbers};
+pub use share::{ShareKeys, ShareNumbers};

@@ -1,7 +1,7 @@
-//! The block layer's shape of a scheduler: a request queue that merges, and an elevator that orders.
+//! The block layer's form of a scheduler: a request queue that merges, and an elevator that orders.
 //!
-//! The rules that every elevator shares stand here once: limits, merging, flushes passing by, the device's depth, the
-//! life of a tag. An elevator only answers which unit is next.
+//! What every elevator shares is here: limits, merging, flushes that bypass the elevator, the device's depth, the life of a
+//! tag. An elevator only answers which request is next.
 
 use crate::queue::{Edge, RequestQueue};
 use crate::structure::{Links, List, NONE};
@@ -11,44 +11,44 @@ use crate::{
     Waiting,
 };
 
-/// What an elevator answers when it is asked for the next unit.
+/// An elevator's answer to the question for the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// This one; the elevator has forgotten it.
+    /// This one, which the elevator holds no longer.
     Take(u32),
     /// None before this time, or before something changes.
     WaitUntil(Nanos, Reason),
 }
 
-/// Where a request belongs.
+/// The device that a request goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
     /// All of it to this device.
     To(Tier),
-    /// So many sectors of it are placed otherwise than the rest.
+    /// This many sectors of it are placed otherwise than the rest.
     Split(u32),
 }
 
-/// An order for queued units. Slots are those of the queue; every slot inserted is later taken or removed, once.
+/// An order of queued requests. Slots are those of the queue; every slot inserted is later taken or removed, once.
 pub(crate) trait Elevator {
     /// Whether it places data on a fast device.
     const PLACES: bool = false;
-    /// Whether it chooses by what the driver says of the device.
+    /// Whether it chooses by the positioning times of the device, which its caller knows.
     const WEIGHS: bool = false;
 
-    /// A unit has been queued.
+    /// A request has been queued.
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
 
-    /// A request has arrived and been merged into a unit.
+    /// A request has arrived and been merged to the one in `slot`.
     fn request_merged(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32, _edge: Edge) {}
 
-    /// A unit has taken over the `members` of the unit behind it, which has been removed.
+    /// The request in `slot` has been merged with the one that follows it, which has these members and has been removed.
     fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
-    /// A unit leaves without having been taken.
+    /// A request leaves without having been taken.
     fn remove(&mut self, queue: &RequestQueue, slot: u32);
 
-    /// Which unit next? Asked only while at least one is queued and the device has room.
+    /// Chooses the next request. Asked only while at least one is queued and the device has room.
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next;
 
     /// As [`Elevator::next`], where `weigh` says how long the device would need before data moves, in nanoseconds.
@@ -56,20 +56,20 @@ pub(crate) trait Elevator {
         self.next(queue, now)
     }
 
-    /// The device has finished a unit. Its entry can still be read.
+    /// The device has completed a request. Its entry can still be read.
     fn completed(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32) {}
 
-    /// Whether this unit may grow by `request`; the queue has checked operation, adjacency and size.
+    /// Whether `request` may be merged to this one; the queue has checked operation, adjacency and size.
     fn may_merge(&self, _queue: &RequestQueue, _slot: u32, _request: &Request) -> bool {
         true
     }
 
-    /// Whether requests may join a unit at its front at all.
+    /// Whether front merges are done at all.
     fn merges_front(&self) -> bool {
         true
     }
 
-    /// Time has passed: anything that was due before `now` happens before what comes at `now`.
+    /// Time has passed: what was due before `now` happens before what the call at `now` brings.
     fn advance(&mut self, _queue: &RequestQueue, _now: Nanos) {}
 
     /// Which device holds the range of a request.
@@ -77,23 +77,23 @@ pub(crate) trait Elevator {
         Route::To(Tier::Base)
     }
 
-    /// The sectors from `start` to before `end` lie on the fast device since before the first request; answers whether that
-    /// can be remembered.
+    /// The sectors from `start` to before `end` are on the fast device before the first request; answers whether there is
+    /// room to remember that.
     fn place(&mut self, _start: u64, _end: u64) -> bool {
         false
     }
 
-    /// Which unit is next for the fast device? Asked only while that has room.
+    /// Chooses the next request for the fast device. Asked only while that has room.
     fn next_fast(&mut self, _queue: &RequestQueue, _now: Nanos) -> Option<u32> {
         None
     }
 
-    /// When to ask again though the device is full, after [`Elevator::next_fast`] had nothing.
+    /// When to ask again though the base device is full, after [`Elevator::next_fast`] had nothing.
     fn due(&self) -> Nanos {
         Nanos::NEVER
     }
 
-    /// How many of `queued` requests wait for which reason.
+    /// How many of `queued` requests wait for each reason.
     fn waiting(&self, queued: u32) -> Waiting {
         Waiting::all(Reason::DeviceFull, queued)
     }
@@ -104,7 +104,7 @@ pub(crate) trait Elevator {
 pub(crate) struct BlockScheduler<E> {
     queue: RequestQueue,
     elevator: E,
-    /// Flushes and what carries them: first come, first served, ahead of the elevator, as Linux's flush machinery does.
+    /// Flushes and what carries them: first come, first served, before the elevator's, as Linux's flush machinery does.
     bypass: List,
     bypass_links: Links,
     /// Submitted requests in the elevator.
@@ -148,37 +148,38 @@ impl<E: Elevator> BlockScheduler<E> {
         self.now = now;
     }
 
-    /// Merges the request into a queued unit, where there is one that it fits.
+    /// Merges the request to a queued one that it fits, where there is one.
     fn try_merge(&mut self, now: Nanos, request: Request) -> Option<Tag> {
         if self.ordered == 0 {
             return None;
         }
         let elevator = &self.elevator;
-        let fit = self.queue.find_fit(&request, |queue, unit| {
-            // Equality means the front, unless the unit is empty; then it does not matter.
-            let at_front = queue.entry(unit).sector == request.sector_end();
-            (!at_front || elevator.merges_front()) && elevator.may_merge(queue, unit, &request)
+        let fit = self.queue.find_fit(&request, |queue, leader| {
+            // Equality means the front, unless the leader is empty; then it does not matter.
+            let at_front = queue.entry(leader).sector == request.sector_end();
+            (!at_front || elevator.merges_front()) && elevator.may_merge(queue, leader, &request)
         })?;
         let slot = self.queue.merge(now, request, fit);
         self.ordered += 1;
-        self.elevator.request_merged(&self.queue, now, fit.unit, fit.edge);
-        self.close_gap(fit.unit);
+        self.elevator.request_merged(&self.queue, now, fit.leader, fit.edge);
+        self.close_gap(fit.leader);
         Some(self.queue.tag(slot))
     }
 
-    /// A merge may have closed the gap to the unit behind: then two units become one. The gap ahead needs no look, since
-    /// a request that fits on both sides goes to the unit ahead of it.
-    fn close_gap(&mut self, unit: u32) {
+    /// A merge may have closed the gap to the request that follows: then the two become one. The gap before needs no look,
+    /// since a request that fits on both sides is merged at the back.
+    fn close_gap(&mut self, leader: u32) {
         let elevator = &self.elevator;
-        let request = self.queue.entry(unit).request();
+        let request = self.queue.entry(leader).request();
         let accept = |queue: &RequestQueue, other: u32| {
-            elevator.may_merge(queue, other, &request) && elevator.may_merge(queue, unit, &queue.entry(other).request())
+            elevator.may_merge(queue, other, &request)
+                && elevator.may_merge(queue, leader, &queue.entry(other).request())
         };
-        if let Some(follower) = self.queue.find_follower(unit, accept) {
+        if let Some(follower) = self.queue.find_follower(leader, accept) {
             self.elevator.remove(&self.queue, follower);
             let members = self.queue.entry(follower).members;
-            self.queue.absorb(unit, follower);
-            self.elevator.requests_merged(&self.queue, unit, members);
+            self.queue.join(leader, follower);
+            self.elevator.requests_merged(&self.queue, leader, members);
         }
     }
 
@@ -188,7 +189,7 @@ impl<E: Elevator> BlockScheduler<E> {
         Step::Dispatch(dispatch)
     }
 
-    /// Answers a poll; `choose` asks the elevator for a unit.
+    /// Answers a poll; `choose` asks the elevator for a request.
     fn step(&mut self, now: Nanos, choose: impl FnOnce(&mut E, &RequestQueue) -> Next) -> Step {
         self.step_to(now);
         if self.ordered == 0 && self.bypass.is_empty() {
@@ -266,7 +267,7 @@ impl<E: Elevator> Scheduler for BlockScheduler<E> {
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
         let slot = self.queue.slot(tag).filter(|&slot| self.queue.is_dispatched(slot));
-        assert!(slot.is_some(), "a dispatched unit is completed once, by the tag it was dispatched under");
+        assert!(slot.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
         let slot = slot.unwrap_or(NONE);
         self.elevator.advance(&self.queue, now);
         if !self.queue.entry(slot).request().is_flush() {

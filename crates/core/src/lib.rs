@@ -1,49 +1,79 @@
-//! The policies of ioweir: in which order are storage requests served, and what does each of them wait for?
+//! Policies that decide in which order storage requests are served, the driver that runs them, and no I/O.
 //!
 //! # The contract
 //!
-//! A scheduler is a state machine. It has no clock, no thread, no device and no randomness of its own: a *driver* (the
-//! simulator, or a server) tells it what happened and when, and asks what to do.
+//! A scheduler is a state machine. It has no clock, no thread, no device and no randomness of its own: its caller says what
+//! happened and when, and asks what to do.
 //!
-//! - [`Scheduler::submit`]`(now, request)` takes a request in and gives it a [`Tag`], or hands it back ([`Refused`]).
+//! - [`Scheduler::submit`]`(now, request)` queues a request and answers with its [`Tag`], or refuses it ([`Refused`]).
 //! - [`Scheduler::poll`]`(now)` answers [`Step::Dispatch`]: send this to the device; [`Step::WaitUntil`]: nothing to do
 //!   before this time, and for this [`Reason`]; or [`Step::Idle`]: nothing is queued.
-//! - [`Scheduler::complete`]`(now, tag)` says that the device has finished a dispatch.
-//! - [`Scheduler::cancel`]`(now, tag)` takes back a request that is queued.
-//! - [`policy::Policy::place`] says, before the first request, what lies on the fast device already.
+//! - [`Scheduler::complete`]`(now, tag)` reports that the device has completed a dispatch.
+//! - [`Scheduler::cancel`]`(now, tag)` takes back a queued request.
+//! - [`policy::Policy::place`] reports, before the first request, what is on the fast device already.
+//!
+//! [`driver::Driver`] makes these calls for the simulator and the server: it splits requests, holds back what is refused,
+//! walks merged requests and accounts for waiting. By hand, the loop is this:
+//!
+//! ```
+//! use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, policy};
+//!
+//! let row = policy::find("clook").expect("it is in the table");
+//! let mut scheduler = row.build(QueueLimits::DEFAULT, &row.defaults());
+//! let mut now = Nanos(0);
+//! for sector in [800, 80, 400, 88] {
+//!     let (operation, flags, stream) = (Operation::Read, Flags::NONE, StreamId(0));
+//!     let request = Request { operation, flags, stream, sector, sectors: 8 };
+//!     scheduler.submit(now, request).expect("the queue has room");
+//! }
+//!
+//! // A device that holds one request at a time and takes 5 ms for each.
+//! let mut served = Vec::new();
+//! loop {
+//!     match scheduler.poll(now) {
+//!         Step::Dispatch(dispatch) => {
+//!             now = now.after(Nanos(5_000_000));
+//!             served.push((dispatch.sector, dispatch.sectors));
+//!             scheduler.complete(now, dispatch.tag);
+//!         }
+//!         Step::WaitUntil(time, _reason) => now = time,
+//!         Step::Idle => break,
+//!     }
+//! }
+//! // One sweep upwards; the request at 88 was merged to the one at 80.
+//! assert_eq!(served, [(80, 16), (400, 8), (800, 8)]);
+//! ```
 //!
 //! **The run loop.** After submitting, completing or cancelling, and when the time of the last `WaitUntil` has come, the
-//! driver polls until the answer is not a dispatch. Several submissions and completions may share one moment and one
+//! caller polls until the answer is not a dispatch. Several submissions and completions may share one moment and one
 //! round of polling (a list of requests unplugged at once); none may be left unpolled when time moves on. While the device
-//! holds its depth the answer is known, and a driver may leave the question out.
+//! is at its queue depth the answer is known, and a caller may leave out the question.
 //!
-//! **Time.** [`Nanos`] since an origin of the driver's choice. `now` never goes back: asserted. What was due before `now`
-//! happens before what the call brings, in the order in which it was due, however late the driver looks.
+//! **Time.** [`Nanos`] since an origin of the caller's choice. `now` never goes back: asserted. What was due before `now`
+//! happens before what the call brings, in the order in which it was due, however late the call comes.
 //!
 //! **Waiting.** Every queued request waits for exactly one [`Reason`] at any moment; [`Scheduler::waiting`] counts them.
-//! A driver that adds up counts times time gets, reason by reason, all the time that requests spent queued.
+//! The integral of the counts over time is, reason by reason, all the time that requests spent queued.
 //!
-//! **Tags.** A tag is a slot and a generation. Slots are dense, so a driver keeps what it knows of a request in an array.
-//! A unit that was merged from several requests is dispatched and completed under one tag, and
-//! [`Scheduler::next_member`] walks the tags it carries; completing it frees them all. A tag is completed exactly once:
-//! asserted.
+//! **Tags.** A tag is a slot and a generation. Slots are dense, so a caller keeps what it knows of a request in an array.
+//! A merged request is dispatched and completed under one tag, and [`Scheduler::next_member`] walks the tags of its
+//! members; completing it frees them all. A tag is completed exactly once: asserted.
 //!
-//! **Limits.** All memory is taken at construction, from [`QueueLimits`]. A full queue hands the request back unchanged;
-//! the driver holds its submitter and tries again after a completion. Nothing grows, nothing is dropped.
+//! **Limits.** All memory is taken at construction, from [`QueueLimits`]. A full queue refuses a request and hands it back
+//! unchanged; the driver holds it back and tries again after a completion. Nothing grows, nothing is dropped.
 //!
-//! **Order.** Equal keys are decided by the order of submission; between clients of a tenant policy, by which of them came
-//! first. Nothing depends on addresses, hashes or map order. The
-//! same calls give the same answers, in every process and on every machine; a policy that draws at random holds its own
-//! seeded generator. Decisions use integers only.
+//! **Order.** Ties go by the order of submission; between clients of a tenant policy, by which of them came first. Nothing
+//! depends on addresses, hashes or map order. The same calls give the same answers, in every process and on every machine; a
+//! policy that draws at random holds its own seeded generator. Decisions use integers only.
 //!
-//! # What is where
+//! # Modules
 //!
-//! [`policy`] has the table of policies. The block layer's policies are elevators (order) behind one request queue
-//! (limits, merging, flushes, tags): what they share stands once, in `elevator` and `queue`. The policies between tenants
-//! are orders of clients behind one scheduler of [`tenant`] (shares, rate limits, groups, tags). `part` has what several of
-//! them order by (sorted queues with a FIFO, think times, seeks), `structure` the fixed-capacity list, tree, heap and
-//! index that all of it is built from. [`cores`] decides which queue a server's worker serves and for how long, and
-//! [`background`] when debt of background services is paid.
+//! [`policy`] has the table of policies. Those of the block layer are elevators, which order, over one request queue
+//! (limits, merging, flushes, tags): what they share is in `elevator` and `queue`. Those between tenants are orders of
+//! clients over the scheduler of [`tenant`] (shares, rate limits, groups, tags). `part` has what several of them order by
+//! (sorted queues with a FIFO, think times, seeks), `structure` the slab, list, tree, heap and index of fixed capacity that
+//! all of it is built from. [`cores`] decides which queue a server's worker serves and for how long, and [`background`] when
+//! debt of background services is paid.
 
 #![no_std]
 #![forbid(unsafe_code)]

@@ -1,28 +1,25 @@
-//! The request queue: who is queued, what can be merged with what, and when is it full?
+//! The request queue of a disk: slots for what is submitted, merging of adjacent requests, and limits.
 //!
-//! Every submitted request takes a slot. A unit is one request, or several that were merged; it is led by the slot that
-//! was there first, and the others hang on it as a chain. Elevators order units; the queue knows nothing of order.
-
-use alloc::boxed::Box;
-use alloc::vec;
+//! Every submitted request takes a slot. Merged requests hang as a chain on the slot that was there first, their leader;
+//! elevators order leaders, and the queue knows nothing of order.
 
 use crate::structure::{Index, NONE};
-use crate::{Direction, Dispatch, Flags, Nanos, Operation, Request, StreamId, Tag, Tier};
+use crate::{Direction, Dispatch, Flags, Nanos, Operation, Request, Slab, StreamId, Tag, Tier};
 
-/// Limits of a request queue, and of the device behind it.
+/// Limits of a request queue, and of the device that it feeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Units in each direction, dispatched ones included (Linux: `nr_requests`).
+    /// Requests in each direction after merging, those in flight included (Linux: `nr_requests`).
     pub requests_per_direction: u32,
     /// Submitted requests in all, merged ones included.
     pub members: u32,
-    /// Largest unit, in sectors (Linux: `max_sectors_kb`).
+    /// The largest request, merged or not, in sectors (Linux: `max_sectors_kb`).
     pub request_sectors_max: u32,
     /// Whether adjacent requests are merged.
     pub merge: bool,
-    /// Units that the device holds at once.
+    /// Dispatches that the device holds at once.
     pub depth: u32,
-    /// Units that the fast device holds at once, for policies that place data on one.
+    /// Dispatches that the fast device holds at once, for policies that place data on one.
     pub fast_depth: u32,
     /// Sectors of the fast device; zero where there is none.
     pub fast_sectors: u64,
@@ -35,7 +32,7 @@ impl QueueLimits {
     /// The defaults of the BID paper's Table 3: 128 reads and 128 writes, 512 KiB; merging, one request in the device.
     pub const DEFAULT: Self = Self::with_requests(128);
 
-    /// Defaults around a number of units in each direction; room for 128 merged requests a unit (512 KiB in pages).
+    /// Defaults around a number of requests in each direction; each may be merged from 128 (512 KiB in pages).
     #[must_use]
     pub const fn with_requests(requests_per_direction: u32) -> Self {
         Self {
@@ -50,20 +47,20 @@ impl QueueLimits {
         }
     }
 
-    /// Units in both directions.
-    pub(crate) const fn units(&self) -> u32 {
+    /// Requests in both directions, after merging.
+    pub(crate) const fn requests(&self) -> u32 {
         self.requests_per_direction.saturating_mul(2)
     }
 
-    /// Slot numbers in use: what an array over slots has to hold.
+    /// Slot numbers in use: the length of an array over slots.
     pub(crate) const fn slots(&self) -> u32 {
-        let units = self.units();
-        let slots = if self.members > units { self.members } else { units };
+        let requests = self.requests();
+        let slots = if self.members > requests { self.members } else { requests };
         if slots > 1 { slots } else { 1 }
     }
 }
 
-/// On which side a unit grew.
+/// The side on which a request is merged to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edge {
     Front,
@@ -72,16 +69,15 @@ pub(crate) enum Edge {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Free,
-    /// Leads a unit that waits.
+    /// Leads what is queued.
     Queued,
-    /// Leads a unit that the device has.
+    /// Leads what is in flight.
     Dispatched,
-    /// Belongs to a unit that another slot leads.
+    /// Belongs to a request that another slot leads.
     Merged,
 }
 
-/// A slot. The extent is that of the whole unit where the slot leads one.
+/// A slot. In a leader the extent is that of the whole merged request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) sector: u64,
@@ -94,14 +90,15 @@ pub(crate) struct Entry {
     pub(crate) flags: Flags,
     state: State,
     tier: Tier,
-    generation: u32,
+    /// Submitted requests that a leader stands for.
     pub(crate) members: u32,
     next_member: u32,
+    /// The end of a leader's chain.
     last_member: u32,
 }
 
 impl Entry {
-    const FREE: Self = Self {
+    const NOTHING: Self = Self {
         sector: 0,
         sectors: 0,
         stream: StreamId(0),
@@ -109,9 +106,8 @@ impl Entry {
         sequence: 0,
         operation: Operation::Read,
         flags: Flags::NONE,
-        state: State::Free,
+        state: State::Queued,
         tier: Tier::Base,
-        generation: 0,
         members: 0,
         next_member: NONE,
         last_member: NONE,
@@ -136,24 +132,23 @@ impl Entry {
     }
 }
 
-/// A merge that is possible: the unit, and the side on which the request fits.
+/// A merge that is possible: the leader, and the side on which the request fits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fit {
-    pub(crate) unit: u32,
+    pub(crate) leader: u32,
     pub(crate) edge: Edge,
 }
 
 /// The slots, the merge indices, and the limits.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestQueue {
-    entries: Box<[Entry]>,
-    /// Free slots are chained through `next_member`.
-    free: u32,
+    entries: Slab<Entry>,
     by_start: Index,
     by_end: Index,
-    /// The newest unit, which is only indexed once another request comes: one that leaves at once never is.
+    /// The newest leader, which is only indexed once another request comes: one that leaves at once never is.
     fresh: u32,
-    units: [u32; 2],
+    /// Leaders by direction, in flight or not.
+    requests: [u32; 2],
     sequence: u64,
     limits: QueueLimits,
 }
@@ -165,18 +160,12 @@ fn merge_key(sector: u64, operation: Operation) -> u64 {
 
 impl RequestQueue {
     pub(crate) fn new(limits: QueueLimits) -> Self {
-        let slots = limits.slots();
-        let mut entries = vec![Entry::FREE; slots as usize].into_boxed_slice();
-        for (slot, entry) in (1..).zip(entries.iter_mut()) {
-            entry.next_member = if slot < slots { slot } else { NONE };
-        }
         Self {
-            entries,
-            free: 0,
-            by_start: Index::new(limits.units()),
-            by_end: Index::new(limits.units()),
+            entries: Slab::new(limits.slots(), || Entry::NOTHING),
+            by_start: Index::new(limits.requests()),
+            by_end: Index::new(limits.requests()),
             fresh: NONE,
-            units: [0; 2],
+            requests: [0; 2],
             sequence: 0,
             limits,
         }
@@ -187,29 +176,28 @@ impl RequestQueue {
     }
 
     pub(crate) fn entry(&self, slot: u32) -> &Entry {
-        &self.entries[slot as usize]
+        &self.entries[slot]
     }
 
     pub(crate) fn has_free_slot(&self) -> bool {
-        self.free != NONE
+        self.entries.has_room()
     }
 
-    /// Whether one more unit may be queued in this direction.
+    /// Whether one more request may be queued in this direction.
     pub(crate) fn has_room(&self, direction: Direction) -> bool {
-        self.units[direction as usize] < self.limits.requests_per_direction
+        self.requests[direction as usize] < self.limits.requests_per_direction
     }
 
     pub(crate) fn tag(&self, slot: u32) -> Tag {
-        Tag { slot, generation: self.entry(slot).generation }
+        self.entries.tag(slot)
     }
 
-    /// The slot of a tag, where that tag is alive.
+    /// The slot of a tag that names a request.
     pub(crate) fn slot(&self, tag: Tag) -> Option<u32> {
-        let entry = self.entries.get(tag.slot as usize)?;
-        (entry.generation == tag.generation && entry.state != State::Free).then_some(tag.slot)
+        self.entries.slot(tag)
     }
 
-    /// The device that a dispatched unit is with.
+    /// The device that a dispatch went to.
     pub(crate) fn tier(&self, slot: u32) -> Tier {
         self.entry(slot).tier
     }
@@ -228,12 +216,10 @@ impl RequestQueue {
     }
 
     fn take_slot(&mut self, now: Nanos, request: Request, state: State) -> u32 {
-        let slot = self.free;
+        let slot = self.entries.take().unwrap_or(NONE);
         let sequence = self.sequence;
         self.sequence += 1;
-        let entry = &mut self.entries[slot as usize];
-        self.free = entry.next_member;
-        *entry = Entry {
+        self.entries[slot] = Entry {
             sector: request.sector,
             sectors: request.sectors,
             stream: request.stream,
@@ -243,7 +229,6 @@ impl RequestQueue {
             flags: request.flags,
             state,
             tier: Tier::Base,
-            generation: entry.generation,
             members: 1,
             next_member: NONE,
             last_member: slot,
@@ -251,10 +236,10 @@ impl RequestQueue {
         slot
     }
 
-    /// Queues a request as a unit of its own. Room has been checked.
+    /// Queues a request by itself. Room has been checked.
     pub(crate) fn add(&mut self, now: Nanos, request: Request) -> u32 {
         let slot = self.take_slot(now, request, State::Queued);
-        self.units[request.operation.direction() as usize] += 1;
+        self.requests[request.operation.direction() as usize] += 1;
         if self.is_mergeable(slot) {
             self.index_fresh();
             self.fresh = slot;
@@ -274,7 +259,7 @@ impl RequestQueue {
     fn index_fresh(&mut self) {
         let slot = core::mem::replace(&mut self.fresh, NONE);
         if slot != NONE {
-            let entry = self.entries[slot as usize];
+            let entry = self.entries[slot];
             self.by_start.insert(merge_key(entry.sector, entry.operation), slot);
             self.by_end.insert(merge_key(entry.sector_end(), entry.operation), slot);
         }
@@ -284,86 +269,87 @@ impl RequestQueue {
         if self.fresh == slot {
             self.fresh = NONE;
         } else if self.is_mergeable(slot) {
-            let entry = self.entries[slot as usize];
+            let entry = self.entries[slot];
             self.by_start.remove(merge_key(entry.sector, entry.operation), slot);
             self.by_end.remove(merge_key(entry.sector_end(), entry.operation), slot);
         }
     }
 
-    /// A queued unit that `request` can be merged with: same operation, adjacent, within the size cap, and accepted by
-    /// the elevator. A back merge is preferred, as in Linux.
+    /// The queued request that `request` can be merged with: same operation, adjacent, within the largest size, and accepted
+    /// by the elevator. A back merge is preferred, as in Linux.
     pub(crate) fn find_fit(&mut self, request: &Request, mut accept: impl FnMut(&Self, u32) -> bool) -> Option<Fit> {
         if !self.takes_part(request) || request.sectors == 0 {
             return None;
         }
         self.index_fresh();
-        let mut fits = |unit: u32| {
-            self.entry(unit).sectors + request.sectors <= self.limits.request_sectors_max && accept(self, unit)
+        let mut fits = |leader: u32| {
+            self.entry(leader).sectors + request.sectors <= self.limits.request_sectors_max && accept(self, leader)
         };
-        if let Some(unit) = self.by_end.find(merge_key(request.sector, request.operation), &mut fits) {
-            return Some(Fit { unit, edge: Edge::Back });
+        if let Some(leader) = self.by_end.find(merge_key(request.sector, request.operation), &mut fits) {
+            return Some(Fit { leader, edge: Edge::Back });
         }
-        let unit = self.by_start.find(merge_key(request.sector_end(), request.operation), &mut fits)?;
-        Some(Fit { unit, edge: Edge::Front })
+        let leader = self.by_start.find(merge_key(request.sector_end(), request.operation), &mut fits)?;
+        Some(Fit { leader, edge: Edge::Front })
     }
 
     /// Merges `request` where it fits; returns its slot.
     pub(crate) fn merge(&mut self, now: Nanos, request: Request, fit: Fit) -> u32 {
         let slot = self.take_slot(now, request, State::Merged);
-        let unit = self.entries[fit.unit as usize];
+        let leader = self.entries[fit.leader];
         match fit.edge {
             Edge::Back => {
-                self.by_end.remove(merge_key(unit.sector_end(), unit.operation), fit.unit);
-                self.by_end.insert(merge_key(request.sector_end(), unit.operation), fit.unit);
+                self.by_end.remove(merge_key(leader.sector_end(), leader.operation), fit.leader);
+                self.by_end.insert(merge_key(request.sector_end(), leader.operation), fit.leader);
             }
             Edge::Front => {
-                self.by_start.remove(merge_key(unit.sector, unit.operation), fit.unit);
-                self.by_start.insert(merge_key(request.sector, unit.operation), fit.unit);
-                self.entries[fit.unit as usize].sector = request.sector;
+                self.by_start.remove(merge_key(leader.sector, leader.operation), fit.leader);
+                self.by_start.insert(merge_key(request.sector, leader.operation), fit.leader);
+                self.entries[fit.leader].sector = request.sector;
             }
         }
-        self.entries[fit.unit as usize].sectors += request.sectors;
-        self.chain(fit.unit, slot);
+        self.entries[fit.leader].sectors += request.sectors;
+        self.chain(fit.leader, slot);
         slot
     }
 
-    /// Hangs `slot` and all that hangs on it behind the unit's last member.
-    fn chain(&mut self, unit: u32, slot: u32) {
-        let Entry { members, last_member, .. } = self.entries[slot as usize];
-        let last = self.entries[unit as usize].last_member;
-        self.entries[last as usize].next_member = slot;
-        self.entries[unit as usize].last_member = last_member;
-        self.entries[unit as usize].members += members;
+    /// Hangs `slot` and all that hangs on it on the end of a leader's chain.
+    fn chain(&mut self, leader: u32, slot: u32) {
+        let Entry { members, last_member, .. } = self.entries[slot];
+        let last = self.entries[leader].last_member;
+        self.entries[last].next_member = slot;
+        self.entries[leader].last_member = last_member;
+        self.entries[leader].members += members;
     }
 
-    /// The queued unit that begins where `unit` ends, where both together are within the cap: a gap has just been closed.
-    pub(crate) fn find_follower(&self, unit: u32, mut accept: impl FnMut(&Self, u32) -> bool) -> Option<u32> {
-        let entry = self.entry(unit);
+    /// The queued request that begins where another ends, where both together are within the largest size: a gap has just
+    /// been closed.
+    pub(crate) fn find_follower(&self, leader: u32, mut accept: impl FnMut(&Self, u32) -> bool) -> Option<u32> {
+        let entry = self.entry(leader);
         self.by_start.find(merge_key(entry.sector_end(), entry.operation), |other| {
-            other != unit
+            other != leader
                 && self.entry(other).sectors + entry.sectors <= self.limits.request_sectors_max
                 && accept(self, other)
         })
     }
 
-    /// Joins `follower` to the unit that it follows.
-    pub(crate) fn absorb(&mut self, unit: u32, follower: u32) {
+    /// Merges `follower`, a leader, to the one that it follows.
+    pub(crate) fn join(&mut self, leader: u32, follower: u32) {
         self.unindex(follower);
-        let Entry { sectors, operation, .. } = self.entries[follower as usize];
-        self.entries[follower as usize].state = State::Merged;
-        self.units[operation.direction() as usize] -= 1;
-        let end = self.entries[unit as usize].sector_end();
-        self.by_end.remove(merge_key(end, operation), unit);
-        self.by_end.insert(merge_key(end + u64::from(sectors), operation), unit);
-        self.entries[unit as usize].sectors += sectors;
-        self.chain(unit, follower);
+        let Entry { sectors, operation, .. } = self.entries[follower];
+        self.entries[follower].state = State::Merged;
+        self.requests[operation.direction() as usize] -= 1;
+        let end = self.entries[leader].sector_end();
+        self.by_end.remove(merge_key(end, operation), leader);
+        self.by_end.insert(merge_key(end + u64::from(sectors), operation), leader);
+        self.entries[leader].sectors += sectors;
+        self.chain(leader, follower);
     }
 
-    /// Hands a queued unit to the device.
+    /// Hands a queued request to the device.
     pub(crate) fn dispatch(&mut self, slot: u32, tier: Tier) -> Dispatch {
         self.unindex(slot);
         let tag = self.tag(slot);
-        let entry = &mut self.entries[slot as usize];
+        let entry = &mut self.entries[slot];
         entry.state = State::Dispatched;
         entry.tier = tier;
         Dispatch {
@@ -378,23 +364,19 @@ impl RequestQueue {
         }
     }
 
-    /// Frees a unit that was queued, where it is cancelled.
+    /// Frees a queued request that is cancelled.
     pub(crate) fn withdraw(&mut self, slot: u32) {
         self.unindex(slot);
         self.release(slot);
     }
 
-    /// Frees all slots of a unit that is no longer indexed.
+    /// Frees all slots of a request that is no longer indexed.
     pub(crate) fn release(&mut self, slot: u32) {
-        self.units[self.entry(slot).operation.direction() as usize] -= 1;
+        self.requests[self.entry(slot).operation.direction() as usize] -= 1;
         let mut at = slot;
         while at != NONE {
-            let entry = &mut self.entries[at as usize];
-            let next = entry.next_member;
-            entry.state = State::Free;
-            entry.generation = entry.generation.wrapping_add(1);
-            entry.next_member = self.free;
-            self.free = at;
+            let next = self.entry(at).next_member;
+            self.entries.release(at);
             at = next;
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked of a device: operation, extent, flags, and who asks.
+//! Requests as a scheduler takes them: operation, extent, flags and stream, and the tag that it answers with.
 
 /// Bytes in a sector, the unit of every address in the core.
 pub const SECTOR_BYTES: u64 = 512;
@@ -7,7 +7,7 @@ pub const SECTOR_BYTES: u64 = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
-    /// Data from the device; somebody usually waits for it.
+    /// Data from the device; the submitter usually waits for it.
     Read,
     /// Data to the device.
     Write,
@@ -42,7 +42,7 @@ impl Operation {
     }
 }
 
-/// The two ways data can go.
+/// The two directions of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Direction {
@@ -71,9 +71,9 @@ impl Direction {
 pub struct Flags(u8);
 
 impl Flags {
-    /// Nothing said.
+    /// No flag.
     pub const NONE: Self = Self(0);
-    /// Somebody waits for it (blktrace's `S`). Reads count as synchronous without it.
+    /// The submitter waits for it (blktrace's `S`). Reads count as synchronous without it.
     pub const SYNC: Self = Self(1);
     /// Read ahead of what was asked (`A`).
     pub const READ_AHEAD: Self = Self(2);
@@ -109,7 +109,7 @@ impl Flags {
     }
 }
 
-/// Who submits: a process or a client. The driver chooses the numbers; equal numbers are one stream.
+/// The process or client that submits. The caller chooses the numbers; equal numbers are one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
@@ -118,9 +118,9 @@ pub struct StreamId(pub u32);
 pub struct Request {
     /// What it does.
     pub operation: Operation,
-    /// What else was said.
+    /// What the submitter said beyond the operation.
     pub flags: Flags,
-    /// Who asks.
+    /// Who submits it.
     pub stream: StreamId,
     /// First sector.
     pub sector: u64,
@@ -139,13 +139,13 @@ impl Request {
         self.sector.saturating_add(self.sectors as u64)
     }
 
-    /// Whether somebody waits for it: reads, and writes marked so.
+    /// Whether the submitter waits for it: reads, and what is marked so.
     #[must_use]
     pub const fn is_sync(&self) -> bool {
         matches!(self.operation, Operation::Read) || self.flags.has(Flags::SYNC)
     }
 
-    /// Whether it carries a flush, or is one: such requests pass the elevators by, and nothing merges with them.
+    /// Whether it carries a flush, or is one: such requests bypass the elevators, and nothing merges with them.
     #[must_use]
     pub const fn is_flush(&self) -> bool {
         matches!(self.operation, Operation::Flush) || self.flags.has(Flags::FUA.with(Flags::PREFLUSH))
@@ -161,14 +161,14 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// A handle of a scheduler outside this crate, which sees to it that no two requests that are in share one.
+    /// A handle made by a scheduler outside this crate, which gives no two of its requests the same.
     #[must_use]
     pub const fn new(slot: u32, generation: u32) -> Self {
         Self { slot, generation }
     }
 
-    /// The slot number: dense, below the capacity given at construction. A driver keeps what it knows of a request in an
-    /// array indexed by this.
+    /// The slot number: dense, below the capacity given at construction. A caller keeps what it knows of a request in an
+    /// array indexed by it.
     #[must_use]
     pub const fn index(self) -> usize {
         self.slot as usize

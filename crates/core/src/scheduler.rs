@@ -1,29 +1,29 @@
-//! What a policy answers to its driver: the trait, the steps, the reasons for waiting.
+//! The trait that every scheduler implements, its answers, and the reasons for waiting.
 
 use crate::{Flags, Nanos, Operation, Request, StreamId, Tag};
 
-/// Why a request has to wait. Reports and metrics add up waiting time by reason.
+/// Why a request waits. Reports and metrics add up waiting time by reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// The device holds as many requests as it may, and this one's turn has come or needs no turn.
+    /// The device is at its queue depth, and this request's turn has come or it needs none.
     DeviceFull,
     /// Another stream, direction or batch is being served first.
     Ordering,
-    /// The device idles on purpose: the stream just served is expected to ask again nearby.
+    /// The device is kept idle: the stream served last is expected to continue nearby.
     Anticipating,
-    /// The stream's requests are gathered until they leave together.
+    /// The stream's requests are staged until they are dispatched together.
     Staging,
     /// A rate limit is reached.
     Throttled,
     /// A share of a period is used up.
     Budget,
-    /// The scheduler's queue is full: the submitter is held back.
+    /// The scheduler's queue is full, and the request is held back.
     QueueFull,
 }
 
 impl Reason {
-    /// How many reasons there are.
+    /// The number of reasons.
     pub const COUNT: usize = 7;
 
     /// All of them, in the order of the discriminants.
@@ -51,7 +51,7 @@ impl Reason {
         }
     }
 
-    /// What it means, for people.
+    /// Its meaning in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Reason {
     }
 }
 
-/// How many submitted requests wait now, by reason.
+/// Submitted requests that wait now, counted by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting(pub [u32; Reason::COUNT]);
 
@@ -79,7 +79,7 @@ impl Waiting {
         Self(counts)
     }
 
-    /// `of` wait for `reason`; whoever else of `total` waits, waits for `rest`.
+    /// Of `total`, `of` wait for `reason` and all others for `rest`.
     #[must_use]
     pub const fn split(total: u32, reason: Reason, of: u32, rest: Reason) -> Self {
         let mut counts = [0; Reason::COUNT];
@@ -95,7 +95,7 @@ impl Waiting {
     }
 }
 
-/// Which device a unit goes to.
+/// The device that a dispatch goes to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Tier {
@@ -120,7 +120,7 @@ impl Tier {
     }
 }
 
-/// What goes to the device: one submitted request, or several that were merged.
+/// What goes to the device: a submitted request, or several that were merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
     /// The handle to complete it with. It is the tag of one of the members.
@@ -135,17 +135,17 @@ pub struct Dispatch {
     pub sector: u64,
     /// Length in sectors.
     pub sectors: u32,
-    /// How many submitted requests it carries.
+    /// The number of submitted requests that it carries.
     pub members: u32,
-    /// Which device it goes to; [`Tier::Base`] unless the policy places data.
+    /// The device that it goes to; [`Tier::Base`] unless the policy places data.
     pub tier: Tier,
 }
 
 impl Dispatch {
-    /// What a table of dispatches holds where there is none.
+    /// A placeholder for tables of dispatches.
     pub const NOTHING: Self = Self::alone(&Request::NOTHING);
 
-    /// A request that no scheduler holds, to try a device by itself. Its tag names nothing.
+    /// A request that no scheduler holds, for trying a device by itself. Its tag names nothing.
     #[must_use]
     pub const fn alone(request: &Request) -> Self {
         Self {
@@ -173,79 +173,79 @@ pub enum Step {
     Idle,
 }
 
-/// A request that was not taken; it is handed back unchanged.
+/// A request that was refused; it is handed back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// What was submitted.
     pub request: Request,
-    /// Why it was not taken.
+    /// Why it was refused.
     pub cause: RefusedCause,
 }
 
-/// Why a request was not taken.
+/// Why a request was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusedCause {
     /// The queue is at its limit for this direction: submit again after a completion.
     Full,
-    /// Longer than the largest request the queue was built for: the driver splits it first.
+    /// Larger than the queue takes: the driver splits it first.
     TooLarge,
-    /// It lies on two devices: the driver splits it after so many sectors, and submits the parts in order.
+    /// It lies on two devices: the driver splits it after this many sectors, and submits the sub-requests in order.
     Split(u32),
-    /// Its client is at its limit, and its share says that it is refused then: it would be taken at this time.
+    /// Its client is at its limit, and has a share whose requests are refused then: it would be accepted at this time.
     AtLimit(Nanos),
 }
 
 /// Why a request could not be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelError {
-    /// The tag names no live request.
+    /// The tag names no request.
     Unknown,
-    /// It is with the device.
+    /// It is in flight.
     Dispatched,
-    /// It has been merged with others and leaves with them.
+    /// It was merged, and is dispatched with the others.
     Merged,
 }
 
-/// A policy on one device. The crate's head says in which order the calls come and what they promise.
+/// A policy on one device. The documentation of the crate says in which order the calls come and what they promise.
 pub trait Scheduler {
-    /// Takes a request in, or hands it back.
+    /// Queues a request, or refuses it.
     ///
     /// # Errors
-    /// [`Refused`] where the queue is full or the request too large; nothing has changed then.
+    /// [`Refused`] with the cause; nothing has changed then.
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused>;
 
-    /// What to do now. To be called after every other call until it answers with something other than a dispatch.
+    /// Decides what to do now. To be called after every other call until it answers with something other than a dispatch.
     #[must_use]
     fn poll(&mut self, now: Nanos) -> Step;
 
-    /// Whether [`Scheduler::poll_weighed`] is worth a driver's while.
+    /// Whether it decides better with [`Scheduler::poll_weighed`].
     fn weighs(&self) -> bool {
         false
     }
 
-    /// As [`Scheduler::poll`], by a driver that knows its device: `weigh` says how long the device would need until data
-    /// moves, were this request begun now, in nanoseconds.
+    /// As [`Scheduler::poll`], for a caller that knows its device: `weigh` gives the time in nanoseconds that the device
+    /// would need before data moves, were this request begun now.
     #[must_use]
     fn poll_weighed(&mut self, now: Nanos, _weigh: &dyn Fn(&Request) -> u64) -> Step {
         self.poll(now)
     }
 
-    /// The device has finished what [`Step::Dispatch`] named. Frees the tags of all its members.
+    /// The device has completed a dispatch. Frees the tags of all its members.
     fn complete(&mut self, now: Nanos, tag: Tag);
 
-    /// Takes back a request that is queued and was not merged.
+    /// Takes back a request that is queued and not merged.
     ///
     /// # Errors
     /// [`CancelError`] says why it stays; nothing has changed then.
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError>;
 
-    /// The member after `tag` in the unit that `tag` belongs to; starting from a dispatched tag this walks all members.
+    /// The member after `tag` in its merged request; from the tag of a dispatch on, this walks all members.
     fn next_member(&self, tag: Tag) -> Option<Tag>;
 
-    /// How many submitted requests are queued (neither dispatched nor finished).
+    /// The number of submitted requests that are queued.
     fn queued(&self) -> u32;
 
-    /// How many of them wait for which reason; the counts add up to [`Scheduler::queued`].
+    /// Counts them by what they wait for; the counts add up to [`Scheduler::queued`].
     fn waiting(&self) -> Waiting;
 
     /// The one reason for which all queued requests of a stream wait, where the scheduler tells streams apart.

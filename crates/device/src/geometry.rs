@@ -11,9 +11,9 @@
 //! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, out and back
 //! (serpentine). A group consists of *runs*: consecutive tracks on one surface.
 
+use super::disk::spec::Layout;
 use super::divider::Divider;
 use super::seek::SeekTable;
-use super::spec::Layout;
 
 /// Bits of the fraction in nanoseconds a sector.
 const FRACTION_BITS: u32 = 32;

@@ -4,6 +4,7 @@
 //! requests a second. A device is one of the [`PRESETS`] or a TOML file of the same form ([`DeviceSpec`]); both go through
 //! [`DeviceSpec::load`].
 
+mod check;
 mod disk;
 mod divider;
 pub mod drives;
@@ -16,7 +17,6 @@ mod quantity;
 mod queue;
 pub mod random;
 mod seek;
-mod spec;
 mod ssd;
 #[cfg(test)]
 mod tests;
@@ -32,12 +32,12 @@ use ioweir_config::{Complaint, SpecError};
 use serde::{Deserialize, Serialize};
 
 pub use disk::cache::{CacheSpec, ReadAhead, WriteCache};
-pub use null::NullDevice;
+pub use disk::spec::{HddSpec, Layout, Overhead, SeekSpec, ZoneSpec};
+pub use null::{NullDevice, NullSpec};
 pub use presets::{PRESETS, Preset, Status};
 
 pub use quantity::{ServiceTime, Skew};
 pub use queue::{CommandOrder, CommandQueue};
-pub use spec::{HddSpec, Layout, NullSpec, Overhead, SeekSpec, ZoneSpec};
 pub use ssd::{FlashCounts, Ssd, SsdOverhead, SsdSpec, SsdState};
 pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec};
 

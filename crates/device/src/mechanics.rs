@@ -5,10 +5,10 @@ use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::Service;
+use super::disk::spec::{HddSpec, Overhead};
 use super::divider::Divider;
 use super::geometry::{Geometry, Place};
 use super::seek::SeekTable;
-use super::spec::{HddSpec, Overhead};
 use ioweir_config::Complaint;
 
 /// Bits of the fraction in the time that the interface needs for a sector.

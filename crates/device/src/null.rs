@@ -2,9 +2,21 @@
 
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
-use super::spec::NullSpec;
+use super::check::fail;
 use super::{Device, Model, Service};
-use ioweir_config::Complaint;
+use ioweir_config::{Complaint, Duration, Size};
+use serde::{Deserialize, Serialize};
+
+/// A device that answers after a fixed time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NullSpec {
+    /// Size.
+    pub capacity: Size,
+    /// Service time of every request.
+    #[serde(default)]
+    pub service: Duration,
+}
 
 /// A device that takes the same time for everything and has no head.
 #[derive(Clone, Debug)]
@@ -14,33 +26,18 @@ pub struct NullDevice {
     free_nanos: u64,
 }
 
-impl NullSpec {
-    pub(super) fn check(&self) -> Result<(), Complaint> {
+impl Model for NullSpec {
+    fn check(&self) -> Result<(), Complaint> {
         if self.capacity.0 < SECTOR_BYTES {
-            return Err(Complaint::new(
-                "null.capacity",
-                format!("{} is less than a sector", self.capacity),
-                "give at least 512B",
-            ));
+            return fail("null.capacity", format!("{} is less than a sector", self.capacity), "give at least 512B");
         }
         Ok(())
     }
-}
-
-impl Model for NullSpec {
-    fn check(&self) -> Result<(), Complaint> {
-        self.check()
-    }
 
     fn build(&self, _seed: u64) -> Result<Box<dyn Device>, Complaint> {
-        Ok(Box::new(NullDevice::new(self)?))
-    }
-}
-
-impl NullDevice {
-    pub(super) fn new(spec: &NullSpec) -> Result<Self, Complaint> {
-        spec.check()?;
-        Ok(Self { sectors: spec.capacity.0 / SECTOR_BYTES, service_nanos: spec.service.nanos().0, free_nanos: 0 })
+        self.check()?;
+        let service_nanos = self.service.nanos().0;
+        Ok(Box::new(NullDevice { sectors: self.capacity.0 / SECTOR_BYTES, service_nanos, free_nanos: 0 }))
     }
 }
 

@@ -7,7 +7,7 @@
 //! - *datasheet* (Lee 1993): a root and a line through the three numbers that a datasheet gives, such that the mean over
 //!   uniformly random pairs of cylinders is the datasheet's average.
 
-use super::spec::SeekSpec;
+use super::disk::spec::SeekSpec;
 use ioweir_config::Duration;
 
 /// Cylinders of the largest disk that the table is built for.

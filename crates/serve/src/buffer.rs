@@ -1,12 +1,12 @@
-//! Where is data kept between socket and device? In buffers that are aligned for direct I/O and used again.
+//! Buffers for data between socket and device, aligned for direct I/O and reused.
 //!
-//! A buffer is owned by whoever holds it: the engine, a backend, the answer that is being sent. It is handed on, never
-//! shared, so that nothing but the device writes to it while the device does.
+//! A buffer has one owner at a time: a session, a backend, or the reply that is being sent. It is moved, never shared, so
+//! nothing else writes to it while the device does.
 
-/// What direct I/O needs of an address, an offset and a length.
+/// The alignment that direct I/O needs of addresses, offsets and lengths.
 pub const ALIGNMENT_BYTES: usize = 4096;
 
-/// Capacities below the largest.
+/// The capacities of buffers, below the largest.
 const CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 
 /// Buffers of the smallest class that are made in advance, so that a backend can register them.
@@ -15,17 +15,17 @@ pub const REGISTERED: u16 = 64;
 /// Aligned bytes.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    /// Longer than what is used by the alignment.
+    /// Longer than the capacity by the alignment.
     memory: Vec<u8>,
     start: usize,
     capacity: usize,
     length: usize,
-    /// Its number among those made in advance.
+    /// Its number among the registered buffers.
     registered: Option<u16>,
 }
 
 impl Buffer {
-    /// A buffer of its own, of no pool.
+    /// A buffer outside of any pool.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let memory = vec![0; capacity + ALIGNMENT_BYTES];
@@ -33,42 +33,42 @@ impl Buffer {
         Self { memory, start, capacity, length: capacity, registered: None }
     }
 
-    /// What is in use.
+    /// The bytes in use.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.length]
     }
 
-    /// What is in use, to be written.
+    /// The bytes in use, to be written.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.length]
     }
 
-    /// How much is in use.
+    /// The number of bytes in use.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.length
     }
 
-    /// Uses no more than this of it.
+    /// Reduces the bytes in use.
     pub fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }
 
-    /// Whether nothing is in use.
+    /// Whether no bytes are in use.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// What it can hold.
+    /// The most bytes that it can hold.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Its number, where a backend may have registered it.
+    /// Its number, if it is a registered buffer.
     #[must_use]
     pub const fn registered(&self) -> Option<u16> {
         self.registered
@@ -81,7 +81,7 @@ pub enum Buffers {
     /// No data.
     #[default]
     None,
-    /// The usual case.
+    /// The data of one request.
     One(Buffer),
     /// Those of requests that were merged.
     Many(Vec<Buffer>),
@@ -109,7 +109,7 @@ impl Buffers {
     }
 }
 
-/// Buffers by capacity, to be used again. The last one given back is the first one taken: its memory is warm.
+/// Free buffers by capacity. The last one given back is the first one taken: its memory is in the caches.
 #[derive(Debug)]
 pub struct Pool {
     classes: [usize; CLASSES.len() + 1],
@@ -130,12 +130,12 @@ impl Pool {
         pool
     }
 
-    /// The buffers that were made in advance. To be asked before any is taken.
+    /// The registered buffers. Only before any was taken.
     pub fn registered(&mut self) -> &mut [Buffer] {
         &mut self.free[0]
     }
 
-    /// Memory that a buffer for `length` bytes takes.
+    /// The memory that a buffer for `length` bytes takes.
     #[must_use]
     pub fn charge(&self, length: usize) -> u64 {
         self.classes[self.class(length)] as u64
@@ -145,7 +145,7 @@ impl Pool {
         self.classes.iter().position(|&capacity| length <= capacity).unwrap_or(self.classes.len() - 1)
     }
 
-    /// A buffer with `length` bytes in use, whatever was in them before.
+    /// A buffer with `length` bytes in use, which may hold old data.
     #[must_use]
     pub fn take(&mut self, length: usize) -> Buffer {
         let class = self.class(length);

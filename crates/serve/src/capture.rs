@@ -1,4 +1,4 @@
-//! How does what a server sees become a trace? Every request that a scheduler takes, written by a thread of its own.
+//! Captures: every request that a scheduler takes, written as a trace by a thread of its own.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,7 +9,7 @@ use ioweir_trace::{BATCH_RECORDS, Names, Record, Target, TraceError, TraceSink, 
 
 use crate::engine::{Call, Observer};
 
-/// Batches that may wait for the disk; where it is slower, the engine waits for it rather than losing requests.
+/// Batches that may wait for the disk. A slower disk delays the engine: no request is lost.
 const BATCHES_WAITING: usize = 64;
 
 /// The engine's end of a capture.
@@ -30,7 +30,7 @@ impl Capture {
     /// Begins a trace. Streams are the classes of clients; times count from the first request.
     ///
     /// # Errors
-    /// The target cannot be written, or no thread be started.
+    /// No thread can be started.
     pub fn begin(target: Target, writer: Writer, names: Names) -> io::Result<(Self, CaptureWriter)> {
         let (batches, written) = sync_channel(BATCHES_WAITING);
         let write = move || {
@@ -41,9 +41,9 @@ impl Capture {
         Ok((Self { batches, batch: Vec::new(), first: None }, CaptureWriter { thread }))
     }
 
-    fn hand_on(&mut self) {
+    fn send_batch(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_RECORDS));
-        // A writer that has failed says so at the end; the clients are served all the same.
+        // A writer that has failed reports it at the end; clients are served all the same.
         let _ = self.batches.send(batch);
     }
 }
@@ -61,7 +61,7 @@ fn write_all(mut sink: Box<dyn TraceSink>, batches: &Receiver<Vec<Record>>, name
 
 impl Observer for Capture {
     fn called(&mut self, now: Nanos, call: &Call) {
-        let Call::Submit(request, Ok(_)) = call else { return };
+        let Call::Submit(request, _) = call else { return };
         let first = *self.first.get_or_insert(now);
         self.batch.push(Record {
             time: now.since(first),
@@ -74,7 +74,7 @@ impl Observer for Capture {
             latency: None,
         });
         if self.batch.len() == BATCH_RECORDS {
-            self.hand_on();
+            self.send_batch();
         }
     }
 }
@@ -82,16 +82,16 @@ impl Observer for Capture {
 impl Drop for Capture {
     fn drop(&mut self) {
         if !self.batch.is_empty() {
-            self.hand_on();
+            self.send_batch();
         }
     }
 }
 
 impl CaptureWriter {
-    /// Waits until all is written; says how many requests that were. The engine has to be gone by then.
+    /// Waits until everything is written, after the engine has ended; answers with the number of requests.
     ///
     /// # Errors
-    /// What could not be written.
+    /// The trace could not be written.
     pub fn wait(self) -> Result<u64, String> {
         let written = self.thread.join().map_err(|_| "the thread that writes the capture has panicked".to_string())?;
         written.map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! How is a server put together, and how does it end? A thread for each device, and one that takes clients in.
+//! The server as a whole: a thread for each device, one that accepts clients, and one for watching.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -15,13 +15,13 @@ use crate::capture::Capture;
 use crate::control::{Controller, Tunables};
 use crate::engine::{Engine, Handle, Settings, Turn};
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Front, Listener, Plan, Seats, Stopper};
+use crate::front::{Front, Listener, Permits, Plan, Stopper};
 use crate::nbd;
 use crate::spec::{Export, Spec};
 use crate::tls;
 use crate::watch::{self, Watch, Watched};
 
-/// Why a server did not start, or came to an early end.
+/// Why a server did not start, or ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ServeError(pub String);
@@ -30,16 +30,50 @@ fn failed(what: &str, error: &io::Error) -> ServeError {
     ServeError(format!("{what}: {error}"))
 }
 
-/// Where clients come from.
+/// The source of clients.
 #[derive(Debug)]
 pub enum Entrance {
-    /// Sockets; none: those of the spec.
+    /// Sockets; without any, those of the spec.
     Listeners(Vec<Listener>),
-    /// One client, on these descriptors; the server ends with it.
+    /// One client on these descriptors, with which the server ends.
     Single(OwnedFd, OwnedFd),
 }
 
 /// A running server.
+///
+/// ```
+/// use std::io::Read as _;
+/// use std::net::TcpStream;
+///
+/// use ioweir_serve::server::{Entrance, Server};
+/// use ioweir_serve::spec::Spec;
+///
+/// let text = r#"
+///     [server]
+///     listen = ["tcp:127.0.0.1:0"]
+///
+///     [[device]]
+///     name = "scratch"
+///     backend = "memory"
+///     size = "16MiB"
+///     scheduler = "sfq"
+///
+///     [[export]]
+///     name = "disk"
+///     device = "scratch"
+/// "#;
+/// let spec = Spec::parse("scratch.toml", text).expect("a spec");
+/// let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).expect("a free port");
+///
+/// // An NBD client connects, and is greeted.
+/// let address = server.addresses()[0].strip_prefix("tcp:").expect("a TCP address");
+/// let mut greeting = [0; 8];
+/// TcpStream::connect(address).and_then(|mut client| client.read_exact(&mut greeting)).expect("a greeting");
+/// assert_eq!(&greeting, b"NBDMAGIC");
+///
+/// server.stopper().stop();
+/// server.wait().expect("a clean end");
+/// ```
 #[derive(Debug)]
 pub struct Server {
     stopper: Stopper,
@@ -48,12 +82,12 @@ pub struct Server {
     watch: Option<Watch>,
     watched_at: Option<String>,
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
-    places: Vec<String>,
+    addresses: Vec<String>,
     devices: Vec<String>,
     remarks: Option<Receiver<String>>,
 }
 
-/// What an engine's thread says once it has opened its device.
+/// An engine whose device is open.
 struct Opened {
     handle: Handle,
     size_bytes: u64,
@@ -62,66 +96,49 @@ struct Opened {
 
 impl Server {
     /// Opens the devices, listens, and serves. With `signals`, SIGTERM and SIGINT end it as [`Stopper::stop`] does. A
-    /// capture is given what the device's scheduler takes.
+    /// capture records what the device's scheduler takes.
     ///
     /// # Errors
-    /// A device that cannot be opened, a place that cannot be listened at, a capture of several devices.
+    /// A device that cannot be opened, an address that cannot be listened at, a capture of several devices.
     pub fn start(spec: &Spec, entrance: Entrance, signals: bool, capture: Option<Capture>) -> Result<Self, ServeError> {
         let clock = MachineClock::new();
         if capture.is_some() && spec.device.len() != 1 {
             return Err(ServeError("a capture is of one device, and the spec has several".into()));
         }
+        let (listeners, single) = enter(spec, entrance)?;
+        let addresses = listeners.iter().map(|listener| listener.name().to_string()).collect();
+        let (sender, remarks) = channel();
         let mut capture = capture;
-        let (listeners, single) = match entrance {
-            Entrance::Single(input, output) => (Vec::new(), Some((input, output))),
-            Entrance::Listeners(listeners) if !listeners.is_empty() => (listeners, None),
-            Entrance::Listeners(_) => {
-                let bound: Result<Vec<_>, _> = spec.server.listen.iter().map(Listener::bind).collect();
-                (bound.map_err(ServeError)?, None)
-            }
-        };
-        if listeners.is_empty() && single.is_none() {
-            return Err(ServeError("the spec names no place to listen at".into()));
-        }
-        let places = listeners.iter().map(|listener| listener.name().to_string()).collect();
-        let mut starting = Vec::new();
-        let (say, remarks) = channel();
-        for number in 0..spec.device.len() {
-            starting.push(Starting::new(spec, number, clock, capture.take(), say.clone())?);
-        }
-        let mut opened = Vec::new();
-        for starting in &starting {
-            opened.push(starting.wait_until_open()?);
-        }
+        let starting: Result<Vec<_>, _> = (0..spec.device.len())
+            .map(|number| Starting::new(spec, number, clock, capture.take(), sender.clone()))
+            .collect();
+        let starting = starting?;
+        let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
+        let opened = opened?;
         let exports: Arc<[nbd::Export]> = spec.export.iter().map(|export| describe(export, spec, &opened)).collect();
         for starting in &starting {
-            // A thread that has ended in the meantime says why when it is joined.
+            // A thread that has ended meanwhile reports why when it is joined.
             let _ = starting.exports.send(Arc::clone(&exports));
         }
         let engines = spec.export.iter().filter_map(|export| opened.get(spec.device_of(export)));
         let tunables = Arc::new(Tunables::new(&spec.server));
         let handles = opened.iter().map(|opened| opened.handle.clone()).collect();
         let controller = Controller::new(spec.clone(), handles, Arc::clone(&tunables), clock);
+        let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let front = Front::new(Plan {
             listeners,
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
             classes: spec.classes(),
-            tls: spec
-                .server
-                .tls
-                .as_ref()
-                .map(tls::Server::load)
-                .transpose()
-                .map_err(|error| ServeError(error.to_string()))?,
+            tls: tls.map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
             clock,
             single,
         });
-        let front = front.map_err(|error| failed("sockets cannot be waited for", &error))?;
+        let front = front.map_err(|error| failed("epoll", &error))?;
         let stopper = front.stopper();
-        let (watch, watched_at) = start_watch(spec, &controller, &opened, front.seats(), clock)?;
+        let (watch, watched_at) = start_watch(spec, &controller, &opened, front.permits(), clock)?;
         for starting in &starting {
             // As above.
             let _ = starting.stopper.send(stopper.clone());
@@ -134,43 +151,43 @@ impl Server {
             watched_at,
             front: front.map_err(|error| failed("no thread can be started", &error))?,
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
-            places,
+            addresses,
             devices: opened.into_iter().map(|opened| opened.description).collect(),
             remarks: Some(remarks),
         })
     }
 
-    /// Where it listens.
+    /// The addresses that it listens at: `unix:PATH` or `tcp:ADDRESS:PORT`.
     #[must_use]
-    pub fn places(&self) -> &[String] {
-        &self.places
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
     }
 
-    /// What each device is, in the order of the spec.
+    /// A description of each device, in the order of the spec.
     #[must_use]
     pub fn devices(&self) -> &[String] {
         &self.devices
     }
 
-    /// What people should know of what happens to the devices, as it happens, until the server has ended. Can be taken once.
+    /// Messages for people about the devices, until the server has ended. Can be taken once.
     #[must_use]
     pub const fn take_remarks(&mut self) -> Option<Receiver<String>> {
         self.remarks.take()
     }
 
-    /// Where it can be watched by HTTP, if anywhere: `unix:PATH` or `tcp:ADDRESS:PORT`.
+    /// The address of the watch over HTTP, where there is one: `unix:PATH` or `tcp:ADDRESS:PORT`.
     #[must_use]
     pub fn watched_at(&self) -> Option<&str> {
         self.watched_at.as_deref()
     }
 
-    /// The way to change it while it runs.
+    /// Changes it while it runs.
     #[must_use]
     pub fn controller(&self) -> Controller {
         self.controller.clone()
     }
 
-    /// The way to end it from elsewhere.
+    /// Ends it, from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
@@ -179,11 +196,10 @@ impl Server {
     /// Waits for its end.
     ///
     /// # Errors
-    /// A device that could not be talked to any more.
+    /// A device that has failed as a whole.
     pub fn wait(self) -> Result<(), ServeError> {
         let panicked = |_| ServeError("a thread has panicked".into());
-        let front =
-            self.front.join().map_err(panicked)?.map_err(|error| failed("sockets cannot be waited for", &error));
+        let front = self.front.join().map_err(panicked)?.map_err(|error| failed("epoll", &error));
         for engine in self.engines {
             engine.join().map_err(panicked)??;
         }
@@ -192,12 +208,30 @@ impl Server {
     }
 }
 
-/// The thread beside the data path, where the spec asks for what it does.
+type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
+
+/// The sockets to listen at, or the descriptors of the only client.
+fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
+    let listeners = match entrance {
+        Entrance::Single(input, output) => return Ok((Vec::new(), Some((input, output)))),
+        Entrance::Listeners(listeners) if !listeners.is_empty() => listeners,
+        Entrance::Listeners(_) => {
+            let bound: Result<Vec<_>, _> = spec.server.listen.iter().map(Listener::bind).collect();
+            bound.map_err(ServeError)?
+        }
+    };
+    if listeners.is_empty() {
+        return Err(ServeError("the spec has no address to listen at: set `listen` under [server]".into()));
+    }
+    Ok((listeners, None))
+}
+
+/// The thread of the watch, where the spec asks for one.
 fn start_watch(
     spec: &Spec,
     controller: &Controller,
     opened: &[Opened],
-    seats: Seats,
+    permits: Permits,
     clock: MachineClock,
 ) -> Result<(Option<Watch>, Option<String>), ServeError> {
     let watch = spec.server.watch.as_ref().map(Listener::bind).transpose().map_err(ServeError)?;
@@ -212,7 +246,7 @@ fn start_watch(
         description: opened.description.clone(),
     };
     let devices = opened.iter().map(watched).collect();
-    let plan = watch::Plan { controller: controller.clone(), devices, seats, clock, watch, control };
+    let plan = watch::Plan { controller: controller.clone(), devices, permits, clock, watch, control };
     let watch = Watch::start(plan).map_err(|error| failed("the watch cannot be started", &error))?;
     Ok((Some(watch), watched_at))
 }
@@ -235,7 +269,7 @@ fn catch_signals() -> io::Result<UnixStream> {
     Ok(read)
 }
 
-/// An engine's thread that has not got all it needs.
+/// An engine's thread before it serves.
 struct Starting {
     thread: JoinHandle<Result<(), ServeError>>,
     opened: Receiver<Result<Opened, ServeError>>,
@@ -252,27 +286,28 @@ impl Starting {
         remarks: Sender<String>,
     ) -> Result<Self, ServeError> {
         let device = &spec.device[number];
-        let (say, opened) = channel();
-        let (exports, hear_exports) = channel();
-        let (stopper, hear_stopper) = channel();
+        let (sender, opened) = channel();
+        let (exports, exports_sent) = channel();
+        let (stopper, stopper_sent) = channel();
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
             stall_timeout: spec.server.stall_timeout.nanos(),
             shutdown_timeout: spec.server.shutdown_timeout.nanos(),
+            classes: spec.classes().len() as u32, // a server has thousands at most
         };
         let name = device.name.clone();
         let entitlements = spec.entitlements(number);
         let work = move || {
-            let mut engine = match open(settings, &say) {
+            let mut engine = match open(settings, &sender) {
                 Ok(engine) => engine,
                 Err(error) => {
-                    // Whoever started the thread hears it here or when joining it.
-                    let _ = say.send(Err(error.clone()));
+                    // The server reads it here, or when it joins the thread.
+                    let _ = sender.send(Err(error.clone()));
                     return Err(error);
                 }
             };
-            let (Ok(exports), Ok(stopper)) = (hear_exports.recv(), hear_stopper.recv()) else { return Ok(()) };
+            let (Ok(exports), Ok(stopper)) = (exports_sent.recv(), stopper_sent.recv()) else { return Ok(()) };
             if let Some(capture) = capture {
                 engine.observe(Box::new(capture));
             }
@@ -282,7 +317,7 @@ impl Starting {
                 return Err(ServeError(format!("device {name}: {error}")));
             }
             let result = run(&mut engine, clock);
-            // The server has no use without its device.
+            // A server without its device ends.
             Stopper::stop(&stopper);
             result
         };
@@ -296,11 +331,11 @@ impl Starting {
     }
 
     fn wait_until_open(&self) -> Result<Opened, ServeError> {
-        self.opened.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended before it began".into())))
+        self.opened.recv().unwrap_or_else(|_| Err(ServeError("a device's thread ended while it started".into())))
     }
 }
 
-fn open(settings: Settings, say: &Sender<Result<Opened, ServeError>>) -> Result<Engine, ServeError> {
+fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Result<Engine, ServeError> {
     let name = settings.device.name.clone();
     let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
     let backend = backend::open(&settings.device, pool.registered());
@@ -308,12 +343,12 @@ fn open(settings: Settings, say: &Sender<Result<Opened, ServeError>>) -> Result<
     let (size_bytes, description) = (backend.size_bytes(), backend.describe());
     let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;
     // As in the caller.
-    let _ = say.send(Ok(Opened { handle: engine.handle(), size_bytes, description }));
+    let _ = sender.send(Ok(Opened { handle: engine.handle(), size_bytes, description }));
     Ok(engine)
 }
 
 fn run(engine: &mut Engine, clock: MachineClock) -> Result<(), ServeError> {
-    let broken = |error: io::Error| failed("a device cannot be talked to any more", &error);
+    let broken = |error: io::Error| failed("a device has failed", &error);
     loop {
         let now = clock.now();
         match engine.turn(now).map_err(broken)? {

@@ -1,6 +1,6 @@
-//! Where does something stand that is found again by a small number?
+//! A growing table of values by slot; slots are reused.
 
-/// A list whose places are used again.
+/// Values by slot.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     entries: Vec<Option<T>>,
@@ -20,7 +20,7 @@ impl<T> Slots<T> {
             return slot;
         }
         self.entries.push(Some(value));
-        // What is kept is bounded far below this by the limits on connections and requests.
+        // The limits on connections and requests bound it far below 2^32.
         (self.entries.len() - 1) as u32
     }
 

@@ -1,4 +1,4 @@
-//! How is a part of a trace made a trace of its own?
+//! A part of a trace as a trace of its own: a time, some streams, a range of offsets.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Cut {
     /// Requests of these streams; all where it is empty. A stream is named by its whole name, or by the command that
     /// follows the pid in it.
     pub streams: Vec<String>,
-    /// Requests that start at this byte or behind it. Flushes, which have no place, stay.
+    /// Requests that start at this byte or after it. Flushes, which have no offset, stay.
     pub offset_from_bytes: u64,
     /// Requests that start before this byte.
     pub offset_to_bytes: Option<u64>,
@@ -114,7 +114,7 @@ impl CutSource<'_> {
     #[cold]
     fn nothing_left(&self) -> TraceError {
         const SHOWN: usize = 20;
-        let told = TraceError::new("cut", Position::File, "nothing is left of the trace");
+        let error = TraceError::new("cut", Position::File, "nothing is left of the trace");
         let known = &self.source.names().streams;
         let is_known = |wanted: &String| {
             known
@@ -127,9 +127,10 @@ impl CutSource<'_> {
                 if known.len() > SHOWN {
                     list.push_str(&format!(" and {} more", known.len() - SHOWN));
                 }
-                TraceError { problem: format!("{}: it has no stream `{missing}`", told.problem), ..told }.expected(list)
+                TraceError { problem: format!("{}: it has no stream `{missing}`", error.problem), ..error }
+                    .expected(list)
             }
-            None => told.hint("`ioweir trace info` tells its times, streams and places"),
+            None => error.hint("`ioweir trace info` shows its times, streams and offsets"),
         }
     }
 }
@@ -145,7 +146,7 @@ impl TraceSource for CutSource<'_> {
                 return if self.first.is_none() { Err(self.nothing_left()) } else { Ok(()) };
             }
             if let Some(end) = self.cut.to {
-                // Times do not fall: nothing behind the end is wanted.
+                // Times do not fall: nothing after the end is wanted.
                 let count = batch.partition_point(|record| record.time < end);
                 self.ended = count < batch.len();
                 batch.truncate(count);

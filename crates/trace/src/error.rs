@@ -1,4 +1,4 @@
-//! Where a trace is not what its format says, told so that a person can find the place.
+//! Errors of input that is not what its format says, with the place, the expectation and a hint.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub struct TraceError {
     pub position: Position,
     /// What is wrong.
     pub problem: String,
-    /// What should stand there; may be empty.
+    /// What should be there; may be empty.
     pub expected: String,
     /// What the user can do; may be empty.
     pub hint: String,
@@ -44,7 +44,7 @@ impl TraceError {
         Self { file: file.into(), position, problem: problem.into(), expected: String::new(), hint: String::new() }
     }
 
-    /// Says what should stand there.
+    /// Says what should be there.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = expected.into();

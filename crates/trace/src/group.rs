@@ -30,7 +30,7 @@ fn processor(file_name: &str) -> Option<(&str, u32)> {
 /// its own, and so is standard input, `-`.
 ///
 /// # Errors
-/// [`TraceError`] where a name stands for no file, or two files for one processor.
+/// [`TraceError`] where a name is no file, or two files are of one processor.
 pub fn group(paths: &[PathBuf]) -> Result<Vec<TraceGroup>, TraceError> {
     let mut groups: Vec<Found> = Vec::new();
     for path in paths {
@@ -85,7 +85,7 @@ fn add(groups: &mut Vec<Found>, base: &Path, number: Option<u32>, file: PathBuf)
     Ok(())
 }
 
-/// The per-processor files that `X` or `X.blktrace` stands for.
+/// The per-processor files that `X` or `X.blktrace` means.
 fn siblings(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let error = |problem: String| TraceError::new(path.display().to_string(), Position::File, problem);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

@@ -9,12 +9,13 @@ mod group;
 mod info;
 mod input;
 mod reader;
+mod table;
 mod writer;
 
 pub use cut::{Cut, CutSource, cut};
 pub use error::{Position, TraceError};
 pub use event::Event;
-pub use format::{FORMATS, Format, ReadOptions, format, open, open_inputs, recognise};
+pub use format::{FORMATS, Format, FormatError, ReadOptions, format, named, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
@@ -48,7 +49,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A request of which a format tells neither flags nor processes: its volume is its stream as well.
+    /// A request without flags and processes: its volume is its stream as well.
     const fn plain(time: Nanos, extent: (u64, u64), operation: Operation, volume: u32) -> Self {
         let (offset_bytes, length_bytes) = match operation {
             Operation::Flush => (0, 0),
@@ -59,7 +60,7 @@ impl Record {
     }
 }
 
-/// What the numbers in the records stand for. Grows while a trace is read.
+/// The names of the numbers in the records. Grows while a trace is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Name of each stream (process id and command, client, or the like), in order of appearance.
@@ -68,9 +69,17 @@ pub struct Names {
     pub volumes: Vec<String>,
 }
 
+impl Names {
+    /// The names of a file that is one volume and one stream.
+    fn of_file(input: &Input) -> Self {
+        let name = input.volume_name();
+        Self { streams: vec![name.clone()], volumes: vec![name] }
+    }
+}
+
 /// A trace being read.
 pub trait TraceSource: Send {
-    /// Replaces what is in `batch` by the next records, at most [`BATCH_RECORDS`]. An empty batch is the end.
+    /// Replaces the content of `batch` by the next records, at most [`BATCH_RECORDS`]. An empty batch is the end.
     ///
     /// # Errors
     /// [`TraceError`] at the first input that is not what the format says.
@@ -79,7 +88,7 @@ pub trait TraceSource: Send {
     /// The names met so far.
     fn names(&self) -> &Names;
 
-    /// Wall-clock time of the first record in nanoseconds since 1970-01-01 UTC, where the format tells it and a record
+    /// Wall-clock time of the first record in nanoseconds since 1970-01-01 UTC, where the format has it and a record
     /// has been read.
     fn epoch_unix_nanos(&self) -> Option<i128> {
         None

@@ -35,6 +35,9 @@ pub(crate) struct SeriesArguments {
     /// A day that behaves like another day of the week: 2026-12-25=sunday; may be repeated
     #[arg(long, value_name = "DATE=WEEKDAY", help_heading = "Reading series")]
     pub(crate) holiday: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) trace: ReadingArguments,
 }
 
 #[derive(Args, Debug)]

@@ -88,9 +88,15 @@ pub(crate) struct CompareArguments {
 /// How traces are read.
 #[derive(Args, Debug)]
 pub(crate) struct ReadingArguments {
-    /// Trace format; recognised from the content where absent (`ioweir doc format` lists them)
-    #[arg(long, value_name = "NAME", help_heading = "Reading traces")]
+    /// Trace format; recognised from the content where absent (`ioweir doc format` lists them). A TOML file describes a text
+    /// format of your own
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Reading traces")]
     pub(crate) format: Option<String>,
+
+    /// The columns of a text format of your own, in their order: time:s,op,offset:bytes,size:bytes (`ioweir doc format
+    /// columns`)
+    #[arg(long, value_name = "LIST", conflicts_with = "format", help_heading = "Reading traces")]
+    pub(crate) columns: Option<String>,
 
     /// Replay only this address space (disk, volume, file) of a trace that holds several
     #[arg(long, value_name = "NAME", help_heading = "Reading traces")]

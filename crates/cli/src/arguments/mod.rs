@@ -75,9 +75,10 @@ pub(crate) struct ReproduceArguments {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Folder with the traces of the six Hadoop jobs
-    #[arg(long, value_name = "FOLDER", default_value = "traces/hadoop/hdd-emul")]
-    pub(crate) traces: String,
+    /// Folder with the traces of the six Hadoop jobs; without it traces/hadoop/hdd-emul, or generated traffic where that is not
+    /// there
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) traces: Option<String>,
 
     /// Files of the SYSTOR '17 traces for `background`, in place of the generated series; may be repeated
     #[arg(long, value_name = "FILE")]

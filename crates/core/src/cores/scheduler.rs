@@ -9,8 +9,7 @@ use super::learning::Learning;
 use super::queues::Queues;
 use super::selector::Selector;
 use super::{CoreScheduler, Counts, Log, Queue, Run, Schedule, Source, Turn, Wait, Work};
-use crate::structure::{Links, List};
-use crate::{Nanos, Tag};
+use crate::{Nanos, Slab, Tag};
 
 /// The capacity of a [`Cores`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +68,6 @@ impl core::error::Error for CoresError {}
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     work: Work,
-    generation: u32,
     state: State,
     returns: Returns,
     /// When it arrived.
@@ -82,7 +80,6 @@ struct Slot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Free,
     Queued,
     Running,
     Suspended,
@@ -106,9 +103,7 @@ pub struct Cores {
     selector: Selector,
     /// Learns under every schedule, and is used by one.
     learning: Learning,
-    slots: Box<[Slot]>,
-    free: List,
-    free_links: Links,
+    slots: Slab<Slot>,
     workers: Box<[Worker]>,
     /// Workers in a turn, by queue.
     serving: [u32; Queue::COUNT],
@@ -137,25 +132,19 @@ impl Cores {
         }
         let empty = Slot {
             work: Work::NOTHING,
-            generation: 0,
-            state: State::Free,
+            state: State::Queued,
             returns: Returns::default(),
             arrival: Nanos::ZERO,
             since: Nanos::ZERO,
             queue: Queue::High,
         };
-        let mut free_links = Links::new(requests);
-        let mut free = List::EMPTY;
-        (0..requests).for_each(|slot| free_links.push_back(&mut free, slot));
         let idle = Worker { queue: None, slice: Nanos::ZERO, began: None, in_turn: false };
         Ok(Self {
             schedule,
             queues: Queues::new(requests),
             selector: Selector::new(seed),
             learning: Learning::new(),
-            slots: vec![empty; requests as usize].into_boxed_slice(),
-            free,
-            free_links,
+            slots: Slab::new(requests, || empty),
             workers: vec![idle; workers as usize].into_boxed_slice(),
             serving: [0; Queue::COUNT],
             suspended: 0,
@@ -174,7 +163,7 @@ impl Cores {
     /// The capacity for requests.
     #[must_use]
     pub fn requests(&self) -> u32 {
-        self.slots.len() as u32
+        self.slots.capacity()
     }
 
     fn advance(&mut self, now: Nanos) {
@@ -184,14 +173,14 @@ impl Cores {
 
     /// The slot of a tag, asserted to be in `state`.
     fn slot(&mut self, tag: Tag, state: State) -> &mut Slot {
-        let slot = &mut self.slots[tag.slot as usize];
-        assert!(slot.generation == tag.generation && slot.state == state, "{tag:?} is not {state:?}");
-        slot
+        let is_there = self.slots.slot(tag).is_some_and(|slot| self.slots[slot].state == state);
+        assert!(is_there, "{tag:?} is not {state:?}");
+        &mut self.slots[tag.slot]
     }
 
     fn enqueue(&mut self, at: u32) {
         let now = self.now;
-        let slot = &mut self.slots[at as usize];
+        let slot = &mut self.slots[at];
         let (queue, due) = assign(&self.schedule, &self.learning, slot);
         (slot.state, slot.since, slot.queue) = (State::Queued, now, queue);
         self.queues.push(queue, at, due, self.sequence);
@@ -243,12 +232,11 @@ fn assign(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Opti
 impl CoreScheduler for Cores {
     fn submit(&mut self, now: Nanos, work: Work) -> Result<Tag, Work> {
         self.advance(now);
-        let at = self.free_links.pop_front(&mut self.free).ok_or(work)?;
-        let slot = &mut self.slots[at as usize];
+        let at = self.slots.take().ok_or(work)?;
+        let slot = &mut self.slots[at];
         (slot.work, slot.returns, slot.arrival) = (work, Returns::default(), now);
-        let tag = Tag { slot: at, generation: slot.generation };
         self.enqueue(at);
-        Ok(tag)
+        Ok(self.slots.tag(at))
     }
 
     fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn {
@@ -285,30 +273,27 @@ impl CoreScheduler for Cores {
             self.end_turn(worker);
             return None;
         };
-        let slot = &mut self.slots[at as usize];
+        let slot = &mut self.slots[at];
         slot.state = State::Running;
         counts.taken += 1;
         counts.waited_nanos += now.since(slot.since).0;
-        Some(Run { tag: Tag { slot: at, generation: slot.generation }, allowance: slice })
+        Some(Run { tag: self.slots.tag(at), allowance: slice })
     }
 
     fn finished(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
         self.end_run(now, tag, used, |_| None).finished += 1;
-        let slot = &mut self.slots[tag.slot as usize];
-        slot.state = State::Free;
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free_links.push_back(&mut self.free, tag.slot);
+        self.slots.release(tag.slot);
     }
 
     fn suspended(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
         self.end_run(now, tag, used, |returns| Some(returns.restarted())).suspended += 1;
-        self.slots[tag.slot as usize].state = State::Suspended;
+        self.slots[tag.slot].state = State::Suspended;
         self.suspended += 1;
     }
 
     fn preempted(&mut self, now: Nanos, _worker: u32, tag: Tag, used: Nanos) {
         self.end_run(now, tag, used, |returns| Some(returns.preempted())).preempted += 1;
-        let slot = &mut self.slots[tag.slot as usize];
+        let slot = &mut self.slots[tag.slot];
         slot.returns = slot.returns.preempted();
         self.enqueue(tag.slot);
     }

@@ -29,7 +29,7 @@ impl Streams {
     /// The length of the table, whose first `reserved` numbers are not for streams.
     pub(crate) const fn places(limits: &QueueLimits, reserved: u32) -> u32 {
         // Two more than can be needed at once: the stream being served may have no requests, and the new one needs a number.
-        limits.units().saturating_add(2 + Self::IDLE + reserved)
+        limits.requests().saturating_add(2 + Self::IDLE + reserved)
     }
 
     pub(crate) fn new(limits: &QueueLimits, reserved: u32) -> Self {

@@ -131,7 +131,7 @@ impl BidHdd {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
         // Every staging queue holds a request, except the one whose last has just left.
-        let stagings = limits.units().saturating_add(1);
+        let stagings = limits.requests().saturating_add(1);
         let empty = Staging {
             stream: StreamId(0),
             state: State::Open,
@@ -162,7 +162,7 @@ impl BidHdd {
             unprofiled: 0,
             timers: Heap::new(stagings),
             flushing: NONE,
-            scratch: vec![(0, 0, 0); limits.units().max(1) as usize].into_boxed_slice(),
+            scratch: vec![(0, 0, 0); limits.requests().max(1) as usize].into_boxed_slice(),
             staged_requests: 0,
             sequence: 0,
             wait: Nanos(wait),

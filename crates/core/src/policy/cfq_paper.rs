@@ -51,7 +51,7 @@ impl CfqPaper {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
         // A stream is kept only while it has requests, so there are never more streams than requests.
-        let streams = limits.units().max(1);
+        let streams = limits.requests().max(1);
         let mut stream_links = Links::new(streams);
         let mut free = List::EMPTY;
         for stream in 0..streams {

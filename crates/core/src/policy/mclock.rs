@@ -69,21 +69,24 @@ impl Order for Mclock {
 
     #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
-        self.0.dispatched(now, node, taken.cost, next.is_some());
-        let fair = &mut self.0.fair;
-        let finish = if self.0.is_due {
-            let span = fair.span(node, taken.cost);
-            fair.charge(node, span, LEAD * span)
+        let order = &mut self.0;
+        let finish = if order.is_due {
+            order.take_due(now, node, taken.cost, next.is_some());
+            let span = order.fair.span(node, taken.cost);
+            order.fair.charge(node, span, LEAD * span)
         } else {
-            let served = fair.serve(node, taken.cost);
-            fair.advance(served.start);
+            let served = order.fair.serve(node, taken.cost);
+            order.fair.advance(served.start);
+            if next.is_none() {
+                order.cancel_due(node);
+            }
             served.finish
         };
         match next {
-            Some(_) => fair.rank_at(node, finish),
-            None => fair.deactivate(node),
+            Some(_) => order.fair.rank_at(node, finish),
+            None => order.fair.deactivate(node),
         }
-        fair.rebase();
+        order.fair.rebase();
     }
 
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {

@@ -1,20 +1,15 @@
-//! A set of sectors as extents: which parts of this range are in it?
+//! A set of sectors, kept as extents.
 //!
 //! Extents never overlap or touch: what touches is joined. The number of extents and of sectors is bounded; what would go
 //! past either bound is refused and changes nothing.
 
-use alloc::boxed::Box;
-use alloc::vec;
-
-use super::{Links, List, Root, Tree};
+use super::{Root, Slab, Tree};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Extents {
     tree: Tree,
     root: Root,
-    extents: Box<[Extent]>,
-    links: Links,
-    free: List,
+    extents: Slab<Extent>,
     sectors: u64,
     sectors_max: u64,
 }
@@ -34,24 +29,17 @@ pub(crate) struct Prefix {
 
 impl Extents {
     pub(crate) fn new(extents_max: u32, sectors_max: u64) -> Self {
-        let mut links = Links::new(extents_max);
-        let mut free = List::EMPTY;
-        for slot in 0..extents_max {
-            links.push_back(&mut free, slot);
-        }
         Self {
             tree: Tree::new(extents_max),
             root: Root::EMPTY,
-            extents: vec![Extent { start: 0, end: 0 }; extents_max as usize].into_boxed_slice(),
-            links,
-            free,
+            extents: Slab::new(extents_max, || Extent { start: 0, end: 0 }),
             sectors: 0,
             sectors_max,
         }
     }
 
     fn extent(&self, slot: u32) -> Extent {
-        self.extents[slot as usize]
+        self.extents[slot]
     }
 
     /// The extent that `sector` lies in, or that ends at it.
@@ -86,7 +74,7 @@ impl Extents {
             return true;
         }
         let joins = self.reaching(start).is_some() || self.next_within(start, end).is_some();
-        if added > self.sectors_max - self.sectors || (!joins && self.free.is_empty()) {
+        if added > self.sectors_max - self.sectors || (!joins && !self.extents.has_room()) {
             return false;
         }
         let mut whole = Extent { start, end };
@@ -110,7 +98,7 @@ impl Extents {
         if let Some(slot) = self.reaching(start) {
             let old = self.extent(slot);
             let splits = old.start < start && old.end > end;
-            if splits && self.free.is_empty() {
+            if splits && !self.extents.has_room() {
                 return false;
             }
             if old.start < start && old.end > start {
@@ -137,8 +125,7 @@ impl Extents {
     }
 
     fn add_extent(&mut self, extent: Extent) -> bool {
-        let Some(slot) = self.links.pop_front(&mut self.free) else { return false };
-        self.extents[slot as usize] = extent;
+        let Some(slot) = self.extents.insert(extent) else { return false };
         self.tree.insert(&mut self.root, slot, extent.start, 0);
         self.sectors += extent.end - extent.start;
         true
@@ -147,7 +134,7 @@ impl Extents {
     fn drop_extent(&mut self, slot: u32) {
         let Extent { start, end } = self.extent(slot);
         self.tree.remove(&mut self.root, slot);
-        self.links.push_front(&mut self.free, slot);
+        self.extents.release(slot);
         self.sectors -= end - start;
     }
 }

@@ -1,5 +1,5 @@
-//! A hash table from a 64-bit key to slots, several to a key where need be: linear probing, at most half full, and
-//! deletion by shifting back, so that there are no tombstones and a lookup stays short for ever.
+//! A hash table from 64-bit keys to slots, several to a key where needed: linear probing, at most half full. Deletion shifts
+//! entries back, so that there are no tombstones and lookups stay short.
 
 use alloc::boxed::Box;
 use alloc::vec;

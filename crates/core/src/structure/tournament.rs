@@ -1,7 +1,7 @@
-//! Which of many places has the smallest key, where one key changes at a time?
+//! A tournament tree of fours: finds the slot with the smallest key where one key changes at a time.
 //!
-//! A tournament of fours: every place has a key, each node the smallest of the four below it. A change plays the matches on
-//! one path, whatever the key was: seven of them for 16,384 places. Keys are compared as points on a circle, by the sign
+//! Every slot has a key, each node the smallest of the four below it. A change replays the matches of one path: seven of them
+//! for 16,384 slots. Keys are compared as points on a circle, by the sign
 //! of their difference, so that a clock may wrap; all keys lie within half of the circle.
 
 use alloc::boxed::Box;

@@ -93,7 +93,7 @@ impl Tree {
         }
         self.put(root, place, slot);
         self.nodes[slot as usize] = Node { sector, sequence, children: [NONE; 2], priority };
-        // What stood here is divided into what is smaller and what is larger than the new key.
+        // What was here is divided into what is smaller and what is larger than the new key.
         let mut ends = [Place::Child(slot, 0), Place::Child(slot, 1)];
         while at != NONE {
             let side = usize::from(is_after(key, self.key(at)));

@@ -3,8 +3,8 @@
 use super::control::{Explanation, Rule, TenantControl};
 use super::limit::Limit;
 use super::order::Order;
+use super::requests::State;
 use super::scheduler::{OTHERS, TenantScheduler};
-use super::slab::State;
 use super::{GroupId, Share, ShareError};
 use crate::structure::NONE;
 use crate::{Nanos, Reason, StreamId, Tag};
@@ -143,11 +143,11 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
     }
 
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation> {
-        let slot = self.slab.slot(tag).filter(|&slot| self.slab.entry(slot).state == State::Queued)?;
-        let client = self.slab.entry(slot).client;
+        let slot = self.requests.slot(tag).filter(|&slot| self.requests.entry(slot).state == State::Queued)?;
+        let client = self.requests.entry(slot).client;
         let of = &self.clients[client as usize];
         let node = self.node(client);
-        let ahead = self.slab.ahead(slot, &of.fifo);
+        let ahead = self.requests.ahead(slot, &of.fifo);
         let group_is_throttled = of.group != NONE && self.groups.group(of.group).is_throttled;
         let first = self.order.peek(now);
         let stream = |client: u32| (client != OTHERS).then(|| self.clients[client as usize].stream);

@@ -16,10 +16,10 @@ mod live;
 mod order;
 mod pace;
 mod readiness;
+mod requests;
 mod reservations;
 mod scheduler;
 mod share;
-mod slab;
 
 pub use control::{Explanation, Rule, TenantControl};
 pub use share::{BURST_BYTES_MAX, BURST_MAX, GroupId, RATE_BYTES_MAX, RATE_MAX, Share, ShareError, WEIGHT_MAX};

@@ -31,7 +31,7 @@ impl<P: Order> TenantScheduler<P> {
     pub(crate) fn activate(&mut self, now: Nanos, client: u32) {
         let Client { group, fifo, .. } = self.clients[client as usize];
         if group == NONE {
-            if let Some(head) = self.slab.head(&fifo) {
+            if let Some(head) = self.requests.head(&fifo) {
                 self.order.activate(now, client, &head);
             }
             return;
@@ -65,7 +65,7 @@ impl<P: Order> TenantScheduler<P> {
     /// Counts the newest request of a client that is refused at its limit.
     #[inline(never)]
     fn count_queued(&mut self, client: u32) {
-        let load = self.slab.entry(self.clients[client as usize].fifo.tail).load();
+        let load = self.requests.entry(self.clients[client as usize].fifo.tail).load();
         self.node_limits[client as usize].queued.add(load);
     }
 
@@ -201,12 +201,12 @@ impl<P: Order> TenantScheduler<P> {
 
     /// Takes a queued request out of its queue.
     pub(crate) fn withdraw(&mut self, now: Nanos, slot: u32) {
-        let client = self.slab.entry(slot).client;
+        let client = self.requests.entry(slot).client;
         let fifo = &mut self.clients[client as usize].fifo;
         let (was_head, length) = (fifo.head == slot, fifo.length);
-        self.slab.remove(slot, fifo);
+        self.requests.remove(slot, fifo);
         if self.clients[client as usize].refuses {
-            self.node_limits[client as usize].queued.subtract(self.slab.entry(slot).load());
+            self.node_limits[client as usize].queued.subtract(self.requests.entry(slot).load());
         }
         if length == 1 {
             self.deactivate(now, client, 1);

@@ -64,8 +64,9 @@ impl Reserved {
         self.cancel_due(node);
     }
 
+    /// A node that is no longer active is not due.
     #[inline]
-    fn cancel_due(&mut self, node: u32) {
+    pub(crate) fn cancel_due(&mut self, node: u32) {
         if self.paces[node as usize].is_limited() {
             self.due.set(node, NEVER);
         }
@@ -89,17 +90,13 @@ impl Reserved {
         self.first_due(now).or_else(|| self.fair.first())
     }
 
-    /// Counts a dispatch of the node chosen last against its reservation, if it was due by it.
+    /// Counts a dispatch of a node that was due against its reservation.
     #[inline]
-    pub(crate) fn dispatched(&mut self, now: Nanos, node: u32, cost: u32, is_active: bool) {
-        if self.is_due {
-            let pace = &mut self.paces[node as usize];
-            pace.take(Nanos(now.0.saturating_sub(CATCH_UP.0)), u64::from(cost));
-            let due = if is_active { pace.eligible().0.min(NEVER - 1) } else { NEVER };
-            self.due.set(node, due);
-        } else if !is_active {
-            self.cancel_due(node);
-        }
+    pub(crate) fn take_due(&mut self, now: Nanos, node: u32, cost: u32, is_active: bool) {
+        let pace = &mut self.paces[node as usize];
+        pace.take(Nanos(now.0.saturating_sub(CATCH_UP.0)), u64::from(cost));
+        let due = if is_active { pace.eligible().0.min(NEVER - 1) } else { NEVER };
+        self.due.set(node, due);
     }
 
     /// Why a node waits for `first`, if that is due by its reservation.

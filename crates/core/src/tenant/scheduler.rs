@@ -18,7 +18,7 @@ use super::cost::CostModel;
 use super::groups::Groups;
 use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
-use super::slab::{Fifo, Slab, State};
+use super::requests::{Fifo, Requests, State};
 use super::{Capacity, Share, TenantControl};
 use crate::structure::{Index, Links, List, NONE, Tournament};
 use crate::{
@@ -54,7 +54,7 @@ const UNASSIGNED: StreamId = StreamId(u32::MAX);
 #[derive(Clone, Debug)]
 pub(crate) struct TenantScheduler<P> {
     pub(crate) order: P,
-    pub(crate) slab: Slab,
+    pub(crate) requests: Requests,
     pub(crate) clients: Box<[Client]>,
     pub(crate) shares: Box<[Share]>,
     pub(crate) by_stream: Index,
@@ -74,7 +74,7 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) reserved_per_second: u64,
     pub(crate) capacity_per_second: u64,
     limits: QueueLimits,
-    units: [u32; 2],
+    by_direction: [u32; 2],
     pub(crate) queued: u32,
     pub(crate) in_flight: u32,
     pub(crate) now: Nanos,
@@ -86,7 +86,7 @@ impl<P: Order> TenantScheduler<P> {
         let nodes = capacity.nodes();
         let order = order(&Size {
             nodes,
-            slots: limits.units().max(1),
+            slots: limits.requests().max(1),
             depth: limits.depth,
             cost_max: capacity.cost.max(limits.request_sectors_max),
         });
@@ -104,7 +104,7 @@ impl<P: Order> TenantScheduler<P> {
         };
         let mut scheduler = Self {
             order,
-            slab: Slab::new(limits.units().max(1)),
+            requests: Requests::new(limits.requests().max(1)),
             clients: vec![client; clients as usize].into_boxed_slice(),
             shares: vec![share; clients as usize].into_boxed_slice(),
             by_stream: Index::new(clients),
@@ -119,7 +119,7 @@ impl<P: Order> TenantScheduler<P> {
             reserved_per_second: 0,
             capacity_per_second: 0,
             limits,
-            units: [0; 2],
+            by_direction: [0; 2],
             queued: 0,
             in_flight: 0,
             now: Nanos::ZERO,
@@ -175,7 +175,7 @@ impl<P: Order> TenantScheduler<P> {
 
     #[inline(always)]
     pub(crate) fn head_of(&self, client: u32) -> Option<Head> {
-        self.slab.head(&self.clients[client as usize].fifo)
+        self.requests.head(&self.clients[client as usize].fifo)
     }
 
     /// The client of a stream, if it has the number that the stream suggests: drivers often number streams from zero.
@@ -240,7 +240,7 @@ impl<P: Order> TenantScheduler<P> {
         let of = &mut self.clients[client as usize];
         of.is_limited = limit.is_limited();
         of.refuses = of.is_limited && share.refuses_at_limit;
-        limit.queued = if of.refuses { self.slab.load(&of.fifo) } else { Load::NOTHING };
+        limit.queued = if of.refuses { self.requests.load(&of.fifo) } else { Load::NOTHING };
         match share.group {
             Some(group) => self.groups.add(group.0, client, share.weight),
             None => self.order.set_share(now, client, &share),
@@ -263,7 +263,7 @@ impl<P: Order> TenantScheduler<P> {
         self.queued -= 1;
         let is_client = (node as usize) < self.clients.len();
         let slot = if is_client { self.dispatch(now, node) } else { self.dispatch_member(now, node) };
-        Step::Dispatch(self.slab.entry(slot).dispatch)
+        Step::Dispatch(self.requests.as_dispatch(slot))
     }
 
     /// The answer without a dispatch.
@@ -290,9 +290,9 @@ impl<P: Order> TenantScheduler<P> {
     #[inline(always)]
     fn pop(&mut self, now: Nanos, node: u32, client: u32) -> (Head, Option<Head>) {
         let of = &mut self.clients[client as usize];
-        let taken = self.slab.dispatch(now, node, &mut of.fifo);
+        let taken = self.requests.dispatch(now, node, &mut of.fifo);
         of.in_flight += 1;
-        let next = self.slab.head(&of.fifo);
+        let next = self.requests.head(&of.fifo);
         let is_throttled = of.is_limited && self.count_against_limit(now, client, taken.slot);
         (taken, if is_throttled { None } else { next })
     }
@@ -302,7 +302,7 @@ impl<P: Order> TenantScheduler<P> {
     fn count_against_limit(&mut self, now: Nanos, client: u32, slot: u32) -> bool {
         let limit = &mut self.node_limits[client as usize];
         let of = &mut self.clients[client as usize];
-        let load = self.slab.entry(slot).load();
+        let load = self.requests.entry(slot).load();
         if of.refuses {
             limit.queued.subtract(load);
         }
@@ -338,7 +338,7 @@ impl<P: Order> TenantScheduler<P> {
         let mut next = self.groups.first(group).and_then(|client| self.head_of(client));
         let limit = &mut self.node_limits[node as usize];
         if limit.is_limited() {
-            limit.take(now, self.slab.entry(taken.slot).load());
+            limit.take(now, self.requests.entry(taken.slot).load());
             if next.is_some() && limit.eligible() > now {
                 next = None;
                 self.groups.group_mut(group).is_throttled = true;
@@ -355,10 +355,10 @@ impl<P: Order> TenantScheduler<P> {
     /// Puts a request at the end of its client's queue.
     #[inline(always)]
     fn add(&mut self, now: Nanos, request: &Request, client: u32) -> Tag {
-        self.units[request.operation.direction() as usize] += 1;
+        self.by_direction[request.operation.direction() as usize] += 1;
         self.queued += 1;
         let cost = self.cost.cost(request);
-        self.slab.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
+        self.requests.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
     }
 
     /// When a client that is refused at its limit would be accepted again, if it is at its limit, its queue included.
@@ -386,7 +386,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
             return Err(Refused { request, cause: RefusedCause::TooLarge });
         }
         let direction = request.operation.direction() as usize;
-        if !self.slab.has_free() || self.units[direction] >= self.limits.requests_per_direction {
+        if !self.requests.has_room() || self.by_direction[direction] >= self.limits.requests_per_direction {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         // A client with more queued is active already, and nothing is counted for a plain client.
@@ -415,9 +415,9 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
 
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
-        let (entry, node) = self.slab.finish(tag);
+        let (entry, node) = self.requests.finish(tag);
         self.in_flight -= 1;
-        self.units[entry.dispatch.operation.direction() as usize] -= 1;
+        self.by_direction[entry.request.operation.direction() as usize] -= 1;
         let of = &mut self.clients[entry.client as usize];
         of.in_flight -= 1;
         if of.fifo.length == 0 {
@@ -428,17 +428,17 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
         self.step_to(now);
-        let slot = self.slab.slot(tag).ok_or(CancelError::Unknown)?;
-        let entry = *self.slab.entry(slot);
+        let slot = self.requests.slot(tag).ok_or(CancelError::Unknown)?;
+        let entry = *self.requests.entry(slot);
         if entry.state == State::Dispatched {
             return Err(CancelError::Dispatched);
         }
         self.withdraw(now, slot);
         self.queued -= 1;
-        self.units[entry.dispatch.operation.direction() as usize] -= 1;
-        self.slab.release(slot);
+        self.by_direction[entry.request.operation.direction() as usize] -= 1;
+        self.requests.release(slot);
         self.release_if_idle(entry.client);
-        Ok(entry.request())
+        Ok(entry.request)
     }
 
     fn next_member(&self, _tag: Tag) -> Option<Tag> {

@@ -12,6 +12,7 @@ mod background;
 mod cores;
 mod cores_model;
 mod driver;
+mod driving;
 mod golden;
 mod golden_linux;
 mod hybrid;

@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use ioweir_core::background::{self, Bucket, Directive, Executor, Pool, SERVICES, Service, Watermark};
 use ioweir_core::cores::{CoreScheduler, Cores, CoresLimits, Kind, Log, SCHEDULES, Source, Turn, Work};
+use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver};
 use ioweir_core::policy::{POLICIES, Policy};
 use ioweir_core::tenant::{GroupId, Share};
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
@@ -257,5 +258,47 @@ fn the_executor_of_background_work_allocates_nothing_after_construction() {
         let after = ALLOCATIONS.get();
         assert!(done > 10_000, "{bucket:?}: {done} slices");
         assert_eq!(after - before, 0, "{bucket:?} allocates");
+    }
+}
+
+/// Hears nothing.
+struct Quiet;
+
+impl Caller for Quiet {}
+
+#[test]
+fn a_driver_does_not_allocate_whatever_it_holds_back() {
+    for row in POLICIES {
+        let limits = QueueLimits { depth: 4, ..QueueLimits::with_requests(8) };
+        let scheduler = row.build(limits, &row.defaults());
+        let mut driver = Driver::new(scheduler, &limits, Capacity { held: 1_000, classes: 100 });
+        let mut random = Random(3);
+        let (mut now, mut ended, mut refused) = (Nanos::ZERO, 0, 0);
+        let mut flights = [None; 8];
+        let before = ALLOCATIONS.get();
+        for _ in 0..20_000 {
+            now = now.after(Nanos(random.below(1_000_000)));
+            if let Some(dispatch) = flights[random.below(8) as usize].take() {
+                driver.complete(now, &dispatch, |finished| ended += u64::from(finished.is_last));
+            }
+            driver.retry(now, &mut Quiet);
+            if driver.held() < 1_000
+                && let Some(request) = driver.open()
+            {
+                let operation = Operation::ALL[random.below(2) as usize];
+                let (flags, stream) = (Flags::NONE, StreamId(random.below(100) as u32));
+                let (sector, sectors) = (random.below(1 << 20), random.below(4_000) + 1);
+                let whole = ClientRequest { operation, flags, stream, sector, sectors };
+                refused += u64::from(driver.submit(now, request, 0, whole, &mut Quiet).is_err());
+            }
+            while let Some(place) = flights.iter_mut().find(|flight| flight.is_none())
+                && let Step::Dispatch(dispatch) = driver.poll(now)
+            {
+                *place = Some(dispatch);
+            }
+            driver.settle(now);
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{} allocates", row.name);
+        assert!(ended > 300 && refused == 0, "{}: {ended} ended, {refused} refused", row.name);
     }
 }

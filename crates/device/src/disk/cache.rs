@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::seek::SEEK_MAX_NANOS;
-use super::super::spec::Overhead;
+use super::super::check::{fail, times};
+use super::spec::Overhead;
 use ioweir_config::{Complaint, Duration, Size};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
@@ -96,29 +96,27 @@ pub enum WriteCache {
 
 impl CacheSpec {
     /// Sectors in a segment.
-    pub(in super::super) fn segment_sectors(&self) -> u64 {
+    pub(super) fn segment_sectors(&self) -> u64 {
         self.segment_size.0 / SECTOR_BYTES
     }
 
     /// Most sectors read ahead.
-    pub(in super::super) fn read_ahead_most_sectors(&self) -> u64 {
+    pub(super) fn read_ahead_most_sectors(&self) -> u64 {
         self.read_ahead_most.unwrap_or(self.segment_size).0 / SECTOR_BYTES
     }
 
     /// Least sectors read ahead.
-    pub(in super::super) fn read_ahead_least_sectors(&self) -> u64 {
+    pub(super) fn read_ahead_least_sectors(&self) -> u64 {
         self.read_ahead_least.0 / SECTOR_BYTES
     }
 
     /// The same with all defaults filled in.
-    pub(in super::super) fn resolved(&self) -> Self {
+    pub(super) fn resolved(&self) -> Self {
         Self { read_ahead_most: Some(self.read_ahead_most.unwrap_or(self.segment_size)), ..self.clone() }
     }
 
-    pub(in super::super) fn check(&self) -> Result<(), Complaint> {
-        let complain = |key: &str, problem: String, hint: &str| {
-            Err(Complaint::new(format!("hdd.cache.{key}"), problem, hint.to_owned()))
-        };
+    pub(super) fn check(&self) -> Result<(), Complaint> {
+        let complain = |key: &str, problem: String, hint: &str| fail(format!("hdd.cache.{key}"), problem, hint);
         if !(1..=SEGMENTS_MAX).contains(&self.segments) {
             return complain("segments", format!("is {}", self.segments), "give 1 to 4096 segments");
         }
@@ -140,18 +138,7 @@ impl CacheSpec {
                 return complain(key, format!("{bytes} do not fit a segment"), "give at most segment_size");
             }
         }
-        let overhead = &self.hit_overhead;
-        for (key, span) in [
-            ("hit_overhead.read_after_read", overhead.read_after_read),
-            ("hit_overhead.read_after_write", overhead.read_after_write),
-            ("hit_overhead.write_after_read", overhead.write_after_read),
-            ("hit_overhead.write_after_write", overhead.write_after_write),
-            ("read_completion", self.read_completion),
-        ] {
-            if span.nanos().0 > SEEK_MAX_NANOS {
-                return complain(key, format!("{span} is longer than 4 s"), "check the unit");
-            }
-        }
-        Ok(())
+        times("hdd.cache.hit_overhead", &self.hit_overhead.times())?;
+        times("hdd.cache", &[("read_completion", self.read_completion)])
     }
 }

@@ -17,6 +17,7 @@ mod ahead;
 pub(super) mod cache;
 mod segmented;
 mod segments;
+pub(super) mod spec;
 mod stream;
 
 use ioweir_config::Complaint;
@@ -24,9 +25,9 @@ use ioweir_core::{Direction, Dispatch, Flags, Nanos, Operation};
 
 use super::mechanics::{Extent, Interface, Mechanics, overhead_nanos};
 use super::queue::CommandOrder;
-use super::spec::HddSpec;
 use super::{Device, Model, Service};
 use segmented::Segmented;
+use spec::HddSpec;
 use stream::Stream;
 
 impl Model for HddSpec {

@@ -2,37 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
-use ioweir_config::Complaint;
-use ioweir_config::{ByteRate, Duration, Size};
+use super::super::check::{fail, numbers, times};
+use ioweir_config::{ByteRate, Complaint, Duration, Size};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
-/// Longest time of one step, also of an erase.
-const STEP_MAX: Duration = Duration::from_seconds(4);
 const BLOCK_UNITS_MAX: u64 = 1 << 20;
 const BLOCKS_MAX: u64 = 1 << 23;
-/// Blocks of a die are listed by what they have lost: so many lists in all.
+/// The most lists of blocks by invalid units.
 const LISTS_MAX: u64 = 1 << 25;
 const DIES_MAX: u32 = 4096;
-/// Places are numbered in 32 bits, and two numbers mean that there is none.
+/// Locations are numbered in 32 bits, and two numbers mean none.
 const PLACES_MAX: u64 = u32::MAX as u64 - 2;
 
 /// A solid-state drive: flash behind a page map.
 ///
-/// What the sizes count: a *unit* is what the drive maps, a *page* is what a die senses at once, a *block* is what it
-/// erases at once. Planes work together: a die programs `planes_per_die` x `pages_per_program` pages at once and erases
+/// A *unit* is mapped as a whole, a *page* is sensed at once, a *block* is erased at once. Planes work together: a die programs `planes_per_die` x `pages_per_program` pages at once and erases
 /// `planes_per_die` blocks at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdSpec {
     /// Size as the host sees it.
     pub capacity: Size,
-    /// What the drive holds at time zero.
+    /// The content of the drive at time zero.
     #[serde(default)]
     pub state: SsdState,
     /// Flash beyond the capacity, in thousandths of it. Rounded up to whole blocks on every die, and to what garbage
     /// collection needs at the least: `free_blocks_min` and four blocks a die.
     pub over_provisioning_per_mille: u32,
-    /// Channels: buses between controller and dies that work side by side.
+    /// Channels: buses between controller and dies, which work in parallel.
     pub channels: u32,
     /// Dies on a channel; each does one thing at a time.
     pub dies_per_channel: u32,
@@ -46,22 +43,22 @@ pub struct SsdSpec {
     /// Pages of a plane programmed in one shot: 3 for TLC programmed a word line at a time.
     #[serde(default = "one")]
     pub pages_per_program: u32,
-    /// What the drive maps, and the least it moves.
+    /// The unit of the map, and of transfers.
     #[serde(default = "four_kibibytes")]
     pub mapping_unit: Size,
     /// To sense a page (tR).
     pub read: Duration,
-    /// To sense one unit of a page. As a page where absent.
+    /// To sense one unit of a page. As a page if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_one_unit: Option<Duration>,
-    /// By how much less the even pages of a block take to sense, and by how much more the odd ones.
+    /// The time by which the even pages of a block are faster to sense, and the odd ones slower.
     #[serde(default)]
     pub read_spread: Duration,
     /// To program in one shot (tPROG).
     pub program: Duration,
     /// To erase a block (tBERS).
     pub erase: Duration,
-    /// What it costs a read to interrupt a program, an erase or garbage collection; these go on after it. Absent: reads
+    /// The time for a read to interrupt a program, an erase or garbage collection, which continue after it. If absent, reads
     /// wait until the die is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<Duration>,
@@ -71,7 +68,7 @@ pub struct SsdSpec {
     /// Speed of the interface to the host, in each direction. Absent: it takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_rate: Option<ByteRate>,
-    /// After how much of a page the interface begins to pass it on. A unit where less.
+    /// The part of a page after which the interface begins to transfer it. At least a unit.
     #[serde(default)]
     pub transfer_chunk: Size,
     /// Memory from which writes are acknowledged before they are programmed. Zero: a write waits for its programs, and
@@ -84,16 +81,16 @@ pub struct SsdSpec {
     /// Free blocks a die at or below which garbage collection runs.
     #[serde(default = "two")]
     pub free_blocks_min: u32,
-    /// What commands cost in the firmware. They do not delay each other.
+    /// Firmware time of commands. They do not delay each other.
     #[serde(default)]
     pub overhead: SsdOverhead,
 }
 
-/// What a drive holds before the first request.
+/// The content of a drive before the first request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SsdState {
-    /// Nothing. Reads of what was never written touch no flash.
+    /// Nothing. Reads of units that were never written touch no flash.
     Fresh,
     /// Data everywhere, written once from the first address to the last.
     #[default]
@@ -131,7 +128,7 @@ fn four_kibibytes() -> Size {
     Size(4096)
 }
 
-/// How the flash is divided, in units.
+/// The division of the flash, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Shape {
     /// Size in sectors.
@@ -140,7 +137,7 @@ pub(in super::super) struct Shape {
     pub(super) units: u32,
     pub(super) unit_sectors: u32,
     pub(super) channels: u32,
-    /// Die `n` hangs on channel `n % channels`.
+    /// Die `n` is on channel `n % channels`.
     pub(super) dies: u32,
     /// Blocks of a die, all planes of it being one.
     pub(super) die_blocks: u32,
@@ -158,11 +155,11 @@ impl Shape {
 }
 
 fn complain<T>(key: &str, problem: String, hint: impl Into<String>) -> Result<T, Complaint> {
-    Err(Complaint::new(format!("ssd.{key}"), problem, hint))
+    fail(format!("ssd.{key}"), problem, hint)
 }
 
 impl SsdSpec {
-    /// The same drive with nothing left to be worked out.
+    /// The same drive with all defaults filled in.
     pub(in super::super) fn resolved(&self) -> Self {
         let overhead = &self.overhead;
         Self {
@@ -176,7 +173,7 @@ impl SsdSpec {
         }
     }
 
-    /// How the flash is divided, after looking at every parameter.
+    /// The division of the flash, after a check of every parameter.
     pub(in super::super) fn lay_out(&self) -> Result<Shape, Complaint> {
         self.check_counts()?;
         self.check_times()?;
@@ -235,19 +232,18 @@ impl SsdSpec {
     }
 
     fn check_counts(&self) -> Result<(), Complaint> {
-        for (key, value, least, most) in [
-            ("over_provisioning_per_mille", self.over_provisioning_per_mille, 0, 10_000),
-            ("channels", self.channels, 1, DIES_MAX),
-            ("dies_per_channel", self.dies_per_channel, 1, DIES_MAX / self.channels.clamp(1, DIES_MAX)),
-            ("planes_per_die", self.planes_per_die, 1, 64),
-            ("pages_per_block", self.pages_per_block, 1, 1 << 16),
-            ("pages_per_program", self.pages_per_program, 1, 64),
-            ("free_blocks_min", self.free_blocks_min, 2, 1024),
-        ] {
-            if !(least..=most).contains(&value) {
-                return complain(key, format!("is {value}"), format!("give a number from {least} to {most}"));
-            }
-        }
+        numbers(
+            "ssd",
+            &[
+                ("over_provisioning_per_mille", self.over_provisioning_per_mille, 0, 10_000),
+                ("channels", self.channels, 1, DIES_MAX),
+                ("dies_per_channel", self.dies_per_channel, 1, DIES_MAX / self.channels.clamp(1, DIES_MAX)),
+                ("planes_per_die", self.planes_per_die, 1, 64),
+                ("pages_per_block", self.pages_per_block, 1, 1 << 16),
+                ("pages_per_program", self.pages_per_program, 1, 64),
+                ("free_blocks_min", self.free_blocks_min, 2, 1024),
+            ],
+        )?;
         if !self.pages_per_block.is_multiple_of(self.pages_per_program) {
             let problem = format!("{} pages are not a number of programs", self.pages_per_block);
             return complain("pages_per_block", problem, "give a multiple of pages_per_program");
@@ -271,23 +267,22 @@ impl SsdSpec {
 
     fn check_times(&self) -> Result<(), Complaint> {
         let overhead = &self.overhead;
-        for (key, span) in [
-            ("read", self.read),
-            ("read_one_unit", self.read_one_unit.unwrap_or_default()),
-            ("read_spread", self.read_spread),
-            ("program", self.program),
-            ("erase", self.erase),
-            ("suspend", self.suspend.unwrap_or_default()),
-            ("overhead.read", overhead.read),
-            ("overhead.read_one_unit", overhead.read_one_unit.unwrap_or_default()),
-            ("overhead.write", overhead.write),
-            ("overhead.write_per_unit", overhead.write_per_unit),
-            ("overhead.command", overhead.command),
-        ] {
-            if span > STEP_MAX {
-                return complain(key, format!("{span} is longer than 4 s"), "check the unit");
-            }
-        }
+        times(
+            "ssd",
+            &[
+                ("read", self.read),
+                ("read_one_unit", self.read_one_unit.unwrap_or_default()),
+                ("read_spread", self.read_spread),
+                ("program", self.program),
+                ("erase", self.erase),
+                ("suspend", self.suspend.unwrap_or_default()),
+                ("overhead.read", overhead.read),
+                ("overhead.read_one_unit", overhead.read_one_unit.unwrap_or_default()),
+                ("overhead.write", overhead.write),
+                ("overhead.write_per_unit", overhead.write_per_unit),
+                ("overhead.command", overhead.command),
+            ],
+        )?;
         if self.read_spread > self.read.min(self.read_one_unit.unwrap_or(self.read)) {
             let problem = format!("{} is more than sensing takes", self.read_spread);
             return complain("read_spread", problem, "give at most read and read_one_unit");

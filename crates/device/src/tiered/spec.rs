@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::super::check::fail;
 use super::super::presets::PRESETS;
 use super::super::quantity::ServiceTime;
 use ioweir_config::Complaint;
@@ -13,18 +14,18 @@ const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 const DEPTH_MAX: u32 = 4096;
 /// The longest mean service.
 const SERVICE_MAX: Duration = Duration::from_seconds(3600);
-/// Blocks that a cache holds, at most: what it remembers of each takes some fifty bytes.
+/// The most blocks of a cache; each takes some fifty bytes.
 const BLOCKS_MAX: u64 = 1 << 24;
 const EXTENTS_MAX: usize = 1 << 16;
 
-/// A fast and a slow tier behind one address space, each with its own queue, served side by side.
+/// A fast and a slow tier in one address space, each with its own queue, served in parallel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TieredSpec {
     /// Size as the host sees it.
     pub capacity: Size,
-    /// Whether one request at a time is in service over both tiers, as in the worked examples of papers. Otherwise the
-    /// tiers work side by side.
+    /// Whether one request at a time is in service over both tiers, as in the worked examples of papers. If not, the tiers
+    /// work in parallel.
     #[serde(default)]
     pub serial: bool,
     /// Which requests the fast tier serves.
@@ -40,15 +41,14 @@ pub struct TieredSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Placement {
-    /// A share of them, drawn at random. A class of a simulation may have a hit ratio of its own, which takes the place of
-    /// this one and may change with time.
+    /// A share of them, drawn at random. A class of a simulation may have a hit ratio of its own, which replaces this one and
+    /// may change with time.
     HitRatio(Ratio),
-    /// Those that lie as a whole within these parts of the address space.
+    /// Requests that lie as a whole within these parts of the address space.
     Map(Vec<Extent>),
-    /// Those whose blocks a cache holds that forgets what was used longest ago.
+    /// Requests whose blocks are in a cache with least recently used replacement.
     Lru(CacheSize),
-    /// Those whose blocks a cache holds that weighs what was used last against what is used often (Megiddo and Modha, FAST
-    /// 2003).
+    /// Requests whose blocks are in a cache with adaptive replacement (Megiddo and Modha, FAST 2003).
     Arc(CacheSize),
 }
 
@@ -64,17 +64,17 @@ impl Default for Placement {
 pub struct Extent {
     /// First byte.
     pub from: Size,
-    /// The byte behind the last.
+    /// The byte after the last.
     pub to: Size,
 }
 
-/// The size of a cache. What misses is served by the slow tier and then held; moving it there takes no time.
+/// The size of a cache. A miss is served by the slow tier and then cached, which takes no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSize {
-    /// What it holds.
+    /// Its capacity.
     pub capacity: Size,
-    /// What it holds or forgets as a whole.
+    /// The unit of replacement.
     pub block: Size,
 }
 
@@ -82,13 +82,13 @@ pub struct CacheSize {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierSpec {
-    /// Requests in service at once; a model knows that of itself.
+    /// Requests in service at once; a model has its own.
     #[serde(default = "one")]
     pub depth: u32,
-    /// What a read takes.
+    /// Service time of a read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<ServiceTime>,
-    /// What a write takes, and whatever else is no read; as a read where absent.
+    /// Service time of other requests; as a read if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write: Option<ServiceTime>,
     /// The preset of a drive that serves this tier, in place of service times. Addresses beyond its end wrap around.
@@ -104,7 +104,7 @@ impl TieredSpec {
     pub(in super::super) fn check(&self) -> Result<(), Complaint> {
         if self.capacity.0 < SECTOR_BYTES {
             let problem = format!("{} is less than a sector", self.capacity);
-            return Err(Complaint::new("tiered.capacity", problem, "give at least 512B"));
+            return fail("tiered.capacity", problem, "give at least 512B");
         }
         self.fast.check("tiered.fast", self.serial)?;
         self.slow.check("tiered.slow", self.serial)?;
@@ -124,17 +124,17 @@ impl TieredSpec {
 fn check_map(extents: &[Extent]) -> Result<(), Complaint> {
     if extents.len() > EXTENTS_MAX {
         let problem = format!("{} parts", extents.len());
-        return Err(Complaint::new("tiered.placement.map", problem, format!("give at most {EXTENTS_MAX}")));
+        return fail("tiered.placement.map", problem, format!("give at most {EXTENTS_MAX}"));
     }
     let mut end = 0;
     for (number, extent) in extents.iter().enumerate() {
         let key = || format!("tiered.placement.map[{number}]");
         if extent.from >= extent.to || extent.from.0 < end {
             let problem = format!("from {} to {} is not behind what stands before it", extent.from, extent.to);
-            return Err(Complaint::new(key(), problem, "list the parts in order, none within another"));
+            return fail(key(), problem, "list the parts in order, none within another");
         }
         if !extent.from.0.is_multiple_of(SECTOR_BYTES) || !extent.to.0.is_multiple_of(SECTOR_BYTES) {
-            return Err(Complaint::new(key(), "does not begin or end between sectors", "give multiples of 512B"));
+            return fail(key(), "does not begin or end between sectors", "give multiples of 512B");
         }
         end = extent.to.0;
     }
@@ -145,12 +145,12 @@ impl CacheSize {
     fn check(self, key: &str) -> Result<(), Complaint> {
         if self.block.0 < SECTOR_BYTES || !self.block.0.is_multiple_of(SECTOR_BYTES) {
             let problem = format!("{} is not a number of whole sectors", self.block);
-            return Err(Complaint::new(format!("{key}.block"), problem, "give a multiple of 512B, such as \"64KiB\""));
+            return fail(format!("{key}.block"), problem, "give a multiple of 512B, such as \"64KiB\"");
         }
         let blocks = self.blocks();
         if !(1..=BLOCKS_MAX).contains(&blocks) {
             let problem = format!("{} are {blocks} blocks of {}", self.capacity, self.block);
-            return Err(Complaint::new(format!("{key}.capacity"), problem, format!("give 1 to {BLOCKS_MAX} blocks")));
+            return fail(format!("{key}.capacity"), problem, format!("give 1 to {BLOCKS_MAX} blocks"));
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl TierSpec {
     fn check(&self, key: &str, serial: bool) -> Result<(), Complaint> {
         let complain = |part: &str, problem: &str, hint: &str| {
             let part = if part.is_empty() { key.to_owned() } else { format!("{key}.{part}") };
-            Err(Complaint::new(part, problem, hint))
+            fail(part, problem, hint)
         };
         match (&self.model, self.read) {
             (Some(_), Some(_)) => return complain("model", "stands beside service times", "give one of the two"),

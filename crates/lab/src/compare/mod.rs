@@ -16,7 +16,7 @@ use crate::sim::Outcome;
 pub struct Comparison {
     /// Trace files; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` is generated traffic.
     pub traces: Vec<String>,
-    /// Trace format; recognised from content where absent.
+    /// Trace format: a name, a TOML file of columns, or `columns:` and a list of them; recognised from content where absent.
     pub format: Option<String>,
     /// Address space to replay, where a trace holds several.
     pub volume: Option<String>,

@@ -69,18 +69,11 @@ impl Plan {
 }
 
 fn read_options(comparison: &Comparison) -> Result<ReadOptions, RunError> {
-    let format = match &comparison.format {
-        None => None,
-        Some(name) => {
-            let names: Vec<_> = trace::FORMATS.iter().map(|format| format.name).collect();
-            let found = trace::format(name);
-            Some(found.ok_or_else(|| unknown("trace format", name, &names, "`ioweir doc format` lists them"))?)
-        }
-    };
+    let format = comparison.format.as_deref().map(trace::named).transpose();
     let names = Event::ALL.map(Event::name);
     let event = Event::ALL.into_iter().find(|event| event.name() == comparison.event);
     Ok(ReadOptions {
-        format,
+        format: format.map_err(|error| RunError::Value(error.to_string()))?,
         event: event.ok_or_else(|| unknown("kind of event", &comparison.event, &names, ""))?,
         lenient: comparison.lenient,
         volume: comparison.volume.clone(),

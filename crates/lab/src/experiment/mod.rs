@@ -16,4 +16,5 @@ pub use metric::{METRICS, Metric};
 pub use run::{ExperimentMeta, ExperimentReport, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};
+pub(crate) use sweep::assign;
 pub(crate) use traffic::ClassArrivals;

@@ -18,7 +18,6 @@ mod past;
 mod profile;
 mod score;
 mod spread;
-pub mod survey;
 mod table;
 mod within;
 

@@ -1,4 +1,4 @@
-//! Watches a run: does every request get served once, and does the waiting add up?
+//! Observers of a run, and the checker that holds every run to its invariants.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, Tag};
 use ioweir_device::Service;
 use ioweir_trace::Record;
 
-/// What a run under a scheduler `S` tells whoever watches it. Calls come in the order of simulated time.
+/// An observer of a run under a scheduler `S`. Calls come in the order of simulated time.
 pub trait Observer<S> {
-    /// Whether anything is done with the calls; what only serves them is left out otherwise.
+    /// Whether it does anything with the calls; work that only serves them is left out otherwise.
     const WATCHES: bool = true;
 
     /// The record with this number (from zero) has arrived.
     fn arrived(&mut self, _number: u64, _record: &Record, _arrival: Nanos) {}
-    /// The scheduler has taken a part of it.
+    /// The scheduler has taken a sub-request of it.
     fn submitted(&mut self, _number: u64, _tag: Tag, _sector: u64, _sectors: u32) {}
-    /// A unit goes to the device.
+    /// A dispatch goes to the device.
     fn dispatched(&mut self, _now: Nanos, _dispatch: &Dispatch, _members: &[Tag]) {}
-    /// The device knows when it will serve a unit, and how: at once, or where it chooses among its commands, when it
+    /// The device knows when it will serve a dispatch, and how: at once, or where it chooses among its commands, when it
     /// begins.
     fn started(&mut self, _now: Nanos, _dispatch: &Dispatch, _service: &Service) {}
-    /// The device has finished a unit.
+    /// The device has completed a dispatch.
     fn completed(&mut self, _now: Nanos, _dispatch: &Dispatch) {}
-    /// The scheduler has refused a part of it, its client being at its limit; with the last part the record is gone.
+    /// The scheduler has refused a sub-request of it, its client being at its limit; with the last one the record ends.
     fn refused(&mut self, _number: u64, _sectors: u32, _last: bool, _now: Nanos) {}
     /// The record is done.
     fn finished(&mut self, _number: u64, _now: Nanos) {}
@@ -31,16 +31,16 @@ pub trait Observer<S> {
     fn settled(&mut self, _now: Nanos, _scheduler: &S) {}
 }
 
-/// Watches nothing and costs nothing.
+/// The observer that does nothing and costs nothing.
 pub struct Unobserved;
 
 impl<S> Observer<S> for Unobserved {
     const WATCHES: bool = false;
 }
 
-/// A part of a record that the scheduler holds.
+/// A sub-request of a record that the scheduler holds.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct SubRequest {
     number: u64,
     sector: u64,
     sectors: u32,
@@ -48,23 +48,23 @@ struct Part {
 
 /// Checks the invariants that hold for every scheduler, device and load; panics where one does not.
 ///
-/// Every record is served exactly once, over exactly its extent; a unit is exactly the union of its members, of one
-/// operation, contiguous and within the size cap; time never goes back; the device serves one unit at a time unless it
-/// has a queue; and request-time waiting plus in the device is the sum of what each part took.
+/// Every record is served exactly once, over exactly its extent; a dispatch is exactly the union of its members, of one
+/// operation, contiguous and within the largest size; time never goes back; a device holds at most its queue depth; and the
+/// time that sub-requests wait plus the time in the device is the sum of what each of them took.
 pub struct Checker {
     request_sectors_max: u32,
-    /// Units that each device may hold, and holds.
+    /// Dispatches that each device may hold, and holds.
     depth: [u32; 2],
     in_flight: [u32; 2],
     now: Nanos,
     live: BTreeMap<u64, Record>,
     unserved_sectors: BTreeMap<u64, u64>,
-    parts: BTreeMap<usize, (Part, Nanos)>,
+    sub_requests: BTreeMap<usize, (SubRequest, Nanos)>,
     submitted_at: BTreeMap<u64, Nanos>,
     dispatched_members: BTreeMap<usize, Vec<Tag>>,
-    /// Sum over parts of the time from arrival to completion.
+    /// Sum over sub-requests of the time from arrival to completion.
     total_nanos: u128,
-    /// Of that, with the device.
+    /// Of that, in the device.
     device_nanos: u128,
     dispatched_at: BTreeMap<usize, Nanos>,
     finished: u64,
@@ -83,7 +83,7 @@ impl Checker {
             now: Nanos::ZERO,
             live: BTreeMap::new(),
             unserved_sectors: BTreeMap::new(),
-            parts: BTreeMap::new(),
+            sub_requests: BTreeMap::new(),
             submitted_at: BTreeMap::new(),
             dispatched_members: BTreeMap::new(),
             total_nanos: 0,
@@ -111,7 +111,7 @@ impl Checker {
     /// # Panics
     /// Where something does not hold.
     pub fn conclude_served(&self, requests: u64) {
-        assert!(self.live.is_empty() && self.parts.is_empty(), "{} records were never served", self.live.len());
+        assert!(self.live.is_empty() && self.sub_requests.is_empty(), "{} records were never served", self.live.len());
         assert_eq!(self.finished + self.refused, self.arrived, "every record is served once, or refused");
         assert_eq!(self.finished, requests, "every record is counted once");
     }
@@ -133,8 +133,8 @@ impl<S> Observer<S> for Checker {
 
     fn submitted(&mut self, number: u64, tag: Tag, sector: u64, sectors: u32) {
         let arrival = self.submitted_at[&number];
-        let before = self.parts.insert(tag.index(), (Part { number, sector, sectors }, arrival));
-        assert!(before.is_none(), "a tag is given to one part at a time");
+        let before = self.sub_requests.insert(tag.index(), (SubRequest { number, sector, sectors }, arrival));
+        assert!(before.is_none(), "a tag is given to one sub-request at a time");
     }
 
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
@@ -142,21 +142,21 @@ impl<S> Observer<S> for Checker {
         let tier = dispatch.tier as usize;
         self.in_flight[tier] += 1;
         assert!(self.in_flight[tier] <= self.depth[tier], "a device holds no more than its depth");
-        assert_eq!(members.len(), dispatch.members as usize, "a unit knows its members");
-        let mut extents: Vec<Part> = members.iter().map(|tag| self.parts[&tag.index()].0).collect();
+        assert_eq!(members.len(), dispatch.members as usize, "a dispatch knows its members");
+        let mut extents: Vec<SubRequest> = members.iter().map(|tag| self.sub_requests[&tag.index()].0).collect();
         extents.sort_unstable_by_key(|part| part.sector);
         let mut end = dispatch.sector;
         for part in &extents {
             let record = &self.live[&part.number];
             assert_eq!(record.operation, dispatch.operation, "merging does not cross operations");
-            assert!(part.sector == end, "a unit is its members, end to end");
+            assert!(part.sector == end, "a dispatch is its members, end to end");
             end += u64::from(part.sectors);
         }
-        assert_eq!(end, dispatch.sector + u64::from(dispatch.sectors), "a unit covers its members and no more");
+        assert_eq!(end, dispatch.sector + u64::from(dispatch.sectors), "a dispatch covers its members and no more");
         let is_capped = dispatch.operation != Operation::Discard;
-        assert!(!is_capped || dispatch.sectors <= self.request_sectors_max, "a unit stays within the size cap");
+        assert!(!is_capped || dispatch.sectors <= self.request_sectors_max, "a dispatch stays within the largest size");
         let carries_flush = members.iter().any(|tag| {
-            let flags = self.live[&self.parts[&tag.index()].0.number].flags;
+            let flags = self.live[&self.sub_requests[&tag.index()].0.number].flags;
             flags.has(ioweir_core::Flags::FUA.with(ioweir_core::Flags::PREFLUSH))
         });
         assert!(members.len() == 1 || !carries_flush, "nothing merges with a flush");
@@ -176,7 +176,7 @@ impl<S> Observer<S> for Checker {
         let members = self.dispatched_members.remove(&dispatch.tag.index()).expect("completed once");
         let dispatched_at = self.dispatched_at.remove(&dispatch.tag.index()).expect("dispatched before");
         for tag in members {
-            let (part, arrival) = self.parts.remove(&tag.index()).expect("a part is completed once");
+            let (part, arrival) = self.sub_requests.remove(&tag.index()).expect("a sub-request is completed once");
             self.total_nanos += u128::from(now.since(arrival).0);
             self.device_nanos += u128::from(now.since(dispatched_at).0);
             *self.unserved_sectors.get_mut(&part.number).expect("alive") -= u64::from(part.sectors);

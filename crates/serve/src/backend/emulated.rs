@@ -1,4 +1,4 @@
-//! How is a slow disk had anywhere? Memory that answers when a modelled device would have.
+//! An emulated disk: memory that answers when a modelled device would have.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,31 +11,32 @@ use ioweir_device::{CommandOrder, CommandQueue, Device, DeviceSpec};
 use super::memory::perform;
 use super::store::Store;
 use super::{Action, Backend, Done, Io};
+use crate::slots::Slots;
 
-/// An operation that the model has begun, by the time at which it is done.
+/// An operation that the model has begun, ordered by the time at which it is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     finish: Nanos,
     sequence: u64,
-    slot: usize,
+    slot: u32,
 }
 
-/// Real bytes, and the time that a model takes. The data moves when the model is done with it.
+/// Bytes in memory, served in the time of a model. The data moves when the model is done.
 pub struct Emulated {
     store: Store,
     model: Box<dyn Device>,
     name: String,
     flights: BinaryHeap<Reverse<Flight>>,
-    /// What the drive holds and has not begun, where it chooses among its commands.
-    commands: Option<CommandQueue<usize>>,
+    /// Commands that the drive holds and has not begun, where it orders them itself.
+    commands: Option<CommandQueue<u32>>,
     is_busy: bool,
-    held: Vec<Option<Io>>,
-    free: Vec<usize>,
+    /// Operations that are not done.
+    operations: Slots<Io>,
     sequence: u64,
 }
 
 impl Emulated {
-    /// A model by the name of a preset or the path of its file.
+    /// A model by the name of its preset or the path of its file.
     ///
     /// # Errors
     /// There is no such model, or it is shorter than `size_bytes`.
@@ -56,27 +57,17 @@ impl Emulated {
             flights: BinaryHeap::new(),
             commands: (order != CommandOrder::Fifo).then(|| CommandQueue::new(order)),
             is_busy: false,
-            held: Vec::new(),
-            free: Vec::new(),
+            operations: Slots::default(),
             sequence: 0,
         })
     }
 
-    fn hold(&mut self, io: Io) -> usize {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.held.push(None);
-            self.held.len() - 1
-        });
-        self.held[slot] = Some(io);
-        slot
-    }
-
-    fn begin(&mut self, now: Nanos, dispatch: &Dispatch, slot: usize) {
+    fn begin(&mut self, now: Nanos, dispatch: &Dispatch, slot: u32) {
         let finish = self.model.serve(now, dispatch).finish;
         self.fly(finish, slot);
     }
 
-    fn fly(&mut self, finish: Nanos, slot: usize) {
+    fn fly(&mut self, finish: Nanos, slot: u32) {
         self.sequence += 1;
         self.flights.push(Reverse(Flight { finish, sequence: self.sequence, slot }));
     }
@@ -96,9 +87,9 @@ impl Emulated {
 
 impl Backend for Emulated {
     fn start(&mut self, now: Nanos, io: Io) {
-        // What did not pass the scheduler is no work of the drive.
+        // Hints and questions take the drive no time.
         let dispatch = io.dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
-        let slot = self.hold(io);
+        let slot = self.operations.insert(io);
         match (dispatch, &mut self.commands) {
             (None, _) => self.fly(now, slot),
             (Some(dispatch), Some(commands)) => {
@@ -114,8 +105,7 @@ impl Backend for Emulated {
             && flight.finish <= now
         {
             self.flights.pop();
-            self.free.push(flight.slot);
-            let Some(mut io) = self.held[flight.slot].take() else { continue };
+            let Some(mut io) = self.operations.remove(flight.slot) else { continue };
             let outcome = perform(&mut self.store, &mut io);
             self.is_busy &= io.dispatch.is_none();
             done.push(Done { id: io.id, buffers: io.buffers, result: Ok(outcome) });

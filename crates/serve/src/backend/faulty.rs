@@ -1,4 +1,5 @@
-//! What if the device fails? Memory with a volatile cache, whose errors, stalls, flipped bits and loss of power are drawn from a seed.
+//! A device that fails: memory with a volatile cache, whose errors, stalls, flipped bits and loss of power are drawn from a
+//! seed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,23 +17,23 @@ use crate::spec::Faults;
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// What is on the device, and what of it would survive. Shared with whoever looks at it after the power failed.
+/// The contents of the device, and those that survive a loss of power. Shared with a test that checks them afterwards.
 #[derive(Clone, Debug)]
-pub struct Platter(Arc<Mutex<Surface>>);
+pub struct Media(Arc<Mutex<Surface>>);
 
 #[derive(Debug)]
 struct Surface {
-    /// What reads see.
+    /// The contents that reads see.
     volatile: Vec<u8>,
-    /// What is safe.
+    /// The contents that are durable.
     durable: Vec<u8>,
-    /// Sectors whose volatile content is not safe yet.
+    /// Sectors whose contents are not durable yet.
     dirty: BTreeMap<u64, ()>,
     has_power: bool,
 }
 
-impl Platter {
-    /// Zeroes.
+impl Media {
+    /// A device full of zeroes.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
         let size = usize::try_from(size_bytes).unwrap_or(0);
@@ -48,7 +49,7 @@ impl Platter {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is read from it now: after a loss of power, what survived.
+    /// Its contents now: after a loss of power, those that survived.
     #[must_use]
     pub fn contents(&self) -> Vec<u8> {
         self.surface().volatile.clone()
@@ -60,7 +61,7 @@ impl Platter {
         self.surface().has_power
     }
 
-    /// Turns a bit of a byte round, wherever it is kept; places go on from the start of the device after its end.
+    /// Flips a bit of a byte, volatile and durable. Offsets wrap around at the end of the device.
     pub fn flip(&self, byte: u64, bit: u32) {
         let mut surface = self.surface();
         let size = surface.volatile.len() as u64;
@@ -69,20 +70,20 @@ impl Platter {
         surface.durable[byte as usize] ^= 1 << (bit % 8);
     }
 
-    /// Reads what is there, for whoever uses it as something else than a device.
+    /// Reads bytes, for a user that is not the engine.
     ///
     /// # Errors
-    /// The power is off, or there is not so much.
+    /// The power is off, or the range goes past the end.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let surface = self.surface();
         bytes.copy_from_slice(surface.volatile.get(surface.range(offset, bytes.len())?).unwrap_or_default());
         Ok(())
     }
 
-    /// Writes, so that it may be lost with the power.
+    /// Writes bytes that may be lost with the power.
     ///
     /// # Errors
-    /// As [`Platter::read`].
+    /// As [`Media::read`].
     pub fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         let mut surface = self.surface();
         let range = surface.range(offset, bytes.len())?;
@@ -91,7 +92,7 @@ impl Platter {
         Ok(())
     }
 
-    /// Makes durable all that was written.
+    /// Makes everything durable.
     ///
     /// # Errors
     /// The power is off.
@@ -102,12 +103,12 @@ impl Platter {
         Ok(())
     }
 
-    /// Gives the power back.
+    /// Turns the power on.
     pub fn restore(&self) {
         self.surface().has_power = true;
     }
 
-    /// Takes the power away. Of what was not made durable each sector survives or not, as `draw` says.
+    /// Turns the power off. Each sector that was not durable survives or not, as `draw` decides.
     pub fn cut(&self, mut draw: impl FnMut() -> bool) {
         let mut surface = self.surface();
         let Surface { volatile, durable, dirty, has_power } = &mut *surface;
@@ -186,19 +187,19 @@ impl Surface {
 /// A device that fails as planned.
 #[derive(Debug)]
 pub struct Faulty {
-    platter: Platter,
+    media: Media,
     faults: Faults,
     random: u64,
     operations: u64,
-    /// What has begun, with when it is done. Stalled ones let others pass.
+    /// Operations in flight, with the time at which they are done. Others overtake a stalled one.
     held: Vec<(Nanos, Io)>,
 }
 
 impl Faulty {
-    /// A device over this platter.
+    /// A device with these contents.
     #[must_use]
-    pub const fn new(platter: Platter, faults: Faults) -> Self {
-        Self { platter, random: faults.seed, faults, operations: 0, held: Vec::new() }
+    pub const fn new(media: Media, faults: Faults) -> Self {
+        Self { media, random: faults.seed, faults, operations: 0, held: Vec::new() }
     }
 
     /// SplitMix64: small, and the same everywhere.
@@ -214,14 +215,14 @@ impl Faulty {
         count > 0 && self.draw() % 1_000_000 < count as u64
     }
 
-    /// A write during which the power fails gets a part of its sectors onto the device.
+    /// A write during which the power fails writes a part of its sectors.
     fn lose_power(&mut self, io: &mut Io) {
         if io.action == Action::Write {
-            let mut surface = self.platter.surface();
+            let mut surface = self.media.surface();
             surface.perform(&mut Io { durable: false, buffers: std::mem::take(&mut io.buffers), ..*io });
         }
         let mut random = self.draw();
-        self.platter.clone().cut(|| {
+        self.media.clone().cut(|| {
             random = random.rotate_left(7).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             random >> 63 == 1
         });
@@ -234,13 +235,13 @@ impl Faulty {
         }
         if self.draw_of_million(self.faults.flips_per_million) {
             let place = self.draw();
-            self.platter.flip(place >> 3, (place & 7) as u32);
+            self.media.flip(place >> 3, (place & 7) as u32);
         }
         let fails = self.draw_of_million(self.faults.errors_per_million);
-        let result = if fails || !self.platter.has_power() {
+        let result = if fails || !self.media.has_power() {
             Err(NbdError::InputOutput)
         } else {
-            Ok(self.platter.surface().perform(&mut io))
+            Ok(self.media.surface().perform(&mut io))
         };
         Done { id: io.id, buffers: io.buffers, result }
     }
@@ -272,7 +273,7 @@ impl Backend for Faulty {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.platter.surface().volatile.len() as u64
+        self.media.surface().volatile.len() as u64
     }
 
     fn describe(&self) -> String {

@@ -1,8 +1,8 @@
-//! How is a file opened and used so that what is said to be durable is?
+//! A file or block device, with the calls that make writes durable.
 //!
-//! A file is open twice: past the page cache for what is aligned, and through it for the rest. The engine lets no two
-//! operations overlap, so that the kernel's own rules (direct reads see what the cache holds, direct writes drop it) keep
-//! the two views the same.
+//! A file is open twice: with direct I/O for aligned operations, and through the page cache for the others. The engine lets
+//! no two operations overlap, so the kernel's rules (direct reads see the cache, direct writes drop it) keep both views the
+//! same.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -19,25 +19,25 @@ use crate::buffer::{ALIGNMENT_BYTES, Buffer};
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
-/// Slices that one call takes.
+/// Slices of one system call.
 const SLICES_MAX: usize = 1024;
-/// What is written where zeroes have to be.
+/// Written where a range cannot be zeroed otherwise.
 const ZEROES_BYTES: usize = 256 << 10;
 
-/// A file, open in both ways.
+/// A file, open in both modes.
 #[derive(Debug)]
 pub(super) struct Files {
     path: PathBuf,
     /// Through the page cache.
     pub(super) cached: File,
-    /// Past it, where the file system can do that.
+    /// With direct I/O, where the file system supports it.
     pub(super) direct: Option<File>,
     pub(super) size_bytes: u64,
-    /// Why there is no direct I/O though it was asked for.
+    /// Why there is no direct I/O though the spec asks for it.
     remark: String,
 }
 
-/// Makes the name of a file durable that has just been made.
+/// Makes the name of a new file durable.
 pub(super) fn keep_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
@@ -48,15 +48,15 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
 }
 
 impl Files {
-    /// Opens a file or a block device; one that is not there is made where a size is given.
+    /// Opens a file or a block device. A missing file is created where the spec gives a size.
     pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result<Self, String> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
         let cached = match (options.open(path), size_bytes) {
             (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound => {
                 let made = options.clone().create_new(true).open(path);
-                let made = made.map_err(|error| failed(path, "cannot be made", &error))?;
-                made.set_len(size).map_err(|error| failed(path, "cannot be made so long", &error))?;
+                let made = made.map_err(|error| failed(path, "cannot be created", &error))?;
+                made.set_len(size).map_err(|error| failed(path, "cannot be given its size", &error))?;
                 keep_name(path).map_err(|error| failed(path, "its folder cannot be flushed", &error))?;
                 made
             }
@@ -67,7 +67,7 @@ impl Files {
             && size != length
         {
             let (size, length) = (format_bytes(size), format_bytes(length));
-            return Err(format!("{}: is {length} long, and the spec says {size}", path.display()));
+            return Err(format!("{}: has {length}, and the spec says {size}", path.display()));
         }
         let past = options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
         let (past, remark) = match past {
@@ -76,10 +76,9 @@ impl Files {
             _ => (None, String::new()),
         };
         if past.is_some() {
-            // Where the cache holds pages, direct I/O has to wait for them to go, request by request: better once, now.
+            // Direct I/O would have to write back cached pages, request by request: better all at once, now.
             rustix::fs::fdatasync(&cached).map_err(|error| failed(path, "cannot be flushed", &error.into()))?;
-            // Advice that is not taken does no harm. What is read through the cache beside direct I/O is small and
-            // scattered: nothing is to be read ahead.
+            // Advice may be ignored. Reads through the cache beside direct I/O are small and scattered: no read-ahead.
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::DontNeed);
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::Random);
         }
@@ -91,14 +90,14 @@ impl Files {
         format!("file {}, {}, {way}{}", self.path.display(), format_bytes(self.size_bytes), self.remark)
     }
 
-    /// The file past the cache, where it can be used for this.
+    /// The file with direct I/O, where the operation is aligned.
     pub(super) fn direct_for(&self, io: &Io) -> Option<&File> {
         let aligned = |number: u64| number.is_multiple_of(ALIGNMENT_BYTES as u64);
         let fits = aligned(io.offset) && io.buffers.as_slice().iter().all(|buffer| aligned(buffer.len() as u64));
         self.direct.as_ref().filter(|_| fits)
     }
 
-    /// Does what is asked, and waits for it.
+    /// Carries an operation out, and waits for it.
     pub(super) fn perform(&self, io: &mut Io) -> io::Result<Outcome> {
         let Io { action, offset, length, durable, .. } = *io;
         match action {
@@ -106,7 +105,7 @@ impl Files {
             Action::Write => self.write(io)?,
             Action::Flush => rustix::fs::fdatasync(&self.cached)?,
             Action::Trim => {
-                // A device that cannot give space back has done all that a trim asks.
+                // A device that cannot free space has fulfilled a trim.
                 match self.allocate(FallocateFlags::PUNCH_HOLE, offset, length) {
                     Err(error) if is_unsupported(&error) => {}
                     result => result?,
@@ -180,7 +179,7 @@ impl Files {
         Ok(())
     }
 
-    /// Holes as the file system tells of them; one that cannot has none.
+    /// Holes as the file system reports them; without support there are none.
     fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
         let end = offset + length;
         let mut extents = Vec::new();
@@ -222,7 +221,7 @@ fn retried<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     Ok(rustix::io::retry_on_intr(call)?)
 }
 
-/// Where what is left of a buffer begins after `skipped` bytes of all buffers, if anything is.
+/// The part of each buffer that is left after `skipped` bytes of all buffers.
 fn unskipped(length: usize, skipped: &mut u64) -> Option<usize> {
     let here = (*skipped).min(length as u64);
     *skipped -= here;

@@ -1,4 +1,4 @@
-//! What does serving cost if the device costs nothing? Memory, or nothing at all.
+//! Memory as a device, and a null device: they measure the cost of the server itself.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::buffer::Buffers;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
-/// Memory; without a store it reads as zeroes and forgets what is written.
+/// Memory; without a store, reads are zeroes and writes are dropped.
 #[derive(Debug)]
 pub struct Memory {
     store: Option<Store>,
@@ -26,14 +26,14 @@ impl Memory {
         Self { store: Some(Store::new(size_bytes)), size_bytes, done: Vec::new() }
     }
 
-    /// Nothing of this size.
+    /// A null device of this size.
     #[must_use]
     pub const fn null(size_bytes: u64) -> Self {
         Self { store: None, size_bytes, done: Vec::new() }
     }
 }
 
-/// Does on a store what is asked.
+/// Carries an operation out on a store.
 pub(super) fn perform(store: &mut Store, io: &mut Io) -> Outcome {
     let Io { action, offset, length, .. } = *io;
     match action {
@@ -48,7 +48,7 @@ pub(super) fn perform(store: &mut Store, io: &mut Io) -> Outcome {
     Outcome::Plain
 }
 
-/// Each buffer with its place on the device.
+/// Each buffer with its offset on the device.
 pub(super) fn each(buffers: &mut Buffers, offset: u64, mut act: impl FnMut(u64, &mut [u8])) {
     let mut at = offset;
     for buffer in buffers.as_mut_slice() {
@@ -57,10 +57,10 @@ pub(super) fn each(buffers: &mut Buffers, offset: u64, mut act: impl FnMut(u64, 
     }
 }
 
-/// Does nothing, as asked.
+/// Carries an operation out on nothing.
 fn forget(io: &mut Io) -> Outcome {
     match io.action {
-        // What was in the buffer before is nobody's business.
+        // The buffer may hold bytes of another client.
         Action::Read => each(&mut io.buffers, 0, |_, bytes| bytes.fill(0)),
         Action::Extents => {
             return Outcome::Extents(vec![Extent { length: io.length, state: STATE_HOLE | STATE_ZERO }]);

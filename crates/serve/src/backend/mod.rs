@@ -1,7 +1,7 @@
-//! What carries requests out? Everything behind the scheduler, behind one trait.
+//! Backends: the devices that carry out what the scheduler dispatches, as one trait.
 //!
-//! The engine starts operations, submits them as a batch, and collects what has finished. It never starts two at once
-//! that overlap, unless both only read: no backend has to care.
+//! The engine starts operations, submits them as a batch, and collects those that are done. No two operations that overlap
+//! are in flight, unless both read: backends need no order and no locks of their own.
 
 pub mod checked;
 mod emulated;
@@ -12,7 +12,7 @@ mod returned;
 mod store;
 mod threads;
 mod tiered;
-#[allow(unsafe_code, reason = "the kernel is told where buffers are")]
+#[allow(unsafe_code, reason = "the kernel gets the addresses of buffers")]
 mod uring;
 
 use std::io;
@@ -25,30 +25,30 @@ use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::spec;
-use checked::Workforce;
+use checked::Workers;
 use checked::sidecar::{Begun, Sidecar};
 use checked::table::BLOCK_BYTES;
 
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
-pub use faulty::{Faulty, Platter};
+pub use faulty::{Faulty, Media};
 pub use memory::Memory;
 pub use threads::Threads;
 pub use tiered::{Cached, FastTier, Ledger, Placed};
 pub use uring::Uring;
 
-/// What is done.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Data from the device into the buffers.
     Read,
     /// Data from the buffers to the device.
     Write,
-    /// What was finished before is to be durable.
+    /// Make durable what was completed before.
     Flush,
     /// The range is not needed any more.
     Trim,
-    /// The range is to read as zeroes.
+    /// The range reads as zeroes afterwards.
     Zero {
         /// Whether the space stays allocated.
         keep: bool,
@@ -57,7 +57,7 @@ pub enum Action {
     },
     /// The range will be read soon.
     Cache,
-    /// What of the range is allocated?
+    /// Report what of the range is allocated.
     Extents,
 }
 
@@ -78,9 +78,9 @@ impl Action {
 /// An operation.
 #[derive(Debug)]
 pub struct Io {
-    /// The engine's name for it.
+    /// The engine's number for it.
     pub id: u32,
-    /// What is done.
+    /// Its kind.
     pub action: Action,
     /// First byte.
     pub offset: u64,
@@ -88,7 +88,7 @@ pub struct Io {
     pub length: u64,
     /// Durable when it is done.
     pub durable: bool,
-    /// The scheduler's view of it, for backends that model a device; none where it did not pass the scheduler.
+    /// The dispatch that it belongs to, for backends that model a device; none where it did not pass the scheduler.
     pub dispatch: Option<Dispatch>,
     /// The data; their lengths add up to `length` for reads and writes.
     pub buffers: Buffers,
@@ -101,21 +101,21 @@ impl Io {
     }
 }
 
-/// What came of an operation that did not fail.
+/// The result of an operation that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done.
     Plain,
-    /// All that was read is zeroes, and the buffers were not written.
+    /// The range is all zeroes, and the buffers were not written.
     Hole,
-    /// What is allocated, from the offset on; at least one extent.
+    /// The extents from the offset on; at least one.
     Extents(Vec<Extent>),
-    /// It was read, but these blocks of 4 KiB, by number, are not what was written there.
+    /// It was read, but the checksums of these blocks of 4 KiB, by number, are wrong.
     Damaged(Vec<u64>),
 }
 
 impl Outcome {
-    /// What it means for a part of the operation: damage elsewhere is none of its business.
+    /// The result for a part of the operation, which damage elsewhere does not concern.
     fn of_part(&self, offset: u64, length: u64) -> Result<Self, NbdError> {
         let Self::Damaged(blocks) = self else { return Ok(self.clone()) };
         let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
@@ -127,15 +127,15 @@ impl Outcome {
 /// An operation that has finished.
 #[derive(Debug)]
 pub struct Done {
-    /// The engine's name for it.
+    /// The engine's number for it.
     pub id: u32,
-    /// The buffers, handed back.
+    /// Its buffers.
     pub buffers: Buffers,
-    /// What came of it.
+    /// Its result.
     pub result: Result<Outcome, NbdError>,
 }
 
-/// What came of a part of an operation.
+/// The result of a part of an operation.
 pub(crate) fn part_of(result: &Result<Outcome, NbdError>, offset: u64, length: u64) -> Result<Outcome, NbdError> {
     result.as_ref().map_err(|error| *error).and_then(|outcome| outcome.of_part(offset, length))
 }
@@ -145,69 +145,69 @@ pub trait Backend {
     /// Takes an operation. It may begin at once, or when it is submitted.
     fn start(&mut self, now: Nanos, io: Io);
 
-    /// Begins what was started.
+    /// Begins the operations that were started.
     ///
     /// # Errors
-    /// Where the device cannot be talked to any more.
+    /// The device has failed as a whole.
     fn submit(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// There is nothing to do before `span` is over but what the device finishes and clients ask. Where much is under way,
-    /// waits a moment, without looking at clients, until a good part of it has finished: to be woken for each single one
-    /// costs more than to serve it. Answers whether that came to pass.
+    /// Called where the engine has nothing to do for `span`. A backend with many operations in flight may wait a moment, during
+    /// which clients are not served, until several of them are done: a wake-up for each costs more than the operation.
+    /// Answers whether it has waited.
     ///
     /// # Errors
-    /// Where the device cannot be talked to any more.
+    /// The device has failed as a whole.
     fn rest(&mut self, _span: Nanos) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Moves what has finished by now behind `done`.
+    /// Appends the operations that are done by now to `done`.
     ///
     /// # Errors
-    /// Where the device cannot be talked to any more.
+    /// The device has failed as a whole.
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()>;
 
-    /// When to collect though no descriptor says so; [`Nanos::NEVER`] for those that have descriptors.
+    /// When to collect though no descriptor is ready; [`Nanos::NEVER`] for backends with descriptors.
     fn due(&self) -> Nanos {
         Nanos::NEVER
     }
 
-    /// What becomes readable when something has finished.
+    /// The descriptors that become readable when an operation is done.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// What a scheduler that places data has to know, where this places what is dispatched to a fast device.
+    /// The fast tier for a scheduler that places data, where the backend has one.
     fn fast_tier(&self) -> Option<FastTier> {
         None
     }
 
-    /// How long it is.
+    /// Its size.
     fn size_bytes(&self) -> u64;
 
-    /// What it is and how it is used, for people.
+    /// What it is and how it is used, in words.
     fn describe(&self) -> String;
 
-    /// All is done and durable, and nothing more will be asked.
+    /// Called at the end, when everything is done and durable.
     fn finish(&mut self) {}
 
-    /// What people should know of what has happened since the last call.
+    /// Messages for people since the last call.
     fn remarks(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What was checked so far, where anything is.
+    /// What was checked so far, where there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         None
     }
 }
 
-/// Opens what a spec describes. To be called in the thread that uses it. `registered` are buffers that will be used often.
+/// Opens the backend of a device, in the thread that uses it. `registered` are buffers that will be used often.
 ///
 /// # Errors
-/// What is wrong, in words for people.
+/// The problem, in words.
 pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
     let backend = open_backend(&device.backend, device.depth, registered)?;
     let Some(cores) = device.cores.filter(|_| device.checksums) else { return Ok(backend) };
@@ -215,10 +215,10 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
         spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
         _ => Begun::anew(backend.size_bytes()),
     };
-    // Twice the usual, so that no worker waits for the engine to hand on what it has.
+    // Twice the depth, so that no worker waits for the engine to pass on what is done.
     let items = device.depth.saturating_mul(2);
-    let workforce = Workforce::of_machine(cores.schedule.row.schedule(&cores.schedule.settings), cores.workers, items);
-    Ok(Box::new(Checked::new(backend, begun, workforce)?))
+    let workers = Workers::of_machine(cores.schedule.row.schedule(&cores.schedule.settings), cores.workers, items);
+    Ok(Box::new(Checked::new(backend, begun, workers)?))
 }
 
 fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
@@ -229,7 +229,7 @@ fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) 
         spec::Backend::Emulated { model, size, seed } => {
             Box::new(Emulated::open(model, size.as_ref().map(sizes), *seed)?)
         }
-        spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Platter::new(sizes(size)), *faults)),
+        spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Media::new(sizes(size)), *faults)),
         spec::Backend::File { path, size, direct, io, threads } => {
             let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct)?);
             open_file(files, *io, depth, *threads, registered)?

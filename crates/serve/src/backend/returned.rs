@@ -1,4 +1,5 @@
-//! How does what threads have done come back to the engine? In a list, with a descriptor that is readable while anything is in it.
+//! The list in which threads return what they have done to the engine, with a descriptor that is readable while it is not
+//! empty.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// What has come back and was not taken.
+/// Items that were returned and not taken.
 #[derive(Debug)]
 pub(super) struct Returned<T> {
     list: Mutex<Vec<T>>,
@@ -14,7 +15,7 @@ pub(super) struct Returned<T> {
 }
 
 impl<T> Returned<T> {
-    /// Nothing yet.
+    /// An empty list.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -22,23 +23,23 @@ impl<T> Returned<T> {
         Ok(Self { list: Mutex::default(), wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
 
-    /// From any thread. Whoever waits is woken for the first of a list.
+    /// Returns an item, from any thread. Only the first item of a list wakes the engine.
     pub(super) fn put(&self, item: T) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.push(item);
         if list.len() == 1 {
-            // With the list still locked: woken later, somebody who has taken it by then would find the descriptor
-            // readable for good. A full counter is readable, too.
+            // With the list still locked: after it was taken, this would leave the descriptor readable with an empty
+            // list. A full counter is readable, too.
             let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Moves all there is behind `items`.
+    /// Appends all items to `items`.
     pub(super) fn take(&self, items: &mut Vec<T>) {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         if !list.is_empty() {
             items.append(&mut list);
-            // There is something to read: it was written with the first of the list.
+            // The first item of the list has written to it.
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         }
     }

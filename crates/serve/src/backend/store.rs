@@ -1,14 +1,14 @@
-//! How are bytes held in memory when most of them were never written? In chunks that are there once something is in them.
+//! Sparse memory, in chunks that are allocated when they are first written.
 
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks that are looked at for one answer: whoever wants to know of more asks again.
+/// Chunks that one answer about extents covers at most.
 const LOOKED_AT_MAX: usize = 1 << 16;
 
-/// Extents that are told at once.
+/// Extents of one answer at most.
 pub(super) const EXTENTS_MAX: usize = 1024;
 
 /// Sparse memory.
@@ -28,7 +28,7 @@ impl Store {
         self.size_bytes
     }
 
-    /// The pieces of a range: chunk, place in it, length.
+    /// The pieces of a range: chunk, offset in it, length.
     fn pieces(offset: u64, length: u64) -> impl Iterator<Item = (usize, usize, usize)> {
         let mut at = offset;
         let end = offset.saturating_add(length);
@@ -68,7 +68,7 @@ impl Store {
         }
     }
 
-    /// Zeroes; whole chunks are given back unless they are to be kept.
+    /// Zeroes a range. Whole chunks are freed unless `keep` is set.
     pub(super) fn zero(&mut self, offset: u64, length: u64, keep: bool) {
         for (chunk, place, length) in Self::pieces(offset, length) {
             let Some(slot) = self.chunks.get_mut(chunk) else { return };

@@ -1,4 +1,4 @@
-//! How is a file used where `io_uring` must not be? By threads that wait for it.
+//! A file through a pool of threads that wait for it, where `io_uring` cannot be used.
 
 use std::collections::VecDeque;
 use std::io;
@@ -58,15 +58,15 @@ pub struct Threads {
     workers: Vec<JoinHandle<()>>,
     threads: u32,
     reason: String,
-    /// Given to the threads and not collected.
+    /// Operations that were started and not collected.
     pub(super) in_flight: u32,
 }
 
 impl Threads {
-    /// Threads that are started when they are first needed.
+    /// A pool whose threads start when they are first needed.
     ///
     /// # Errors
-    /// No descriptor is left to wake the engine with.
+    /// No descriptor is left.
     pub(super) fn new(files: Arc<Files>, threads: u32, reason: &str) -> io::Result<Self> {
         let shared = Shared { files, queue: Mutex::default(), ready: Condvar::new(), done: Returned::new()? };
         Ok(Self { shared: Arc::new(shared), workers: Vec::new(), threads, reason: reason.into(), in_flight: 0 })
@@ -90,7 +90,7 @@ impl Drop for Threads {
         lock(&self.shared.queue).stops = true;
         self.shared.ready.notify_all();
         for worker in self.workers.drain(..) {
-            // One that panicked has nothing to say.
+            // The panic was printed by its thread.
             let _ = worker.join();
         }
     }

@@ -1,4 +1,4 @@
-//! How does one thread keep a device busy? By `io_uring`: reads, writes and flushes in batches, everything else by threads.
+//! A file through `io_uring`: reads, writes and flushes in batches, everything else by threads.
 
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -16,33 +16,33 @@ use super::{Action, Backend, Done, Io, Outcome};
 use crate::buffer::Buffer;
 use crate::nbd::NbdError;
 
-/// `IORING_ENTER_GETEVENTS`: let the kernel finish what has come back.
+/// `IORING_ENTER_GETEVENTS`: the kernel finishes completions.
 const ENTER_GETEVENTS: u32 = 1;
-/// How many operations are waited for together.
+/// How many operations the engine waits for together.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// One of so many that the kernel has.
+    /// The part of the operations in flight, as a divisor.
     part: usize,
-    /// For how long, at most.
+    /// For how long at most.
     nanos: u64,
 }
 
-/// While one processor serves, others can bring the next requests: the device is not to run dry.
+/// With several processors, clients bring the next requests meanwhile: the device must not run dry.
 const PATIENCE: Patience = Patience { part: 4, nanos: 100_000 };
-/// Where there is one processor, clients get on only while the server rests: it takes all that comes back in turns.
+/// With one processor, clients run only while the server waits: it alternates between all completions and all clients.
 const PATIENCE_ALONE: Patience = Patience { part: 1, nanos: 200_000 };
-/// More than so many are not waited for together.
+/// The most operations that are waited for together.
 const AWAITED_MAX: usize = 16;
 
-/// An operation that the kernel has.
+/// An operation in the kernel.
 #[derive(Debug)]
 struct Flight {
     io: Io,
-    /// Where its data is, for operations with several buffers. The kernel reads this while the operation is submitted.
+    /// The addresses of several buffers. The kernel reads them when the operation is submitted.
     slices: Vec<libc::iovec>,
 }
 
-/// Interrupted, or the completions have to be taken first.
+/// Whether to try again: interrupted, or completions have to be taken first.
 fn passes(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INTR | Errno::BUSY | Errno::AGAIN))
 }
@@ -51,20 +51,20 @@ fn passes(error: &io::Error) -> bool {
 pub struct Uring {
     ring: IoUring,
     files: Arc<Files>,
-    /// What the kernel has, by the number that it is told. An entry is not touched until its completion has been seen.
+    /// The operations in the kernel, by its user data. An entry is not touched before its completion.
     flights: Vec<Option<Flight>>,
     free: Vec<usize>,
     in_flight: usize,
-    /// For what the ring does not do.
+    /// For operations that the ring does not do.
     threads: Threads,
     is_registered: bool,
-    /// What becomes readable when something has come back; nobody reads it.
+    /// Becomes readable with a completion. It is never read.
     wake: OwnedFd,
     patience: Patience,
 }
 
 impl Uring {
-    /// A ring over a file. To be called in the thread that uses it.
+    /// A ring over a file, made in the thread that uses it.
     pub(super) fn new(files: Arc<Files>, depth: u32, threads: u32, registered: &mut [Buffer]) -> io::Result<Self> {
         let entries = depth.next_power_of_two().clamp(64, 4096);
         let ring = IoUring::builder()
@@ -72,19 +72,19 @@ impl Uring {
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .build(entries)
-            // Kernels before 6.1 know a ring without these.
+            // Kernels before 6.1 do not know these flags.
             .or_else(|_| IoUring::new(entries))?;
-        // What comes back later than it is waited for does not make the ring's own descriptor readable.
+        // With deferred completions the ring's own descriptor does not become readable.
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         ring.submitter().register_eventfd(wake.as_raw_fd())?;
-        // Of those that it may run on, whatever the machine has.
+        // The processors that this process may use.
         let is_alone = thread::available_parallelism().is_ok_and(|processors| processors.get() == 1);
         let slices: Vec<libc::iovec> = registered
             .iter_mut()
             .map(|buffer| libc::iovec { iov_base: buffer.bytes_mut().as_mut_ptr().cast(), iov_len: buffer.capacity() })
             .collect();
-        // SAFETY: the memory stays where it is as long as the kernel may use it: the buffers never move or shrink theirs,
-        // and one that is freed while registered is only written by operations that name it, of which there are none then.
+        // SAFETY: the memory is valid as long as the kernel may use it: buffers never move or shrink theirs, and the kernel
+        // writes to a registered buffer only for operations that name it, of which there are none once it is freed.
         let is_registered = unsafe { ring.submitter().register_buffers(&slices) }.is_ok();
         Ok(Self {
             ring,
@@ -99,7 +99,7 @@ impl Uring {
         })
     }
 
-    /// The ring does what is aligned, or all data where there is no direct I/O.
+    /// The ring does aligned operations, or all with data where there is no direct I/O.
     fn descriptor_for(&self, io: &Io) -> Option<RawFd> {
         match io.action {
             Action::Read | Action::Write => match (self.files.direct_for(io), &self.files.direct) {
@@ -147,11 +147,11 @@ impl Uring {
         }
     }
 
-    /// Gives the kernel what was pushed, and lets it finish what has come back.
+    /// Submits the pushed entries, and lets the kernel finish completions.
     fn enter(&mut self) -> io::Result<()> {
         let waiting = self.ring.submission().len() as u32;
-        // SAFETY: no argument is passed, and the entries that are submitted were built from flights that stay as they are
-        // until their completions have been seen.
+        // SAFETY: no argument is passed, and the submitted entries point into flights that do not change before their
+        // completions.
         let entered = unsafe { self.ring.submitter().enter::<()>(waiting, 0, ENTER_GETEVENTS, None) };
         match entered {
             // The next turn tries again.
@@ -161,14 +161,14 @@ impl Uring {
     }
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
-        // SAFETY: what the entry points to belongs to a flight, which is kept untouched until its completion was seen.
+        // SAFETY: the entry points into a flight, which does not change before its completion.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             self.enter()?;
         }
         Ok(())
     }
 
-    /// What came back: done, failed, or to be done again by a thread (short, or not to be had in this way).
+    /// Handles a completion: done, failed, or repeated by a thread (a short transfer, or one that the ring cannot do).
     fn finish(&mut self, now: Nanos, number: usize, result: i32, done: &mut Vec<Done>) {
         let Some(Flight { io, .. }) = self.flights.get_mut(number).and_then(Option::take) else { return };
         self.free.push(number);
@@ -195,12 +195,12 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // The kernel may write to the buffers until it has said that it is done with them.
+        // The kernel may write to the buffers until their operations complete.
         let mut done = Vec::new();
         while self.in_flight > 0 {
             let waited = self.ring.submit_and_wait(1);
             if waited.is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
-                // It cannot be asked any more: memory that it may still write to is better lost than used again.
+                // The ring has failed: leaking memory that the kernel may still write to is better than reusing it.
                 std::mem::forget(std::mem::take(&mut self.flights));
                 return;
             }
@@ -253,7 +253,7 @@ impl Backend for Uring {
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
         let mut is_more = self.in_flight > 0;
         while is_more {
-            // What found no room among the completions is handed over only to who asks for it.
+            // Completions that overflowed the queue are delivered only by a call.
             let (has_work, overflows) = {
                 let submission = self.ring.submission();
                 (submission.taskrun(), submission.cq_overflow())

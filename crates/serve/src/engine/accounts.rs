@@ -1,22 +1,214 @@
-//! The accounts of a device by class of clients: counters of what was done, what is queued now, and for how long and why
-//! requests have waited.
-//!
-//! Waiting is accounted for as in the simulator: between two events, every queued request waits for the reason that the
-//! scheduler gave after the first of them. Policies between tenants give a reason for each class. Block policies know no
-//! classes: the counts by reason of their queue are divided among the classes by the requests that they have queued.
+//! The accounts of a device by class of clients: counters of requests, bytes, errors and durations, and reports of them.
+//! Plain numbers: the engine's thread writes them and exchanges them for a report. The driver accounts for what requests wait
+//! for; its account is added to the counters with each report.
 
+use hdrhistogram::Histogram;
+use ioweir_core::driver::Driver;
 use ioweir_core::policy::Policy;
-use ioweir_core::tenant::Explanation;
-use ioweir_core::{Nanos, Operation, Reason, Scheduler as _, StreamId, Waiting};
+use ioweir_core::{Nanos, Operation, Reason, StreamId};
 
-use super::admission::SubRequest;
-use super::counters::Counters;
+use super::admission::{ClassState, SubRequest};
 use crate::backend::Checksums;
 use crate::nbd::NbdError;
 
-/// Up to this many waiting classes, reasons are looked up after every turn. With more, a microsecond for each class passes
-/// from one look to the next, so that looking takes about a percent of the time however many there are.
-const CLASSES_LOOKED_AT: usize = 8;
+/// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. Longer durations are in
+/// one bucket more.
+pub const DURATION_BOUNDS: [u64; 19] = {
+    let mut bounds = [0; 19];
+    let mut at = 0;
+    let mut decade = 10_000;
+    while at < bounds.len() {
+        bounds[at] = decade * [1, 2, 5][at % 3];
+        at += 1;
+        if at % 3 == 0 {
+            decade *= 10;
+        }
+    }
+    bounds
+};
+
+/// The first bucket that can hold a duration, by the bits that it needs.
+const FIRST_BOUND: [u8; 65] = {
+    let mut first = [0; 65];
+    let mut bits = 1;
+    while bits <= 64 {
+        let least = 1_u64 << (bits - 1);
+        let mut at = 0;
+        while at < DURATION_BOUNDS.len() && DURATION_BOUNDS[at] < least {
+            at += 1;
+        }
+        first[bits] = at as u8;
+        bits += 1;
+    }
+    first
+};
+
+/// A histogram of durations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// Durations up to the bound of the same index; the last: longer ones.
+    pub counts: [u64; DURATION_BOUNDS.len() + 1],
+    /// Their sum.
+    pub sum_nanos: u64,
+}
+
+impl Durations {
+    #[inline]
+    fn record(&mut self, span: Nanos) {
+        let mut at = usize::from(FIRST_BOUND[(u64::BITS - span.0.leading_zeros()) as usize]);
+        while DURATION_BOUNDS.get(at).is_some_and(|&bound| bound < span.0) {
+            at += 1;
+        }
+        self.counts[at] += 1;
+        self.sum_nanos += span.0;
+    }
+
+    /// The number of durations.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count += more;
+        }
+        self.sum_nanos += other.sum_nanos;
+    }
+}
+
+/// Requests of one operation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OperationCounters {
+    /// Requests that were answered, successfully or with an error.
+    pub requests: u64,
+    /// Bytes of requests that were answered successfully.
+    pub bytes: u64,
+    /// Requests that were answered with an error, after they were accepted.
+    pub errors: u64,
+    /// From the arrival of a request, with its data, until it was answered.
+    pub request: Durations,
+    /// From the arrival of a sub-request until the scheduler dispatched it.
+    pub queue: Durations,
+    /// From the dispatch of a sub-request until the backend completed it.
+    pub service: Durations,
+}
+
+impl OperationCounters {
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+        self.request.add(&other.request);
+        self.queue.add(&other.queue);
+        self.service.add(&other.service);
+    }
+}
+
+/// The counters of a class, without the distribution of its latency.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClassCounts {
+    /// By operation, in the order of [`Operation::ALL`].
+    pub operations: [OperationCounters; Operation::ALL.len()],
+    /// The time that its sub-requests waited to be dispatched, by reason; each of several that wait at once counts.
+    pub wait_nanos: [u64; Reason::COUNT],
+    /// Requests that were refused on arrival, by error, in the order of [`NbdError::ALL`].
+    pub refused: [u64; NbdError::ALL.len()],
+}
+
+impl ClassCounts {
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        for (operation, more) in self.operations.iter_mut().zip(&other.operations) {
+            operation.add(more);
+        }
+        for (wait, more) in self.wait_nanos.iter_mut().zip(other.wait_nanos) {
+            *wait += more;
+        }
+        for (refused, more) in self.refused.iter_mut().zip(other.refused) {
+            *refused += more;
+        }
+    }
+}
+
+/// The counters of a class.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassCounters {
+    /// The counters.
+    pub counts: ClassCounts,
+    /// The latency of requests of all operations, in nanoseconds, to one percent.
+    pub latency: Histogram<u64>,
+}
+
+impl Default for ClassCounters {
+    fn default() -> Self {
+        // 32 ns to 137 s: two digits, 26 KB.
+        let latency = Histogram::new_with_bounds(32, 1 << 37, 2).expect("bounds that a histogram takes");
+        Self { counts: ClassCounts::default(), latency }
+    }
+}
+
+impl ClassCounters {
+    #[inline]
+    const fn of(&mut self, operation: Operation) -> &mut OperationCounters {
+        &mut self.counts.operations[operation as usize]
+    }
+
+    /// Adds other counters.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.latency += &other.latency;
+    }
+
+    /// Sets everything to zero.
+    pub fn clear(&mut self) {
+        self.counts = ClassCounts::default();
+        self.latency.reset();
+    }
+}
+
+/// The counters of each class on a device. Classes that never had a client take no memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters(Vec<Option<Box<ClassCounters>>>);
+
+impl Counters {
+    /// The counters of a class, to be added to.
+    #[inline]
+    fn of(&mut self, class: u32) -> &mut ClassCounters {
+        if !matches!(self.0.get(class as usize), Some(Some(_))) {
+            self.make_room(class);
+        }
+        match &mut self.0[class as usize] {
+            Some(counters) => counters,
+            None => unreachable!("room was made for it"),
+        }
+    }
+
+    #[cold]
+    fn make_room(&mut self, class: u32) {
+        if self.0.len() <= class as usize {
+            self.0.resize(class as usize + 1, None);
+        }
+        self.0[class as usize].get_or_insert_default();
+    }
+
+    /// The counters of a class that had a client.
+    #[must_use]
+    pub fn get(&self, class: usize) -> Option<&ClassCounters> {
+        self.0.get(class)?.as_deref()
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut ClassCounters)> {
+        (0..).zip(&mut self.0).filter_map(|(class, counters)| Some((class, counters.as_deref_mut()?)))
+    }
+
+    /// Sets everything to zero; memory is kept.
+    pub fn clear(&mut self) {
+        self.0.iter_mut().flatten().for_each(|counters| counters.clear());
+    }
+}
 
 /// What an engine has done and does.
 #[derive(Debug)]
@@ -33,30 +225,6 @@ pub struct Report {
     pub checksums: Option<Checksums>,
 }
 
-/// What a class has queued and in flight. Long requests count as their sub-requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ClassState {
-    /// Its clients.
-    pub connections: u32,
-    /// Requests that were dispatched.
-    pub inflight: u32,
-    /// Requests that were not.
-    pub queued: u32,
-    /// The length of the queued requests.
-    pub queued_bytes: u64,
-    /// For how long the oldest queued request has waited, and why it still does.
-    pub oldest: Option<(Nanos, WaitCause)>,
-}
-
-/// Why a request waits.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum WaitCause {
-    /// As the scheduler explains it.
-    Explained(Explanation),
-    /// The most frequent reason in the queue of a block policy, which explains no single request.
-    Counted(Reason),
-}
-
 /// A request that was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answered {
@@ -68,105 +236,29 @@ pub(super) struct Answered {
     pub(super) bytes: Option<u64>,
 }
 
-/// What the queued requests of a class wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
-    For(Reason),
-    /// The reasons of the whole queue, by their counts.
-    Mixed,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Account {
-    inflight: u32,
-    /// Requests in the scheduler.
-    queued: u32,
-    /// Requests that are held back because the scheduler is full.
-    held_back: u32,
-    queued_bytes: u64,
-    is_listed: bool,
-    /// Waiting is counted up to this time.
-    until: Nanos,
-    /// Waiting that is counted and has no reason yet: nanoseconds times requests.
-    unexplained: u64,
-    wait: Option<Wait>,
-}
-
-/// The accounts of all classes of a device. Called at every step of a request.
+/// The counters of all classes of a device.
 #[derive(Default)]
-pub(super) struct Accounts {
-    counters: Box<Counters>,
-    classes: Vec<Account>,
-    /// Classes with requests that wait, or with waiting that has no reason yet.
-    listed: Vec<u32>,
-    /// When reasons are looked up again, at the earliest.
-    look_at: Nanos,
-    /// The counts by reason of a block policy's queue at the last look.
-    mix: Waiting,
-}
+pub(super) struct Accounts(Box<Counters>);
 
 impl Accounts {
-    fn of(&mut self, class: u32) -> &mut Account {
-        if self.classes.len() <= class as usize {
-            self.classes.resize(class as usize + 1, Account::default());
-        }
-        &mut self.classes[class as usize]
-    }
-
     /// Makes room for a class, so that no request of it has to.
     pub(super) fn connected(&mut self, class: StreamId) {
-        self.of(class.0);
-        self.counters.of(class.0);
-    }
-
-    /// A sub-request has arrived, and is held back until it is submitted.
-    pub(super) fn arrived(&mut self, now: Nanos, sub_request: &SubRequest) {
-        self.count_wait(now, sub_request.class);
-        let account = self.of(sub_request.class);
-        account.queued_bytes += u64::from(sub_request.length);
-        account.held_back += 1;
-        if !std::mem::replace(&mut account.is_listed, true) {
-            account.wait = None;
-            self.listed.push(sub_request.class);
-        }
-    }
-
-    /// The scheduler has taken a sub-request.
-    pub(super) fn submitted(&mut self, now: Nanos, class: u32) {
-        self.count_wait(now, class);
-        let account = self.of(class);
-        account.held_back -= 1;
-        account.queued += 1;
-    }
-
-    /// A sub-request is taken back before it was dispatched.
-    pub(super) fn withdrawn(&mut self, now: Nanos, sub_request: &SubRequest, is_queued: bool) {
-        self.count_wait(now, sub_request.class);
-        let account = self.of(sub_request.class);
-        account.queued_bytes -= u64::from(sub_request.length);
-        *if is_queued { &mut account.queued } else { &mut account.held_back } -= 1;
+        self.0.of(class.0);
     }
 
     pub(super) fn dispatched(&mut self, now: Nanos, sub_request: &mut SubRequest) {
-        self.count_wait(now, sub_request.class);
-        let account = self.of(sub_request.class);
-        account.queued_bytes -= u64::from(sub_request.length);
-        account.queued -= 1;
-        account.inflight += 1;
         sub_request.dispatched = Some(now);
         let queue = now.since(sub_request.arrived);
-        self.counters.of(sub_request.class).of(sub_request.operation()).queue.record(queue);
+        self.0.of(sub_request.class).of(sub_request.operation()).queue.record(queue);
     }
 
     pub(super) fn completed(&mut self, now: Nanos, sub_request: &SubRequest) {
-        let dispatched = sub_request.dispatched.unwrap_or(now);
-        self.of(sub_request.class).inflight -= 1;
-        let service = now.since(dispatched);
-        self.counters.of(sub_request.class).of(sub_request.operation()).service.record(service);
+        let service = now.since(sub_request.dispatched.unwrap_or(now));
+        self.0.of(sub_request.class).of(sub_request.operation()).service.record(service);
     }
 
     pub(super) fn answered(&mut self, now: Nanos, answered: &Answered) {
-        let counters = self.counters.of(answered.class);
+        let counters = self.0.of(answered.class);
         let latency = now.since(answered.arrived.unwrap_or(now));
         counters.latency.saturating_record(latency.0);
         let operation = counters.of(answered.operation);
@@ -179,100 +271,32 @@ impl Accounts {
     }
 
     pub(super) fn refused(&mut self, class: StreamId, error: NbdError) {
-        self.counters.of(class.0).counts.refused[error.index()] += 1;
+        self.0.of(class.0).counts.refused[error.index()] += 1;
     }
 
-    /// What was counted since the last exchange, for zeroed counters.
-    pub(super) fn exchange(&mut self, counters: Box<Counters>) -> Box<Counters> {
-        std::mem::replace(&mut self.counters, counters)
-    }
-
-    /// What each class has queued and in flight.
-    pub(super) fn classes(&self) -> Vec<ClassState> {
-        let state = |account: &Account| ClassState {
-            connections: 0,
-            inflight: account.inflight,
-            queued: account.queued + account.held_back,
-            queued_bytes: account.queued_bytes,
-            oldest: None,
-        };
-        self.classes.iter().map(state).collect()
-    }
-
-    /// Counts the waiting of a class until now; its reason follows at the next look.
-    #[inline]
-    fn count_wait(&mut self, now: Nanos, class: u32) {
-        let account = self.of(class);
-        let span = now.since(account.until).0;
-        if span == 0 {
-            return;
+    /// What was counted since the last exchange, with the waiting that the driver has accounted for, for zeroed counters.
+    pub(super) fn exchange(&mut self, zeroed: Box<Counters>, driver: &mut Driver<Policy>) -> Box<Counters> {
+        let mut counters = std::mem::replace(&mut self.0, zeroed);
+        for (class, counters) in counters.iter_mut() {
+            let waits = driver.take_wait_nanos(StreamId(class));
+            counters.counts.wait_nanos.iter_mut().zip(waits).for_each(|(wait, more)| *wait += more);
         }
-        account.until = now;
-        account.unexplained += span * u64::from(account.queued);
-        if account.held_back > 0 {
-            let held = span * u64::from(account.held_back);
-            self.counters.of(class).counts.wait_nanos[Reason::QueueFull as usize] += held;
-        }
+        counters
     }
+}
 
-    /// Gives the waiting so far its reasons, and looks up the reasons from now on. Called when all that happens at a moment
-    /// has happened.
-    #[inline]
-    pub(super) fn look(&mut self, now: Nanos, scheduler: &Policy) {
-        if !self.listed.is_empty() && now >= self.look_at {
-            self.look_now(now, scheduler);
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    pub(super) fn look_now(&mut self, now: Nanos, scheduler: &Policy) {
-        let mut listed = std::mem::take(&mut self.listed);
-        let tenants = scheduler.tenants();
-        let wait_of = |class: u32| tenants.map_or(Wait::Mixed, |tenants| Wait::For(tenants.reason(StreamId(class))));
-        let mix = if tenants.is_some() { Waiting::default() } else { scheduler.waiting() };
-        if self.mix == Waiting::default() {
-            self.mix = mix;
-        }
-        listed.retain(|&class| {
-            self.count_wait(now, class);
-            let account = self.of(class);
-            let unexplained = std::mem::take(&mut account.unexplained);
-            let is_waiting = account.queued + account.held_back > 0;
-            account.is_listed = is_waiting;
-            let wait = is_waiting.then(|| wait_of(class));
-            let until_now = std::mem::replace(&mut account.wait, wait).or(wait);
-            if unexplained > 0 {
-                let until_now = until_now.unwrap_or_else(|| wait_of(class));
-                self.explain(class, unexplained, until_now);
-            }
-            is_waiting
-        });
-        self.mix = mix;
-        let pause = if listed.len() <= CLASSES_LOOKED_AT { 0 } else { listed.len() as u64 * 1_000 };
-        self.look_at = now.after(Nanos(pause));
-        self.listed = listed;
-    }
-
-    /// Adds waiting to its reasons. Of a mix, the most frequent reason takes what rounding leaves.
-    fn explain(&mut self, class: u32, unexplained: u64, wait: Wait) {
-        let mix = self.mix;
-        let waits = &mut self.counters.of(class).counts.wait_nanos;
-        match wait {
-            Wait::For(reason) => waits[reason as usize] += unexplained,
-            Wait::Mixed => {
-                let all: u128 = mix.0.iter().map(|&count| u128::from(count)).sum();
-                let mut left = unexplained;
-                let mut most = Reason::DeviceFull;
-                for reason in Reason::ALL {
-                    if mix.count(reason) > mix.count(most) {
-                        most = reason;
-                    }
-                    // At most `unexplained`.
-                    let part = (u128::from(unexplained) * u128::from(mix.count(reason)) / all.max(1)) as u64;
-                    waits[reason as usize] += part;
-                    left -= part;
-                }
-                waits[most as usize] += left;
-            }
+    #[test]
+    fn a_duration_is_counted_below_the_first_bound_that_it_does_not_exceed() {
+        let spans = DURATION_BOUNDS.iter().flat_map(|&bound| [bound - 1, bound, bound + 1]);
+        for span in spans.chain([0, 1, u64::from(u32::MAX), 1 << 62]) {
+            let mut durations = Durations::default();
+            durations.record(Nanos(span));
+            let expected = DURATION_BOUNDS.iter().position(|&bound| span <= bound).unwrap_or(DURATION_BOUNDS.len());
+            assert_eq!((durations.counts[expected], durations.count(), durations.sum_nanos), (1, 1, span), "{span}");
         }
     }
 }

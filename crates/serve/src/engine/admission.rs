@@ -1,26 +1,29 @@
-//! Sub-requests from when a client asks until the scheduler dispatches them: in the scheduler, or held back in front of it
-//! while it is full.
+//! Sub-requests from when a client asks until the scheduler dispatches them: the server's side of the driver, which keeps
+//! them in the scheduler, or holds them back in front of it while it is full.
 
-use std::collections::VecDeque;
-
+use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
-use ioweir_core::tenant::{Share, ShareError};
+use ioweir_core::tenant::{Explanation, Share, ShareError};
 use ioweir_core::{
-    CancelError, Direction, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, Refused, RefusedCause, Request,
-    SECTOR_BYTES, Scheduler as _, Step, StreamId, Tag,
+    CancelError, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, RefusedCause, Request, SECTOR_BYTES,
+    Scheduler as _, Step, StreamId, Tag,
 };
 
-use super::accounts::{Accounts, WaitCause};
+use super::accounts::Accounts;
 use super::command::Refusal;
 use crate::backend::{Action, FastTier};
 use crate::buffer::Buffer;
+use crate::slots::Slots;
 use crate::spec::{self, Holder};
+
+/// Sub-requests that can be held back before more memory is taken for them.
+const HELD_BACK: u32 = 256;
 
 /// A call of the scheduler, with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A request, and its tag where it was taken.
-    Submit(Request, Result<Tag, Refused>),
+    /// A request that was taken, and its tag. A request that is refused changes nothing.
+    Submit(Request, Tag),
     /// The next step.
     Poll(Step),
     /// A share that is in force from now on.
@@ -28,7 +31,7 @@ pub enum Call {
     /// A dispatch that has finished.
     Complete(Tag),
     /// A request that was withdrawn, or why it was not.
-    Cancel(Tag, Result<Request, CancelError>),
+    Cancel(Tag, Result<(), CancelError>),
 }
 
 /// Sees every call of the scheduler, in order. The same calls of a scheduler that was built in the same way give the same
@@ -51,6 +54,8 @@ pub(super) struct SubRequest {
     pub(super) offset: u64,
     pub(super) length: u32,
     pub(super) arrived: Nanos,
+    /// Its tag while the scheduler holds it.
+    pub(super) tag: Option<Tag>,
     pub(super) dispatched: Option<Nanos>,
     /// The data of a write, and of a read that is done.
     pub(super) buffer: Option<Buffer>,
@@ -61,22 +66,17 @@ impl SubRequest {
         self.action.operation().unwrap_or(Operation::Read)
     }
 
-    fn direction(&self) -> usize {
-        self.operation().direction() as usize
-    }
-
     /// The scheduler's view of it, in whole sectors. FUA does not let a request pass the scheduler, as it does in Linux: a
     /// client that sets it on everything would not be scheduled at all.
-    fn core_request(&self) -> Request {
+    fn core_request(&self) -> ClientRequest {
         let sector = self.offset / SECTOR_BYTES;
         let end = (self.offset + u64::from(self.length)).div_ceil(SECTOR_BYTES);
-        Request {
+        ClientRequest {
             operation: self.operation(),
             flags: if self.fua { Flags::SYNC } else { Flags::NONE },
             stream: StreamId(self.class),
             sector,
-            // A sub-request is shorter than 4 GiB.
-            sectors: (end - sector) as u32,
+            sectors: end - sector,
         }
     }
 }
@@ -92,22 +92,75 @@ pub(super) enum Members {
 /// Cuts a sub-request in two at a byte within it, and returns the second.
 pub(super) type Cut<'a> = &'a mut dyn FnMut(&mut SubRequest, u64) -> SubRequest;
 
+/// What a class has queued and in flight. Long requests count as their sub-requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassState {
+    /// Its clients.
+    pub connections: u32,
+    /// Requests that were dispatched.
+    pub inflight: u32,
+    /// Requests that were not.
+    pub queued: u32,
+    /// The length of the queued requests.
+    pub queued_bytes: u64,
+    /// For how long the oldest queued request has waited, and why it still does.
+    pub oldest: Option<(Nanos, WaitCause)>,
+}
+
+/// Why a request waits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum WaitCause {
+    /// As the scheduler explains it.
+    Explained(Explanation),
+    /// The most frequent reason in the queue of a block policy, which explains no single request.
+    Counted(Reason),
+}
+
+/// What the driver reports of submissions.
+struct Submission<'a> {
+    now: Nanos,
+    sub_requests: &'a mut Slots<SubRequest>,
+    rejected: &'a mut Vec<SubRequest>,
+    observer: &'a mut Option<Box<dyn Observer>>,
+    cut: Cut<'a>,
+}
+
+impl Caller for Submission<'_> {
+    fn submitted(&mut self, _request: u32, handle: u32, tag: Tag, request: &Request) {
+        if let Some(sub_request) = self.sub_requests.get_mut(handle) {
+            sub_request.tag = Some(tag);
+        }
+        if let Some(observer) = self.observer {
+            observer.called(self.now, &Call::Submit(*request, tag));
+        }
+    }
+
+    fn split(&mut self, _request: u32, handle: u32, rest: &Request) -> u32 {
+        let at = rest.sector * SECTOR_BYTES;
+        let rest = self.sub_requests.get_mut(handle).map(|first| (self.cut)(first, at));
+        rest.map_or(handle, |rest| self.sub_requests.insert(rest))
+    }
+
+    /// It is too large: no class of a server is refused at its limit.
+    fn refused(&mut self, finished: Finished, _request: &Request, _cause: RefusedCause) {
+        self.rejected.extend(self.sub_requests.remove(finished.handle));
+    }
+}
+
 /// A scheduler with the sub-requests that wait in it and in front of it.
 pub(super) struct Admission {
-    scheduler: Policy,
-    observer: Option<Box<dyn Observer>>,
-    /// The queued sub-requests, by slot of their tags.
-    queued: Vec<Option<(Tag, SubRequest)>>,
-    /// Sub-requests that the scheduler has no room for, by direction, first come, first served.
-    held_back: [VecDeque<SubRequest>; 2],
-    /// Sub-requests that no scheduler takes: they are too large.
+    driver: Driver<Policy>,
+    /// Sub-requests that are not dispatched, by the handle that the driver knows them by.
+    sub_requests: Slots<SubRequest>,
+    /// Sub-requests that no scheduler takes.
     rejected: Vec<SubRequest>,
+    observer: Option<Box<dyn Observer>>,
     /// When to poll the scheduler again though nothing has happened.
     due: Nanos,
 }
 
 impl Admission {
-    pub(super) fn new(device: &spec::Device, fast: FastTier) -> Self {
+    pub(super) fn new(device: &spec::Device, fast: FastTier, classes: u32) -> Self {
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
             // A spec bounds it to far less than 4 GiB.
@@ -125,11 +178,10 @@ impl Admission {
             scheduler.place(extent.start, extent.end);
         }
         Self {
-            scheduler,
-            observer: None,
-            queued: (0..limits.members).map(|_| None).collect(),
-            held_back: Default::default(),
+            driver: Driver::new(scheduler, &limits, Capacity { held: HELD_BACK, classes }),
+            sub_requests: Slots::default(),
             rejected: Vec::new(),
+            observer: None,
             due: Nanos::NEVER,
         }
     }
@@ -138,80 +190,52 @@ impl Admission {
         self.observer = Some(observer);
     }
 
-    pub(super) const fn scheduler(&self) -> &Policy {
-        &self.scheduler
-    }
-
-    /// Puts a scheduler back as it was when it was cloned; nothing else may have happened since.
-    pub(super) fn restore(&mut self, before: Policy) {
-        self.scheduler = before;
-    }
-
-    pub(super) const fn due(&self) -> Nanos {
-        self.due
-    }
-
     pub(super) fn called(&mut self, now: Nanos, call: &Call) {
         if let Some(observer) = &mut self.observer {
             observer.called(now, call);
         }
     }
 
-    /// A sub-request that is too large for any scheduler, to be answered with an error.
+    pub(super) const fn due(&self) -> Nanos {
+        self.due
+    }
+
+    pub(super) const fn driver(&mut self) -> &mut Driver<Policy> {
+        &mut self.driver
+    }
+
+    /// A sub-request that no scheduler takes, to be answered with an error.
     pub(super) fn next_rejected(&mut self) -> Option<SubRequest> {
         self.rejected.pop()
     }
 
     /// Gives a sub-request to the scheduler, or holds it back.
-    pub(super) fn arrive(&mut self, now: Nanos, sub_request: SubRequest, accounts: &mut Accounts, cut: Cut<'_>) {
-        accounts.arrived(now, &sub_request);
-        let direction = sub_request.direction();
-        let is_first = self.held_back[direction].is_empty();
-        self.held_back[direction].push_back(sub_request);
-        if is_first {
-            self.submit_held_back(now, direction, accounts, cut);
+    pub(super) fn arrive(&mut self, now: Nanos, sub_request: SubRequest, cut: Cut<'_>) {
+        let whole = sub_request.core_request();
+        let handle = self.sub_requests.insert(sub_request);
+        let Self { driver, sub_requests, rejected, observer, .. } = self;
+        let mut submission = Submission { now, sub_requests, rejected, observer, cut };
+        let request = loop {
+            match driver.open() {
+                Some(request) => break request,
+                None => driver.grow(),
+            }
+        };
+        // Bounded by what all clients may have in flight.
+        while driver.submit(now, request, handle, whole, &mut submission).is_err() {
+            driver.grow();
         }
     }
 
     /// Gives the scheduler what was held back, as far as it has room now.
-    pub(super) fn retry(&mut self, now: Nanos, accounts: &mut Accounts, cut: Cut<'_>) {
-        for direction in Direction::ALL {
-            self.submit_held_back(now, direction as usize, accounts, cut);
-        }
-    }
-
-    fn submit_held_back(&mut self, now: Nanos, direction: usize, accounts: &mut Accounts, cut: Cut<'_>) {
-        while let Some(mut sub_request) = self.held_back[direction].pop_front() {
-            let request = sub_request.core_request();
-            let submitted = self.scheduler.submit(now, request);
-            self.called(now, &Call::Submit(request, submitted));
-            match submitted.map_err(|refused| refused.cause) {
-                Ok(tag) => {
-                    accounts.submitted(now, sub_request.class);
-                    self.queued[tag.index()] = Some((tag, sub_request));
-                }
-                Err(RefusedCause::Full) => return self.held_back[direction].push_front(sub_request),
-                Err(RefusedCause::Split(sectors)) => {
-                    // It lies on two devices.
-                    accounts.withdrawn(now, &sub_request, false);
-                    let rest = cut(&mut sub_request, (request.sector + u64::from(sectors)) * SECTOR_BYTES);
-                    accounts.arrived(now, &sub_request);
-                    accounts.arrived(now, &rest);
-                    self.held_back[direction].push_front(rest);
-                    self.held_back[direction].push_front(sub_request);
-                }
-                // No class of a server is refused at its limit.
-                Err(RefusedCause::TooLarge | RefusedCause::AtLimit(_)) => {
-                    accounts.withdrawn(now, &sub_request, false);
-                    self.rejected.push(sub_request);
-                }
-            }
-        }
+    pub(super) fn retry(&mut self, now: Nanos, cut: Cut<'_>) {
+        let Self { driver, sub_requests, rejected, observer, .. } = self;
+        driver.retry(now, &mut Submission { now, sub_requests, rejected, observer, cut });
     }
 
     /// The next dispatch of the scheduler, with its sub-requests.
     pub(super) fn poll(&mut self, now: Nanos, accounts: &mut Accounts) -> Option<(Dispatch, Members)> {
-        let step = self.scheduler.poll(now);
+        let step = self.driver.poll(now);
         self.called(now, &Call::Poll(step));
         let dispatch = match step {
             Step::Dispatch(dispatch) => dispatch,
@@ -224,48 +248,38 @@ impl Admission {
                 return None;
             }
         };
-        let mut take = |tag: Tag| {
-            let (_, mut sub_request) = self.queued[tag.index()].take()?;
+        let Self { driver, sub_requests, .. } = self;
+        let mut members = driver.members(&dispatch).filter_map(|(_, member)| {
+            let mut sub_request = sub_requests.remove(member.handle)?;
             accounts.dispatched(now, &mut sub_request);
             Some(sub_request)
-        };
-        let members = match dispatch.members {
-            1 => take(dispatch.tag).map(Members::One),
-            _ => {
-                let tags = std::iter::successors(Some(dispatch.tag), |&tag| self.scheduler.next_member(tag));
-                Some(Members::Many(tags.filter_map(take).collect()))
-            }
-        };
-        // A scheduler dispatches only what it was given.
-        Some((dispatch, members.unwrap_or_else(|| Members::Many(Vec::new()))))
+        });
+        let first = if dispatch.members == 1 { members.next() } else { None };
+        let members = first.map_or_else(|| Members::Many(members.collect()), Members::One);
+        Some((dispatch, members))
     }
 
-    pub(super) fn complete(&mut self, now: Nanos, tag: Tag) {
-        self.scheduler.complete(now, tag);
-        self.called(now, &Call::Complete(tag));
+    /// The backend has completed a dispatch.
+    pub(super) fn complete(&mut self, now: Nanos, dispatch: &Dispatch) {
+        self.driver.complete(now, dispatch, |_| {});
+        self.called(now, &Call::Complete(dispatch.tag));
     }
 
     /// Takes back the sub-requests of a connection that are not dispatched or merged.
-    pub(super) fn withdraw(&mut self, now: Nanos, connection: u32, accounts: &mut Accounts) -> Vec<SubRequest> {
+    pub(super) fn withdraw(&mut self, now: Nanos, connection: u32) -> Vec<SubRequest> {
+        let its = self.sub_requests.iter().filter(|(_, sub_request)| sub_request.connection == connection);
+        let its: Vec<_> = its.map(|(handle, sub_request)| (handle, sub_request.tag)).collect();
         let mut withdrawn = Vec::new();
-        for held_back in &mut self.held_back {
-            let (its, others): (Vec<_>, _) =
-                std::mem::take(held_back).into_iter().partition(|sub_request| sub_request.connection == connection);
-            *held_back = others.into();
-            its.iter().for_each(|sub_request| accounts.withdrawn(now, sub_request, false));
-            withdrawn.extend(its);
-        }
-        let queued = self.queued.iter().flatten().filter(|(_, sub_request)| sub_request.connection == connection);
-        let tags: Vec<Tag> = queued.map(|(tag, _)| *tag).collect();
-        for tag in tags {
-            let cancelled = self.scheduler.cancel(now, tag);
-            self.called(now, &Call::Cancel(tag, cancelled));
-            if cancelled.is_ok()
-                && let Some((_, sub_request)) = self.queued[tag.index()].take()
-            {
-                accounts.withdrawn(now, &sub_request, true);
-                withdrawn.push(sub_request);
-            }
+        for (handle, tag) in its {
+            let is_withdrawn = match tag {
+                None => self.driver.withdraw(now, |_, other| other == handle).is_some(),
+                Some(tag) => {
+                    let cancelled = self.driver.cancel(now, tag).map(drop);
+                    self.called(now, &Call::Cancel(tag, cancelled));
+                    cancelled.is_ok()
+                }
+            };
+            withdrawn.extend(is_withdrawn.then(|| self.sub_requests.remove(handle)).flatten());
         }
         withdrawn
     }
@@ -273,34 +287,41 @@ impl Admission {
     /// Sets shares one after the other, up to the first that is not feasible.
     pub(super) fn set_shares(&mut self, now: Nanos, shares: &[(Holder, Share)]) -> Result<(), Refusal> {
         // A scheduler without shares is given none.
-        let Some(control) = self.scheduler.tenants_mut() else { return Ok(()) };
+        let Some(control) = self.driver.scheduler_mut().tenants_mut() else { return Ok(()) };
         shares.iter().try_for_each(|&(holder, share)| {
             holder.configure(control, now, share).map_err(|error: ShareError| Refusal { holder, error })
         })
     }
 
-    /// The oldest sub-request of each class that waits: for how long it has, and for what it still does.
-    pub(super) fn oldest(&self, now: Nanos, classes: usize) -> Vec<Option<(Nanos, WaitCause)>> {
-        let mut oldest: Vec<Option<(Option<Tag>, &SubRequest)>> = vec![None; classes];
-        let queued = self.queued.iter().flatten().map(|(tag, sub_request)| (Some(*tag), sub_request));
-        let held_back = self.held_back.iter().flatten().map(|sub_request| (None, sub_request));
-        for (tag, sub_request) in queued.chain(held_back) {
-            let of_class = &mut oldest[sub_request.class as usize];
-            if of_class.is_none_or(|(_, other)| sub_request.arrived < other.arrived) {
-                *of_class = Some((tag, sub_request));
+    /// What each class has queued and in flight, and for how long and why its oldest sub-request has waited.
+    pub(super) fn classes(&self, now: Nanos, count: u32) -> Vec<ClassState> {
+        let state = |class| {
+            let state = self.driver.class(StreamId(class));
+            ClassState { inflight: state.in_flight, queued: state.queued + state.held, ..ClassState::default() }
+        };
+        let mut classes: Vec<ClassState> = (0..count).map(state).collect();
+        let mut oldest: Vec<Option<&SubRequest>> = vec![None; classes.len()];
+        for (_, sub_request) in self.sub_requests.iter() {
+            let number = sub_request.class as usize;
+            let (Some(class), Some(oldest)) = (classes.get_mut(number), oldest.get_mut(number)) else { continue };
+            class.queued_bytes += u64::from(sub_request.length);
+            if oldest.is_none_or(|other| sub_request.arrived < other.arrived) {
+                *oldest = Some(sub_request);
             }
         }
-        let waits =
-            |(tag, sub_request): (Option<Tag>, &SubRequest)| (now.since(sub_request.arrived), self.cause(now, tag));
-        oldest.into_iter().map(|oldest| oldest.map(waits)).collect()
+        for (class, oldest) in classes.iter_mut().zip(oldest) {
+            class.oldest = oldest.map(|oldest| (now.since(oldest.arrived), self.cause(now, oldest.tag)));
+        }
+        classes
     }
 
     fn cause(&self, now: Nanos, tag: Option<Tag>) -> WaitCause {
         let Some(tag) = tag else { return WaitCause::Counted(Reason::QueueFull) };
-        if let Some(explanation) = self.scheduler.tenants().and_then(|tenants| tenants.explain(now, tag)) {
+        let scheduler = self.driver.scheduler();
+        if let Some(explanation) = scheduler.tenants().and_then(|tenants| tenants.explain(now, tag)) {
             return WaitCause::Explained(explanation);
         }
-        let waiting = self.scheduler.waiting();
+        let waiting = scheduler.waiting();
         let most = Reason::ALL.into_iter().max_by_key(|&reason| waiting.count(reason));
         WaitCause::Counted(most.unwrap_or(Reason::DeviceFull))
     }

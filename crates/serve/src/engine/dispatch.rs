@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES, Tag};
+use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::admission::{Members, SubRequest};
 use super::sessions::Query;
@@ -63,7 +63,7 @@ enum Served {
 pub(super) enum Completed {
     SubRequest(SubRequest, Result<Outcome, NbdError>),
     /// A dispatch, after its sub-requests.
-    Dispatch(Tag),
+    Dispatch(Dispatch),
     Query(u32, Result<Outcome, NbdError>),
     LastFlush,
 }
@@ -292,7 +292,7 @@ impl Dispatcher {
         let Some(in_flight) = self.in_flight.get_mut(number) else { return };
         in_flight.operations_left -= 1;
         if in_flight.operations_left == 0 {
-            self.completed.push_back(Completed::Dispatch(in_flight.dispatch.tag));
+            self.completed.push_back(Completed::Dispatch(in_flight.dispatch));
             self.in_flight.remove(number);
             self.begun.retain(|&begun| begun != number);
         }

@@ -19,7 +19,6 @@
 mod accounts;
 mod admission;
 mod command;
-mod counters;
 mod dispatch;
 mod sessions;
 #[cfg(test)]
@@ -40,11 +39,10 @@ use crate::nbd::{Export, NbdError};
 use crate::spec::{self, Holder};
 
 use accounts::Accounts;
-pub use accounts::{ClassState, Report, WaitCause};
+pub use accounts::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters, Report};
 use admission::Admission;
-pub use admission::{Call, Observer};
+pub use admission::{Call, ClassState, Observer, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal};
-pub use counters::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters};
 use dispatch::{Completed, Dispatcher};
 pub use sessions::{Client, Permit};
 use sessions::{Event, Sessions};
@@ -58,7 +56,7 @@ const TOKEN_BACKEND: u64 = u64::MAX - 1;
 pub enum Turn {
     /// Nothing to do before this time, unless a descriptor becomes ready.
     WaitUntil(Nanos),
-    /// It was told to stop, and has.
+    /// It has stopped, as a command asked.
     Stopped,
 }
 
@@ -73,6 +71,8 @@ pub struct Settings {
     pub stall_timeout: Nanos,
     /// How long requests may take to finish after a stop.
     pub shutdown_timeout: Nanos,
+    /// How many classes of clients the server has: those of lower numbers.
+    pub classes: u32,
 }
 
 /// The stage of a stop.
@@ -99,6 +99,7 @@ pub struct Engine {
     epoll: Arc<OwnedFd>,
     ready: Vec<epoll::Event>,
     now: Nanos,
+    classes: u32,
     shutdown_timeout: Nanos,
     stopping: Stopping,
 }
@@ -109,7 +110,7 @@ impl Engine {
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, stall_timeout, shutdown_timeout } = settings;
+        let Settings { exports, device, stall_timeout, shutdown_timeout, classes } = settings;
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
@@ -123,7 +124,7 @@ impl Engine {
         sessions.set_stall_timeout(stall_timeout);
         Ok(Self {
             sessions,
-            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default()),
+            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), classes),
             dispatcher: Dispatcher::new(backend),
             accounts: Accounts::default(),
             remarks: None,
@@ -132,6 +133,7 @@ impl Engine {
             epoll,
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
+            classes,
             shutdown_timeout,
             stopping: Stopping::No,
         })
@@ -261,7 +263,7 @@ impl Engine {
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
-        self.accounts.look(now, self.admission.scheduler());
+        self.admission.driver().settle(now);
         let mut next = self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due());
         if let Stopping::Closing(until) = self.stopping
             && until > now
@@ -290,22 +292,25 @@ impl Engine {
     /// Applies what clients have asked.
     fn apply_events(&mut self) {
         let Self { sessions, admission, dispatcher, accounts, now, .. } = self;
-        while let Some(event) = sessions.next_event() {
+        loop {
+            while let Some(sub_request) = admission.next_rejected() {
+                sessions.finish(sub_request, Err(NbdError::Invalid));
+            }
+            let Some(event) = sessions.next_event() else { return };
             match event {
                 Event::Arrived(sub_request) => {
-                    admission.arrive(*now, sub_request, accounts, &mut |first, at| sessions.cut(first, at));
+                    admission.arrive(*now, sub_request, &mut |first, at| sessions.cut(first, at));
                 }
                 Event::Query(query) => dispatcher.query(*now, query),
                 Event::Answered(answered) => accounts.answered(*now, &answered),
                 Event::Refused(class, error) => accounts.refused(class, error),
                 Event::Gone(connection) => {
-                    for sub_request in admission.withdraw(*now, connection, accounts) {
+                    for sub_request in admission.withdraw(*now, connection) {
                         sessions.finish(sub_request, Err(NbdError::ShuttingDown));
                     }
+                    // Withdrawn requests leave room in the scheduler.
+                    admission.retry(*now, &mut |first, at| sessions.cut(first, at));
                 }
-            }
-            while let Some(sub_request) = admission.next_rejected() {
-                sessions.finish(sub_request, Err(NbdError::Invalid));
             }
         }
     }
@@ -322,16 +327,13 @@ impl Engine {
                     accounts.completed(*now, &sub_request);
                     sessions.finish(sub_request, result);
                 }
-                Completed::Dispatch(tag) => admission.complete(*now, tag),
+                Completed::Dispatch(dispatch) => admission.complete(*now, &dispatch),
                 Completed::Query(request, result) => sessions.finish_query(request, result),
                 Completed::LastFlush => self.stopping = Stopping::Done,
             }
         }
         dispatcher.begin_deferred(*now, sessions.pool());
-        admission.retry(*now, accounts, &mut |first, at| sessions.cut(first, at));
-        while let Some(sub_request) = admission.next_rejected() {
-            sessions.finish(sub_request, Err(NbdError::Invalid));
-        }
+        admission.retry(*now, &mut |first, at| sessions.cut(first, at));
         self.apply_events();
         self.forward_remarks();
         Ok(true)
@@ -358,8 +360,8 @@ impl Engine {
 
     fn change(&mut self, change: Change) {
         // Until now requests have waited for reasons of the old shares.
-        self.accounts.look_now(self.now, self.admission.scheduler());
-        let before = (!change.shares.is_empty()).then(|| self.admission.scheduler().clone());
+        self.admission.driver().settle_all(self.now);
+        let before = (!change.shares.is_empty()).then(|| self.admission.driver().scheduler().clone());
         let prepared = self.admission.set_shares(self.now, &change.shares);
         let is_feasible = prepared.is_ok();
         // A controller that has gone gives no verdict either.
@@ -371,19 +373,19 @@ impl Engine {
                 self.admission.called(self.now, &Call::Configure(holder, share));
             }
         } else if let Some(before) = before {
-            self.admission.restore(before);
+            *self.admission.driver().scheduler_mut() = before;
         }
     }
 
     fn report(&mut self, question: Question) {
-        self.accounts.look_now(self.now, self.admission.scheduler());
-        let counters = self.accounts.exchange(question.counters);
-        let mut classes = self.accounts.classes();
+        self.admission.driver().settle_all(self.now);
+        let counters = self.accounts.exchange(question.counters, self.admission.driver());
+        let mut classes = self.admission.classes(self.now, self.classes);
         for class in self.sessions.classes() {
-            classes[class.0 as usize].connections += 1;
+            if let Some(class) = classes.get_mut(class.0 as usize) {
+                class.connections += 1;
+            }
         }
-        let oldest = self.admission.oldest(self.now, classes.len());
-        classes.iter_mut().zip(oldest).for_each(|(class, oldest)| class.oldest = oldest);
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
         let checksums = self.dispatcher.backend().checksums();
         (question.reply)(Report { now: self.now, counters, classes, inflight, checksums });

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use ioweir_core::{Dispatch, Nanos, Operation, Reason, StreamId};
 use rustix::event::epoll;
 
-use super::accounts::{Accounts, Answered, WaitCause};
-use super::admission::{Admission, Members, SubRequest};
+use super::accounts::{Accounts, Answered};
+use super::admission::{Admission, Members, SubRequest, WaitCause};
 use super::dispatch::{Completed, Dispatcher};
 use super::sessions::{Client, Event, Query, Sessions};
 use crate::backend::{Action, Backend, Done, FastTier, Io, Outcome};
@@ -26,8 +26,8 @@ fn device(keys: &str) -> Device {
 
 fn sub_request(connection: u32, action: Action, offset: u64, length: u32) -> SubRequest {
     let buffer = (action == Action::Write).then(|| Buffer::with_capacity(length as usize));
-    let (request, arrived, dispatched) = (connection, Nanos::ZERO, None);
-    SubRequest { request, connection, class: 0, action, fua: false, offset, length, arrived, dispatched, buffer }
+    let (request, arrived, tag, dispatched) = (connection, Nanos::ZERO, None, None);
+    SubRequest { request, connection, class: 0, action, fua: false, offset, length, arrived, tag, dispatched, buffer }
 }
 
 fn never_cut(_: &mut SubRequest, _: u64) -> SubRequest {
@@ -146,13 +146,14 @@ fn a_client_that_breaks_has_its_queued_requests_withdrawn_before_it_is_closed() 
 #[test]
 fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
     let (mut admission, mut accounts) =
-        (Admission::new(&device("queue_requests = 1"), FastTier::default()), Accounts::default());
+        (Admission::new(&device("queue_requests = 1"), FastTier::default(), 1), Accounts::default());
     for connection in 0..3 {
         let sub_request = sub_request(connection, Action::Read, u64::from(connection) << 20, 4096);
-        admission.arrive(Nanos(1), sub_request, &mut accounts, &mut never_cut);
+        admission.arrive(Nanos(1), sub_request, &mut never_cut);
     }
-    assert_eq!(accounts.classes()[0].queued, 3);
-    assert_eq!(admission.oldest(Nanos(5), 1), [Some((Nanos(5), WaitCause::Counted(Reason::DeviceFull)))]);
+    let state = admission.classes(Nanos(5), 1)[0];
+    assert_eq!((state.queued, state.queued_bytes), (3, 3 * 4096));
+    assert_eq!(state.oldest, Some((Nanos(5), WaitCause::Counted(Reason::DeviceFull))));
     let mut served = Vec::new();
     for now in (10..).step_by(10).map(Nanos).take(3) {
         let (dispatch, members) = admission.poll(now, &mut accounts).expect("one is queued");
@@ -160,12 +161,12 @@ fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
         accounts.completed(now, &sub_request);
         served.push(sub_request.connection);
         assert!(admission.poll(now, &mut accounts).is_none());
-        admission.complete(now, dispatch.tag);
-        admission.retry(now, &mut accounts, &mut never_cut);
+        admission.complete(now, &dispatch);
+        admission.retry(now, &mut never_cut);
     }
     assert_eq!(served, [0, 1, 2]);
-    accounts.look_now(Nanos(30), admission.scheduler());
-    let counters = accounts.exchange(Box::default());
+    admission.driver().settle_all(Nanos(30));
+    let counters = accounts.exchange(Box::default(), admission.driver());
     let waits = counters.get(0).expect("a class without a client").counts.wait_nanos;
     assert_eq!(waits[Reason::QueueFull as usize], 2 * 9 + 10);
     assert_eq!(waits.iter().sum::<u64>(), 9 + 19 + 29);
@@ -173,15 +174,15 @@ fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
 
 #[test]
 fn what_a_broken_client_has_queued_or_held_back_is_withdrawn_and_nothing_else() {
-    let (mut admission, mut accounts) =
-        (Admission::new(&device("queue_requests = 2"), FastTier::default()), Accounts::default());
+    let mut admission = Admission::new(&device("queue_requests = 2"), FastTier::default(), 1);
     for number in 0..6 {
         let sub_request = sub_request(number % 2, Action::Write, u64::from(number) << 20, 4096);
-        admission.arrive(Nanos::ZERO, sub_request, &mut accounts, &mut never_cut);
+        admission.arrive(Nanos::ZERO, sub_request, &mut never_cut);
     }
-    let withdrawn = admission.withdraw(Nanos::ZERO, 1, &mut accounts);
-    assert_eq!(withdrawn.iter().map(|sub_request| sub_request.offset >> 20).collect::<Vec<_>>(), [3, 5, 1]);
-    assert_eq!((accounts.classes()[0].queued, accounts.classes()[0].queued_bytes), (3, 3 * 4096));
+    let withdrawn = admission.withdraw(Nanos::ZERO, 1);
+    assert_eq!(withdrawn.iter().map(|sub_request| sub_request.offset >> 20).collect::<Vec<_>>(), [1, 3, 5]);
+    let state = admission.classes(Nanos::ZERO, 1)[0];
+    assert_eq!((state.queued, state.queued_bytes), (3, 3 * 4096));
 }
 
 /// A backend that finishes what a test says.

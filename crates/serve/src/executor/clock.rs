@@ -1,4 +1,4 @@
-//! What time is it, and how much of a processor has this thread used?
+//! The clocks of the executor: the time, and the CPU time of a thread.
 
 use std::sync::{Condvar, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ioweir_core::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Where the executor gets its time from; a test brings its own.
+/// A source of time; tests bring their own.
 pub trait Clock: Send + Sync + 'static {
     /// The time since an origin of its choice. Never goes back, whichever thread asks.
     fn now(&self) -> Nanos;
@@ -14,7 +14,7 @@ pub trait Clock: Send + Sync + 'static {
     /// The CPU time that this thread has used since an origin of its choice.
     fn used(&self) -> Nanos;
 
-    /// Sleeps until `condition` is notified or the time is `until`, or for no reason.
+    /// Sleeps until `condition` is notified or the time is `until`, or spuriously wakes.
     fn sleep<'guard, T>(
         &self,
         condition: &Condvar,
@@ -22,7 +22,7 @@ pub trait Clock: Send + Sync + 'static {
         until: Option<Nanos>,
     ) -> MutexGuard<'guard, T>;
 
-    /// Wakes one of those who sleep on `condition`, or all of them.
+    /// Wakes one thread that sleeps on `condition`, or all.
     fn wake(&self, condition: &Condvar, all: bool) {
         if all {
             condition.notify_all();
@@ -32,7 +32,7 @@ pub trait Clock: Send + Sync + 'static {
     }
 }
 
-/// The machine's own.
+/// The machine's clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineClock {
     origin: Instant,

@@ -1,4 +1,4 @@
-//! What runs on a worker, and what can it ask for?
+//! Items of work, and what they can ask of their worker.
 
 use std::fmt;
 use std::sync::Weak;
@@ -7,27 +7,27 @@ use ioweir_core::{Nanos, Tag};
 
 use super::pool::Control;
 
-/// Something to be run.
+/// An item of work.
 pub trait Item: Send {
-    /// Runs, or goes on, until done, in need of something, or told to stop by [`Slice::is_over`].
+    /// Runs or continues until it is done, has to wait, or its slice is over ([`Slice::is_over`]).
     fn run(&mut self, slice: &Slice<'_>) -> Progress;
 }
 
-/// How far an item has come.
+/// The progress of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It is done, and is dropped.
     Done,
-    /// It has to wait, and is run again after that.
+    /// It has to wait, and runs again after that.
     Wait(Wait),
-    /// Its slice is over: it queues again, as one that was preempted.
+    /// Its slice is over: it queues again as preempted.
     Preempted,
 }
 
 /// What an item waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// This time.
+    /// A time.
     Until(Nanos),
     /// The lock that [`Slice::lock`] did not give; it holds it when it runs again.
     Lock,
@@ -35,7 +35,7 @@ pub enum Wait {
     Signal,
 }
 
-/// What an item sees of the executor while it runs.
+/// The slice of time that an item runs in.
 pub struct Slice<'run> {
     pub(super) control: &'run dyn Control,
     pub(super) signal: Weak<dyn Control>,
@@ -51,8 +51,8 @@ impl fmt::Debug for Slice<'_> {
 }
 
 impl Slice<'_> {
-    /// Whether the item has used up its CPU time: it should return [`Progress::Preempted`] soon. Worth asking every 10 us or so: it
-    /// costs a system call.
+    /// Whether the item has used up its CPU time: it should return [`Progress::Preempted`] soon. It costs a system call: once in
+    /// 10 us or so is enough.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.control.used() >= self.end
@@ -64,29 +64,29 @@ impl Slice<'_> {
         self.control.now()
     }
 
-    /// The processor time that the worker's thread has used since an origin of the clock's choice.
+    /// The CPU time that the worker's thread has used since an origin of the clock's choice.
     #[must_use]
     pub fn used(&self) -> Nanos {
         self.control.used()
     }
 
-    /// Takes a lock. If this says no, the item has to return [`Wait::Lock`], and holds it when it runs again.
+    /// Takes a lock. If it is held, the item must return [`Wait::Lock`], and holds the lock when it runs again.
     ///
-    /// It is given up by [`Slice::unlock`], or when the item is done.
+    /// [`Slice::unlock`] releases it, or the end of the item.
     ///
     /// # Panics
-    /// Where there is no such lock, or the item holds or asked for another: at most one at a time.
+    /// There is no such lock, or the item holds or asked for another one.
     #[must_use]
     pub fn lock(&self, lock: u32) -> bool {
         self.control.lock(self.tag, lock)
     }
 
-    /// Gives up the lock that the item holds, if any.
+    /// Releases the lock that the item holds, if any.
     pub fn unlock(&self) {
         self.control.unlock(self.tag);
     }
 
-    /// What somebody else ends this item's [`Wait::Signal`] with.
+    /// The signal that ends this item's [`Wait::Signal`].
     #[must_use]
     pub fn signal(&self) -> Signal {
         Signal { control: self.signal.clone(), tag: self.tag }

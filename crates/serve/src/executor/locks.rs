@@ -1,10 +1,10 @@
-//! Who holds a lock, and who is next?
+//! Locks of items, each with its holder and the items that wait for it.
 
 use std::collections::VecDeque;
 
 use ioweir_core::Tag;
 
-/// All locks of a pool. An item waits for one at most, so that no more wait in all than there are items.
+/// All locks of a pool. An item waits for one at most, so there are no more waiters than items.
 #[derive(Debug)]
 pub(super) struct Locks {
     holders: Box<[Option<Tag>]>,
@@ -27,7 +27,7 @@ impl Locks {
         self.holders[lock as usize] == Some(tag)
     }
 
-    /// Takes the lock, or joins those who wait for it.
+    /// Takes the lock, or joins its queue.
     pub(super) fn take(&mut self, lock: u32, tag: Tag) -> bool {
         let holder = &mut self.holders[lock as usize];
         if holder.is_some() {
@@ -38,7 +38,7 @@ impl Locks {
         true
     }
 
-    /// Leaves the lock, or the queue before it; answers with who holds it now, if that changed.
+    /// Leaves the lock or its queue; answers with the new holder, if it changed.
     pub(super) fn leave(&mut self, lock: u32, tag: Tag) -> Option<Tag> {
         let (holder, waiting) = (&mut self.holders[lock as usize], &mut self.waiting[lock as usize]);
         if *holder != Some(tag) {

@@ -1,21 +1,21 @@
-//! How does a schedule of cores drive real threads?
+//! Worker threads that a schedule of cores drives.
 //!
-//! An [`Executor`] is a pool of worker threads behind one [`Cores`]: the same value that the simulator drives. Work comes as
-//! [`Item`]s: something that runs until it is done, until it has to wait (for a time, a lock, a signal), or until its
-//! slice is over. A worker asks the policy which queue to serve, takes items from it while its slice lasts, and reports what became of
-//! them; an idle worker sleeps until something is queued or due.
+//! An [`Executor`] is a pool of worker threads with one [`Cores`], the value that the simulator drives, too. An [`Item`] of work
+//! runs until it is done, has to wait (for a time, a lock, a signal), or its slice is over. A worker asks the policy which queue
+//! to serve, takes items from it while its slice lasts, and reports their progress; an idle worker sleeps until an item is
+//! queued or due.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! - Every item that was accepted runs until it is done, exactly once; [`Executor::shutdown`] waits for all of them, and
-//!   [`Executor::abort`] hands back those that are not done.
-//! - Everything is bounded: by the room that the policy was made with, and by the number of locks. A full executor hands an item back.
-//! - An item that panics ends there: it counts as panicked, its lock goes to the next, and its worker goes on.
-//! - Preemption is cooperative: an item looks at [`Slice::is_over`] and returns. One that does not is not interrupted.
-//! - CPU time is that of the thread, so that what is learnt of items does not depend on what else the machine does.
-//! - An item holds at most one lock at a time: no two can wait for one another. Locks are handed on in the order of asking.
+//! - Every accepted item runs until it is done, exactly once; [`Executor::shutdown`] waits for all, and [`Executor::abort`]
+//!   returns those that are not done.
+//! - Everything is bounded: by the capacity of the policy, and by the number of locks. A full executor returns an item.
+//! - An item that panics ends: it counts as panicked, its lock goes to the next item, and its worker continues.
+//! - Preemption is cooperative: an item checks [`Slice::is_over`] and returns. One that does not is not interrupted.
+//! - CPU time is that of the thread, so it does not depend on the machine's other load.
+//! - An item holds at most one lock at a time, so there are no deadlocks. Locks go to items in the order of asking.
 //!
-//! One mutex stands around the policy; it is held for a decision, never while an item runs.
+//! One mutex guards the policy; it is held for a decision, never while an item runs.
 
 mod clock;
 mod item;
@@ -32,7 +32,7 @@ pub use clock::{Clock, MachineClock};
 pub use item::{Item, Progress, Signal, Slice, Wait};
 pub use pool::{Counted, Pool, Refused, RefusedCause};
 
-/// A pool that has threads.
+/// A pool with its threads.
 #[derive(Debug)]
 pub struct Executor<C: Clock = MachineClock> {
     pool: Arc<Pool<C>>,
@@ -43,7 +43,7 @@ impl Executor {
     /// Starts as many workers as `cores` was made for, on the machine's clock; items can use `locks` locks.
     ///
     /// # Errors
-    /// The system's, where it gives no thread; those that were started have ended then.
+    /// The system starts no thread; those that were started have ended then.
     pub fn start(cores: Cores, locks: u32) -> std::io::Result<Self> {
         Self::over(Pool::new(cores, locks, MachineClock::new()))
     }
@@ -59,13 +59,13 @@ impl<C: Clock> Executor<C> {
         for worker in 0..executor.pool.workers() {
             let pool = Arc::clone(&executor.pool);
             let thread = std::thread::Builder::new().name(format!("ioweir-worker-{worker}"));
-            // Where this fails, what was started is ended by `drop`.
+            // After a failure, `drop` ends those that were started.
             executor.threads.push(thread.spawn(move || pool.work(worker))?);
         }
         Ok(executor)
     }
 
-    /// Takes an item in, or hands it back.
+    /// Accepts an item, or returns it.
     ///
     /// # Errors
     /// [`Refused`] has the item, and why: there is no room, or the executor is shutting down.
@@ -73,7 +73,7 @@ impl<C: Clock> Executor<C> {
         self.pool.submit(work, item)
     }
 
-    /// Takes an item that comes in at `time`, or as soon after it as there is room; as many can be coming as can be in.
+    /// Accepts an item that arrives at `time`, or as soon after it as there is room. As many items can be expected as accepted.
     ///
     /// # Errors
     /// As [`Executor::submit`].
@@ -81,27 +81,27 @@ impl<C: Clock> Executor<C> {
         self.pool.submit_at(time, work, item)
     }
 
-    /// How the server's write log stands from now on.
+    /// Sets the state of the server's write log.
     pub fn set_log(&self, log: Log) {
         self.pool.set_log(log);
     }
 
-    /// What has happened so far.
+    /// The counts so far.
     #[must_use]
     pub fn counted(&self) -> Counted {
         self.pool.counted()
     }
 
-    /// Accepts nothing more, waits until all is done, and ends the threads.
+    /// Accepts nothing more, waits until all items are done, and ends the threads.
     ///
-    /// An item that waits for a signal that never comes keeps this from returning: [`Executor::abort`] does not wait.
+    /// It does not return while an item waits for a signal; [`Executor::abort`] does.
     pub fn shutdown(mut self) -> Counted {
         self.pool.close();
         self.join();
         self.pool.counted()
     }
 
-    /// Ends the threads as soon as each has finished with the item that it runs; hands back what is not done.
+    /// Ends each thread after the item that it runs; returns the items that are not done.
     pub fn abort(mut self) -> Vec<Box<dyn Item>> {
         let left = self.pool.stop();
         self.join();
@@ -110,7 +110,7 @@ impl<C: Clock> Executor<C> {
 
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // A worker contains the panics of its items: one of its own would have to be a defect here, and is counted as such.
+            // Panics of items are caught: one of the worker itself is a defect, and counted as such.
             if thread.join().is_err() {
                 self.pool.note_lost_worker();
             }
@@ -119,7 +119,7 @@ impl<C: Clock> Executor<C> {
 }
 
 impl<C: Clock> Drop for Executor<C> {
-    /// As [`Executor::abort`]; what is not done is dropped.
+    /// As [`Executor::abort`]; items that are not done are dropped.
     fn drop(&mut self) {
         drop(self.pool.stop());
         self.join();

@@ -1,4 +1,4 @@
-//! What does each worker do next, and what became of each item?
+//! The pool: the items, the policy that orders them, and the loop of its workers.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -13,11 +13,11 @@ use super::clock::Clock;
 use super::item::{Item, Progress, Slice, Wait};
 use super::locks::Locks;
 
-/// An item that was not taken; it is handed back.
+/// An item that was not accepted, returned.
 pub struct Refused {
-    /// What was submitted.
+    /// The item.
     pub item: Box<dyn Item>,
-    /// Why it was not taken.
+    /// Why it was not accepted.
     pub cause: RefusedCause,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Debug for Refused {
     }
 }
 
-/// Why an item was not taken.
+/// Why an item was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedCause {
     /// There is no room: submit again once an item is done.
@@ -38,42 +38,42 @@ pub enum RefusedCause {
     Closed,
 }
 
-/// What has happened so far.
+/// The counts of a pool so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Items that were done.
+    /// Items that are done.
     pub done: u64,
     /// Items that ended in a panic.
     pub panicked: u64,
-    /// Workers that were lost; more than none is a defect of the executor.
+    /// Workers that panicked, which is a defect of the executor.
     pub workers_lost: u32,
-    /// What the policy has counted, in the order of [`Queue::ALL`].
+    /// The counts of the policy, in the order of [`Queue::ALL`].
     pub queues: [Counts; Queue::COUNT],
 }
 
 impl State {
-    /// Whether nothing is left to do, ever.
+    /// Whether all items are done and none can arrive.
     fn is_over(&self) -> bool {
         self.is_closed && self.live == 0 && self.coming.is_empty()
     }
 }
 
-/// Items, the policy that orders them, and what they wait for. [`Pool::work`] is what each of its threads does.
+/// Items, the policy that orders them, and what they wait for. Each thread runs [`Pool::work`].
 pub struct Pool<C> {
     state: Mutex<State>,
-    /// Something is queued, due earlier, or over.
+    /// Notified when an item is queued or due earlier, and at the end.
     changed: Condvar,
     clock: C,
     workers: u32,
     requests: u32,
-    /// What a worker does first in each turn.
+    /// Called by a worker at the start of each turn.
     turn: Option<TurnHook>,
 }
 
-/// Called at the start of each turn; says whether the queue is another one than the worker's last.
+/// Called at the start of each turn, with whether the worker's queue has changed.
 type TurnHook = Box<dyn Fn(bool) + Send + Sync>;
 
-/// What is behind the mutex.
+/// The state that the mutex guards.
 struct State {
     cores: Cores,
     log: Log,
@@ -81,11 +81,11 @@ struct State {
     /// Time, order of asking, and slot of the items that wait for a time.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     timers_set: u64,
-    /// Items that come in later.
+    /// Items that arrive later.
     coming: BinaryHeap<Coming>,
     locks: Locks,
     counted: Counted,
-    /// Items that are in.
+    /// Items that were accepted and are not done.
     live: u32,
     /// Workers that sleep.
     idle: u32,
@@ -93,7 +93,7 @@ struct State {
     is_stopped: bool,
 }
 
-/// An item that comes in later.
+/// An item that arrives later.
 struct Coming {
     time: Nanos,
     sequence: u64,
@@ -128,21 +128,21 @@ impl Ord for Coming {
     }
 }
 
-/// What is known of the item in a slot of the policy.
+/// The item in a slot of the policy.
 #[derive(Default)]
 struct Place {
     tag: Option<Tag>,
-    /// Not here while it runs.
+    /// None while it runs.
     item: Option<Box<dyn Item>>,
     /// What it waits for, while it is suspended.
     wait: Option<Wait>,
     /// The lock that it holds or has asked for.
     lock: Option<u32>,
-    /// A signal came that it did not wait for yet.
+    /// A signal was sent before it waited for one.
     is_signalled: bool,
 }
 
-/// What an item and its signals ask of their pool, whatever its clock.
+/// A pool as its items and signals see it, whatever its clock.
 pub(super) trait Control: Send + Sync {
     fn now(&self) -> Nanos;
     fn used(&self) -> Nanos;
@@ -158,7 +158,7 @@ impl<C> fmt::Debug for Pool<C> {
 }
 
 impl<C: Clock> Pool<C> {
-    /// A pool without threads, for as many workers as `cores` was made for and with so many locks.
+    /// A pool without threads, for as many workers as `cores` was made for and with this many locks.
     pub fn new(cores: Cores, locks: u32, clock: C) -> Self {
         let (workers, requests) = (cores.workers(), cores.requests());
         let state = State {
@@ -178,20 +178,19 @@ impl<C: Clock> Pool<C> {
         Self { state: Mutex::new(state), changed: Condvar::new(), clock, workers, requests, turn: None }
     }
 
-    /// Has `hook` called by a worker at the start of each turn: what changing over costs where it costs more than here. It is
-    /// told whether the queue is another one than the worker's last.
+    /// Sets a hook that workers call at the start of each turn, with whether the queue has changed: to add the cost of a switch.
     #[must_use]
     pub fn with_turn_hook(self, hook: impl Fn(bool) + Send + Sync + 'static) -> Self {
         Self { turn: Some(Box::new(hook)), ..self }
     }
 
-    /// How many workers it is for.
+    /// The number of workers.
     #[must_use]
     pub const fn workers(&self) -> u32 {
         self.workers
     }
 
-    /// Takes an item in, or hands it back.
+    /// Accepts an item, or returns it.
     ///
     /// # Errors
     /// [`Refused`] has the item, and why.
@@ -205,7 +204,7 @@ impl<C: Clock> Pool<C> {
         refused.map_or(Ok(()), |item| Err(Refused { item, cause: RefusedCause::Full }))
     }
 
-    /// Takes an item that comes in at `time`, or as soon after it as there is room; as many can be coming as can be in.
+    /// Accepts an item that arrives at `time`, or as soon after it as there is room. As many items can be expected as accepted.
     ///
     /// # Errors
     /// As [`Pool::submit`].
@@ -220,12 +219,12 @@ impl<C: Clock> Pool<C> {
         let sequence = state.timers_set;
         state.timers_set += 1;
         state.coming.push(Coming { time, sequence, work, item });
-        // Who sleeps until a later time has to look again.
+        // A worker that sleeps until a later time must wake earlier.
         self.wake_one(&state);
         Ok(())
     }
 
-    /// Gives an item its place, or hands it back.
+    /// Gives an item a slot, or returns it.
     fn place(&self, state: &mut State, now: Nanos, work: Work, item: Box<dyn Item>) -> Result<(), Box<dyn Item>> {
         let Ok(tag) = state.cores.submit(now, work) else { return Err(item) };
         state.places[tag.index()] = Place { tag: Some(tag), item: Some(item), ..Place::default() };
@@ -234,25 +233,25 @@ impl<C: Clock> Pool<C> {
         Ok(())
     }
 
-    /// How the server's write log stands from now on.
+    /// Sets the state of the server's write log.
     pub fn set_log(&self, log: Log) {
         self.lock_state().log = log;
     }
 
-    /// What has happened so far.
+    /// The counts of a pool so far.
     #[must_use]
     pub fn counted(&self) -> Counted {
         let state = self.lock_state();
         Counted { queues: state.cores.counts(), ..state.counted }
     }
 
-    /// Accepts nothing more; workers end once all is done.
+    /// Accepts nothing more; workers end once all items are done.
     pub fn close(&self) {
         self.lock_state().is_closed = true;
         self.clock.wake(&self.changed, true);
     }
 
-    /// Accepts nothing more; workers end once they have finished what they run. Hands back all items that do not run now.
+    /// Accepts nothing more; workers end after the item that they run. Returns all items that do not run.
     pub fn stop(&self) -> Vec<Box<dyn Item>> {
         let mut state = self.lock_state();
         (state.is_closed, state.is_stopped) = (true, true);
@@ -262,7 +261,7 @@ impl<C: Clock> Pool<C> {
         state.places.iter_mut().filter_map(|place| place.item.take()).chain(coming).collect()
     }
 
-    /// What worker `worker` does, until the pool is closed and all is done, or it is stopped.
+    /// The loop of a worker, until the pool is closed and all items are done, or it is stopped.
     pub fn work(self: &Arc<Self>, worker: u32) {
         let weak = Arc::downgrade(self);
         let mut state = self.lock_state();
@@ -297,12 +296,12 @@ impl<C: Clock> Pool<C> {
             self.catch_up(&mut state, now);
             let Some(run) = state.cores.take(now, worker) else { break };
             let item = state.places[run.tag.index()].item.take();
-            // Only `stop` takes items from their places, and after it nothing is taken any more.
+            // Only `stop` removes items from their slots, and nothing runs after it.
             let Some(mut item) = item else { break };
             drop(state);
             let (progress, used) = self.run(item.as_mut(), run, weak);
             if progress.is_none_or(|progress| progress == Progress::Done) {
-                // Dropped before the report, and out of the mutex: it may submit or signal, and it may panic.
+                // Dropped before the report, without the mutex: the drop may submit, signal or panic.
                 let dropped = catch_unwind(AssertUnwindSafe(|| drop(item)));
                 state = self.lock_state();
                 self.end(&mut state, worker, run.tag, used, progress.is_some() && dropped.is_ok());
@@ -315,7 +314,7 @@ impl<C: Clock> Pool<C> {
         state
     }
 
-    /// Runs an item; answers with how far it came, unless it panicked, and with the CPU time that it used.
+    /// Runs an item; answers with its progress, unless it panicked, and with the CPU time that it used.
     fn run(&self, item: &mut dyn Item, run: Run, weak: &Weak<Self>) -> (Option<Progress>, Nanos) {
         let began = self.clock.used();
         let signal: Weak<dyn Control> = weak.clone();
@@ -354,7 +353,7 @@ impl<C: Clock> Pool<C> {
         place.wait = Some(wait);
         let is_over = match wait {
             Wait::Until(time) => {
-                // Who sleeps until a later time has to look again.
+                // A worker that sleeps until a later time must wake earlier.
                 if state.timers.peek().is_none_or(|Reverse((first, ..))| time < *first) {
                     self.wake_one(state);
                 }
@@ -380,19 +379,19 @@ impl<C: Clock> Pool<C> {
         while let Some(Reverse((_, _, at))) = state.timers.peek().filter(|Reverse((time, ..))| *time <= now) {
             let tag = state.places[*at].tag;
             state.timers.pop();
-            // A timer is set while its item waits for it, and for nothing else.
+            // A timer is set only while its item waits for it.
             if let Some(tag) = tag {
                 self.restart(state, tag, now);
             }
         }
         while state.coming.peek().is_some_and(|first| first.time <= now) && state.live < self.requests {
             let Some(Coming { work, item, .. }) = state.coming.pop() else { break };
-            // There is room: it was looked for.
+            // There is room: it was checked.
             let _ = self.place(state, now, work, item);
         }
     }
 
-    /// Gives up what `tag` holds or has asked for; who gets it goes on, if that was all that it waited for.
+    /// Releases the lock that `tag` holds or waits for; the next item continues, if it waited only for that.
     fn leave_lock(&self, state: &mut State, tag: Tag, now: Nanos) {
         let Some(lock) = state.places[tag.index()].lock.take() else { return };
         let next = state.locks.leave(lock, tag);
@@ -411,15 +410,14 @@ impl<C: Clock> Pool<C> {
         state
     }
 
-    /// One more item is queued, or the first timer is another.
+    /// Wakes workers: an item was queued, or the first timer has changed.
     fn wake_one(&self, state: &State) {
         if state.idle > 0 {
             self.clock.wake(&self.changed, false);
         }
     }
 
-    /// No panic of an item happens while the mutex is held; one of the policy's own assertions would leave it poisoned, and says more
-    /// than a second panic here.
+    /// Items never panic while the mutex is held. An assertion of the policy would poison it, and is the better message.
     fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

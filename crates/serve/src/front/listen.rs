@@ -1,4 +1,4 @@
-//! Where do clients come in? Sockets that are made here, or were made by somebody else.
+//! The sockets that clients connect to: made here, or handed over by systemd.
 
 use std::fs;
 use std::io;
@@ -12,21 +12,21 @@ use crate::spec::Listen;
 
 /// The first descriptor that systemd hands over.
 const FIRST_HANDED_OVER: i32 = 3;
-/// More than anybody hands over.
+/// The most descriptors that are taken over.
 const HANDED_OVER_MAX: i32 = 64;
 
 /// A socket that clients connect to.
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: OwnedFd,
-    /// Where it is, for people.
+    /// Its address, for people.
     name: String,
-    /// A name in the file system that is ours to remove.
+    /// The name in the file system that is removed with it.
     path: Option<PathBuf>,
 }
 
 impl Listener {
-    /// Another descriptor of the socket, not blocking.
+    /// Another descriptor of the socket, which does not block.
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         rustix::io::ioctl_fionbio(&self.socket, true)?;
         self.socket.try_clone()
@@ -37,23 +37,23 @@ impl Listener {
         self.path.is_some()
     }
 
-    /// As [`Listener::bind`], but only the user that the server runs as can connect to a unix socket, from its beginning on.
+    /// As [`Listener::bind`], but only the user that the server runs as can ever connect to a unix socket.
     ///
     /// # Errors
     /// As [`Listener::bind`].
     pub(crate) fn bind_private(listen: &Listen) -> Result<Self, String> {
         let Listen::Unix(path) = listen else { return Self::bind(listen) };
-        let failed = |error: io::Error| format!("{listen}: cannot be listened at: {error}");
+        let failed = |error: io::Error| format!("{listen}: cannot listen: {error}");
         let socket = bind_unix(path, bind_own).map_err(failed)?;
         Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
     }
 
-    /// Makes a socket. A unix socket that nobody listens at any more is replaced; one that somebody listens at is not.
+    /// Makes a socket. A unix socket without a listener is replaced; one with a listener is not.
     ///
     /// # Errors
     /// What is wrong, in words for people.
     pub fn bind(listen: &Listen) -> Result<Self, String> {
-        let failed = |error: &io::Error| format!("{listen}: cannot be listened at: {error}");
+        let failed = |error: &io::Error| format!("{listen}: cannot listen: {error}");
         match listen {
             Listen::Unix(path) => {
                 let socket = bind_unix(path, |path| UnixListener::bind(path).map(OwnedFd::from))
@@ -62,18 +62,18 @@ impl Listener {
             }
             Listen::Tcp(address) => {
                 let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
-                // Port 0 is any that is free: the name says which one it became.
+                // Port 0 is any free one: the name has the one that was chosen.
                 let name = socket.local_addr().map_or_else(|_| listen.to_string(), |address| format!("tcp:{address}"));
                 Ok(Self { socket: socket.into(), name, path: None })
             }
         }
     }
 
-    /// The sockets that systemd hands over, if it does (`LISTEN_FDS`, meant for this process by `LISTEN_PID`). To be called
-    /// once, at the start of the program.
+    /// The sockets that systemd hands over, if any (`LISTEN_FDS`, for this process by `LISTEN_PID`). Called once, at the
+    /// start of the program.
     ///
     /// # Errors
-    /// The variables make no sense.
+    /// The variables are malformed.
     #[allow(unsafe_code, reason = "descriptors are handed over as numbers")]
     pub fn handed_over() -> Result<Vec<Self>, String> {
         use std::os::fd::FromRawFd as _;
@@ -93,8 +93,8 @@ impl Listener {
         let numbers = FIRST_HANDED_OVER..FIRST_HANDED_OVER + count;
         numbers
             .map(|number| {
-                // SAFETY: whoever started this process says by LISTEN_FDS that these descriptors are open and meant for
-                // it; nothing else in it uses them, and this is called once.
+                // SAFETY: LISTEN_FDS states that these descriptors are open and for this process; nothing else in it uses
+                // them, and this is called once.
                 let socket = unsafe { OwnedFd::from_raw_fd(number) };
                 let usable = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
                 usable.map_err(|error| format!("descriptor {number} of LISTEN_FDS cannot be used: {error}"))?;
@@ -103,7 +103,7 @@ impl Listener {
             .collect()
     }
 
-    /// Where it is, for people.
+    /// Its address, for people.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -113,7 +113,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // Whoever removed it first has done our work.
+            // It may have been removed already.
             let _ = fs::remove_file(path);
         }
     }
@@ -129,7 +129,7 @@ fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> io::Re
     }
 }
 
-/// A socket that nobody else can connect to: its name gets the mode that the socket has before it has a name.
+/// A socket that no other user can connect to: the name gets the mode that the socket has before it is bound.
 fn bind_own(path: &Path) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -139,7 +139,7 @@ fn bind_own(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether a socket is left of a server that is gone: only that is removed, nothing else that stands in the way.
+/// Whether a path is the socket of a server that has ended: nothing else is removed.
 fn is_dead(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
     is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)

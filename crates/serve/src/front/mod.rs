@@ -1,7 +1,7 @@
-//! Who comes in, and what do they want? One thread that accepts and negotiates, so that no handshake holds up a request.
+//! The thread that accepts clients and negotiates with them, so that no handshake delays a request.
 //!
-//! A client is given to the engine of its device once it has agreed on an export. Until then it has the spec's
-//! `handshake_timeout`, and no more than an answer's worth of memory: the next option is read when the last answer has gone.
+//! A client goes to the engine of its device once it has agreed on an export. Until then it has the spec's
+//! `handshake_timeout`, and memory for one answer: the next option is read when the last answer was sent.
 
 mod listen;
 
@@ -27,20 +27,20 @@ use crate::tls;
 
 pub use listen::Listener;
 
-/// What is read of a negotiation at once; what is decrypted may be more.
+/// Bytes of a negotiation that are read in one call; decrypted they may be more.
 const READ_BYTES: usize = 16 << 10;
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
-/// Set for listeners.
+/// Set in the epoll tokens of listeners.
 const TOKEN_LISTENER: u64 = 1 << 33;
 const TOKEN_OUTPUT: u64 = 1 << 32;
 
-/// A client that negotiates.
+/// A client in its negotiation.
 #[derive(Debug)]
 struct Caller {
     input: OwnedFd,
     output: Option<OwnedFd>,
-    /// Once the talk is encrypted.
+    /// Its TLS session, once it is encrypted.
     session: Option<Box<tls::Session>>,
     negotiation: Negotiation,
     unread: Vec<u8>,
@@ -50,11 +50,11 @@ struct Caller {
     permit: Permit,
 }
 
-/// What happens once the answer is sent.
+/// What follows once the answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     None,
-    /// It is not over, but encrypted from here on.
+    /// The negotiation continues encrypted.
     StartTls,
     Agreed(Agreed),
     Closed,
@@ -65,24 +65,24 @@ pub(crate) struct Front {
     listeners: Vec<Listener>,
     callers: Slots<Caller>,
     exports: Arc<[Export]>,
-    /// By export: whom to give the client to.
+    /// The engine of each export.
     engines: Vec<Handle>,
     classes: Vec<Class>,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
-    /// Readable once a signal has come.
+    /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
-    seats: Seats,
+    permits: Permits,
     tls: Option<tls::Server>,
     tunables: Arc<Tunables>,
     clock: MachineClock,
-    /// It serves the one client it was started for, and ends with it.
+    /// It serves one client, and ends with it.
     is_single: bool,
-    /// Set from outside to end it.
+    /// Set by [`Stopper`].
     stops: Arc<AtomicU32>,
 }
 
-/// What a front is made of.
+/// The parts of a front.
 pub(crate) struct Plan {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) exports: Arc<[Export]>,
@@ -92,15 +92,15 @@ pub(crate) struct Plan {
     pub(crate) tls: Option<tls::Server>,
     pub(crate) tunables: Arc<Tunables>,
     pub(crate) clock: MachineClock,
-    /// The descriptors of the one client, where there is only one.
+    /// The descriptors of the only client, where there is one only.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// The number of clients, those that still negotiate included.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seats(Arc<AtomicU32>);
+pub(crate) struct Permits(Arc<AtomicU32>);
 
-impl Seats {
+impl Permits {
     pub(crate) fn taken(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }
@@ -114,10 +114,10 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Lets the server finish what has begun, and end.
+    /// Lets the server answer the requests in flight, and end.
     pub fn stop(&self) {
         self.stops.store(1, Ordering::Relaxed);
-        // A full counter is a woken front.
+        // A full counter wakes the front, too.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
     }
 }
@@ -143,7 +143,7 @@ impl Front {
             epoll,
             wake,
             _signals: plan.signals,
-            seats: Seats::default(),
+            permits: Permits::default(),
             tls: plan.tls,
             tunables: plan.tunables,
             clock: plan.clock,
@@ -162,12 +162,12 @@ impl Front {
         Stopper { stops: Arc::clone(&self.stops), wake: Arc::clone(&self.wake) }
     }
 
-    /// How many clients there are.
-    pub(crate) fn seats(&self) -> Seats {
-        self.seats.clone()
+    /// The number of clients.
+    pub(crate) fn permits(&self) -> Permits {
+        self.permits.clone()
     }
 
-    /// Serves until it is told to stop; then the engines are, too.
+    /// Serves until it is stopped, and then stops the engines.
     pub(crate) fn run(mut self) -> io::Result<()> {
         let result = self.serve();
         drop(self.listeners);
@@ -186,7 +186,7 @@ impl Front {
                 match event.data.u64() {
                     TOKEN_SIGNAL => self.stops.store(1, Ordering::Relaxed),
                     TOKEN_WAKE => {
-                        // Nothing to read is nothing to do.
+                        // Where nothing can be read there is nothing to do.
                         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
                     }
                     token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
@@ -194,7 +194,7 @@ impl Front {
                 }
             }
             self.cut_off_slow();
-            let is_over = self.is_single && self.seats.taken() == 0;
+            let is_over = self.is_single && self.permits.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
             }
@@ -219,20 +219,19 @@ impl Front {
             let Some(listener) = self.listeners.get(number) else { return };
             match accept_with(&listener.socket, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok(socket) => {
-                    // A unix socket has no such thing, and does without.
+                    // A unix socket has no such option.
                     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                     self.welcome(socket, None);
                 }
-                // Nobody waits any more, or whoever did is gone; where descriptors are short it is tried again when the
-                // next event comes.
+                // No client waits, or it has gone. Where descriptors are short, the next event tries again.
                 Err(_) => return,
             }
         }
     }
 
-    /// Greets a client, where there is a place for it.
+    /// Greets a client, if the server takes one more.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
-        let permit = Permit::take(&self.seats.0, self.tunables.connections_max(), &self.wake);
+        let permit = Permit::take(&self.permits.0, self.tunables.connections_max(), &self.wake);
         let Some(permit) = permit else { return };
         let tls = match &self.tls {
             None => nbd::Tls::None,
@@ -259,7 +258,7 @@ impl Front {
         }
     }
 
-    /// Goes on with a negotiation as far as it goes without waiting.
+    /// Continues a negotiation as far as it goes without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
         match caller.talk(self.tls.as_ref()) {
@@ -274,22 +273,22 @@ impl Front {
         let (reads, writes) =
             if for_output { (EventFlags::empty(), EventFlags::OUT) } else { (EventFlags::IN, EventFlags::empty()) };
         let data = u64::from(slot);
-        let told = match &caller.output {
+        let modified = match &caller.output {
             None => epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads | writes),
             Some(output) => {
                 let input = epoll::modify(&self.epoll, &caller.input, EventData::new_u64(data), reads);
                 input.and(epoll::modify(&self.epoll, output, EventData::new_u64(data | TOKEN_OUTPUT), writes))
             }
         };
-        if told.is_err() {
+        if modified.is_err() {
             self.callers.remove(slot);
         }
     }
 
-    /// The negotiation is over: the client goes to an engine, or away.
+    /// Ends a negotiation: the client goes to an engine, or is disconnected.
     fn hand_over(&mut self, slot: u32) {
         let Some(caller) = self.callers.remove(slot) else { return };
-        // What is closed leaves epoll by itself; what goes on must be taken out.
+        // A closed descriptor leaves epoll by itself; one that stays open must be removed.
         let _ = epoll::delete(&self.epoll, &caller.input);
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
@@ -320,7 +319,7 @@ impl Front {
     }
 }
 
-/// How a negotiation goes on.
+/// The next step of a negotiation.
 enum Pace {
     Wait { for_output: bool },
     Ended,
@@ -338,7 +337,7 @@ impl Caller {
                 Ending::Agreed(_) | Ending::Closed => return Ok(Pace::Ended),
             }
             if self.unread.is_empty() && !self.receive()? {
-                // A handshake is answered though there is nothing to read.
+                // A TLS handshake has answers though nothing was decrypted.
                 return Ok(Pace::Wait { for_output: !self.send()? });
             }
             let mut input = self.unread.as_slice();
@@ -354,8 +353,7 @@ impl Caller {
         }
     }
 
-    /// From here on nothing is taken that is not encrypted. What was sent behind the option came too early to be, whoever
-    /// it is from.
+    /// From here on only encrypted bytes are accepted. Plain bytes that were sent after the option may be an attacker's.
     fn start_tls(&mut self, server: Option<&tls::Server>) -> Result<(), Errno> {
         let Some(server) = server.filter(|_| self.unread.is_empty()) else { return Err(Errno::PROTO) };
         self.session = Some(Box::new(tls::Session::new(server)?));
@@ -363,7 +361,7 @@ impl Caller {
         Ok(())
     }
 
-    /// Whether everything is sent.
+    /// Whether everything was sent.
     fn send(&mut self) -> Result<bool, Errno> {
         let output = self.output.as_ref().unwrap_or(&self.input).as_fd();
         let mut sent = Ok(());
@@ -384,7 +382,7 @@ impl Caller {
         }
     }
 
-    /// Whether something came in.
+    /// Whether something was received.
     fn receive(&mut self) -> Result<bool, Errno> {
         let read = match &mut self.session {
             None => {

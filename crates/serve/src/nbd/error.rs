@@ -1,6 +1,6 @@
-//! What can be told a client of a request that failed?
+//! The error numbers with which a request is answered.
 
-/// An error number of the protocol, which are those of Linux.
+/// An error number of the protocol. The numbers are those of Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum NbdError {
@@ -10,9 +10,9 @@ pub enum NbdError {
     InputOutput = 5,
     /// The server has no memory for it.
     OutOfMemory = 12,
-    /// The request makes no sense.
+    /// The request is not valid.
     Invalid = 22,
-    /// The device is full, or a write lies past its end.
+    /// The device is full, or a write goes past its end.
     NoSpace = 28,
     /// It cannot be answered in one chunk.
     Overflow = 75,

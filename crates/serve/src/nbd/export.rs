@@ -1,22 +1,22 @@
-//! What does the protocol say of an export?
+//! Exports as the protocol describes them.
 
 use super::protocol::{
     EXPORT_CAN_MULTI_CONN, EXPORT_HAS_FLAGS, EXPORT_READ_ONLY, EXPORT_SEND_CACHE, EXPORT_SEND_DF,
     EXPORT_SEND_FAST_ZERO, EXPORT_SEND_FLUSH, EXPORT_SEND_FUA, EXPORT_SEND_TRIM, EXPORT_SEND_WRITE_ZEROES,
 };
 
-/// Something that a client can use by its name.
+/// A device, or the same device again, that a client can use by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// The name; a client that gives none gets the first export.
     pub name: String,
-    /// What people are told of it; may be empty.
+    /// A description for people; may be empty.
     pub description: String,
-    /// How long it is.
+    /// Its size.
     pub size_bytes: u64,
     /// Whether writes are refused.
     pub read_only: bool,
-    /// The block size that suits the device; any other is taken too.
+    /// The block size that suits the device. Any other is accepted, too.
     pub block_bytes_preferred: u32,
 }
 

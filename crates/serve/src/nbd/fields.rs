@@ -1,6 +1,6 @@
-//! How are numbers taken from bytes that anybody may have sent? In network order, and never past the end.
+//! Numbers from untrusted bytes, in network order and never past the end.
 
-/// What is left to be read.
+/// The bytes that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Bytes behind a length of 32 bits.
+    /// Bytes after their length in 32 bits.
     pub(super) fn counted(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.bytes(usize::try_from(length).ok()?)

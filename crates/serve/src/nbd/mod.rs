@@ -1,12 +1,12 @@
-//! What do client and server say to one another? The NBD protocol without any I/O: bytes in, events and bytes out.
+//! The NBD protocol without any I/O: bytes in, events and bytes out.
 //!
-//! [`Negotiation`] leads the talk until an export is agreed upon; [`Decoder`] then finds the requests in the stream;
-//! [`reply`] writes the answers. None of them reads a clock or a socket, and none allocates what a client only claims to
-//! send: lengths are checked before anything is kept.
+//! [`Negotiation`] conducts the handshake until client and server agree on an export; [`Decoder`] then finds the requests in
+//! the stream; [`reply`] writes the replies. None of them reads a clock or a socket, and none allocates memory for what a
+//! client only announces: lengths are checked first.
 //!
-//! Spoken is the fixed newstyle handshake with structured replies or extended headers, block status (`base:allocation`),
-//! the change to TLS, and every command but `RESIZE`. Not spoken: block status with a payload, which only says which of
-//! several metadata contexts are meant, and here there is one.
+//! It implements the fixed newstyle handshake with structured replies or extended headers, block status
+//! (`base:allocation`), the change to TLS, and every command but `RESIZE`. Block status with a payload is missing: it selects
+//! among several metadata contexts, and here there is one.
 
 mod error;
 mod export;

@@ -1,11 +1,11 @@
-//! Which export does a client want, and how does it want to be answered?
+//! The handshake: client and server agree on an export and on the form of replies.
 //!
-//! The driver sends [`Negotiation::greeting`], then feeds what the client sends, in pieces of any size. After each option
-//! the negotiation stops, so that its answer can be sent before the next is read: a client that asks and never listens
-//! makes nothing grow.
+//! The caller sends [`Negotiation::greeting`], then feeds what the client sends, in pieces of any size. The negotiation stops
+//! after each option, so that its answer is sent before the next one is read: a client that asks and never reads makes
+//! nothing grow.
 //!
-//! Where a client asks for TLS and gets it, the driver makes the connection encrypted and goes on with what is inside it;
-//! nothing that was agreed upon before counts.
+//! After `STARTTLS` the caller encrypts the connection and continues with what is inside it; everything agreed before is
+//! forgotten.
 
 use std::sync::Arc;
 
@@ -20,48 +20,48 @@ use super::protocol::{
 };
 use super::reply::Replies;
 
-/// What a server sends first.
+/// The length of the server's greeting.
 pub const GREETING_BYTES: usize = 18;
 
-/// Behind the answer to `EXPORT_NAME`, unless both sides agreed to leave them out.
+/// The zeroes after the answer to `EXPORT_NAME`, unless both sides agreed to leave them out.
 const ZEROES: [u8; 124] = [0; 124];
 
-/// What was agreed upon.
+/// The outcome of a negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// Place of the export in the list.
+    /// The index of the export in the list.
     pub export: usize,
-    /// How requests are answered, and how they come.
+    /// The form of replies, and of requests.
     pub replies: Replies,
-    /// Whether block status can be asked for (`base:allocation`).
+    /// Whether the client may ask for block status (`base:allocation`).
     pub allocation: bool,
 }
 
-/// Whether a client can, or has to, go on encrypted.
+/// Whether a connection can be, or must be, encrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// The server has no certificate to show.
+    /// The server has no certificate.
     #[default]
     None,
-    /// As the client likes.
+    /// The client decides.
     Offered,
-    /// There is nothing to talk about before.
+    /// Every other option is refused before `STARTTLS`.
     Required,
-    /// Both sides have agreed on it.
+    /// The connection is encrypted.
     Agreed,
 }
 
-/// How far a negotiation is.
+/// What the caller does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// All input was taken; more is needed.
+    /// All input was used; more is needed.
     More,
-    /// An option has been answered: send the answer, then go on with the rest of the input.
+    /// An option was answered: send the answer, then continue with the rest of the input.
     Answered,
-    /// Send the answer; what the client sends from now on, and hears, is encrypted. It may not have sent anything behind
-    /// its option: who did is to be let go, or somebody in between could put words in its mouth.
+    /// Send the answer, then encrypt the connection. A client that has already sent more is disconnected: a man in the
+    /// middle could have inserted it.
     StartTls,
-    /// Send the answer; what comes behind it are requests.
+    /// Send the answer; requests follow.
     Agreed(Agreed),
     /// Send the answer, if there is one, and close.
     Closed,
@@ -75,7 +75,7 @@ enum State {
         option: u32,
         length: u32,
     },
-    /// Data that is too long to be kept.
+    /// Option data that is too long to be kept.
     Skipping {
         option: u32,
         left: u32,
@@ -88,7 +88,7 @@ enum State {
 pub struct Negotiation {
     exports: Arc<[Export]>,
     state: State,
-    /// The beginning of what is being read: never more than the current state needs.
+    /// The beginning of the current item: never more than the state needs.
     held: Vec<u8>,
     options_left: u32,
     fixed: bool,
@@ -100,7 +100,7 @@ pub struct Negotiation {
 }
 
 impl Negotiation {
-    /// Begins with a list of exports.
+    /// A negotiation about these exports.
     #[must_use]
     pub fn new(exports: Arc<[Export]>, tls: Tls) -> Self {
         Self {
@@ -116,7 +116,7 @@ impl Negotiation {
         }
     }
 
-    /// What to send first.
+    /// The bytes to send first.
     #[must_use]
     pub fn greeting(&self) -> [u8; GREETING_BYTES] {
         let mut greeting = [0; GREETING_BYTES];
@@ -126,7 +126,7 @@ impl Negotiation {
         greeting
     }
 
-    /// Takes from the front of `input` what belongs to the negotiation, and writes answers behind `out`.
+    /// Takes what belongs to the negotiation from the front of `input`, and appends answers to `out`.
     pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Progress {
         loop {
             if let State::Skipping { option, left } = self.state {
@@ -167,13 +167,13 @@ impl Negotiation {
         }
     }
 
-    /// Whether input is no longer expected.
+    /// Whether no more input is expected.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         matches!(self.state, State::Ended)
     }
 
-    /// Bytes that the current state is made of.
+    /// The bytes that the current state needs.
     const fn wanted(&self) -> usize {
         match self.state {
             State::ClientFlags => 4,
@@ -183,7 +183,7 @@ impl Negotiation {
         }
     }
 
-    /// All that the state needs is there.
+    /// The current item is complete.
     fn act(&mut self, held: &[u8], out: &mut Vec<u8>) -> Progress {
         match self.state {
             State::ClientFlags => self.take_flags(held),
@@ -213,7 +213,7 @@ impl Negotiation {
         let mut fields = Fields(held);
         let header = (fields.u64(), fields.u32(), fields.u32());
         let (Some(MAGIC_OPTION), Some(option), Some(length)) = header else { return Progress::Closed };
-        // A client of the first newstyle knows no answers to options: it cannot be told of an error.
+        // A client of the first newstyle knows no answers to options, and so no errors.
         let is_tellable = self.fixed && option != OPTION_EXPORT_NAME;
         if self.options_left == 0 || (!self.fixed && option != OPTION_EXPORT_NAME) {
             return Progress::Closed;
@@ -234,7 +234,7 @@ impl Negotiation {
             if option == OPTION_EXPORT_NAME {
                 return Progress::Closed;
             }
-            put_reply(out, option, REPLY_ERROR_TLS_REQUIRED, b"the server talks of nothing before STARTTLS");
+            put_reply(out, option, REPLY_ERROR_TLS_REQUIRED, b"STARTTLS must come first");
             return Progress::Answered;
         }
         let is_plain =
@@ -258,14 +258,14 @@ impl Negotiation {
             OPTION_INFO | OPTION_GO => return self.describe(option, data, out),
             OPTION_STARTTLS => return self.start_tls(out),
             OPTION_STRUCTURED_REPLY if self.replies == Replies::Extended => {
-                put_reply(out, option, REPLY_ERROR_EXTENDED_HEADERS_REQUIRED, b"extended headers are agreed upon");
+                put_reply(out, option, REPLY_ERROR_EXTENDED_HEADERS_REQUIRED, b"extended headers have been negotiated");
             }
             OPTION_STRUCTURED_REPLY => {
                 self.replies = Replies::Structured;
                 put_reply(out, option, REPLY_ACK, &[]);
             }
             OPTION_EXTENDED_HEADERS if self.replies == Replies::Extended => {
-                put_reply(out, option, REPLY_ERROR_INVALID, b"this has been agreed upon already");
+                put_reply(out, option, REPLY_ERROR_INVALID, b"this has been negotiated already");
             }
             OPTION_EXTENDED_HEADERS => {
                 self.replies = Replies::Extended;
@@ -284,7 +284,7 @@ impl Negotiation {
             Tls::Offered | Tls::Required => {
                 put_reply(out, OPTION_STARTTLS, REPLY_ACK, &[]);
                 self.tls = Tls::Agreed;
-                // Whoever listened in may have said it.
+                // A man in the middle may have sent it.
                 self.replies = Replies::Simple;
                 self.allocation = None;
                 return Progress::StartTls;
@@ -293,7 +293,7 @@ impl Negotiation {
         Progress::Answered
     }
 
-    /// The export of a name. No name is that of the first export, unless one has none.
+    /// The export of a name. The empty name is that of the first export, unless an export is called so.
     fn find(&self, name: &[u8]) -> Option<usize> {
         let found = self.exports.iter().position(|export| export.name.as_bytes() == name);
         found.or_else(|| (name.is_empty() && !self.exports.is_empty()).then_some(0))
@@ -303,7 +303,7 @@ impl Negotiation {
         Agreed { export, replies: self.replies, allocation: self.allocation == Some(export) }
     }
 
-    /// There is no way to say no to this option but to close. Who has agreed on extended headers must not use it.
+    /// This option can only be refused by closing. It must not follow extended headers.
     fn use_export(&self, name: &[u8], out: &mut Vec<u8>) -> Progress {
         let found = self.find(name).filter(|_| self.replies != Replies::Extended);
         let Some(place) = found else { return Progress::Closed };
@@ -318,7 +318,7 @@ impl Negotiation {
 
     fn describe(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Progress {
         let Some(query) = InfoQuery::parse(data) else {
-            put_reply(out, option, REPLY_ERROR_INVALID, b"the data is not what it says");
+            put_reply(out, option, REPLY_ERROR_INVALID, b"the data is malformed");
             return Progress::Answered;
         };
         let Some(place) = self.find(query.name) else {
@@ -336,7 +336,7 @@ impl Negotiation {
             self.allocation = None;
         }
         let Some(query) = ContextQuery::parse(data).filter(|_| self.replies.has_chunks()) else {
-            put_reply(out, option, REPLY_ERROR_INVALID, b"needs structured replies, and data that is what it says");
+            put_reply(out, option, REPLY_ERROR_INVALID, b"needs structured replies and well-formed data");
             return;
         };
         let Some(place) = self.find(query.name) else {

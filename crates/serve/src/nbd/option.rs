@@ -1,4 +1,4 @@
-//! What is in the data of an option, and how is one answered?
+//! The data of options, and the replies to them.
 
 use super::export::Export;
 use super::fields::Fields;
@@ -7,7 +7,7 @@ use super::protocol::{
     MAGIC_OPTION_REPLY, REPLY_INFO, REPLY_META_CONTEXT, REPLY_SERVER, REQUEST_BYTES_MAX, STRING_BYTES_MAX,
 };
 
-/// What `INFO` and `GO` ask: about which export, and what.
+/// The data of `INFO` and `GO`: an export, and the information that the client wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InfoQuery<'a> {
     pub(super) name: &'a [u8],
@@ -16,7 +16,7 @@ pub(super) struct InfoQuery<'a> {
 }
 
 impl<'a> InfoQuery<'a> {
-    /// None where the data is not what it says.
+    /// None where the data is malformed.
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let name = fields.counted()?;
@@ -29,7 +29,7 @@ impl<'a> InfoQuery<'a> {
         self.items.chunks_exact(2).any(|number| number == item.to_be_bytes())
     }
 
-    /// Writes what is told of `export`: always its size, the rest where it was asked for.
+    /// Writes the information about `export`: always its size, the rest where it was asked for.
     pub(super) fn answer(&self, out: &mut Vec<u8>, option: u32, export: &Export, chunks: bool) {
         let mut information = INFO_EXPORT.to_be_bytes().to_vec();
         information.extend(export.size_bytes.to_be_bytes());
@@ -52,20 +52,20 @@ impl<'a> InfoQuery<'a> {
     }
 }
 
-/// What `LIST_META_CONTEXT` and `SET_META_CONTEXT` ask.
+/// The data of `LIST_META_CONTEXT` and `SET_META_CONTEXT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ContextQuery<'a> {
     pub(super) name: &'a [u8],
-    /// How many queries there are.
+    /// The number of queries.
     queries: u32,
     /// Whether one of them is the name of `base:allocation`.
     pub(super) exact: bool,
-    /// Whether one of them is its namespace, which lists but does not select.
+    /// Whether one of them is its namespace, which lists it and does not select it.
     namespace: bool,
 }
 
 impl<'a> ContextQuery<'a> {
-    /// None where the data is not what it says.
+    /// None where the data is malformed.
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let name = fields.counted()?;
@@ -82,7 +82,7 @@ impl<'a> ContextQuery<'a> {
         (fields.0.is_empty() && name.len() <= STRING_BYTES_MAX).then_some(query)
     }
 
-    /// Whether a list of what there is has `base:allocation` in it.
+    /// Whether a list has `base:allocation` in it.
     pub(super) const fn lists(&self) -> bool {
         self.queries == 0 || self.exact || self.namespace
     }
@@ -113,7 +113,7 @@ pub(super) fn put_reply(out: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) 
     out.extend(data);
 }
 
-/// Names and descriptions are a few KiB at most; what is longer is cut by nobody and never built.
+/// A length. Names and descriptions are a few KiB at most.
 fn length_of(data: &[u8]) -> u32 {
     u32::try_from(data.len()).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Which numbers does the NBD protocol use? Names are those of the protocol document, without its prefix.
+//! The numbers of the NBD protocol, under the names of the protocol document without its prefix.
 
 /// First eight bytes that a server sends.
 pub const MAGIC_INIT: u64 = 0x4e42_444d_4147_4943;
@@ -19,7 +19,7 @@ pub const MAGIC_EXTENDED_REPLY: u32 = 0x6e8a_278c;
 
 /// Handshake flag: options other than the export's name are understood.
 pub const FLAG_FIXED_NEWSTYLE: u16 = 1;
-/// Handshake flag: no 124 zero bytes behind the answer to [`OPTION_EXPORT_NAME`].
+/// Handshake flag: no 124 zero bytes after the answer to [`OPTION_EXPORT_NAME`].
 pub const FLAG_NO_ZEROES: u16 = 2;
 
 /// Option: use this export, the old way.
@@ -28,7 +28,7 @@ pub const OPTION_EXPORT_NAME: u32 = 1;
 pub const OPTION_ABORT: u32 = 2;
 /// Option: list the exports.
 pub const OPTION_LIST: u32 = 3;
-/// Option: go on encrypted.
+/// Option: encrypt the connection.
 pub const OPTION_STARTTLS: u32 = 5;
 /// Option: describe an export.
 pub const OPTION_INFO: u32 = 6;
@@ -47,13 +47,13 @@ pub const OPTION_EXTENDED_HEADERS: u32 = 11;
 pub const REPLY_ACK: u32 = 1;
 /// Option reply: an export.
 pub const REPLY_SERVER: u32 = 2;
-/// Option reply: something about an export.
+/// Option reply: information about an export.
 pub const REPLY_INFO: u32 = 3;
 /// Option reply: a metadata context.
 pub const REPLY_META_CONTEXT: u32 = 4;
 /// Option reply: not a known option.
 pub const REPLY_ERROR_UNSUPPORTED: u32 = 0x8000_0001;
-/// Option reply: the option's data makes no sense.
+/// Option reply: the option's data is malformed.
 pub const REPLY_ERROR_INVALID: u32 = 0x8000_0003;
 /// Option reply: not without encryption.
 pub const REPLY_ERROR_TLS_REQUIRED: u32 = 0x8000_0005;
@@ -61,7 +61,7 @@ pub const REPLY_ERROR_TLS_REQUIRED: u32 = 0x8000_0005;
 pub const REPLY_ERROR_UNKNOWN: u32 = 0x8000_0006;
 /// Option reply: more data than is taken.
 pub const REPLY_ERROR_TOO_BIG: u32 = 0x8000_0009;
-/// Option reply: extended headers are agreed upon, and there is no way back.
+/// Option reply: extended headers were negotiated, which cannot be undone.
 pub const REPLY_ERROR_EXTENDED_HEADERS_REQUIRED: u32 = 0x8000_000a;
 
 /// Information: size and transmission flags.
@@ -104,7 +104,7 @@ pub const COMMAND_DF: u16 = 1 << 2;
 pub const COMMAND_REQUEST_ONE: u16 = 1 << 3;
 /// Command flag of write-zeroes: fail where writing would be as fast.
 pub const COMMAND_FAST_ZERO: u16 = 1 << 4;
-/// Command flag of extended headers: the length is that of the data behind the request.
+/// Command flag of extended headers: the length is that of the data after the request.
 pub const COMMAND_PAYLOAD_LENGTH: u16 = 1 << 5;
 
 /// Chunk flag: the last one of its reply.
@@ -127,7 +127,7 @@ pub const STATE_HOLE: u32 = 1;
 /// Extent flag of `base:allocation`: reads as zeroes.
 pub const STATE_ZERO: u32 = 2;
 
-/// The one metadata context there is.
+/// The only metadata context.
 pub const CONTEXT_ALLOCATION: &str = "base:allocation";
 /// Its number, once selected.
 pub const CONTEXT_ALLOCATION_ID: u32 = 1;

@@ -1,6 +1,6 @@
-//! How is a request answered?
+//! The replies to requests.
 //!
-//! Data is not copied: what is written here stands before it.
+//! Data is not copied: this writes the heads that are sent before it.
 
 use super::error::NbdError;
 use super::protocol::{
@@ -9,15 +9,15 @@ use super::protocol::{
 };
 use super::request::Command;
 
-/// How a client wants to be answered.
+/// The form of replies that a client negotiated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Replies {
-    /// A head, and then all data.
+    /// One head, then all data.
     #[default]
     Simple,
-    /// In chunks, where there is anything to say but that it is done.
+    /// Chunks, unless the reply is only that the request is done.
     Structured,
-    /// Always in chunks, whose heads have lengths of 64 bits. Requests have, too.
+    /// Always chunks, with lengths of 64 bits, which requests have, too.
     Extended,
 }
 
@@ -29,23 +29,23 @@ impl Replies {
     }
 }
 
-/// A stretch of an export in the answer to block status.
+/// An extent of an export in the reply to block status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// How long it is, in bytes.
+    /// Its length in bytes.
     pub length: u64,
     /// `STATE_HOLE`, `STATE_ZERO`.
     pub state: u32,
 }
 
-/// The answer to one request.
+/// The reply to one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// How the client wants it.
+    /// Its form.
     pub replies: Replies,
-    /// What was asked for.
+    /// The command of the request.
     pub command: Command,
-    /// The client's name for it.
+    /// The client's handle of the request.
     pub cookie: u64,
     /// The offset of the request.
     pub offset: u64,
@@ -78,7 +78,7 @@ impl Reply {
         }
     }
 
-    /// Writes that the request is done, or why it failed; nothing comes after it.
+    /// Writes the end of the reply: the request is done, or has failed.
     pub fn put_end(&self, out: &mut Vec<u8>, error: Option<NbdError>) {
         let in_chunks = match self.replies {
             Replies::Simple => false,
@@ -96,8 +96,8 @@ impl Reply {
         }
     }
 
-    /// Writes what stands before `length` bytes of data that were read at `offset`. A simple reply has all data, from the
-    /// request's offset on.
+    /// Writes the head of `length` bytes of data that were read at `offset`. A simple reply has all data, from the request's
+    /// offset.
     pub fn put_data(&self, out: &mut Vec<u8>, last: bool, offset: u64, length: u32) {
         if !self.replies.has_chunks() {
             return self.put_simple(out, 0);
@@ -106,7 +106,7 @@ impl Reply {
         out.extend_from_slice(&offset.to_be_bytes());
     }
 
-    /// Writes a chunk that stands for `length` zeroes. Not for simple replies.
+    /// Writes a chunk in place of `length` zeroes. Not for simple replies.
     pub fn put_hole(&self, out: &mut Vec<u8>, last: bool, offset: u64, length: u32) {
         self.put_chunk(out, CHUNK_OFFSET_HOLE, last, 12);
         out.extend_from_slice(&offset.to_be_bytes());
@@ -129,7 +129,7 @@ impl Reply {
         self.put_chunk(out, CHUNK_BLOCK_STATUS, true, 4 + 8 * count);
         out.extend_from_slice(&CONTEXT_ALLOCATION_ID.to_be_bytes());
         for extent in extents {
-            // Who asks in 32 bits is told of no more than was asked about.
+            // A client that asks in 32 bits asks for no more.
             out.extend_from_slice(&u32::try_from(extent.length).unwrap_or(u32::MAX).to_be_bytes());
             out.extend_from_slice(&extent.state.to_be_bytes());
         }

@@ -1,4 +1,4 @@
-//! Which requests are in a stream of bytes, and which of them make sense?
+//! Finds the requests in a stream of bytes, and checks them.
 
 use super::error::NbdError;
 use super::export::Export;
@@ -14,7 +14,7 @@ const HEADER_BYTES: usize = 28;
 /// The same with extended headers.
 const EXTENDED_HEADER_BYTES: usize = 32;
 
-/// What a client asks for.
+/// The command of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Data from the export.
@@ -23,7 +23,7 @@ pub enum Command {
     Write,
     /// The client leaves; there is no answer.
     Disconnect,
-    /// What was acknowledged is to be durable.
+    /// Make durable what was acknowledged.
     Flush,
     /// The range is not needed any more.
     Trim,
@@ -31,9 +31,9 @@ pub enum Command {
     Cache,
     /// The range is to read as zeroes.
     WriteZeroes,
-    /// What of the range is allocated?
+    /// Report what of the range is allocated.
     BlockStatus,
-    /// Something that this server does not know.
+    /// A command that this server does not know.
     Unknown(u16),
 }
 
@@ -68,7 +68,7 @@ impl Command {
         }
     }
 
-    /// Flags that mean something with it. FUA may stand on anything.
+    /// The flags that are valid with it. FUA is valid with every command.
     const fn flags(self) -> u16 {
         match self {
             Self::Read => COMMAND_FUA | COMMAND_DF,
@@ -92,13 +92,13 @@ pub struct Request {
     pub command: Command,
     /// Command flags.
     pub flags: u16,
-    /// The client's name for it, to be sent back.
+    /// The client's handle, to be sent back.
     pub cookie: u64,
     /// First byte.
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Bytes of data behind it.
+    /// Bytes of data after it.
     pub payload: u32,
 }
 
@@ -113,18 +113,18 @@ impl Request {
         (magic == MAGIC_REQUEST).then_some(Self { command, flags, cookie, offset, length, payload })
     }
 
-    /// None also where more data follows than anybody may send.
+    /// None also where more data follows than a client may send.
     fn parse_extended(header: &[u8; EXTENDED_HEADER_BYTES]) -> Option<Self> {
         let mut fields = Fields(header);
         let (magic, mut flags, number) = (fields.u32()?, fields.u16()?, fields.u16()?);
         let (cookie, offset, length) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let command = Command::from_number(number);
         let mut payload = 0;
-        // QEMU (10.0) leaves the flag out where it writes, though it must not; nothing else can be meant.
+        // QEMU (10.0) leaves the flag out of writes, though it must not; nothing else can be meant.
         if flags & COMMAND_PAYLOAD_LENGTH != 0 || command == Command::Write {
             payload = u32::try_from(length).ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
         }
-        // What the flag says is in `payload`; it stays only where there should not be any.
+        // Kept only where there must be no data: `payload` has what the flag says.
         if command == Command::Write {
             flags &= !COMMAND_PAYLOAD_LENGTH;
         }
@@ -137,10 +137,10 @@ impl Request {
         self.flags & flag != 0
     }
 
-    /// Whether this can be asked of `export`.
+    /// Whether the request is valid for `export`.
     ///
     /// # Errors
-    /// What to answer instead of doing it.
+    /// The error to answer it with.
     pub fn check(&self, export: &Export, allocation: bool) -> Result<(), NbdError> {
         if self.flags & !self.command.flags() != 0 || matches!(self.command, Command::Unknown(_)) {
             return Err(NbdError::Invalid);
@@ -166,21 +166,21 @@ impl Request {
     }
 }
 
-/// Something in the stream.
+/// An item of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// A request, and how much data follows it.
+    /// A request, which says how much data follows it.
     Request(Request),
-    /// Data of the request that came before; may come in several pieces.
+    /// A piece of the data of the last request.
     Payload(&'a [u8]),
 }
 
-/// What does not begin as a request does, or claims to be longer than any may be: the stream cannot be understood from here on.
+/// Bytes that are no request, or one with more data than any may have: the rest of the stream has no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("what should be a request does not begin as one, or is too long")]
+#[error("not a request, or one with too much data")]
 pub struct BadRequest;
 
-/// Finds the requests in a stream that comes in pieces. Data passes through without being kept.
+/// Finds the requests in a stream that arrives in pieces. Data is passed on and not kept.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     extended: bool,
@@ -190,17 +190,17 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// For requests as they come from a client that wants these replies.
+    /// A decoder for the requests of a client that negotiated these replies.
     #[must_use]
     pub const fn new(replies: Replies) -> Self {
         let extended = matches!(replies, Replies::Extended);
         Self { extended, header: [0; EXTENDED_HEADER_BYTES], held: 0, payload_left: 0 }
     }
 
-    /// The next event in `input`, which is shortened by it; none where more input is needed.
+    /// The next event of `input`, which is removed from it; none where more input is needed.
     ///
     /// # Errors
-    /// [`BadRequest`], at which the connection has to be closed.
+    /// [`BadRequest`], after which the connection must be closed.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Event<'a>>, BadRequest> {
         if self.payload_left > 0 {
             if input.is_empty() {
@@ -222,7 +222,7 @@ impl Decoder {
         Ok(Some(Event::Request(request)))
     }
 
-    /// The next header, once all of it is there.
+    /// The next header, once it is complete.
     fn take_header<const N: usize>(&mut self, input: &mut &[u8]) -> Option<[u8; N]> {
         if self.held == 0
             && let Some((header, rest)) = input.split_first_chunk()
@@ -239,18 +239,18 @@ impl Decoder {
         Some(header)
     }
 
-    /// Data that is still to come.
+    /// Bytes of data that are missing.
     #[must_use]
     pub const fn payload_left(&self) -> u32 {
         self.payload_left
     }
 
-    /// So much of the data has been read past the decoder, straight to where it belongs.
+    /// This many bytes of the data were read elsewhere.
     pub fn skip_payload(&mut self, bytes: usize) {
         self.payload_left = self.payload_left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// Whether the stream may end here without something being cut in two.
+    /// Whether the stream may end here without cutting an item in two.
     #[must_use]
     pub const fn is_between_requests(&self) -> bool {
         self.held == 0 && self.payload_left == 0

@@ -1,4 +1,4 @@
-//! What is in the files that a spec names, and does it go together?
+//! The TLS files that a spec names, read and checked against each other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use rustls::{RootCertStore, ServerConfig};
 
 use crate::spec;
 
-/// Which of the files of a server.
+/// The role of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The server's certificate, and those between it and one that clients trust.
+    /// The server's certificate, and the intermediate ones up to one that clients trust.
     Certificate,
-    /// The key to it.
+    /// Its private key.
     Key,
-    /// Who may sign the certificates of clients.
+    /// The authorities that may sign certificates of clients.
     Clients,
 }
 
@@ -37,21 +37,21 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}: {problem}", role.key(), path.display())]
 pub struct FileError {
-    /// What it is for.
+    /// Its role.
     pub role: Role,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// What is wrong with it.
     pub problem: String,
-    /// What it should have been.
+    /// What was expected.
     pub expected: &'static str,
 }
 
-/// What every TLS connection of a server has in common.
+/// The configuration of all TLS connections of a server.
 #[derive(Clone, Debug)]
 pub struct Server {
     pub(super) config: Arc<ServerConfig>,
-    /// Whether nothing is talked of before a connection is encrypted.
+    /// Whether a connection must be encrypted before it is used.
     pub required: bool,
 }
 
@@ -93,7 +93,7 @@ impl Server {
         };
         match authenticated.with_single_cert(certificates, key) {
             Ok(mut config) => {
-                // A connection lives long, and whoever comes back is looked at anew.
+                // Connections are long: resuming a session would save little, and skip the check of the certificate.
                 config.session_storage = Arc::new(NoServerSessionStorage {});
                 config.send_tls13_tickets = 0;
                 Ok(Self { config: Arc::new(config), required: spec.required })
@@ -124,6 +124,6 @@ fn pem_problem(error: &pem::Error, wanted: &str) -> String {
     match error {
         pem::Error::Io(error) => format!("cannot be read: {error}"),
         pem::Error::NoItemsFound => format!("has no {wanted} in it"),
-        error => format!("is not what it should be: {error}"),
+        error => format!("is malformed: {error}"),
     }
 }

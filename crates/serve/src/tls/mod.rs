@@ -1,7 +1,7 @@
-//! How does a connection become secret, and who is at its other end?
+//! TLS of connections, and the names of clients in their certificates.
 //!
-//! [`Server`] is what the files of a spec say; [`Session`] is one connection under it, between a socket and whoever reads
-//! and writes plain bytes; [`names_of`] says what a client's certificate calls it.
+//! [`Server`] is the configuration from the files of a spec; [`Session`] is one connection with it, between a socket and
+//! plain bytes; [`names_of`] reads the names from a client's certificate.
 
 mod files;
 mod names;

@@ -1,14 +1,14 @@
-//! What does a certificate call its owner?
+//! The names in a certificate.
 
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
 
-/// Names that are taken from one certificate; it may hold any number.
+/// The names that are read of one certificate, which may hold any number.
 const NAMES_MAX: usize = 64;
 
-/// The common names of the subject, then the DNS names beside it. Of a certificate that was verified there is at most
-/// something that we do not read: then it has no name.
+/// The common names of the subject, then the alternative DNS names. A part of a verified certificate that cannot be parsed
+/// has no names.
 #[must_use]
 pub fn names_of(certificate: &[u8]) -> Vec<String> {
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else { return Vec::new() };

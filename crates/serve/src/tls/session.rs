@@ -1,8 +1,8 @@
-//! How do bytes become secret and plain again, between a socket that does not block and whoever holds it?
+//! One TLS connection over a socket that does not block.
 //!
-//! After [`Session::receive`] nothing that could be read is left inside: what was decrypted is with the caller, and what is
-//! held is the beginning of a record. So epoll tells of everything that can be done. What is to be sent is held in
-//! encrypted form, up to a bound, until the socket takes it.
+//! After [`Session::receive`] all decrypted bytes are with the caller, and the session holds only the beginning of a record.
+//! So epoll reports everything that can be done. Bytes to send are held encrypted, up to a bound, until the socket takes
+//! them.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write};
 use std::os::fd::AsFd;
@@ -14,13 +14,13 @@ use rustls::pki_types::CertificateDer;
 
 use super::Server;
 
-/// What is read from a socket at once.
+/// Bytes read from a socket in one call.
 const READ_BYTES: usize = 64 << 10;
-/// The longest record that there is: what may be held of one when the rest of it comes.
+/// The longest record, of which a part may be held until the rest arrives.
 const RECORD_BYTES: usize = (16 << 10) + 2048 + 5;
 /// Room for everything that one [`Session::receive`] can decrypt.
 pub(crate) const RECEIVED_BYTES_MAX: usize = READ_BYTES + RECORD_BYTES;
-/// What is held in encrypted form, about.
+/// Encrypted bytes that are held at most, about.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 
 /// One connection, from the server's side.
@@ -31,7 +31,7 @@ pub struct Session {
     has_ended: bool,
 }
 
-/// A descriptor as what a library writes to.
+/// A descriptor as a writer.
 struct Descriptor<'a, T>(&'a T);
 
 impl<T: AsFd> Write for Descriptor<'_, T> {
@@ -53,10 +53,10 @@ fn errno(error: &io::Error) -> Errno {
 }
 
 impl Session {
-    /// A session that waits for the client to begin.
+    /// A session before its handshake.
     ///
     /// # Errors
-    /// The configuration cannot be used, which was checked when it was made.
+    /// The configuration cannot be used; it was checked when it was made.
     pub fn new(server: &Server) -> Result<Self, Errno> {
         let connection = ServerConnection::new(Arc::clone(&server.config)).map_err(|_| Errno::PROTO)?;
         let mut session = Self { connection, encrypted: vec![0; READ_BYTES].into(), has_ended: false };
@@ -64,11 +64,11 @@ impl Session {
         Ok(session)
     }
 
-    /// Reads from a socket, once, and gives what can be decrypted; the slices together are to have room for
-    /// `RECEIVED_BYTES_MAX`. No bytes: the client has said that it ends, or just ended.
+    /// Reads from a socket once, and decrypts. The slices together must have room for `RECEIVED_BYTES_MAX`. No bytes: the
+    /// client has ended the session, or the connection.
     ///
     /// # Errors
-    /// `AGAIN` where there is nothing to give yet, anything else where it is over.
+    /// `AGAIN` where nothing can be decrypted yet; any other error ends the session.
     pub fn receive(&mut self, from: impl AsFd, to: impl AsFd, slices: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         if self.has_ended {
             return Ok(0);
@@ -79,37 +79,37 @@ impl Session {
         self.has_ended = unread.is_empty();
         while !unread.is_empty() {
             if self.connection.read_tls(&mut unread).map_err(|error| errno(&error))? == 0 {
-                // What comes behind its end is nothing.
+                // Bytes after the end of the session are ignored.
                 break;
             }
             match self.connection.process_new_packets() {
                 Ok(state) => self.has_ended = state.peer_has_closed(),
                 Err(_) => {
-                    // The client is told why, as far as its socket takes it.
+                    // Sends the client the alert, as far as its socket takes it.
                     let _ = self.flush(&to);
                     return Err(Errno::PROTO);
                 }
             }
             given += read_plain(&mut self.connection, slices, given)?;
         }
-        // Where this is not all, it is sent when the socket takes more.
+        // The rest is sent when the socket takes more.
         let _ = self.flush(&to);
         if given == 0 && !self.has_ended { Err(Errno::AGAIN) } else { Ok(given) }
     }
 
-    /// Takes bytes to be sent, and sends as much as the socket takes; answers how many were taken.
+    /// Encrypts bytes and sends as much as the socket takes; answers how many bytes were encrypted.
     ///
     /// # Errors
-    /// `AGAIN` where so much is held already that no more is taken, anything else where it is over.
+    /// `AGAIN` where too much is held already; any other error ends the session.
     pub fn send(&mut self, to: impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         self.flush(to)?;
         self.connection.writer().write_vectored(slices).map_err(|error| errno(&error))
     }
 
-    /// Sends what is held.
+    /// Sends the bytes that are held.
     ///
     /// # Errors
-    /// `AGAIN` where something is left, anything else where it is over.
+    /// `AGAIN` where bytes are left; any other error ends the session.
     pub fn flush(&mut self, to: impl AsFd) -> Result<(), Errno> {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut Descriptor(&to)).map_err(|error| errno(&error))?;
@@ -117,26 +117,26 @@ impl Session {
         Ok(())
     }
 
-    /// Whether something is held that the socket did not take.
+    /// Whether bytes are held that the socket did not take.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.connection.wants_write()
     }
 
-    /// Whether the client has come to its end.
+    /// Whether the client has ended the session.
     #[must_use]
     pub const fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Says that nothing more will come, as far as the socket takes it.
+    /// Announces the end of the session, as far as the socket takes it.
     pub fn close(&mut self, to: impl AsFd) {
         self.connection.send_close_notify();
-        // Whoever is gone does not hear it.
+        // A client that has gone does not need it.
         let _ = self.flush(to);
     }
 
-    /// What the client's certificate calls it; nothing where it has shown none, or not yet.
+    /// The names in the client's certificate; none without one.
     #[must_use]
     pub fn client_names(&self) -> Vec<String> {
         let certificate = self.connection.peer_certificates().and_then(<[CertificateDer<'_>]>::first);
@@ -144,7 +144,7 @@ impl Session {
     }
 }
 
-/// Moves what was decrypted into the slices, behind the first `skipped` bytes of them.
+/// Moves decrypted bytes into the slices, after the first `skipped` bytes.
 fn read_plain(
     connection: &mut ServerConnection,
     slices: &mut [IoSliceMut<'_>],

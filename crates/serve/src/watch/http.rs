@@ -1,7 +1,7 @@
-//! How is the watch seen by HTTP? Three pages, none of which changes anything, for this machine only.
+//! The watch over HTTP: the live page, the state and the metrics, read-only and for this machine only.
 //!
-//! A page of somebody else in a browser here could ask this server through a name that it makes point at this machine: who
-//! asks by a name that is not this machine's own is refused.
+//! A foreign page in a local browser could reach this server through a name that it makes point at this machine (DNS
+//! rebinding): a request by any other name than the machine's own is refused.
 
 use std::future::Future;
 use std::io;
@@ -27,12 +27,12 @@ use crate::front::Listener;
 
 /// The live page.
 const PAGE: &str = include_str!("page.html");
-/// More wait until one of these has gone.
+/// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 32;
-/// Who says nothing for so long is cut off.
+/// A connection that is silent for this long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// What every answer is sent with: nothing is kept, nothing is put into pages of others, nothing is loaded from elsewhere.
+/// The headers of every answer: no caching, no framing by other pages, no resources from elsewhere.
 const HEADERS: [(HeaderName, &str); 4] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -40,14 +40,14 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (header::CONTENT_SECURITY_POLICY, "default-src 'self' 'unsafe-inline' data:; frame-ancestors 'none'"),
 ];
 
-/// Where HTTP is answered.
+/// The socket that answers HTTP.
 pub(super) enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
 impl Socket {
-    /// To be called within the runtime.
+    /// Called within the runtime.
     pub(super) fn new(listener: &Listener) -> io::Result<Self> {
         let socket = listener.duplicate()?;
         if listener.is_unix() {
@@ -77,17 +77,17 @@ async fn text(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], shared.metrics().await)
 }
 
-/// Lets those in who ask for this machine by one of its own names.
+/// Refuses requests that do not name this machine by one of its own names.
 async fn guard(request: Request, next: Next) -> Response {
     let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     if !host.is_some_and(is_own) {
-        let text = "this is answered only to who asks for localhost or a loopback address\n";
+        let text = "only requests for localhost or a loopback address are answered\n";
         return (StatusCode::FORBIDDEN, HEADERS, text).into_response();
     }
     (HEADERS, next.run(request).await).into_response()
 }
 
-/// Whether a host, with or without a port, is a name that means this machine everywhere.
+/// Whether a host, with or without a port, means this machine everywhere.
 fn is_own(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -100,7 +100,7 @@ fn is_own(host: &str) -> bool {
         || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Takes no more connections than there are places.
+/// Accepts no more connections than there are permits.
 struct Bounded {
     socket: Socket,
     places: Arc<Semaphore>,
@@ -123,7 +123,7 @@ impl AxumListener for Bounded {
                     let silence = Box::pin(tokio::time::sleep(SILENCE_MAX));
                     return (Connection { stream, silence, _place: place }, ());
                 }
-                // Who wanted in has gone, or descriptors are short for a while.
+                // The client has gone, or descriptors are short for a while.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -139,7 +139,7 @@ enum Stream {
     Unix(UnixStream),
 }
 
-/// A connection that is cut off where it is silent for too long.
+/// A connection that is closed when it is silent for too long.
 struct Connection {
     stream: Stream,
     silence: Pin<Box<Sleep>>,
@@ -147,7 +147,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// What comes of an attempt to read or write: something moved, or time goes on.
+    /// The result of an attempt to read or write: bytes moved, or the silence continues.
     fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if moved.is_ready() {
             self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);

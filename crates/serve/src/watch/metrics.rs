@@ -1,4 +1,7 @@
-//! How do things stand, for Prometheus? Values of labels come from the spec, never from clients.
+//! The metrics of the server: one table. `/metrics` for Prometheus comes from it, and so do the numbers of each class in the
+//! state and their columns in `ioweir top` and the live page. A new metric is counted where it happens and has a row here.
+//!
+//! Values of labels come from the spec, never from clients.
 
 use std::fmt;
 
@@ -7,50 +10,274 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use serde_json::Number;
 
 use super::COMMIT;
 use super::record::{ClassRecord, Record};
+use super::state::Column;
 use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters};
 use crate::nbd::NbdError;
-use crate::spec::{Class, Spec};
+use crate::spec::{Device, Spec};
 use ioweir_config::ShareKeys;
 
-/// What is sent with it.
+/// The content type of the text format.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-type Labels = Vec<(&'static str, String)>;
-
-#[derive(Debug)]
-enum Value {
-    Counter(u64),
-    Sum(f64),
-    Gauge(f64),
-    Histogram(Durations),
-}
-
-#[derive(Debug)]
-struct Family {
+/// A row: what a metric is called, and where its values come from.
+struct Metric {
     name: &'static str,
     help: &'static str,
     kind: MetricType,
-    samples: Vec<(Labels, Value)>,
+    source: Source,
 }
 
+/// What a metric has values for, and how to read them.
+enum Source {
+    /// The server.
+    Server(fn(&Scene<'_>) -> Vec<Sample>),
+    /// Each device.
+    Device(fn(&Device, u32) -> Sample),
+    /// Each device that keeps checksums.
+    Checksums(fn(&Checksums) -> u64),
+    /// Each class. The number is also in the state, under the key of the column.
+    ClassNumber(Shown, fn(&ClassRecord) -> u64),
+    /// Each class, with labels of its own.
+    Class(fn(&ClassRecord) -> Vec<Sample>),
+    /// Each class that has a share with it.
+    Share(fn(&ShareKeys) -> Option<f64>),
+    /// Each operation of each class.
+    Operation(fn(&OperationCounters) -> Vec<Sample>),
+    /// Each operation of each class that was asked for. A histogram takes twenty lines.
+    Durations(fn(&OperationCounters) -> &Durations),
+}
+
+/// A key of the state, with the title and unit of its column, where it has one.
+struct Shown(&'static str, Option<(&'static str, &'static str)>);
+
+const METRICS: [Metric; 22] = [
+    gauge("ioweir_build_info", "The program", Source::Server(build)),
+    gauge(
+        "ioweir_nbd_connections",
+        "Clients, those that still negotiate included",
+        Source::Server(|scene| vec![(vec![], Value::Whole(scene.connections.into()))]),
+    ),
+    counter(
+        "ioweir_requests",
+        "Requests answered",
+        Source::Operation(|of| {
+            let result = |name: &str, count| (vec![("result", name.to_string())], Value::Whole(count));
+            vec![result("ok", of.requests - of.errors), result("error", of.errors)]
+        }),
+    ),
+    counter(
+        "ioweir_request_bytes",
+        "Bytes of requests answered without an error",
+        Source::Operation(|of| vec![(vec![], Value::Whole(of.bytes))]),
+    ),
+    counter("ioweir_rejected_requests", "Requests refused on arrival", Source::Class(rejected)),
+    durations("ioweir_request_duration_seconds", "From the arrival of a request until it was answered", |of| {
+        &of.request
+    }),
+    durations("ioweir_queue_duration_seconds", "From the arrival of a request until it was dispatched", |of| &of.queue),
+    durations(
+        "ioweir_service_duration_seconds",
+        "From the dispatch of a request until the device had completed it",
+        |of| &of.service,
+    ),
+    counter("ioweir_wait_seconds", "Time that requests waited to be dispatched", Source::Class(waits)),
+    gauge(
+        "ioweir_queued_requests",
+        "Requests that wait to be dispatched",
+        Source::ClassNumber(Shown("queued_requests", Some(("queued", "requests"))), |class| class.state.queued.into()),
+    ),
+    gauge(
+        "ioweir_queued_bytes",
+        "Length of the requests that wait to be dispatched",
+        Source::ClassNumber(Shown("queued_bytes", None), |class| class.state.queued_bytes),
+    ),
+    gauge(
+        "ioweir_class_inflight_requests",
+        "Requests of the class that the device holds",
+        Source::ClassNumber(Shown("inflight_requests", Some(("in flight", "requests"))), |class| {
+            class.state.inflight.into()
+        }),
+    ),
+    gauge(
+        "ioweir_inflight_requests",
+        "Dispatches that the device holds: merged requests count as one",
+        Source::Device(|_, in_flight| (vec![], Value::Whole(in_flight.into()))),
+    ),
+    gauge(
+        "ioweir_inflight_limit_requests",
+        "Dispatches that the device may hold",
+        Source::Device(|device, _| (vec![], Value::Whole(device.depth.into()))),
+    ),
+    gauge(
+        "ioweir_policy_info",
+        "The scheduler of the device",
+        Source::Device(|device, _| (vec![("policy", device.scheduler.to_string())], Value::Whole(1))),
+    ),
+    counter(
+        "ioweir_checksum_blocks_checked",
+        "Blocks that were read and checked",
+        Source::Checksums(|of| of.blocks_checked),
+    ),
+    counter(
+        "ioweir_checksum_blocks_damaged",
+        "How often a block was found not to be what was written there",
+        Source::Checksums(|of| of.blocks_damaged),
+    ),
+    counter(
+        "ioweir_checksum_items_failed",
+        "Requests whose checksums no worker completed",
+        Source::Checksums(|of| of.items_failed),
+    ),
+    gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),
+    gauge("ioweir_class_weight", "The weight of the class", Source::Share(|share| share.weight.map(f64::from))),
+    gauge(
+        "ioweir_class_limit_bytes_per_second",
+        "The limit of the class in bytes per second",
+        Source::Share(|share| share.limit_bytes.map(|limit| limit.0 as f64)),
+    ),
+    gauge("ioweir_class_target_seconds", "The latency target of the class", Source::Server(targets)),
+];
+
+const fn gauge(name: &'static str, help: &'static str, source: Source) -> Metric {
+    Metric { name, help, kind: MetricType::Gauge, source }
+}
+
+const fn counter(name: &'static str, help: &'static str, source: Source) -> Metric {
+    Metric { name, help, kind: MetricType::Counter, source }
+}
+
+const fn durations(name: &'static str, help: &'static str, of: fn(&OperationCounters) -> &Durations) -> Metric {
+    Metric { name, help, kind: MetricType::Histogram, source: Source::Durations(of) }
+}
+
+fn build(_scene: &Scene<'_>) -> Vec<Sample> {
+    let commit = *COMMIT.get().unwrap_or(&"unknown");
+    let labels = vec![("version", env!("CARGO_PKG_VERSION").to_string()), ("commit", commit.to_string())];
+    vec![(labels, Value::Whole(1))]
+}
+
+fn rejected(class: &ClassRecord) -> Vec<Sample> {
+    let all = NbdError::ALL.into_iter().zip(class.counts.refused).filter(|(_, count)| *count > 0);
+    all.map(|(error, count)| (vec![("reason", error.name().into())], Value::Whole(count))).collect()
+}
+
+fn waits(class: &ClassRecord) -> Vec<Sample> {
+    let seconds = |reason: Reason| Value::Real(class.counts.wait_nanos[reason as usize] as f64 / 1e9);
+    Reason::ALL.map(|reason| (vec![("reason", reason.name().to_string())], seconds(reason))).into()
+}
+
+fn targets(scene: &Scene<'_>) -> Vec<Sample> {
+    let mut targets = scene.shares(|share| share.latency.map(|latency| latency.nanos().as_seconds()));
+    targets.iter_mut().for_each(|(labels, _)| labels.push(("quantile", "1".into())));
+    targets
+}
+
+type Labels = Vec<(&'static str, String)>;
+type Sample = (Labels, Value);
+
+#[derive(Clone, Debug)]
+enum Value {
+    Whole(u64),
+    Real(f64),
+    Histogram(Durations),
+}
+
+/// What the metrics are read from.
+struct Scene<'a> {
+    spec: &'a Spec,
+    record: &'a Record,
+    connections: u32,
+}
+
+impl Scene<'_> {
+    fn samples(&self, source: &Source) -> Vec<Sample> {
+        match source {
+            Source::Server(of) => of(self),
+            Source::Device(of) => {
+                let devices = self.spec.device.iter().zip(&self.record.inflight);
+                devices.map(|(device, in_flight)| named(device, of(device, *in_flight))).collect()
+            }
+            Source::Checksums(of) => {
+                let devices = self.spec.device.iter().zip(&self.record.checksums);
+                let of = |(device, checksums): (&Device, &Option<Checksums>)| {
+                    checksums.as_ref().map(|checksums| named(device, (vec![], Value::Whole(of(checksums)))))
+                };
+                devices.filter_map(of).collect()
+            }
+            Source::ClassNumber(_, of) => self.classes(|_, class| vec![(vec![], Value::Whole(of(class)))]),
+            Source::Class(of) => self.classes(|_, class| of(class)),
+            Source::Share(of) => self.shares(of),
+            Source::Operation(of) => self.operations(of),
+            Source::Durations(of) => self.operations(|counters| {
+                let durations = Some(of(counters)).filter(|durations| durations.count() > 0);
+                durations.map(|durations| (vec![], Value::Histogram(durations.clone()))).into_iter().collect()
+            }),
+        }
+    }
+
+    fn classes(&self, of: impl Fn(usize, &ClassRecord) -> Vec<Sample>) -> Vec<Sample> {
+        let mut all = Vec::new();
+        for (number, (class, record)) in self.spec.classes().iter().zip(&self.record.classes).enumerate() {
+            for (mut labels, value) in of(number, record) {
+                let device = self.spec.device[class.device].name.clone();
+                labels.splice(0..0, [("device", device), ("class", class.name.clone())]);
+                all.push((labels, value));
+            }
+        }
+        all
+    }
+
+    fn operations(&self, of: impl Fn(&OperationCounters) -> Vec<Sample>) -> Vec<Sample> {
+        self.classes(|_, class| {
+            let mut all = Vec::new();
+            for operation in Operation::ALL {
+                for (mut labels, value) in of(&class.counts.operations[operation as usize]) {
+                    labels.insert(0, ("op", operation.name().into()));
+                    all.push((labels, value));
+                }
+            }
+            all
+        })
+    }
+
+    fn shares(&self, of: impl Fn(&ShareKeys) -> Option<f64>) -> Vec<Sample> {
+        self.classes(|number, _| {
+            let value = self.spec.share_of(number).and_then(&of);
+            value.map(|value| (vec![], Value::Real(value))).into_iter().collect()
+        })
+    }
+}
+
+fn named(device: &Device, (mut labels, value): Sample) -> Sample {
+    labels.insert(0, ("device", device.name.clone()));
+    (labels, value)
+}
+
+/// The metrics of a moment, for the encoder.
 #[derive(Debug)]
-struct Families(Vec<Family>);
+struct Families(Vec<(&'static str, &'static str, MetricType, Vec<Sample>)>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        for family in &self.0 {
-            let mut metric = encoder.encode_descriptor(family.name, family.help, None, family.kind)?;
-            for (labels, value) in &family.samples {
+        for (name, help, kind, samples) in &self.0 {
+            let mut metric = encoder.encode_descriptor(name, help, None, *kind)?;
+            for (labels, value) in samples {
                 let mut sample = metric.encode_family(labels)?;
-                match value {
-                    Value::Counter(count) => sample.encode_counter::<NoLabelSet, _, u64>(count, None)?,
-                    Value::Sum(sum) => sample.encode_counter::<NoLabelSet, _, u64>(sum, None)?,
-                    Value::Gauge(value) => sample.encode_gauge(value)?,
-                    Value::Histogram(durations) => {
+                match (kind, value) {
+                    (MetricType::Counter, Value::Whole(count)) => {
+                        sample.encode_counter::<NoLabelSet, _, u64>(count, None)?;
+                    }
+                    (MetricType::Counter, Value::Real(sum)) => {
+                        sample.encode_counter::<NoLabelSet, _, u64>(sum, None)?
+                    }
+                    (_, Value::Whole(value)) => sample.encode_gauge(&(*value as f64))?,
+                    (_, Value::Real(value)) => sample.encode_gauge(value)?,
+                    (_, Value::Histogram(durations)) => {
                         let sum = durations.sum_nanos as f64 / 1e9;
                         let bounds = DURATION_BOUNDS.iter().map(|&bound| bound as f64 / 1e9).chain([f64::INFINITY]);
                         let buckets: Vec<_> = bounds.zip(durations.counts).collect();
@@ -63,181 +290,52 @@ impl Collector for Families {
     }
 }
 
-/// Families that are filled class by class.
-struct Collected<'a> {
-    spec: &'a Spec,
-    classes: Vec<Class>,
-    record: &'a Record,
-    families: Vec<Family>,
-}
-
-impl Collected<'_> {
-    fn add(&mut self, name: &'static str, help: &'static str, kind: MetricType, samples: Vec<(Labels, Value)>) {
-        self.families.push(Family { name, help, kind, samples });
-    }
-
-    /// Samples of every class.
-    fn each_class<I: IntoIterator<Item = (Labels, Value)>>(
-        &self,
-        samples: impl Fn(&ClassRecord, usize) -> I,
-    ) -> Vec<(Labels, Value)> {
-        let mut all = Vec::new();
-        for (number, (class, record)) in self.classes.iter().zip(&self.record.classes).enumerate() {
-            for (mut labels, value) in samples(record, number) {
-                let device = self.spec.device[class.device].name.clone();
-                labels.splice(0..0, [("device", device), ("class", class.name.clone())]);
-                all.push((labels, value));
-            }
-        }
-        all
-    }
-
-    /// Samples of every class and operation.
-    fn each_operation<I: IntoIterator<Item = (Labels, Value)>>(
-        &self,
-        samples: impl Fn(&OperationCounters) -> I,
-    ) -> Vec<(Labels, Value)> {
-        self.each_class(|record, _| {
-            let of = |operation: Operation| {
-                let samples = samples(&record.counts.operations[operation as usize]);
-                samples.into_iter().map(move |(mut labels, value): (Labels, Value)| {
-                    labels.insert(0, ("op", operation.name().into()));
-                    (labels, value)
-                })
-            };
-            Operation::ALL.into_iter().flat_map(of).collect::<Vec<_>>()
-        })
-    }
-
-    fn add_requests(&mut self) {
-        let requests = self.each_operation(|of| {
-            let result = |name: &str, count| (vec![("result", name.to_string())], Value::Counter(count));
-            [result("ok", of.requests - of.errors), result("error", of.errors)]
-        });
-        self.add("ioweir_requests", "Requests answered", MetricType::Counter, requests);
-        let bytes = self.each_operation(|of| [(vec![], Value::Counter(of.bytes))]);
-        self.add("ioweir_request_bytes", "Bytes of requests answered without an error", MetricType::Counter, bytes);
-        let refused = self.each_class(|record, _| {
-            let of = |error: NbdError, &count: &u64| (vec![("reason", error.name().into())], Value::Counter(count));
-            let all = NbdError::ALL.into_iter().zip(&record.counts.refused).filter(|(_, count)| **count > 0);
-            all.map(|(error, count)| of(error, count)).collect::<Vec<_>>()
-        });
-        self.add("ioweir_rejected_requests", "Requests refused when they came", MetricType::Counter, refused);
-        type Part = fn(&OperationCounters) -> &Durations;
-        let durations: [(_, _, Part); 3] = [
-            ("ioweir_request_duration_seconds", "From when a request was there until it was answered", |of| {
-                &of.request
-            }),
-            ("ioweir_queue_duration_seconds", "From when a request was there until it was dispatched", |of| &of.queue),
-            ("ioweir_service_duration_seconds", "From the dispatch of a request until the device had done it", |of| {
-                &of.service
-            }),
-        ];
-        for (name, help, part) in durations {
-            // Twenty lines for each class and operation are worth it only where there is something to tell.
-            let samples = self.each_operation(|of| {
-                let told = Some(part(of)).filter(|durations| durations.count() > 0);
-                told.map(|durations| (vec![], Value::Histogram(durations.clone())))
-            });
-            self.add(name, help, MetricType::Histogram, samples);
-        }
-    }
-
-    fn add_waits(&mut self) {
-        let waits = self.each_class(|record, _| {
-            let of = |reason: Reason| {
-                let sum = record.counts.wait_nanos[reason as usize] as f64 / 1e9;
-                (vec![("reason", reason.name().to_string())], Value::Sum(sum))
-            };
-            Reason::ALL.map(of)
-        });
-        self.add("ioweir_wait_seconds", "Time that requests waited to be dispatched", MetricType::Counter, waits);
-        let queued = self.each_class(|record, _| [(vec![], Value::Gauge(f64::from(record.standing.queued)))]);
-        self.add("ioweir_queued_requests", "Requests that wait to be dispatched", MetricType::Gauge, queued);
-        let bytes = self.each_class(|record, _| [(vec![], Value::Gauge(record.standing.queued_bytes as f64))]);
-        self.add("ioweir_queued_bytes", "Length of the requests that wait to be dispatched", MetricType::Gauge, bytes);
-    }
-
-    fn add_devices(&mut self) {
-        let devices: Vec<_> = self.spec.device.iter().zip(&self.record.inflight).collect();
-        let of = |name: &str, value: u32| (vec![("device", name.to_string())], Value::Gauge(f64::from(value)));
-        let inflight = devices.iter().map(|(device, inflight)| of(&device.name, **inflight)).collect();
-        let limits = devices.iter().map(|(device, _)| of(&device.name, device.depth)).collect();
-        let policies = devices.iter().map(|(device, _)| {
-            let policy = device.scheduler.to_string();
-            (vec![("device", device.name.clone()), ("policy", policy)], Value::Gauge(1.0))
-        });
-        let policies = policies.collect();
-        self.add("ioweir_inflight_requests", "Units that the device holds", MetricType::Gauge, inflight);
-        self.add("ioweir_inflight_limit_requests", "Units that the device may hold", MetricType::Gauge, limits);
-        self.add("ioweir_policy_info", "The scheduler of the device", MetricType::Gauge, policies);
-    }
-
-    fn add_checksums(&mut self) {
-        let of = |value: fn(&Checksums) -> Value| {
-            let devices = self.spec.device.iter().zip(&self.record.checksums);
-            let checked = devices.filter_map(|(device, checksums)| Some((device, checksums.as_ref()?)));
-            checked.map(|(device, checksums)| (vec![("device", device.name.clone())], value(checksums))).collect()
-        };
-        let checked = of(|of| Value::Counter(of.blocks_checked));
-        let damaged = of(|of| Value::Counter(of.blocks_damaged));
-        let failed = of(|of| Value::Counter(of.items_failed));
-        let known = of(|of| Value::Gauge(of.blocks_known as f64));
-        self.add("ioweir_checksum_blocks_checked", "Blocks that were read and checked", MetricType::Counter, checked);
-        let help = "How often a block was found not to be what was written there";
-        self.add("ioweir_checksum_blocks_damaged", help, MetricType::Counter, damaged);
-        let help = "Requests whose checksums no worker brought to an end";
-        self.add("ioweir_checksum_items_failed", help, MetricType::Counter, failed);
-        self.add("ioweir_checksum_blocks_known", "Blocks whose checksum is known", MetricType::Gauge, known);
-    }
-
-    fn add_shares(&mut self) {
-        let share = |part: fn(&ShareKeys) -> Option<f64>| {
-            self.each_class(|_, number| {
-                let value = self.spec.share_of(number).and_then(part);
-                value.map(|value| (vec![], Value::Gauge(value)))
-            })
-        };
-        let weights = share(|share| share.weight.map(f64::from));
-        let limits = share(|share| share.limit_bytes.map(|limit| limit.0 as f64));
-        let mut targets = share(|share| share.latency.map(|latency| latency.nanos().as_seconds()));
-        for (labels, _) in &mut targets {
-            labels.push(("quantile", "1".into()));
-        }
-        self.add("ioweir_class_weight", "The weight of the class", MetricType::Gauge, weights);
-        let help = "The bytes that the class is limited to in a second";
-        self.add("ioweir_class_limit_bytes_per_second", help, MetricType::Gauge, limits);
-        self.add("ioweir_class_target_seconds", "The latency that the class is to have", MetricType::Gauge, targets);
-    }
-}
-
-/// All of it, in the text format.
+/// All metrics in the text format. Those that have no value on this server are left out.
 pub(super) fn text(spec: &Spec, record: &Record, connections: u32) -> String {
-    let mut collected = Collected { spec, classes: spec.classes(), record, families: Vec::new() };
-    let build = vec![
-        ("version", env!("CARGO_PKG_VERSION").to_string()),
-        ("commit", (*COMMIT.get().unwrap_or(&"unknown")).to_string()),
-    ];
-    let build = vec![(build, Value::Gauge(1.0))];
-    collected.add("ioweir_build_info", "The program", MetricType::Gauge, build);
-    let connections = vec![(vec![], Value::Gauge(f64::from(connections)))];
-    collected.add(
-        "ioweir_nbd_connections",
-        "Clients, those that still negotiate included",
-        MetricType::Gauge,
-        connections,
-    );
-    collected.add_requests();
-    collected.add_waits();
-    collected.add_devices();
-    if record.checksums.iter().any(Option::is_some) {
-        collected.add_checksums();
-    }
-    collected.add_shares();
+    let scene = Scene { spec, record, connections };
+    let families = METRICS.iter().map(|row| (row.name, row.help, row.kind, scene.samples(&row.source)));
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Families(collected.families)));
+    registry.register_collector(Box::new(Families(families.filter(|(.., samples)| !samples.is_empty()).collect())));
     let mut out = String::new();
     // Writing to a string does not fail.
     let _ = text::encode(&mut out, &registry);
     out
+}
+
+/// The numbers of a class for the state, by key.
+pub(super) fn numbers(class: &ClassRecord) -> impl Iterator<Item = (String, Number)> {
+    METRICS.iter().filter_map(|row| match &row.source {
+        Source::ClassNumber(Shown(key, _), of) => Some(((*key).to_string(), of(class).into())),
+        _ => None,
+    })
+}
+
+/// The numbers of a class that have a column.
+pub(super) fn columns() -> Vec<Column> {
+    let shown = METRICS.iter().filter_map(|row| match row.source {
+        Source::ClassNumber(Shown(key, Some((title, unit))), _) => Some((key, title, unit, row.help)),
+        _ => None,
+    });
+    shown
+        .map(|(key, title, unit, help)| Column {
+            key: key.into(),
+            title: title.into(),
+            unit: unit.into(),
+            help: help.into(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_has_a_name_of_its_own_and_help() {
+        for (at, row) in METRICS.iter().enumerate() {
+            assert!(row.name.starts_with("ioweir_") && row.help.len() > 5 && !row.help.ends_with('.'), "{}", row.name);
+            assert!(METRICS[..at].iter().all(|other| other.name != row.name), "{}", row.name);
+        }
+        assert_eq!(columns().len(), 2);
+    }
 }

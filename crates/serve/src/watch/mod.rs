@@ -1,11 +1,11 @@
-//! What does the server do, second by second? A thread beside the data path that asks the engines, and answers whoever
-//! wants to know: a live page, a state in JSON, metrics for Prometheus, and the socket of `ioweir ctl`.
+//! The watch: a thread beside the data path that collects what the engines count, and answers for the live page, the state
+//! as JSON, metrics for Prometheus, and `ioweir ctl`.
 //!
-//! Engines are asked once a second, and when somebody looks, but no more than ten times a second: an answer is an exchange
-//! of what was counted, so that nothing here ever holds up a request. What is counted is added up in `record`; `state`
-//! and `metrics` are what people and monitors see of it; `http` and `socket` are the ways to it.
+//! Engines are asked once a second and on demand, at most ten times a second. An answer exchanges counters, so that nothing
+//! here delays a request. `record` adds the counters up; `state` and `metrics` present them; `http` and `socket` are the
+//! ways to them.
 //!
-//! Whoever can reach the places it listens at is let in, so these are this machine's only. HTTP changes nothing.
+//! Its sockets have no authentication, so they are for this machine only. HTTP changes nothing.
 
 mod http;
 mod metrics;
@@ -25,27 +25,29 @@ use tokio::sync::{oneshot, watch};
 use crate::control::Controller;
 use crate::engine::{Command, Counters, Handle, Question, Report};
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Listener, Seats};
+use crate::front::{Listener, Permits};
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
-pub use state::State;
+pub use state::{
+    ChangeState, ChecksumState, ClassState, Column, DeviceState, GroupState, QueueState, SCHEMA_VERSION, SecondState,
+    State, TotalState,
+};
 
-/// The commit that the program was built from, where the program says so.
+/// The commit that the program was built from, where it is set.
 static COMMIT: OnceLock<&'static str> = OnceLock::new();
 
-/// Says which commit the program was built from; the first to say so is believed.
+/// Sets the commit that the program was built from. Only the first call has an effect.
 pub fn set_commit(commit: &'static str) {
-    // Who comes second is not believed.
     let _ = COMMIT.set(commit);
 }
 
-/// Between two questions to an engine because somebody looks.
+/// The least time between two questions to an engine on demand.
 const FRESH: Nanos = Nanos::from_millis(100);
-/// How long an answer may take that somebody waits for. What comes later is counted later.
+/// How long a client waits for the answers of engines. Later answers are counted later.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// A device, as those who watch see it.
+/// A device, as the watch knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) handle: Handle,
@@ -53,59 +55,59 @@ pub(crate) struct Watched {
     pub(crate) description: String,
 }
 
-/// What a watch is made of.
+/// The parts of a watch.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) controller: Controller,
     pub(crate) devices: Vec<Watched>,
-    pub(crate) seats: Seats,
+    pub(crate) permits: Permits,
     pub(crate) clock: MachineClock,
-    /// Where HTTP is answered.
+    /// The socket for HTTP.
     pub(crate) watch: Option<Listener>,
-    /// Where `ioweir ctl` is answered.
+    /// The socket for `ioweir ctl`.
     pub(crate) control: Option<Listener>,
 }
 
-/// What the tasks of the thread share.
+/// The state that the tasks of the thread share.
 struct Shared {
     controller: Controller,
     devices: Vec<Watched>,
-    seats: Seats,
+    permits: Permits,
     clock: MachineClock,
     record: Mutex<Record>,
-    /// What is between this thread and each engine.
+    /// The exchange with each engine.
     links: Mutex<Vec<Link>>,
     reports: UnboundedSender<(usize, Report)>,
-    /// Changes whenever a report was taken in.
-    heard: watch::Sender<()>,
+    /// Changes with each report.
+    reported: watch::Sender<()>,
 }
 
-/// What is between the watch and an engine.
+/// The exchange of counters with an engine.
 #[derive(Default)]
 struct Link {
-    /// A clean tally to give it, while it has not got it.
+    /// Zeroed counters for the next question.
     spare: Option<Box<Counters>>,
     asked: Option<Nanos>,
-    is_waited_for: bool,
+    is_awaited: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing here panics half way through a change that others could see.
+    // No change that others could see half made can panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// Asks every engine that has answered the last time, unless that is only just ago.
+    /// Asks every engine that has answered the last question, unless that was less than `fresh` ago.
     fn ask(&self, fresh: Nanos) {
         let now = self.clock.now();
         for (number, link) in lock(&self.links).iter_mut().enumerate() {
-            if link.is_waited_for || link.asked.is_some_and(|asked| now < asked.after(fresh)) {
+            if link.is_awaited || link.asked.is_some_and(|asked| now < asked.after(fresh)) {
                 continue;
             }
-            (link.asked, link.is_waited_for) = (Some(now), true);
+            (link.asked, link.is_awaited) = (Some(now), true);
             let reports = self.reports.clone();
             let reply = move |report| {
-                // Who does not listen any more has ended.
+                // A watch that has ended needs no report.
                 let _ = reports.send((number, report));
             };
             let question = Question { counters: link.spare.take().unwrap_or_default(), reply: Box::new(reply) };
@@ -113,37 +115,37 @@ impl Shared {
         }
     }
 
-    /// Takes in what an engine has answered.
-    fn hear(&self, number: usize, report: Report) {
-        let tally = lock(&self.record).take_in(number, report);
+    /// Adds what an engine has answered.
+    fn receive(&self, number: usize, report: Report) {
+        let counters = lock(&self.record).add(number, report);
         let mut links = lock(&self.links);
-        links[number].is_waited_for = false;
-        links[number].spare = Some(tally);
+        links[number].is_awaited = false;
+        links[number].spare = Some(counters);
         drop(links);
-        self.heard.send_replace(());
+        self.reported.send_replace(());
     }
 
-    /// Waits until all who were asked have answered, for a while.
+    /// Waits until all engines have answered, for a while.
     async fn wait(&self) {
-        let mut heard = self.heard.subscribe();
+        let mut reported = self.reported.subscribe();
         let all = async {
-            while lock(&self.links).iter().any(|link| link.is_waited_for) {
-                if heard.changed().await.is_err() {
+            while lock(&self.links).iter().any(|link| link.is_awaited) {
+                if reported.changed().await.is_err() {
                     return;
                 }
             }
         };
-        // Who has not answered by then is told of as it was.
+        // An engine that has not answered by then is shown as it was.
         let _ = tokio::time::timeout(PATIENCE, all).await;
     }
 
-    /// Asks for what somebody wants to see now.
+    /// Brings the record up to date for a client.
     async fn refresh(&self) {
         self.ask(FRESH);
         self.wait().await;
     }
 
-    /// Ends a second whenever one is over.
+    /// Ends each second of the record.
     async fn keep_time(&self) {
         loop {
             let now = self.clock.now();
@@ -163,13 +165,13 @@ impl Shared {
         self.refresh().await;
         let (spec, changes) = self.controller.running();
         let now = self.clock.now();
-        State::new(&spec, &changes, &self.devices, &lock(&self.record), (self.seats.taken(), now))
+        State::new(&spec, &changes, &self.devices, &lock(&self.record), (self.permits.taken(), now))
     }
 
     async fn metrics(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
-        metrics::text(&spec, &lock(&self.record), self.seats.taken())
+        metrics::text(&spec, &lock(&self.record), self.permits.taken())
     }
 }
 
@@ -192,24 +194,24 @@ impl Watch {
         let control = plan.control.as_ref().map(socket::Socket::new).transpose()?;
         drop(entered);
         let work = move || {
-            // Their names in the file system are removed at the end.
+            // Dropped at the end, which removes their names in the file system.
             let _listeners = (plan.watch, plan.control);
-            let (reports, mut heard) = unbounded_channel();
+            let (reports, mut received) = unbounded_channel();
             let shared = Arc::new(Shared {
                 record: Mutex::new(Record::new(&plan.controller.running().0)),
                 links: Mutex::new(plan.devices.iter().map(|_| Link::default()).collect()),
                 controller: plan.controller,
                 devices: plan.devices,
-                seats: plan.seats,
+                permits: plan.permits,
                 clock: plan.clock,
                 reports,
-                heard: watch::Sender::new(()),
+                reported: watch::Sender::new(()),
             });
             runtime.block_on(async {
-                let hearing = Arc::clone(&shared);
+                let receiving = Arc::clone(&shared);
                 tokio::spawn(async move {
-                    while let Some((number, report)) = heard.recv().await {
-                        hearing.hear(number, report);
+                    while let Some((number, report)) = received.recv().await {
+                        receiving.receive(number, report);
                     }
                 });
                 let keeping = Arc::clone(&shared);
@@ -220,10 +222,10 @@ impl Watch {
                 if let Some(control) = control {
                     tokio::spawn(control.serve(Arc::clone(&shared)));
                 }
-                // An end that nobody can tell of any more is one.
+                // A dropped sender ends it, too.
                 let _ = ended.await;
             });
-            // What is under way is dropped with its connections.
+            // Answers in progress are dropped with their connections.
             runtime.shutdown_timeout(Duration::from_secs(1));
         };
         let thread = Builder::new().name("ioweir-watch".into()).spawn(work)?;
@@ -235,7 +237,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // One that has panicked has ended, too.
+            // A thread that has panicked has ended, too.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! How does the server talk with `ioweir ctl`? A line of JSON each way over a unix socket that only its user may use.
+//! The socket of `ioweir ctl`: a line of JSON each way over a unix socket that only the server's user can use.
 
 use std::io;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use super::Shared;
 use crate::control::{Command, LINE_BYTES_MAX};
 use crate::front::Listener;
 
-/// More wait until one of these has gone.
+/// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 16;
-/// Who says nothing for so long is cut off.
+/// A connection that is silent for this long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-/// Where `ioweir ctl` is answered.
+/// The socket.
 pub(super) struct Socket(UnixListener);
 
 impl Socket {
-    /// To be called within the runtime.
+    /// Called within the runtime.
     pub(super) fn new(listener: &Listener) -> io::Result<Self> {
         UnixListener::from_std(listener.duplicate()?.into()).map(Self)
     }
@@ -36,12 +36,12 @@ impl Socket {
                 Ok((stream, _)) => {
                     let shared = Arc::clone(&shared);
                     tokio::spawn(async move {
-                        // Who does not listen to an answer does without.
+                        // A client that has gone needs no answer.
                         let _ = talk(stream, &shared).await;
                         drop(place);
                     });
                 }
-                // Who wanted in has gone, or descriptors are short for a while.
+                // The client has gone, or descriptors are short for a while.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -53,7 +53,7 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
     let mut input = BufReader::new(input);
     loop {
         let mut line = Vec::new();
-        // One byte more than a line may have tells that it has too many.
+        // One byte more than a line may have shows that it is too long.
         let mut bounded = (&mut input).take(LINE_BYTES_MAX as u64 + 1);
         let read = tokio::time::timeout(SILENCE_MAX, bounded.read_until(b'\n', &mut line)).await;
         if !matches!(read, Ok(Ok(1..))) {
@@ -63,7 +63,7 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
         let mut answer = serde_json::to_vec(&answer(&line, shared).await)?;
         answer.push(b'\n');
         let sent = tokio::time::timeout(SILENCE_MAX, output.write_all(&answer)).await;
-        // Where a line is too long, the next one's beginning is not known.
+        // After a line that is too long, the beginning of the next one is unknown.
         if !is_whole || !matches!(sent, Ok(Ok(()))) {
             return Ok(());
         }

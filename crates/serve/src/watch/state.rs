@@ -1,76 +1,112 @@
-//! How do things stand, as JSON? For the live page, `ioweir top`, `ioweir ctl`, and programs of others.
+//! The state of the server as JSON: for the live page, `ioweir top`, `ioweir ctl`, and programs of others.
 
 use std::collections::BTreeMap;
 
 use ioweir_core::cores::{Counts, Queue};
 use ioweir_core::tenant::{Explanation, Rule};
 use ioweir_core::{Nanos, Operation, Reason, StreamId};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Watched;
+use super::metrics;
 use super::record::{ClassRecord, Record, Second};
 use crate::backend::Checksums;
 use crate::control::Changed;
 use crate::engine::WaitCause;
 use crate::spec::{Class, Spec};
-use ioweir_config::{ShareKeys, share_numbers};
-use ioweir_core::tenant::Share;
+use ioweir_config::{ShareKeys, ShareNumbers};
 
-/// What follows is understood by this number; it grows when something is taken away or changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
+/// The version of the state's form. It grows when a key is removed or changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
 
-/// The server at a moment. Times are in seconds since it began.
-#[derive(Debug, Serialize)]
+/// The server at a moment, as it answers for `/state` and `ioweir ctl`. Times count from its start.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct State {
-    schema_version: u32,
-    version: &'static str,
-    spec: String,
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The version of the program.
+    pub version: String,
+    /// The file of the spec.
+    pub spec: String,
     /// Where clients can connect, in the words of the spec.
-    listen: Vec<String>,
-    now_seconds: f64,
-    connections: u32,
-    connections_max: u32,
-    devices: Vec<DeviceState>,
-    groups: Vec<GroupState>,
-    classes: Vec<ClassState>,
-    changes: Vec<ChangeState>,
+    pub listen: Vec<String>,
+    /// The time of the state.
+    pub now_seconds: f64,
+    /// Clients, those that still negotiate included.
+    pub connections: u32,
+    /// Clients that the server takes.
+    pub connections_max: u32,
+    /// The devices, in the order of the spec.
+    pub devices: Vec<DeviceState>,
+    /// The groups of classes.
+    pub groups: Vec<GroupState>,
+    /// The numbers of a class that tables show.
+    #[serde(default)]
+    pub columns: Vec<Column>,
+    /// The classes of clients: exports, then tenants.
+    pub classes: Vec<ClassState>,
+    /// The last changes of the running spec.
+    pub changes: Vec<ChangeState>,
 }
 
-#[derive(Debug, Serialize)]
-struct DeviceState {
-    name: String,
-    description: String,
-    scheduler: String,
-    depth: u32,
-    size_bytes: u64,
-    connections: u32,
-    /// Units with the backend: merged requests count as one.
-    inflight_requests: u32,
-    queued_requests: u32,
-    queued_bytes: u64,
-    knows_shares: bool,
-    checksums: Option<ChecksumState>,
+/// A device.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DeviceState {
+    /// The name in the spec.
+    pub name: String,
+    /// The backend, in words.
+    pub description: String,
+    /// The policy with its parameters.
+    pub scheduler: String,
+    /// Dispatches that may be in flight.
+    pub depth: u32,
+    /// The size of its exports.
+    pub size_bytes: u64,
+    /// Its clients.
+    pub connections: u32,
+    /// Dispatches in flight: merged requests count as one.
+    pub inflight_requests: u32,
+    /// Requests that are not dispatched.
+    pub queued_requests: u32,
+    /// Their length.
+    pub queued_bytes: u64,
+    /// Whether its policy knows shares of classes.
+    pub knows_shares: bool,
+    /// What it has checked, where it keeps checksums.
+    pub checksums: Option<ChecksumState>,
 }
 
 /// What a device has checked since the server began. Blocks are of 4 KiB.
-#[derive(Debug, Serialize)]
-struct ChecksumState {
-    schedule: String,
-    blocks_known: u64,
-    blocks_written: u64,
-    blocks_checked: u64,
-    blocks_damaged: u64,
-    items_failed: u64,
-    queues: BTreeMap<&'static str, QueueState>,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ChecksumState {
+    /// The schedule of the workers.
+    pub schedule: String,
+    /// Blocks whose checksum is known.
+    pub blocks_known: u64,
+    /// Blocks that were written.
+    pub blocks_written: u64,
+    /// Blocks that were read and compared.
+    pub blocks_checked: u64,
+    /// Comparisons that failed.
+    pub blocks_damaged: u64,
+    /// Requests whose checksums no worker completed.
+    pub items_failed: u64,
+    /// The queues of the schedule, by name.
+    pub queues: BTreeMap<String, QueueState>,
 }
 
-/// What a queue of the schedule has seen.
-#[derive(Debug, Serialize)]
-struct QueueState {
-    finished: u64,
-    preempted: u64,
-    waited_seconds: f64,
-    used_seconds: f64,
+/// A queue of a schedule of workers.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct QueueState {
+    /// Items that were finished.
+    pub finished: u64,
+    /// Items that were preempted.
+    pub preempted: u64,
+    /// The time that items waited.
+    pub waited_seconds: f64,
+    /// The time that workers spent on them.
+    pub used_seconds: f64,
 }
 
 impl ChecksumState {
@@ -88,82 +124,121 @@ impl ChecksumState {
             blocks_checked: of.blocks_checked,
             blocks_damaged: of.blocks_damaged,
             items_failed: of.items_failed,
-            queues: Queue::ALL.iter().map(|its| its.name()).zip(of.queues.iter().map(queue)).collect(),
+            queues: Queue::ALL.iter().map(|its| its.name().into()).zip(of.queues.iter().map(queue)).collect(),
         }
     }
 }
 
-#[derive(Debug, Serialize)]
-struct GroupState {
-    name: String,
-    device: String,
-    share: ShareState,
+/// A group of classes.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct GroupState {
+    /// The name in the spec.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// The share of its classes together.
+    pub share: ShareNumbers,
 }
 
-#[derive(Debug, Serialize)]
-struct ClassState {
-    name: String,
-    kind: &'static str,
-    export: String,
-    device: String,
-    group: Option<String>,
-    connections: u32,
-    share: Option<ShareState>,
-    inflight_requests: u32,
-    queued_requests: u32,
-    queued_bytes: u64,
-    oldest_wait_seconds: Option<f64>,
-    oldest_waits_because: Option<String>,
-    totals: BTreeMap<&'static str, TotalState>,
-    wait_seconds_by_reason: BTreeMap<&'static str, f64>,
-    seconds: Vec<SecondState>,
+/// A number of each class that tables show: [`ClassState::numbers`] has it under `key`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Column {
+    /// The key.
+    pub key: String,
+    /// The head of the column.
+    pub title: String,
+    /// The unit.
+    pub unit: String,
+    /// What is counted, in a sentence.
+    pub help: String,
 }
 
-/// A share, as numbers by the names of the table of its keys.
-#[derive(Debug)]
-struct ShareState(Share);
-
-impl Serialize for ShareState {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(share_numbers(&self.0))
-    }
+/// A class of clients.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ClassState {
+    /// The name in the spec.
+    pub name: String,
+    /// `export` or `tenant`.
+    pub kind: String,
+    /// The export.
+    pub export: String,
+    /// The device.
+    pub device: String,
+    /// Its group, where it is in one.
+    pub group: Option<String>,
+    /// Its clients.
+    pub connections: u32,
+    /// Its share, where the policy knows shares.
+    pub share: Option<ShareNumbers>,
+    /// The numbers that the table of metrics adds, among them `queued_requests` and `inflight_requests`.
+    #[serde(flatten)]
+    pub numbers: BTreeMap<String, Value>,
+    /// For how long its oldest queued request has waited.
+    pub oldest_wait_seconds: Option<f64>,
+    /// Why that still waits, in words.
+    pub oldest_waits_because: Option<String>,
+    /// What was answered since the server began, by operation.
+    pub totals: BTreeMap<String, TotalState>,
+    /// The time that requests waited since the server began, by reason.
+    pub wait_seconds_by_reason: BTreeMap<String, f64>,
+    /// The last two minutes, second by second.
+    pub seconds: Vec<SecondState>,
 }
 
-#[derive(Debug, Serialize)]
-struct TotalState {
-    requests: u64,
-    bytes: u64,
-    errors: u64,
+/// Requests of an operation since the server began.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TotalState {
+    /// Requests that were answered.
+    pub requests: u64,
+    /// Bytes of those without an error.
+    pub bytes: u64,
+    /// Requests that were answered with an error.
+    pub errors: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct SecondState {
-    at_seconds: u64,
-    read_requests: u64,
-    write_requests: u64,
-    other_requests: u64,
-    read_bytes: u64,
-    write_bytes: u64,
-    latency_p50_seconds: Option<f64>,
-    latency_p99_seconds: Option<f64>,
-    latency_p999_seconds: Option<f64>,
-    latency_samples: u64,
-    wait_seconds_by_reason: BTreeMap<&'static str, f64>,
+/// What a class did in a second.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SecondState {
+    /// When the second began.
+    pub at_seconds: u64,
+    /// Reads answered.
+    pub read_requests: u64,
+    /// Writes answered.
+    pub write_requests: u64,
+    /// Discards and flushes answered.
+    pub other_requests: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// The median latency, where there were requests.
+    pub latency_p50_seconds: Option<f64>,
+    /// The 99th percentile.
+    pub latency_p99_seconds: Option<f64>,
+    /// The 99.9th percentile.
+    pub latency_p999_seconds: Option<f64>,
+    /// The number of requests that the percentiles are of.
+    pub latency_samples: u64,
+    /// The time that requests waited, by reason.
+    pub wait_seconds_by_reason: BTreeMap<String, f64>,
 }
 
-#[derive(Debug, Serialize)]
-struct ChangeState {
-    at_seconds: f64,
-    what: String,
+/// A change of the running spec.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ChangeState {
+    /// When it was made.
+    pub at_seconds: f64,
+    /// What was changed.
+    pub what: String,
 }
 
 fn seconds(nanos: u64) -> f64 {
     Nanos(nanos).as_seconds()
 }
 
-fn waits(nanos: &[u64; Reason::COUNT]) -> BTreeMap<&'static str, f64> {
+fn waits(nanos: &[u64; Reason::COUNT]) -> BTreeMap<String, f64> {
     let met = Reason::ALL.into_iter().filter(|&reason| nanos[reason as usize] > 0);
-    met.map(|reason| (reason.name(), seconds(nanos[reason as usize]))).collect()
+    met.map(|reason| (reason.name().into(), seconds(nanos[reason as usize]))).collect()
 }
 
 impl State {
@@ -177,17 +252,17 @@ impl State {
         let classes = spec.classes();
         let device_states = spec.device.iter().zip(devices).zip(&record.inflight).enumerate();
         let device_states = device_states.map(|(number, ((device, watched), &inflight))| {
-            let its = || record.classes.iter().filter(|class| class.device == number).map(|class| &class.standing);
+            let its = || record.classes.iter().filter(|class| class.device == number).map(|class| &class.state);
             DeviceState {
                 name: device.name.clone(),
                 description: watched.description.clone(),
                 scheduler: device.scheduler.to_string(),
                 depth: device.depth,
                 size_bytes: watched.size_bytes,
-                connections: its().map(|standing| standing.connections).sum(),
+                connections: its().map(|state| state.connections).sum(),
                 inflight_requests: inflight,
-                queued_requests: its().map(|standing| standing.queued).sum(),
-                queued_bytes: its().map(|standing| standing.queued_bytes).sum(),
+                queued_requests: its().map(|state| state.queued).sum(),
+                queued_bytes: its().map(|state| state.queued_bytes).sum(),
                 knows_shares: device.knows_shares(),
                 checksums: device
                     .cores
@@ -198,12 +273,12 @@ impl State {
         let group_state = |group: &crate::spec::Group| GroupState {
             name: group.name.clone(),
             device: group.device.clone(),
-            share: ShareState::new(&group.share),
+            share: group.share.numbers(),
         };
         let class_states = classes.iter().zip(&record.classes).enumerate();
         Self {
             schema_version: SCHEMA_VERSION,
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").into(),
             spec: spec.file.clone(),
             listen: spec.server.listen.iter().map(ToString::to_string).collect(),
             now_seconds: now.as_seconds(),
@@ -211,6 +286,7 @@ impl State {
             connections_max: spec.server.connections_max,
             devices: device_states.collect(),
             groups: spec.group.iter().map(group_state).collect(),
+            columns: metrics::columns(),
             classes: class_states.map(|(number, (_, its))| ClassState::new(spec, &classes, number, its)).collect(),
             changes: changes
                 .iter()
@@ -226,33 +302,24 @@ impl ClassState {
         let share = spec.share_of(number);
         let total = |operation: Operation| {
             let of = &record.counts.operations[operation as usize];
-            (operation.name(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors })
+            (operation.name().into(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors })
         };
-        let standing = &record.standing;
+        let state = &record.state;
         Self {
             name: class.name.clone(),
-            kind: class.kind.name(),
+            kind: class.kind.name().into(),
             export: spec.export[class.export].name.clone(),
             device: spec.device[class.device].name.clone(),
             group: share.and_then(|share| share.group.clone()),
-            connections: standing.connections,
-            share: share.map(ShareState::new),
-            inflight_requests: standing.inflight,
-            queued_requests: standing.queued,
-            queued_bytes: standing.queued_bytes,
-            oldest_wait_seconds: standing.oldest.map(|(wait, _)| wait.as_seconds()),
-            oldest_waits_because: standing.oldest.map(|(_, because)| told(&because, classes)),
+            connections: state.connections,
+            share: share.map(ShareKeys::numbers),
+            numbers: metrics::numbers(record).map(|(key, number)| (key, number.into())).collect(),
+            oldest_wait_seconds: state.oldest.map(|(wait, _)| wait.as_seconds()),
+            oldest_waits_because: state.oldest.map(|(_, cause)| in_words(&cause, classes)),
             totals: Operation::ALL.into_iter().map(total).collect(),
             wait_seconds_by_reason: waits(&record.counts.wait_nanos),
             seconds: record.seconds.iter().map(SecondState::new).collect(),
         }
-    }
-}
-
-impl ShareState {
-    fn new(keys: &ShareKeys) -> Self {
-        // The keys are filled in: no default is used.
-        Self(keys.share(Share::DEFAULT.weight))
     }
 }
 
@@ -277,10 +344,10 @@ impl SecondState {
 }
 
 /// Why a request waits, in words, with the classes' names.
-fn told(because: &WaitCause, classes: &[Class]) -> String {
-    let Explanation { rule, ahead, own, clock, first, eligible, .. } = match because {
+fn in_words(cause: &WaitCause, classes: &[Class]) -> String {
+    let Explanation { rule, ahead, own, clock, first, eligible, .. } = match cause {
         WaitCause::Counted(reason) => return reason.words().to_string(),
-        WaitCause::Explained(told) => *told,
+        WaitCause::Explained(explanation) => *explanation,
     };
     let words = rule.words();
     match rule {
@@ -292,7 +359,7 @@ fn told(because: &WaitCause, classes: &[Class]) -> String {
         Rule::Window => format!("{words}: {clock} in flight of {own}"),
         _ => {
             let name = first.and_then(|StreamId(first)| classes.get(first as usize)).map(|class| &class.name);
-            // Where each of them stands is in virtual time, or in what is left of a turn: nothing that people could compare.
+            // Their tags are virtual times, or rests of a turn: nothing that people could compare.
             name.map_or_else(|| words.to_string(), |name| format!("{words}: {name}"))
         }
     }

@@ -20,18 +20,18 @@ use ioweir_core::Nanos;
 use ioweir_core::cores::{self, SCHEDULES};
 use ioweir_serve::backend::checked::sidecar::{self, Begun};
 use ioweir_serve::backend::checked::table::{BLOCK_BYTES, Table};
-use ioweir_serve::backend::checked::{Append, Workforce};
-use ioweir_serve::backend::{self, Action, Backend, Checked, Done, Faulty, Io, Memory, Outcome, Platter};
+use ioweir_serve::backend::checked::{Append, Workers};
+use ioweir_serve::backend::{self, Action, Backend, Checked, Done, Faulty, Io, Media, Memory, Outcome};
 use ioweir_serve::buffer::{Buffer, Buffers};
 use ioweir_serve::nbd::NbdError;
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::{Faults, Spec};
 use proptest::prelude::*;
 
-fn workforce(schedule: &str, workers: u32, items: u32) -> Workforce {
+fn pool(schedule: &str, count: u32, items: u32) -> Workers {
     let row = cores::find(schedule).unwrap();
     let schedule = row.schedule(&row.defaults());
-    Workforce { schedule, workers, cores: workers, items, append: crc32c::crc32c_append }
+    Workers { schedule, count, cores: count, items, append: crc32c::crc32c_append }
 }
 
 /// A checked device by itself, that is asked and waited for.
@@ -42,9 +42,9 @@ struct Direct {
 }
 
 impl Direct {
-    fn new(inner: Box<dyn Backend>, workforce: Workforce) -> Self {
+    fn new(inner: Box<dyn Backend>, workers: Workers) -> Self {
         let begun = Begun::anew(inner.size_bytes());
-        Self { checked: Checked::new(inner, begun, workforce).unwrap(), now: Nanos::ZERO, id: 0 }
+        Self { checked: Checked::new(inner, begun, workers).unwrap(), now: Nanos::ZERO, id: 0 }
     }
 
     fn start(&mut self, action: Action, offset: u64, length: u64, buffers: Buffers) -> u32 {
@@ -175,15 +175,15 @@ impl Model {
 }
 
 fn play(steps: &[Step], schedule: &str, workers: u32) {
-    let platter = Platter::new(SIZE);
-    let faulty = Faulty::new(platter.clone(), Faults::default());
-    let mut direct = Direct::new(Box::new(faulty), workforce(schedule, workers, 4));
+    let media = Media::new(SIZE);
+    let faulty = Faulty::new(media.clone(), Faults::default());
+    let mut direct = Direct::new(Box::new(faulty), pool(schedule, workers, 4));
     let mut model = Model { expected: vec![0; SIZE as usize], known: vec![false; SIZE.div_ceil(BLOCK_BYTES) as usize] };
     let (mut found, mut told) = (0, 0);
     for step in steps {
-        let before = platter.contents();
+        let before = media.contents();
         match step {
-            Step::Flip(byte, bit) => platter.flip(*byte, *bit),
+            Step::Flip(byte, bit) => media.flip(*byte, *bit),
             Step::Read(offset, pieces) => {
                 let length = pieces.iter().sum::<usize>() as u64;
                 let damaged = model.damaged(Model::touched(*offset, length), &before);
@@ -211,7 +211,7 @@ fn play(steps: &[Step], schedule: &str, workers: u32) {
                     }
                 } else {
                     assert_eq!(result, Err(NbdError::InputOutput));
-                    assert!(platter.contents() == before, "nothing was written");
+                    assert!(media.contents() == before, "nothing was written");
                 }
             }
             Step::Trim(offset, length) => {
@@ -273,27 +273,27 @@ proptest! {
 
 #[test]
 fn a_damaged_block_is_told_of_once_until_it_is_written_again() {
-    let platter = Platter::new(SIZE);
-    let faulty = Faulty::new(platter.clone(), Faults::default());
-    let mut direct = Direct::new(Box::new(faulty), workforce("baseline", 1, 4));
+    let media = Media::new(SIZE);
+    let faulty = Faulty::new(media.clone(), Faults::default());
+    let mut direct = Direct::new(Box::new(faulty), pool("baseline", 1, 4));
     direct.write(0, &[&[7; 20_000]]).unwrap();
-    platter.flip(5_000, 3);
+    media.flip(5_000, 3);
     for _ in 0..3 {
         assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Damaged(vec![1])));
     }
-    let told = "the 4096 bytes at 4096 are damaged: their checksum is not that of what was written there";
+    let told = "the 4096 bytes at 4096 are damaged: their checksum is not that of the data that was written there";
     assert_eq!(direct.checked.remarks(), [told]);
     assert_eq!(direct.checked.checksums().unwrap().blocks_damaged, 3);
     direct.write(4096, &[&[7; 4096]]).unwrap();
     assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Plain));
-    platter.flip(5_000, 3);
+    media.flip(5_000, 3);
     assert_eq!(direct.write(5_000, &[&[7; 10]]), Err(NbdError::InputOutput));
     assert_eq!(direct.checked.remarks(), [told]);
 }
 
 #[test]
 fn holes_are_checked_as_well() {
-    let mut direct = Direct::new(Box::new(Memory::null(1 << 20)), workforce("baseline", 1, 4));
+    let mut direct = Direct::new(Box::new(Memory::null(1 << 20)), pool("baseline", 1, 4));
     let zero = Action::Zero { keep: false, fast: false };
     direct.act(zero, 0, 1 << 20, Buffers::None).result.unwrap();
     assert_eq!(direct.read(100, &[9_000]).1, Ok(Outcome::Plain));
@@ -301,7 +301,7 @@ fn holes_are_checked_as_well() {
     direct.write(8192, &[&[1; 4096]]).unwrap();
     assert_eq!(direct.read(0, &[16_384]).1, Ok(Outcome::Damaged(vec![2])));
 
-    let mut direct = Direct::new(Box::new(Memory::new(1 << 20)), workforce("baseline", 1, 4));
+    let mut direct = Direct::new(Box::new(Memory::new(1 << 20)), pool("baseline", 1, 4));
     direct.act(zero, 0, 1 << 20, Buffers::None).result.unwrap();
     assert_eq!(direct.read(100, &[9_000]).1, Ok(Outcome::Hole));
     assert_eq!(direct.checked.checksums().unwrap().blocks_checked, 3);
@@ -311,7 +311,7 @@ fn holes_are_checked_as_well() {
 fn crowd(workers: u32, items: u32) {
     const PLACES: u64 = 64;
     const SPAN: u64 = 24 << 10;
-    let mut direct = Direct::new(Box::new(Memory::new(PLACES * SPAN)), workforce("combo", workers, items));
+    let mut direct = Direct::new(Box::new(Memory::new(PLACES * SPAN)), pool("combo", workers, items));
     let mut written = vec![0_u8; PLACES as usize];
     for round in 1..=60_u8 {
         let mut wanted = Vec::new();
@@ -386,7 +386,7 @@ fn a_worker_that_fails_fails_its_request_and_no_other() {
         [0xee, ..] => resume_unwind(Box::new("as told")),
         _ => crc32c::crc32c_append(sum, bytes),
     };
-    let force = Workforce { append, ..workforce("baseline", 1, 4) };
+    let force = Workers { append, ..pool("baseline", 1, 4) };
     let mut direct = Direct::new(Box::new(Memory::new(1 << 20)), force);
     direct.write(0, &[&[1; 8192]]).unwrap();
     assert_eq!(direct.write(0, &[&[0xee; 4096]]), Err(NbdError::InputOutput));
@@ -546,7 +546,8 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     flip(&disk, 9_000);
     assert_eq!(served.read(0, 12_288), Err(5));
     assert_eq!(served.read(0, 8_192).unwrap(), [9; 8_192]);
-    let told = "device d: the 4096 bytes at 8192 are damaged: their checksum is not that of what was written there";
+    let told =
+        "device d: the 4096 bytes at 8192 are damaged: their checksum is not that of the data that was written there";
     assert_eq!(served.stop(), [told]);
 
     // Somebody else has written to it in the meantime: that is no damage.
@@ -565,13 +566,13 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     // What lies there and is somebody's own is left alone.
     std::fs::write(&kept, "a note to myself").unwrap();
     let error = backend::open(&device(&keys), &mut []).err().unwrap();
-    assert!(error.contains("disk.checksums: is in the way of the checksums"), "{error}");
+    assert!(error.contains("disk.checksums: is no file of checksums"), "{error}");
     assert_eq!(std::fs::read(&kept).unwrap(), b"a note to myself");
 
     // A table whose writing was cut off is none.
     std::fs::write(&kept, b"ioweirCS").unwrap();
     let told = Served::start(folder.path(), CHECKSUMS).stop();
-    assert!(told.len() == 1 && told[0].contains("disk.checksums: not used: it has no proper end"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("disk.checksums: not used: it is truncated"), "{told:?}");
 }
 
 #[test]

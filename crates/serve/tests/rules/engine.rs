@@ -351,7 +351,7 @@ impl Observer for Counter {
     fn called(&mut self, _now: Nanos, call: &Call) {
         let mut seen = self.0.lock().expect("nobody panicked");
         match call {
-            Call::Submit(request, Ok(_)) if request.operation == Operation::Discard => {
+            Call::Submit(request, _) if request.operation == Operation::Discard => {
                 seen.held += 1;
                 seen.count += 1;
                 seen.held_most = seen.held_most.max(seen.held);

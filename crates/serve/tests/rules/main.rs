@@ -9,7 +9,6 @@
 
 mod backend;
 mod bench;
-mod capture;
 mod certificates;
 mod checksums;
 mod client;

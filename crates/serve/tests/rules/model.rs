@@ -7,7 +7,7 @@ use crate::history::*;
 use ioweir_config::Duration;
 use ioweir_core::Nanos;
 use ioweir_core::cores::SCHEDULES;
-use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Memory, Platter};
+use ioweir_serve::backend::{Action, Backend, Done, Faulty, Io, Media, Memory};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::spec::Faults;
 use proptest::prelude::*;
@@ -173,19 +173,19 @@ proptest! {
     fn what_was_said_to_be_durable_survives_the_loss_of_power(
         moves in moves(), policy in 0..POLICIES.len(), seed in any::<u64>(), at in 1_u64..80, depth in 1_u32..6,
     ) {
-        let platter = Platter::new(BLOCKS * BLOCK);
+        let media = Media::new(BLOCKS * BLOCK);
         let faults = Faults { seed, stalls_per_million: 200_000, stall: Duration::new(Nanos::from_millis(1)), power_cut_at: at, ..Faults::default() };
         let keys = format!("backend = \"faulty\"\nsize = \"48KiB\"\nscheduler = \"{}\"\nqueue_requests = 16\ndepth = {depth}", POLICIES[policy]);
-        let backend = Box::new(Faulty::new(platter.clone(), faults));
+        let backend = Box::new(Faulty::new(media.clone(), faults));
         let mut run = Run::new(Bench::over(device(&keys), backend, Pool::new(256 << 10)));
         run.play(&moves);
         run.settle();
-        if platter.has_power() {
+        if media.has_power() {
             // It came to its end before the power failed: now it does.
             let mut random = seed;
-            platter.cut(|| { random = random.rotate_left(9).wrapping_mul(5); random >> 63 == 1 });
+            media.cut(|| { random = random.rotate_left(9).wrapping_mul(5); random >> 63 == 1 });
         }
-        for (block, bytes) in (0..).zip(platter.contents().chunks(BLOCK as usize)) {
+        for (block, bytes) in (0..).zip(media.contents().chunks(BLOCK as usize)) {
             check_durable(&run.asked, block, value_of(bytes));
         }
     }

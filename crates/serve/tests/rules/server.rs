@@ -96,7 +96,7 @@ fn a_socket_of_the_dead_is_replaced_and_one_of_the_living_is_not() {
     let path = folder.path().join("s");
     let listen: Listen = format!("unix:{}", path.display()).parse().unwrap();
     let living = UnixListener::bind(&path).unwrap();
-    assert!(Listener::bind(&listen).unwrap_err().contains("cannot be listened at"));
+    assert!(Listener::bind(&listen).unwrap_err().contains("cannot listen"));
     drop(living);
     assert!(path.exists());
     drop(Listener::bind(&listen).unwrap());
@@ -110,7 +110,7 @@ fn a_socket_of_the_dead_is_replaced_and_one_of_the_living_is_not() {
 fn tcp_and_single_clients_are_served_as_well() {
     let spec = Spec::parse("test", &format!("[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n{MEMORY}")).unwrap();
     let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
-    let place = server.places()[0].strip_prefix("tcp:").unwrap().to_string();
+    let place = server.addresses()[0].strip_prefix("tcp:").unwrap().to_string();
     let mut socket = TcpStream::connect(place).unwrap();
     agree(&mut socket);
     flush(&mut socket);

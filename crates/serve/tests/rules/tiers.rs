@@ -10,7 +10,7 @@ use crate::history::*;
 use crate::powered::{Grid, Powered};
 use ioweir_config::Duration;
 use ioweir_core::{Nanos, Step, Tier};
-use ioweir_serve::backend::{Backend, Cached, Done, Faulty, Io, Ledger, Memory, Placed, Platter};
+use ioweir_serve::backend::{Backend, Cached, Done, Faulty, Io, Ledger, Media, Memory, Placed};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Call, Observer};
 use ioweir_serve::spec::{Faults, Spec};
@@ -79,7 +79,7 @@ proptest! {
     #[test]
     fn tiers_that_stall_and_fail_are_linearisable(moves in moves(), seed in any::<u64>(), length in 0..LENGTHS.len(), caches in any::<bool>()) {
         let faults = |seed| Faults { seed, errors_per_million: 30_000, stalls_per_million: 300_000, stall: Duration::new(Nanos::from_millis(1)), ..Faults::default() };
-        let tier = |bytes, seed| Box::new(Faulty::new(Platter::new(bytes), faults(seed)));
+        let tier = |bytes, seed| Box::new(Faulty::new(Media::new(bytes), faults(seed)));
         let (slow, fast) = (tier(BLOCKS * BLOCK, seed), tier(24 << 10, seed.rotate_left(32)));
         let rest = tiers("backend = \"memory\"\nsize = \"48KiB\"\ndepth = 4", "backend = \"memory\"\nsize = \"24KiB\"\ndepth = 4");
         let (policy, cache) = if caches { ("noop", "cache = \"read\"") } else { (PLACING[0], "") };
@@ -185,7 +185,7 @@ impl Dispatched {
     }
 }
 
-/// Two tiers of 1 MiB and 64 KiB on platters that outlive the server, and their map.
+/// Two tiers of 1 MiB and 64 KiB on media that outlive the server, and their map.
 fn lasting() -> Grid {
     Grid::new(&[1 << 20, 64 << 10, 4 << 20], 1)
 }
@@ -224,7 +224,7 @@ fn what_was_placed_is_looked_for_on_the_fast_tier_after_a_restart() {
 #[test]
 fn a_block_that_is_written_in_part_moves_as_a_whole() {
     let grid = lasting();
-    grid.platter(0).write(0, &[5; 1 << 20]).unwrap();
+    grid.media(0).write(0, &[5; 1 << 20]).unwrap();
     let mut bench = open_lasting(&grid).unwrap();
     let mut peer = bench.connect(0, true);
     // Within a block, across a boundary, and both ends of three blocks.
@@ -248,7 +248,7 @@ fn a_block_that_is_written_in_part_moves_as_a_whole() {
 #[test]
 fn what_is_trimmed_goes_home_and_its_slots_are_used_again_once_that_is_durable() {
     let grid = lasting();
-    grid.platter(0).write(0, &[5; 1 << 20]).unwrap();
+    grid.media(0).write(0, &[5; 1 << 20]).unwrap();
     let mut bench = open_lasting(&grid).unwrap();
     let seen = Dispatched::default();
     bench.engine.observe(Box::new(seen.clone()));
@@ -279,8 +279,8 @@ fn what_is_trimmed_goes_home_and_its_slots_are_used_again_once_that_is_durable()
 fn what_lay_at_home_before_a_block_moved_never_comes_back() {
     for command in [TRIM, WRITE_ZEROES] {
         let grid = lasting();
-        grid.platter(0).write(0, &[5; 1 << 20]).unwrap();
-        grid.platter(0).flush().unwrap();
+        grid.media(0).write(0, &[5; 1 << 20]).unwrap();
+        grid.media(0).flush().unwrap();
         let mut bench = open_lasting(&grid).unwrap();
         let mut peer = bench.connect(0, true);
         ok(&mut peer, &mut bench, &write(FUA, 0, &[9; 4096 * 4]));
@@ -365,12 +365,12 @@ fn tiers_that_do_not_belong_together_are_refused() {
     ok(&mut peer, &mut bench, &write(FUA, 0, &[1; 4096]));
     drop(bench);
     let refused = |grid: &Grid| open_lasting(grid).err().unwrap();
-    let other = |at: usize, bytes: u64| grid.with(at, Platter::new(bytes));
+    let other = |at: usize, bytes: u64| grid.with(at, Media::new(bytes));
     assert!(refused(&other(2, 4 << 20)).contains("belongs to another map, or its map was lost"));
     assert!(refused(&other(1, 64 << 10)).contains("is empty, and its map says that blocks lie there"));
     assert!(refused(&other(1, 128 << 10)).contains("was made for tiers of 1048576 and 65536 bytes"));
     assert!(refused(&other(0, 2 << 20)).contains("was made for tiers of 1048576 and 65536 bytes"));
-    let foreign = Platter::new(64 << 10);
+    let foreign = Media::new(64 << 10);
     foreign.write(0, b"something").unwrap();
     assert!(refused(&other(1, 0).with(1, foreign)).contains("holds something else"));
     assert!(refused(&Grid::new(&[1 << 20, 4096, 4 << 20], 1)).contains("too small"));

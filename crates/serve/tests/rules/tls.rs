@@ -473,7 +473,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         ("server.pem", "none.pem", "s.toml:2:15: certificate: FOLDER/none.pem: cannot be read: No such file"),
         ("server.pem", "empty.pem", "s.toml:2:15: certificate: FOLDER/empty.pem: has no certificate in it"),
         ("server.pem", "server-key.pem", "s.toml:2:15: certificate: FOLDER/server-key.pem: has no certificate in it"),
-        ("server.pem", "garbled.pem", "s.toml:2:15: certificate: FOLDER/garbled.pem: is not what it should be"),
+        ("server.pem", "garbled.pem", "s.toml:2:15: certificate: FOLDER/garbled.pem: is malformed"),
         ("server-key.pem", "server.pem", "s.toml:3:7: key: FOLDER/server.pem: has no private key in it"),
         (
             "server-key.pem",

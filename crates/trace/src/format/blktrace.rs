@@ -4,13 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use ioweir_core::{Flags, Nanos, Operation};
+use ioweir_core::{Flags, Operation};
 
-use crate::event::EventCounts;
 use crate::input::{Chunks, unreadable};
 use crate::reader::RawSource;
-use crate::reader::latency::Completion;
-use crate::reader::names::{Processes, Volumes};
+use crate::reader::events::{Action, Described, Events, Use};
 use crate::reader::number::{Fault, Faulty, byte_extent};
 use crate::reader::order::{Order, WINDOW_RECORDS};
 use crate::{BATCH_RECORDS, Event, Format, Input, Names, Position, ReadOptions, Record, TraceError};
@@ -19,36 +17,19 @@ use crate::{BATCH_RECORDS, Event, Format, Input, Names, Position, ReadOptions, R
 pub(crate) const FORMAT: Format = Format {
     name: "blktrace",
     title: "blktrace binary, version 7",
-    doc: "\
-Records of 48 bytes and a payload, in the byte order of the traced machine, which the first four bytes tell. A trace is a
-file for each processor, `X.blktrace.0`, `X.blktrace.1` ..., merged by time while they are read; or one file that blkparse -d
-merged before. Of the actions one kind becomes a record, chosen by the option `event`: queue (default), insert, issue.
-
-| field | unit | becomes |
-|---|---|---|
-| time | nanoseconds, monotonic | time; with a wall-clock note in the trace also the epoch |
-| sector | 512 bytes | offset |
-| bytes | bytes | length; zero with the flush bit is a flush |
-| action, upper half | bits | operation (discard is tested before write, which it sets too) and flags |
-| pid | | stream, named by the process notes in the trace |
-| device | major << 20 or minor | volume, as `major,minor` |
-
-Passed-through commands (category pc) have no sector and are left out, as are events of category notify. A stacked device
-repeats a request on each device below it: choose one volume. A write with flush and durable bits is one queue event, but up
-to three issue events. Records captured through ftrace with context information (16 bytes in front of each) are read too.
-With the option `latency`, completions tell latencies; a flush without data has none. Events may be out of order by up to
-4096 records.",
+    doc: include_str!("docs/blktrace.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect: |head| Layout::of(head).is_some(),
     open,
     write: None,
+    table: None,
 };
 
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 const HEADER_BYTES: usize = 48;
-/// What ftrace puts in front of each record unless told not to.
+/// What ftrace puts before each record unless it is switched off.
 const CONTEXT_BYTES: usize = 16;
 
 const CATEGORY_WRITE: u32 = 1 << 1;
@@ -263,16 +244,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
         files,
         others,
         order: options.order(FORMAT.window_records).with_latencies(options.latency),
-        sink: Requests {
-            wanted: options.event,
-            counts: EventCounts::default(),
-            epoch_of_zero_unix_nanos: None,
-            names: Names::default(),
-            volumes: Volumes::default(),
-            processes: Processes::new(),
-            latency: options.latency,
-            done: None,
-        },
+        sink: Requests { events: Events::new(options), epoch_of_zero_unix_nanos: None, names: Names::default() },
         lenient: options.lenient,
         skipped: 0,
     }))
@@ -302,7 +274,7 @@ impl Merge {
             let read = match self.sink.event(file, &head) {
                 Ok(Some(record)) => self.order.push(record, batch),
                 Ok(None) => {
-                    if let Some(done) = self.sink.done.take() {
+                    if let Some(done) = self.sink.events.completion() {
                         self.order.complete(&done);
                     }
                     Ok(())
@@ -352,21 +324,15 @@ impl RawSource for Merge {
         if self.files.iter().all(|file| file.record == 0) {
             return TraceError::new(file, Position::File, "the file is empty").expected("a trace");
         }
-        self.sink.counts.nothing_found(self.sink.wanted, file)
+        self.sink.events.nothing_found(file)
     }
 }
 
 /// Makes records of the events of the wanted kind.
 struct Requests {
-    wanted: Event,
-    counts: EventCounts,
+    events: Events,
     epoch_of_zero_unix_nanos: Option<i128>,
     names: Names,
-    volumes: Volumes,
-    processes: Processes,
-    latency: bool,
-    /// What the last event completed.
-    done: Option<Completion>,
 }
 
 impl Requests {
@@ -376,51 +342,37 @@ impl Requests {
         if category & CATEGORY_NOTIFY != 0 {
             return self.note(file, head).map(|()| None);
         }
-        self.counts.all += 1;
-        let kind = match head.action & 0xff {
-            1 => Event::Queue,
-            12 => Event::Insert,
-            7 => Event::Issue,
-            8 if self.latency => {
-                self.done = self.completed(head, category);
-                return Ok(None);
-            }
-            _ => return Ok(None),
+        let action = match head.action & 0xff {
+            _ if category & CATEGORY_PASSED_THROUGH != 0 => Action::Other,
+            1 => Action::Request(Event::Queue),
+            12 => Action::Request(Event::Insert),
+            7 => Action::Request(Event::Issue),
+            8 => Action::Complete,
+            _ => Action::Other,
         };
-        if category & CATEGORY_PASSED_THROUGH != 0 {
-            return Ok(None);
-        }
-        self.counts.kinds[kind as usize] += 1;
-        if kind != self.wanted {
+        let wanted = self.events.count(action);
+        if wanted == Use::Nothing {
             return Ok(None);
         }
         let Some((operation, flags)) = meaning(category, head.bytes) else { return Ok(None) };
-        let (offset_bytes, length_bytes) = if operation == Operation::Flush {
-            (0, 0)
-        } else {
-            let offset = head.sector.checked_mul(ioweir_core::SECTOR_BYTES).ok_or_else(|| beyond(head.sector))?;
-            byte_extent(offset, u64::from(head.bytes), 0)?
+        let extent = match operation {
+            Operation::Flush => (0, 0),
+            _ => match extent(head) {
+                Ok(extent) => extent,
+                Err(_) if wanted == Use::Completion => return Ok(None),
+                Err(fault) => return Err(fault),
+            },
         };
-        let volume = self.volumes.number(&head.device.to_be_bytes(), &mut self.names, || {
-            format!("{},{}", head.device >> 20, head.device & 0xf_ffff)
-        })?;
-        let stream = self.processes.noted_stream(head.pid, &mut self.names)?;
-        let time = Nanos(head.time);
-        Ok(Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None }))
-    }
-
-    /// A completion of data on a volume to which a request was made.
-    fn completed(&self, head: &Head, category: u32) -> Option<Completion> {
-        let (operation, _) = meaning(category, head.bytes)?;
-        if operation == Operation::Flush || category & CATEGORY_PASSED_THROUGH != 0 {
-            return None;
+        let described = Described { time_nanos: head.time, operation, flags, extent };
+        let device = head.device.to_be_bytes();
+        if wanted == Use::Completion {
+            self.events.complete(&described, &device);
+            return Ok(None);
         }
-        Some(Completion {
-            volume: self.volumes.known(&head.device.to_be_bytes())?,
-            offset_bytes: head.sector.checked_mul(ioweir_core::SECTOR_BYTES)?,
-            length_bytes: u64::from(head.bytes),
-            time_nanos: head.time,
-        })
+        let name = || format!("{},{}", head.device >> 20, head.device & 0xf_ffff);
+        let record = self.events.record(&described, &device, &mut self.names, name)?;
+        let stream = self.events.processes.noted_stream(head.pid, &mut self.names)?;
+        Ok(Some(Record { stream, ..record }))
     }
 
     #[cold]
@@ -429,7 +381,7 @@ impl Requests {
         match head.action & 0xff {
             NOTE_PROCESS => {
                 let length = payload.iter().position(|&byte| byte == 0).unwrap_or(payload.len());
-                self.processes.note(head.pid, &payload[..length], &mut self.names)
+                self.events.processes.note(head.pid, &payload[..length], &mut self.names)
             }
             NOTE_CLOCK => {
                 let swapped = file.layout.swapped;
@@ -443,6 +395,12 @@ impl Requests {
             _ => Ok(()),
         }
     }
+}
+
+#[inline]
+fn extent(head: &Head) -> Faulty<(u64, u64)> {
+    let offset = head.sector.checked_mul(ioweir_core::SECTOR_BYTES).ok_or_else(|| beyond(head.sector))?;
+    byte_extent(offset, u64::from(head.bytes), 0)
 }
 
 #[cold]

@@ -1,11 +1,12 @@
-//! What btrecord makes of a block trace for btreplay: bunches of requests that are sent together.
+//! btrecord files for btreplay: bunches of requests that are sent together.
 
 use ioweir_core::{Nanos, Operation};
 
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, big, little};
 use crate::reader::merge::merged;
+use crate::reader::number::endian::{big, little};
 use crate::reader::number::{Fault, Faulty, byte_extent, scaled};
+use crate::reader::units::{Decoder, Units};
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const HEADER_BYTES: usize = 32;
@@ -19,24 +20,13 @@ const VERSION_MAX: u64 = 0x01_ff_ff;
 pub(crate) const FORMAT: Format = Format {
     name: "btrecord",
     title: "btrecord files for btreplay",
-    doc: "\
-A header of four 8-byte numbers (version, time of the first bunch, bunches, packets), then bunches: the number of packets
-(at most 512) and a time, then a packet of 24 bytes for each request. Byte order is that of the machine that wrote it, as the
-version tells. A trace is a file for each processor, `X.replay.0`, `X.replay.1` ..., merged by time while they are read.
-
-| field | unit | becomes |
-|---|---|---|
-| time of the bunch | nanoseconds | time of all its requests: within a bunch they have none |
-| sector | 512 bytes | offset |
-| bytes | bytes | length |
-| rw | | 1 is a read, 0 a write |
-
-The trace is one volume and one stream.",
+    doc: include_str!("docs/btrecord.md"),
     window_records: 0,
     ambiguous: false,
     detect: |head| swapped(head).is_some(),
     open,
     write: None,
+    table: None,
 };
 
 #[inline]
@@ -69,7 +59,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
             Bunches { swapped: swapped(&head).unwrap_or(false), head: None, bunch: None, packets: 0, bunches: 0 };
         let names = Names { streams: vec![name.clone()], volumes: vec![name.clone()] };
         let order = options.order(FORMAT.window_records);
-        sources.push(Box::new(BinarySource::open(&input, format, names, order, options.lenient)?));
+        sources.push(Box::new(Units::open(&input, format, names, order, options.lenient)?));
     }
     merged(sources)
 }
@@ -123,13 +113,13 @@ impl Bunches {
     }
 }
 
-impl BinaryFormat for Bunches {
-    fn unit_bytes(&self) -> usize {
-        match (self.head, self.bunch) {
+impl Decoder for Bunches {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(match (self.head, self.bunch) {
             (None, _) => HEADER_BYTES,
             (_, None) => BUNCH_BYTES,
             (_, Some(_)) => PACKET_BYTES,
-        }
+        })
     }
 
     fn unit(&mut self, bytes: &[u8], _: &mut Names) -> Faulty<Option<Record>> {

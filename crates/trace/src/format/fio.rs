@@ -2,10 +2,11 @@
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
+use super::one_file;
 use crate::reader::RawSource;
-use crate::reader::lines::{LineFormat, LineSource};
 use crate::reader::names::Volumes;
 use crate::reader::number::{Fault, Faulty, byte_extent, digits, field, quote, scaled, scan, scan_to};
+use crate::reader::units::Decoder;
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const MICROSECOND_NANOS: u64 = 1_000;
@@ -16,25 +17,13 @@ const WAIT_MICROSECONDS_MIN: u64 = 100;
 pub(crate) const FORMAT: Format = Format {
     name: "fio-iolog",
     title: "fio I/O log, versions 1, 2 and 3",
-    doc: "\
-The first line tells the version: `fio version 3 iolog`, `fio version 2 iolog`, or, in version 1, already a request.
-
-- Version 3: `time file action [offset length]`; the time is microseconds since the start.
-- Version 2: `file action [offset length]`; `wait` adds its offset, in microseconds, to the time of what follows (less than
-  100 is ignored, as fio does). Without waits every request is at time zero.
-- Version 1: `rw, offset, length` with 0 for a read and 1 for a write; every request is at time zero.
-
-Offsets and lengths are bytes. `read`, `write`, `trim` are requests; `sync`, `datasync`, `syncfs` and `sync_file_range` are
-flushes; `add`, `open`, `close` are no requests. Each file is a volume and a stream. There is no wall clock and no latency;
-lines stand in the order of issue.
-
-Written as version 3: whole microseconds, rounded down; streams, flags and latencies are lost; a volume's name must be without
-blanks.",
+    doc: include_str!("docs/fio-iolog.md"),
     window_records: 0,
     ambiguous: false,
     detect,
     open,
     write: Some(crate::writer::fio::WRITER),
+    table: None,
 };
 
 fn detect(head: &[u8]) -> bool {
@@ -43,9 +32,10 @@ fn detect(head: &[u8]) -> bool {
 }
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
-    let input = crate::format::single(inputs, &FORMAT)?;
-    let format = Lines { version: None, now_micros: 0, volume_name: input.volume_name(), volumes: Volumes::default() };
-    Ok(Box::new(LineSource::open(&input, format, options.order(FORMAT.window_records), options.lenient)?))
+    one_file(inputs, &FORMAT, options, options.order(FORMAT.window_records), |input| {
+        let (volume_name, volumes) = (input.volume_name(), Volumes::default());
+        (Lines { version: None, now_micros: 0, volume_name, volumes }, Names::default())
+    })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,9 +52,9 @@ struct Lines {
     volumes: Volumes,
 }
 
-impl LineFormat for Lines {
+impl Decoder for Lines {
     #[inline]
-    fn line(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+    fn unit(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
         let version = match self.version {
             Some(version) => version,
             None => match first_line(line)? {
@@ -133,7 +123,7 @@ impl Lines {
         Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None })
     }
 
-    /// `file action [offset length]`, from `start`. The file's name may hold spaces, so it is read from behind.
+    /// `file action [offset length]`, from `start`. The file's name may hold spaces, so the line is read from its end.
     fn action(&mut self, line: &[u8], start: usize, names: &mut Names) -> Faulty<Option<Record>> {
         let (last_start, last_end) = last_word(line, start, line.len());
         let last = &line[last_start..last_end];

@@ -1,40 +1,24 @@
-//! Block events as the kernel's ftrace, trace-cmd and perf print them.
+//! Block events as the text that the kernel's ftrace, trace-cmd and perf print them.
 
-use ioweir_core::{Nanos, Operation};
-
-use crate::event::EventCounts;
+use super::one_file;
 use crate::reader::RawSource;
-use crate::reader::fields::{Span, text, word_spans};
-use crate::reader::latency::Completion;
-use crate::reader::lines::{LineFormat, LineSource};
-use crate::reader::names::{Processes, Volumes};
-use crate::reader::number::{Fault, Faulty, field, field32, quote, seconds, sector_extent};
+use crate::reader::events::{Action, EventLine, EventLines, EventText, Request};
+use crate::reader::fields::{Span, text, whole, word_spans};
+use crate::reader::number::{Fault, Faulty, quote};
 use crate::reader::order::WINDOW_RECORDS;
-use crate::reader::rwbs;
-use crate::{Event, Format, Input, Names, ReadOptions, Record, TraceError};
+use crate::{Event, Format, Input, Names, ReadOptions, TraceError};
 
 /// The row of the table.
 pub(crate) const FORMAT: Format = Format {
     name: "ftrace",
     title: "ftrace, trace-cmd and perf script text of block events",
-    doc: "\
-One event a line: `command-pid [cpu] flags seconds: event: arguments`, where perf puts a blank between command and pid and
-`block:` before the event. Of the events one kind becomes a record, chosen by the option `event`: `block_bio_queue` is queue
-(default), `block_rq_insert` insert, `block_rq_issue` issue. Their arguments, in sectors of 512 bytes:
-
-- queue: `maj,min letters sector + sectors [command]`;
-- insert, issue: `maj,min letters bytes (scsi) sector + sectors [class,level,hint] [command]`.
-
-The letters are read by position, see hadoop-csv. A request without data is a flush where the letters say so, and else is left
-out, as are passed-through SCSI commands. A stream is a pid with its command; the volume is `maj,min`. Times are mostly whole
-microseconds. With the option `latency`, completions (`block_rq_complete`) tell latencies; the flush machinery adds some that
-complete nothing. Lines that start with `#`, empty lines, and other events are no input. Events may be out of order by up to
-4096 records.",
+    doc: include_str!("docs/ftrace.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect,
     open,
     write: None,
+    table: None,
 };
 
 const EXPECTED: &str = "command-pid [cpu] flags seconds: event: arguments";
@@ -48,29 +32,14 @@ fn detect(head: &[u8]) -> bool {
 }
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
-    let input = crate::format::single(inputs, &FORMAT)?;
-    let format = Lines {
-        wanted: options.event,
-        counts: EventCounts::default(),
-        volumes: Volumes::default(),
-        processes: Processes::new(),
-        latency: options.latency,
-        done: None,
-    };
+    let lines = EventLines::new(Ftrace, options);
     let order = options.order(FORMAT.window_records).with_latencies(options.latency);
-    Ok(Box::new(LineSource::open(&input, format, order, options.lenient)?))
+    one_file(inputs, &FORMAT, options, order, |_| (lines, Names::default()))
 }
 
-struct Lines {
-    wanted: Event,
-    counts: EventCounts,
-    volumes: Volumes,
-    processes: Processes,
-    latency: bool,
-    done: Option<Completion>,
-}
+struct Ftrace;
 
-/// What stands in front of every event, as places in the line.
+/// The start of every event, as places in the line.
 struct Prefix {
     command: Span,
     pid: Span,
@@ -152,121 +121,60 @@ fn process(line: &[u8], end: usize) -> Option<(Span, Span)> {
     Some(((blanks, command.len()), (start, before.len())))
 }
 
-/// The arguments that all kinds of events share.
-struct Arguments<'a> {
-    device: &'a [u8],
-    letters: Span,
-    sector: u64,
-    sectors: u64,
-    at: usize,
-}
-
-/// `maj,min letters [bytes] [(scsi)] sector + sectors ...`
-fn arguments(line: &[u8], from: usize) -> Faulty<Arguments<'_>> {
+/// The arguments, which all kinds of events share: `maj,min letters [bytes] [(scsi)] sector + sectors ...`; `None` for a
+/// passed-through command.
+fn arguments(line: &[u8], from: usize, command: Span) -> Faulty<Option<Request>> {
     let early = || Fault::new(line.len(), "the line ends too early").expected("maj,min letters ... sector + sectors");
     let mut words = word_spans(line, from);
     let device = words.next().ok_or_else(early)?;
     let letters = words.next().ok_or_else(early)?;
-    // The SCSI command in parentheses may be of several words, and numbers: the extent stands behind it.
+    // The SCSI command in parentheses may be of several words, and numbers: the extent follows it.
     let sign = memchr::memmem::find(&line[letters.1..], b" + ").map_or(line.len(), |place| letters.1 + place);
-    let extent_from = match memchr::memchr(b'(', &line[letters.1..sign]) {
-        Some(open) => {
-            let open = letters.1 + open;
-            let close = memchr::memchr(b')', &line[open..]).ok_or_else(early)?;
-            if text(line, (open + 1, open + close)).trim_ascii().is_empty() { Some(open + close + 1) } else { None }
+    let mut extent_from = letters.1;
+    if let Some(open) = memchr::memchr(b'(', &line[letters.1..sign]) {
+        let open = letters.1 + open;
+        let close = open + memchr::memchr(b')', &line[open..]).ok_or_else(early)?;
+        if !text(line, (open + 1, close)).trim_ascii().is_empty() {
+            return Ok(None);
         }
-        None => Some(letters.1),
-    };
-    let mut words = word_spans(line, extent_from.unwrap_or(line.len()));
-    let device = text(line, device);
-    let Some(sector) = words.next() else {
-        return if extent_from.is_none() {
-            Ok(Arguments { device, letters: (0, 0), sector: 0, sectors: 0, at: 0 })
-        } else {
-            Err(early())
-        };
-    };
+        extent_from = close + 1;
+    }
+    let mut words = word_spans(line, extent_from);
+    let place = words.next().ok_or_else(early)?;
     let sign = words.next().ok_or_else(early)?;
     if text(line, sign) != b"+" {
         return Err(Fault::new(sign.0, format!("{} after the sector", quote(text(line, sign)))).expected("`+ sectors`"));
     }
     let count = words.next().ok_or_else(early)?;
-    let sectors = field(line, count.0, count.1, "number of sectors")?;
-    let number = field(line, sector.0, sector.1, "sector")?;
-    Ok(Arguments { device, letters, sector: number, sectors, at: sector.0 })
+    let sectors = whole(line, count, "number of sectors")?;
+    let sector = whole(line, place, "sector")?;
+    Ok(Some(Request { device, letters, sector, sectors, at: place.0, command }))
 }
 
-impl Lines {
-    fn request(&mut self, line: &[u8], prefix: &Prefix, names: &mut Names) -> Faulty<Option<Record>> {
-        let found = arguments(line, prefix.arguments)?;
-        if found.letters == (0, 0) {
-            return Ok(None);
-        }
-        let nanos = seconds(line, prefix.time.0, prefix.time.1, "time")?;
-        let pid = field32(line, prefix.pid.0, prefix.pid.1, "pid")?;
-        let letters = text(line, found.letters);
-        let meaning = rwbs::parse(letters, found.sectors).map_err(|fault| fault.shifted(found.letters.0))?;
-        let extent = match meaning.operation {
-            None => return Ok(None),
-            Some(Operation::Flush) => (0, 0),
-            Some(_) => sector_extent(found.sector, found.sectors, found.at)?,
-        };
-        let operation = meaning.operation.unwrap_or(Operation::Flush);
-        let device = found.device;
-        let volume = self.volumes.number(device, names, || String::from_utf8_lossy(device).into_owned())?;
-        let stream = self.processes.stream(pid, text(line, prefix.command), names)?;
-        let flags = meaning.flags;
-        Ok(Some(Record { flags, stream, ..Record::plain(Nanos(nanos), extent, operation, volume) }))
-    }
-
-    /// A completion of data on a volume to which a request was made.
-    fn completed(&self, line: &[u8], prefix: &Prefix) -> Faulty<Option<Completion>> {
-        let found = arguments(line, prefix.arguments)?;
-        let Some(volume) = self.volumes.known(found.device) else { return Ok(None) };
-        let letters = text(line, found.letters);
-        if letters.is_empty() {
-            return Ok(None);
-        }
-        let meaning = rwbs::parse(letters, found.sectors).map_err(|fault| fault.shifted(found.letters.0))?;
-        if meaning.operation.is_none_or(|operation| operation == Operation::Flush) {
-            return Ok(None);
-        }
-        let (offset_bytes, length_bytes) = sector_extent(found.sector, found.sectors, found.at)?;
-        let time_nanos = seconds(line, prefix.time.0, prefix.time.1, "time")?;
-        Ok(Some(Completion { volume, offset_bytes, length_bytes, time_nanos }))
-    }
-}
-
-impl LineFormat for Lines {
-    fn line(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+impl EventText for Ftrace {
+    fn event(&mut self, line: &[u8]) -> Faulty<Option<EventLine>> {
         let start = line.trim_ascii_start();
         if start.is_empty() || start.starts_with(b"#") || start.starts_with(b"cpus=") {
             return Ok(None);
         }
         let prefix = Prefix::of(line)?;
-        self.counts.all += 1;
-        let kind = match text(line, prefix.event) {
-            b"block_bio_queue" => Event::Queue,
-            b"block_rq_insert" => Event::Insert,
-            b"block_rq_issue" => Event::Issue,
-            b"block_rq_complete" if self.latency => {
-                self.done = self.completed(line, &prefix)?;
-                return Ok(None);
-            }
-            _ => return Ok(None),
+        let action = match text(line, prefix.event) {
+            b"block_bio_queue" => Action::Request(Event::Queue),
+            b"block_rq_insert" => Action::Request(Event::Insert),
+            b"block_rq_issue" => Action::Request(Event::Issue),
+            b"block_rq_complete" => Action::Complete,
+            _ => Action::Other,
         };
-        self.counts.kinds[kind as usize] += 1;
-        if kind != self.wanted {
-            return Ok(None);
-        }
-        self.request(line, &prefix, names)
+        Ok(Some(EventLine {
+            action,
+            time: prefix.time,
+            pid: prefix.pid,
+            known: prefix.command,
+            rest: prefix.arguments,
+        }))
     }
 
-    fn completion(&mut self) -> Option<Completion> {
-        self.done.take()
-    }
-
-    fn nothing_found(&self, file: &str) -> TraceError {
-        self.counts.nothing_found(self.wanted, file)
+    fn request(&self, line: &[u8], event: &EventLine) -> Faulty<Option<Request>> {
+        arguments(line, event.rest, event.known)
     }
 }

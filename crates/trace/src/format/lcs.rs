@@ -1,17 +1,19 @@
-//! libCacheSim's LCS files: a header of 1024 bytes describes the records behind it.
+//! libCacheSim's LCS files: a header of 1024 bytes describes the records after it.
 
 use ioweir_core::{Nanos, Operation};
 
+use super::one_file;
 use crate::format::oracle::{object_extent, operation};
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, little};
+use crate::reader::number::endian::little;
 use crate::reader::number::{Fault, Faulty};
+use crate::reader::units::Decoder;
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const SECOND_NANOS: u64 = 1_000_000_000;
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
 const HEADER_BYTES: usize = 1024;
-/// Where the fields of the header stand.
+/// Offsets of the fields of the header.
 const FORMAT_AT: usize = 8;
 const FORMAT_BYTES: usize = 240;
 const OBJECT_AT: usize = 248;
@@ -25,37 +27,21 @@ const END_MAGIC_AT: usize = 1016;
 pub(crate) const FORMAT: Format = Format {
     name: "lcs",
     title: "libCacheSim LCS",
-    doc: "\
-A header of 1024 bytes that begins and ends with 0x123456789abcdef0 (little-endian), then records of fixed length. The header
-names the types of the fields, as Python's module `struct` writes them (little-endian, no padding), and which of them, from 1,
-are used:
-
-| field | unit | becomes |
-|---|---|---|
-| time | seconds | time |
-| object | 512 bytes | offset |
-| size | bytes | length |
-| operation, if there is one | as in `oracle-general-opns` | operation; without it every record is a read |
-
-Fields of other meanings, and of floating point, are not kept. What such a trace can not answer is as in `oracle-general`. The
-file is one volume and one stream.",
+    doc: include_str!("docs/lcs.md"),
     window_records: 0,
     ambiguous: false,
     detect: |head| head.starts_with(&MAGIC.to_le_bytes()),
     open,
     write: None,
+    table: None,
 };
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
-    let input = crate::format::single(inputs, &FORMAT)?;
-    let name = input.volume_name();
-    let names = Names { streams: vec![name.clone()], volumes: vec![name] };
     let order = options.order(FORMAT.window_records);
-    let format = Records { layout: None };
-    Ok(Box::new(BinarySource::open(&input, format, names, order, options.lenient)?))
+    one_file(inputs, &FORMAT, options, order, |input| (Records { layout: None }, Names::of_file(input)))
 }
 
-/// Where a number stands in a record.
+/// A number in a record.
 #[derive(Clone, Copy, Debug, Default)]
 struct Field {
     at: usize,
@@ -139,9 +125,9 @@ fn value(record: &[u8], field: Field, what: &str) -> Faulty<u64> {
     Ok(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
 }
 
-impl BinaryFormat for Records {
-    fn unit_bytes(&self) -> usize {
-        self.layout.map_or(HEADER_BYTES, |layout| layout.record_bytes)
+impl Decoder for Records {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(self.layout.map_or(HEADER_BYTES, |layout| layout.record_bytes))
     }
 
     fn unit(&mut self, bytes: &[u8], _: &mut Names) -> Faulty<Option<Record>> {

@@ -1,63 +1,97 @@
-//! Which formats are there, and which of them is this file?
+//! The table of formats. Everything that lists, recognises, documents or names formats reads [`FORMATS`].
 //!
-//! Everything that lists, detects, documents or names formats reads [`FORMATS`]: a new one is a file and a row.
+//! A text format of columns is a row of `tables.rs`; any other is a file and a line here.
 
-mod alibaba;
-mod biosnoop;
-mod biotracer;
 mod blkparse;
 mod blkreplay;
 mod blktrace;
 mod btrecord;
 mod etw;
 mod fio;
-mod fiu;
-mod flashnet;
 mod ftrace;
-pub(crate) mod hadoop;
 mod lcs;
-mod measured;
-pub(crate) mod msr;
 mod octf;
 pub(crate) mod oracle;
 pub(crate) mod parquet;
-mod simulators;
-mod spc;
 mod srt;
-mod systor;
-mod tencent;
-mod thesios;
+mod tables;
 mod vscsi;
-mod wpa;
 
 use std::path::PathBuf;
 
+use tables::TABLES;
+
 use crate::reader::order::Order;
+use crate::reader::units::{Decoder, Units};
 use crate::reader::{RawSource, Rebased};
+use crate::table::reader::TableReader;
+use crate::table::{self, Table};
 use crate::writer::Writer;
-use crate::{Event, Input, Position, TraceError, TraceSource};
+use crate::{Event, Input, Names, Position, TraceError, TraceSource};
 
 /// Opens the files of one trace for reading.
 pub(crate) type OpenFn = fn(Vec<Input>, &ReadOptions) -> Result<Box<dyn RawSource>, TraceError>;
 
 /// One format of traces.
+#[derive(Clone, Copy)]
 pub struct Format {
     /// The name on the command line.
     pub name: &'static str,
     /// One line for lists.
     pub title: &'static str,
-    /// Columns, units, what to know before use; Markdown.
-    pub doc: &'static str,
     /// By how many records it may be out of order; zero where it must be in order.
     pub window_records: usize,
     /// Whether the content of another format can look the same, so that this one must be named.
     pub ambiguous: bool,
-    /// Whether the first bytes of the unpacked content look like it.
-    pub detect: fn(&[u8]) -> bool,
-    /// Opens the files of one trace for reading.
-    pub(crate) open: OpenFn,
     /// How a trace is written, where this project can write the format.
     pub write: Option<Writer>,
+    /// Columns, units, what to know before use; Markdown. A table has its own.
+    pub(crate) doc: &'static str,
+    /// Whether the first bytes of the unpacked content look like it; not asked of a table.
+    pub(crate) detect: fn(&[u8]) -> bool,
+    /// Opens the files of one trace for reading; not asked of a table.
+    pub(crate) open: OpenFn,
+    /// The columns, where it is a table.
+    pub(crate) table: Option<&'static Table>,
+}
+
+impl Format {
+    /// What the format of a table has beside it.
+    pub(crate) const TABLE: Self = Self {
+        name: "",
+        title: "",
+        window_records: 0,
+        ambiguous: false,
+        write: None,
+        doc: "",
+        detect: |_| false,
+        open: |inputs, _| Err(TraceError::new(inputs.first().map_or("", Input::name), Position::File, "is a table")),
+        table: None,
+    };
+
+    pub(crate) const fn of_table(table: &'static Table) -> Self {
+        let Table { name, title, window_records, ambiguous, write, .. } = *table;
+        Self { name, title, window_records, ambiguous, write, table: Some(table), ..Self::TABLE }
+    }
+
+    /// Columns, units, what to know before use; Markdown.
+    #[must_use]
+    pub fn doc(&self) -> String {
+        self.table.map_or_else(|| self.doc.trim_end().to_owned(), Table::doc)
+    }
+
+    /// Whether the first bytes of the unpacked content look like it.
+    #[must_use]
+    pub fn detects(&self, head: &[u8]) -> bool {
+        self.table.map_or_else(|| (self.detect)(head), |table| TableReader::new(table).detects(head))
+    }
+
+    fn open(&self, inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
+        match self.table {
+            Some(table) => table::reader::open(&single(inputs, self)?, table, options),
+            None => (self.open)(inputs, options),
+        }
+    }
 }
 
 impl ReadOptions {
@@ -74,43 +108,39 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// Every format, in the order in which they are tried: those with a magic number or a heading first, those that are told
-/// by the shape of a line behind them, the fixed records last, and then those that must be named.
-pub static FORMATS: &[Format] = &[
+/// The formats that are more than a table, in the order of trial: those with a magic number first.
+const CODED: [Format; 15] = [
     blktrace::FORMAT,
     parquet::FORMAT,
     lcs::FORMAT,
     srt::FORMAT,
     octf::FORMAT,
-    hadoop::FORMAT,
-    systor::FORMAT,
-    thesios::FORMAT,
-    wpa::FORMAT,
     etw::FORMAT,
-    biosnoop::FORMAT,
     fio::FORMAT,
-    msr::FORMAT,
-    alibaba::FORMAT,
-    spc::FORMAT,
-    flashnet::FORMAT,
-    measured::FORMAT,
     blkreplay::FORMAT,
-    fiu::FORMAT,
     ftrace::FORMAT,
     blkparse::FORMAT,
     btrecord::FORMAT,
     vscsi::FORMAT,
-    simulators::DISKSIM,
-    simulators::MQSIM,
-    simulators::UCARE,
-    tencent::SECTORS,
-    tencent::BYTES,
-    biotracer::SECONDS,
-    biotracer::MICROSECONDS,
-    biotracer::NANOSECONDS,
     oracle::GENERAL,
     oracle::OPERATIONS,
+    table::own::FORMAT,
 ];
+
+const ALL: [Format; CODED.len() + TABLES.len()] = {
+    let mut all = [Format::TABLE; CODED.len() + TABLES.len()];
+    let mut place = 0;
+    while place < all.len() {
+        all[place] = if place < CODED.len() { CODED[place] } else { Format::of_table(&TABLES[place - CODED.len()]) };
+        place += 1;
+    }
+    all
+};
+
+/// Every format, in the order in which they are tried.
+pub static FORMATS: &[Format] = &ALL;
+
+pub use crate::table::own::{FormatError, named};
 
 /// The format of that name.
 #[must_use]
@@ -151,7 +181,7 @@ pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSou
 /// As [`open`].
 pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
     let format = options.format.map_or_else(|| detect(&inputs), Ok)?;
-    let raw = (format.open)(inputs, options)?;
+    let raw = format.open(inputs, options)?;
     Ok(Box::new(Rebased::new(raw, options.volume.clone())))
 }
 
@@ -174,7 +204,7 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
         if head.is_empty() {
             continue;
         }
-        let found = FORMATS.iter().find(|format| !format.ambiguous && (format.detect)(&head));
+        let found = FORMATS.iter().find(|format| !format.ambiguous && format.detects(&head));
         return found.ok_or_else(|| unrecognised(input, &head));
     }
     Err(TraceError::new(first.name(), Position::File, "the file is empty").expected("a trace"))
@@ -183,7 +213,7 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
 #[cold]
 fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
     let names = |formats: Vec<&'static Format>| formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
-    let possible: Vec<&Format> = FORMATS.iter().filter(|format| format.ambiguous && (format.detect)(head)).collect();
+    let possible: Vec<&Format> = FORMATS.iter().filter(|format| format.ambiguous && format.detects(head)).collect();
     if possible.is_empty() {
         TraceError::new(input.name(), Position::File, "the format is not recognised")
             .expected(format!("one of: {}", names(FORMATS.iter().collect())))
@@ -191,8 +221,22 @@ fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
     } else {
         TraceError::new(input.name(), Position::File, "the content does not tell which format this is")
             .expected(format!("the name of its format, which could be: {}", names(possible)))
-            .hint("name it with --format; `ioweir doc format NAME` tells each one's columns and units")
+            .hint("name it with --format; `ioweir doc format NAME` describes each")
     }
+}
+
+/// Opens a format that is one file a trace and a sequence of units, with what `decoder` makes of the file: a decoder, and the
+/// names that every record has.
+fn one_file<D: Decoder + 'static>(
+    inputs: Vec<Input>,
+    format: &Format,
+    options: &ReadOptions,
+    order: Order,
+    decoder: impl FnOnce(&Input) -> (D, Names),
+) -> Result<Box<dyn RawSource>, TraceError> {
+    let input = single(inputs, format)?;
+    let (decoder, names) = decoder(&input);
+    Ok(Box::new(Units::open(&input, decoder, names, order, options.lenient)?))
 }
 
 /// The only file of a trace, for the formats that have only one.

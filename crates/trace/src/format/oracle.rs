@@ -2,9 +2,12 @@
 
 use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 
+use super::one_file;
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, little};
+use crate::reader::names::Volumes;
+use crate::reader::number::endian::little;
 use crate::reader::number::{Fault, Faulty, byte_extent};
+use crate::reader::units::Decoder;
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const SECOND_NANOS: u64 = 1_000_000_000;
@@ -13,41 +16,26 @@ const SECOND_NANOS: u64 = 1_000_000_000;
 pub(crate) const GENERAL: Format = Format {
     name: "oracle-general",
     title: "libCacheSim oracleGeneral: seconds and objects, no operations",
-    doc: "\
-Little-endian records of 24 bytes without a file header or a magic number.
-
-| field | bytes | becomes |
-|---|---|---|
-| time | 4 | time, in whole seconds |
-| object | 8 | offset: the number of a 512-byte sector, as in the block traces of this form |
-| size | 4 | length in bytes; it is that of the object's first request, not of this one |
-| next access | 8 | not kept |
-
-It holds no operations: every record is a read. Times are whole seconds, and nothing tells how requests lay within one. Such a
-trace cannot answer for latency or scheduling on its own: look for the trace that it was made from. An object whose number is
-too large for a sector (a hash, say) is an error. The file is one volume and one stream. Nothing in the content tells the format
-for certain, so it must be named.",
+    doc: include_str!("docs/oracle-general.md"),
     window_records: 0,
     ambiguous: true,
     detect: |head| plausible(head, Kind::General),
     open: |inputs, options| open(inputs, options, &GENERAL, Kind::General),
     write: None,
+    table: None,
 };
 
 /// The row of the records of 27 bytes.
 pub(crate) const OPERATIONS: Format = Format {
     name: "oracle-general-opns",
     title: "libCacheSim oracleGeneralOpNS: as oracleGeneral, with operations",
-    doc: "\
-Little-endian records of 27 bytes without a file header or a magic number: as `oracle-general`, with one byte for the operation
-and two for a name space behind the size. Of the operations of libCacheSim, get, gets, read and none are reads, delete is a
-discard, and all others are writes. The name space is the volume, as `ns0`. The rest, and what such a trace can not answer, is
-as in `oracle-general`.",
+    doc: include_str!("docs/oracle-general-opns.md"),
     window_records: 0,
     ambiguous: true,
     detect: |head| plausible(head, Kind::Operations),
     open: |inputs, options| open(inputs, options, &OPERATIONS, Kind::Operations),
     write: None,
+    table: None,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,20 +84,15 @@ fn open(
     format: &Format,
     kind: Kind,
 ) -> Result<Box<dyn RawSource>, TraceError> {
-    let input = crate::format::single(inputs, format)?;
-    let name = input.volume_name();
-    let names = match kind {
-        Kind::General => Names { streams: vec![name.clone()], volumes: vec![name] },
-        Kind::Operations => Names::default(),
-    };
-    let records = Records { kind, spaces: crate::reader::names::Volumes::default() };
-    let order = options.order(format.window_records);
-    Ok(Box::new(BinarySource::open(&input, records, names, order, options.lenient)?))
+    one_file(inputs, format, options, options.order(format.window_records), |input| {
+        let names = if kind == Kind::General { Names::of_file(input) } else { Names::default() };
+        (Records { kind, spaces: Volumes::default() }, names)
+    })
 }
 
 struct Records {
     kind: Kind,
-    spaces: crate::reader::names::Volumes,
+    spaces: Volumes,
 }
 
 /// The extent of an object.
@@ -122,9 +105,9 @@ pub(crate) fn object_extent(object: u64, size: u64) -> Faulty<(u64, u64)> {
     byte_extent(offset, size, 0)
 }
 
-impl BinaryFormat for Records {
-    fn unit_bytes(&self) -> usize {
-        self.kind.record_bytes()
+impl Decoder for Records {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(self.kind.record_bytes())
     }
 
     fn unit(&mut self, bytes: &[u8], names: &mut Names) -> Faulty<Option<Record>> {

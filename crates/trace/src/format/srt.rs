@@ -4,35 +4,24 @@ use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
 use crate::input::{Chunks, unreadable};
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, big};
 use crate::reader::names::Volumes;
+use crate::reader::number::endian::big;
 use crate::reader::number::{Fault, Faulty, byte_extent};
 use crate::reader::order::WINDOW_RECORDS;
+use crate::reader::units::{Decoder, Units};
 use crate::{Format, Input, Names, Position, ReadOptions, Record, TraceError};
 
 /// The row of the table.
 pub(crate) const FORMAT: Format = Format {
     name: "hp-srt",
     title: "HP SRT 1.3",
-    doc: "\
-A text header from `$$TR_IOREC-1.3` to a form feed, then records of 4-byte big-endian numbers, 56 bytes each.
-
-| field | unit | becomes |
-|---|---|---|
-| seconds, microseconds | since the trace began | time: when the request was queued |
-| stop | microseconds since it was queued | latency |
-| bytes | bytes | length |
-| sector | 512 bytes | offset |
-| device | its second-lowest byte | volume, as `disk0` |
-| flags | lowest bit | 1 is a read; bit 24 is set where somebody waited for it (SYNC) |
-
-Records that are no requests are left out. Drivers, cylinders and queue lengths are not kept. Each volume is one stream. The
-date in the header has no time zone: there is no epoch. Requests may be out of order by up to 4096 records.",
+    doc: include_str!("docs/hp-srt.md"),
     window_records: WINDOW_RECORDS,
     ambiguous: false,
     detect: |head| head.starts_with(MAGIC),
     open,
     write: None,
+    table: None,
 };
 
 const MAGIC: &[u8] = b"$$TR_IOREC-1.3";
@@ -52,10 +41,10 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     pass_header(&mut chunks, input.name())?;
     let order = options.order(FORMAT.window_records);
     let format = Records { volumes: Volumes::default() };
-    Ok(Box::new(BinarySource::over(chunks, input.name(), format, Names::default(), order, options.lenient)))
+    Ok(Box::new(Units::over(chunks, input.name(), format, Names::default(), order, options.lenient)))
 }
 
-/// Moves behind the form feed; an empty file is left to say so itself.
+/// Moves past the form feed; an empty file is an error of the reader.
 fn pass_header(chunks: &mut Chunks, file: &str) -> Result<(), TraceError> {
     let failed = |error: &std::io::Error| unreadable(file, Position::File, error);
     let here = |offset_bytes| Position::Binary { record: 1, offset_bytes };
@@ -76,7 +65,7 @@ fn pass_header(chunks: &mut Chunks, file: &str) -> Result<(), TraceError> {
         }
         if !more || chunks.offset_bytes() > HEADER_BYTES_MAX {
             return Err(TraceError::new(file, here(chunks.offset_bytes()), "the header does not end")
-                .expected("a form feed (0x0c) behind a header of at most 1 MiB"));
+                .expected("a form feed (0x0c) after a header of at most 1 MiB"));
         }
     }
 }
@@ -85,9 +74,9 @@ struct Records {
     volumes: Volumes,
 }
 
-impl BinaryFormat for Records {
-    fn unit_bytes(&self) -> usize {
-        RECORD_BYTES
+impl Decoder for Records {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(RECORD_BYTES)
     }
 
     fn unit(&mut self, bytes: &[u8], names: &mut Names) -> Faulty<Option<Record>> {

@@ -3,8 +3,9 @@
 use ioweir_core::{Nanos, Operation};
 
 use crate::reader::RawSource;
-use crate::reader::binary::{BinaryFormat, BinarySource, little};
+use crate::reader::number::endian::little;
 use crate::reader::number::{Fault, Faulty, byte_extent, scaled};
+use crate::reader::units::{Decoder, Units};
 use crate::{Format, Input, Names, Position, ReadOptions, Record, TraceError};
 
 const MICROSECOND_NANOS: u64 = 1_000;
@@ -13,24 +14,13 @@ const MICROSECOND_NANOS: u64 = 1_000;
 pub(crate) const FORMAT: Format = Format {
     name: "vscsi",
     title: "VMware vscsiStats, versions 1 and 2",
-    doc: "\
-Little-endian records without a file header, 32 bytes in version 1 and 40 in version 2; which it is, is told by the version
-field of the first two records.
-
-| field | unit | becomes |
-|---|---|---|
-| cmd | SCSI operation code | READ (6, 10, 12, 16), WRITE (same), SYNCHRONIZE CACHE (10, 16), UNMAP and WRITE SAME (10, 16) with it as discard |
-| len | bytes | length |
-| lbn | 512 bytes | offset |
-| ts | microseconds since an arbitrary start, not Unix | time |
-| rt (version 2) | not stated | nothing |
-
-The file is one volume and one stream. Other commands are errors; read leniently to leave them out.",
+    doc: include_str!("docs/vscsi.md"),
     window_records: 0,
     ambiguous: false,
     detect: |head| Version::of(head).is_some(),
     open,
     write: None,
+    table: None,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,20 +103,18 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
         )
         .expected("a version field of 1 (32-byte records) or 2 (40-byte records) and a read or write command"));
     }
-    let name = input.volume_name();
-    let names = Names { streams: vec![name.clone()], volumes: vec![name] };
-    let format = Records { version: version.unwrap_or(Version::One) };
+    let (records, names) = (Records { version: version.unwrap_or(Version::One) }, Names::of_file(&input));
     let order = options.order(FORMAT.window_records);
-    Ok(Box::new(BinarySource::open(&input, format, names, order, options.lenient)?))
+    Ok(Box::new(Units::open(&input, records, names, order, options.lenient)?))
 }
 
 struct Records {
     version: Version,
 }
 
-impl BinaryFormat for Records {
-    fn unit_bytes(&self) -> usize {
-        self.version.record_bytes()
+impl Decoder for Records {
+    fn unit_bytes(&self) -> Option<usize> {
+        Some(self.version.record_bytes())
     }
 
     fn unit(&mut self, bytes: &[u8], _: &mut Names) -> Faulty<Option<Record>> {

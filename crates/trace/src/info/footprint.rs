@@ -1,4 +1,4 @@
-//! How many distinct bytes did a trace touch, counted in bounded memory?
+//! The distinct bytes that a trace touches, counted in bounded memory.
 //!
 //! Granules are marked in a sparse bitmap. Where a trace touches more than the bitmap may hold, granules are doubled:
 //! the answer becomes coarser, never wrong in what it says of itself.

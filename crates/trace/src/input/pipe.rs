@@ -2,7 +2,7 @@
 //!
 //! Recognising a format reads the head, and a comparison reads the whole trace once for every run. So everything that
 //! comes out of a pipe is kept in memory, up to [`KEPT_BYTES_MAX`], and every further reading starts from what is kept. A
-//! longer pipe is no longer kept: it can be read to its end once, by whoever is in front.
+//! longer pipe is no longer kept: it can be read to its end once, by the reader in front.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -59,7 +59,7 @@ pub(super) fn of_path(path: &Path) -> Option<Arc<Pipe>> {
     Some(Arc::clone(pipes.entry(key).or_insert_with(|| Arc::new(Pipe::new(source())))))
 }
 
-/// Whether the path is the dash that stands for standard input.
+/// Whether the path is the dash, which means standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path == Path::new(STANDARD_INPUT)
 }

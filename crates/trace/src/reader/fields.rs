@@ -1,6 +1,8 @@
-//! How is a line cut into its columns, and what is read from one?
+//! Columns of a line: numbers, durations, words.
 
-use crate::reader::number::{Fault, Faulty, field, quote};
+use ioweir_core::Operation;
+
+use crate::reader::number::{Fault, Faulty, field, field32, quote};
 
 /// Start and end of a column in its line.
 pub(crate) type Span = (usize, usize);
@@ -20,7 +22,8 @@ pub(crate) fn whole(line: &[u8], span: Span, what: &str) -> Faulty<u64> {
     field(line, span.0, span.1, what)
 }
 
-fn trimmed(line: &[u8], (mut start, mut end): Span) -> Span {
+/// A span without the blanks around it.
+pub(crate) fn trimmed(line: &[u8], (mut start, mut end): Span) -> Span {
     while start < end && line[start].is_ascii_whitespace() {
         start += 1;
     }
@@ -28,40 +31,6 @@ fn trimmed(line: &[u8], (mut start, mut end): Span) -> Span {
         end -= 1;
     }
     (start, end)
-}
-
-/// The first `N` columns between separators, without the blanks around them, and how many there are in all.
-#[inline]
-fn cut<const N: usize>(line: &[u8], separator: u8) -> ([Span; N], usize) {
-    let mut spans = [(line.len(), line.len()); N];
-    let mut count = 0;
-    let mut start = 0;
-    loop {
-        let length = memchr::memchr(separator, &line[start..]);
-        let end = length.map_or(line.len(), |length| start + length);
-        if let Some(span) = spans.get_mut(count) {
-            *span = trimmed(line, (start, end));
-        }
-        count += 1;
-        match length {
-            Some(_) => start = end + 1,
-            None => return (spans, count),
-        }
-    }
-}
-
-/// Exactly `N` columns between separators, without the blanks around them.
-#[inline]
-pub(crate) fn columns<const N: usize>(line: &[u8], separator: u8, expected: &str) -> Faulty<[Span; N]> {
-    let (spans, count) = cut(line, separator);
-    if count == N { Ok(spans) } else { Err(wrong_count(line, count, expected)) }
-}
-
-/// At least `N` columns; what follows them is not looked at.
-#[inline]
-pub(crate) fn first_columns<const N: usize>(line: &[u8], separator: u8, expected: &str) -> Faulty<[Span; N]> {
-    let (spans, count) = cut(line, separator);
-    if count >= N { Ok(spans) } else { Err(wrong_count(line, count, expected)) }
 }
 
 /// The words from `at` on; the iterator knows no end but the line's.
@@ -78,40 +47,51 @@ pub(crate) fn word_spans(line: &[u8], mut at: usize) -> impl Iterator<Item = Spa
     })
 }
 
-/// Exactly `N` words between blanks.
-#[inline]
-pub(crate) fn words<const N: usize>(line: &[u8], expected: &str) -> Faulty<[Span; N]> {
-    let mut spans = [(line.len(), line.len()); N];
-    let mut count = 0;
-    for span in word_spans(line, 0) {
-        if let Some(place) = spans.get_mut(count) {
-            *place = span;
-        }
-        count += 1;
-    }
-    if count == N { Ok(spans) } else { Err(wrong_count(line, count, expected)) }
-}
-
 #[cold]
 pub(crate) fn wrong_count(line: &[u8], count: usize, expected: &str) -> Box<Fault> {
     Fault::new(line.len(), format!("the line has {count} columns")).expected(expected)
 }
 
-/// One of a few words.
+/// The operation of one of a few words.
 #[inline]
-pub(crate) fn choice<T: Copy>(line: &[u8], span: Span, what: &str, known: &[(&str, T)]) -> Faulty<T> {
+pub(crate) fn choice(line: &[u8], span: Span, what: &str, known: &[(&str, Operation)]) -> Faulty<Operation> {
     let found = text(line, span);
     match known.iter().find(|(word, _)| word.as_bytes() == found) {
-        Some((_, value)) => Ok(*value),
-        None => Err(unknown(found, span.0, what, &known.iter().map(|(word, _)| *word).collect::<Vec<_>>())),
+        Some((_, operation)) => Ok(*operation),
+        None => Err(unknown(found, span.0, what, known)),
     }
 }
 
 #[cold]
-fn unknown(found: &[u8], at: usize, what: &str, known: &[&str]) -> Box<Fault> {
+fn unknown(found: &[u8], at: usize, what: &str, known: &[(&str, Operation)]) -> Box<Fault> {
     let problem =
         if found.is_empty() { format!("{what} is missing") } else { format!("{what} {} is not known", quote(found)) };
-    Fault::new(at, problem).expected(known.join(" or "))
+    Fault::new(at, problem).expected(words(known))
+}
+
+/// The words that are known, and their operations where the words are numbers.
+pub(crate) fn words(known: &[(&str, Operation)]) -> String {
+    let numbers = known.iter().any(|(word, _)| word.bytes().all(|byte| byte.is_ascii_digit()));
+    let word = |(word, operation): &(&str, Operation)| match numbers {
+        true => format!("{word} for a {}", operation.name()),
+        false => (*word).to_owned(),
+    };
+    known.iter().map(word).collect::<Vec<_>>().join(" or ")
+}
+
+/// A process as `Name ( number)`; the number is -1 where it is not known.
+pub(crate) fn process_of(line: &[u8], span: Span) -> Faulty<(u32, Span)> {
+    let bytes = text(line, span);
+    let open = bytes.iter().rposition(|&byte| byte == b'(');
+    let (Some(open), Some(b')')) = (open, bytes.last()) else {
+        return Err(Fault::new(span.0, format!("process {} is not known", quote(bytes))).expected("Name ( PID)"));
+    };
+    let command = trimmed(line, (span.0, span.0 + open));
+    let number = trimmed(line, (span.0 + open + 1, span.1 - 1));
+    if text(line, number) == b"-1" {
+        return Ok((u32::MAX, command));
+    }
+    Ok((field32(line, number.0, number.1, "PID")?, command))
 }
 
 /// A whole number in hexadecimal digits, with or without `0x`.
@@ -143,7 +123,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    const fn decimals(self) -> usize {
+    pub(crate) const fn decimals(self) -> usize {
         match self {
             Self::Seconds => 9,
             Self::Milliseconds => 6,
@@ -211,14 +191,6 @@ fn no_duration(bytes: &[u8], at: usize, unit: Unit, what: &str) -> Box<Fault> {
     Fault::new(at, problem).expected(format!("{what} as {} in decimal digits, such as 12.5", unit.name()))
 }
 
-/// Where the wanted columns of a table stand, as its heading tells.
-#[derive(Clone, Debug)]
-pub(crate) struct Heading<const N: usize> {
-    places: [usize; N],
-    columns: usize,
-    separator: u8,
-}
-
 /// Columns between separators; a separator in double quotes is none, and quotes around a column do not count to it.
 pub(crate) fn split_quoted(line: &[u8], separator: u8, spans: &mut Vec<Span>) -> Faulty<()> {
     spans.clear();
@@ -239,33 +211,6 @@ pub(crate) fn split_quoted(line: &[u8], separator: u8, spans: &mut Vec<Span>) ->
         }
     }
     if quoted { Err(Fault::new(line.len(), "a quote is not closed")) } else { Ok(()) }
-}
-
-impl<const N: usize> Heading<N> {
-    /// Finds columns by their names. `matches` compares a column of the heading with a wanted name.
-    pub(crate) fn of(line: &[u8], separator: u8, wanted: &[&str; N], matches: fn(&[u8], &str) -> bool) -> Faulty<Self> {
-        let mut spans = Vec::new();
-        split_quoted(line, separator, &mut spans)?;
-        let mut places = [0; N];
-        for (place, name) in places.iter_mut().zip(wanted) {
-            let found = spans.iter().position(|span| matches(text(line, *span), name));
-            *place = found.ok_or_else(|| {
-                Fault::new(line.len(), format!("column `{name}` is missing"))
-                    .expected(format!("a heading with {}", wanted.join(", ")))
-            })?;
-        }
-        Ok(Self { places, columns: spans.len(), separator })
-    }
-
-    /// The wanted columns of a line, which has as many as the heading.
-    pub(crate) fn cut(&self, line: &[u8], spans: &mut Vec<Span>) -> Faulty<[Span; N]> {
-        split_quoted(line, self.separator, spans)?;
-        if spans.len() != self.columns {
-            let expected = format!("{} columns, as in the heading", self.columns);
-            return Err(wrong_count(line, spans.len(), &expected));
-        }
-        Ok(self.places.map(|place| spans[place]))
-    }
 }
 
 #[cfg(test)]
@@ -299,8 +244,7 @@ mod tests {
 
         #[test]
         fn no_line_is_too_strange_to_be_cut(line in prop::collection::vec(any::<u8>(), 0..80)) {
-            let _ = columns::<3>(&line, b',', "");
-            let _ = words::<3>(&line, "");
+            let _ = process_of(&line, (0, line.len()));
             let _ = split_quoted(&line, b',', &mut Vec::new());
             let _ = hexadecimal(&line, (0, line.len()), "");
             let _ = nanos(&String::from_utf8_lossy(&line), Unit::Milliseconds);

@@ -1,16 +1,16 @@
-//! What is the same for every format once records come out of it?
+//! What all readers share: units, order, names, numbers; and the last step of every trace.
 //!
-//! The choice of a volume, times from zero at the first record, and the error of a trace from which nothing came.
+//! That step is the choice of a volume, times from zero at the first record, and the error of a trace without records.
 
-pub(crate) mod binary;
+pub(crate) mod events;
 pub(crate) mod fields;
 pub(crate) mod latency;
-pub(crate) mod lines;
 pub(crate) mod merge;
 pub(crate) mod names;
 pub(crate) mod number;
 pub(crate) mod order;
 pub(crate) mod rwbs;
+pub(crate) mod units;
 
 use ioweir_core::Nanos;
 
@@ -66,14 +66,14 @@ impl Rebased {
     #[cold]
     fn nothing_found(&self) -> TraceError {
         const SHOWN: usize = 20;
-        let told = self.raw.nothing_found();
-        let Some(chosen) = self.chosen.as_ref().filter(|_| self.any) else { return told };
+        let error = self.raw.nothing_found();
+        let Some(chosen) = self.chosen.as_ref().filter(|_| self.any) else { return error };
         let volumes = &self.raw.names().volumes;
         let mut list = volumes.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");
         if volumes.len() > SHOWN {
             list.push_str(&format!(" and {} more", volumes.len() - SHOWN));
         }
-        TraceError::new(told.file, Position::File, format!("has no requests of volume `{}`", chosen.name))
+        TraceError::new(error.file, Position::File, format!("has no requests of volume `{}`", chosen.name))
             .expected(format!("one of its volumes: {list}"))
     }
 }

@@ -1,4 +1,4 @@
-//! Which dense number stands for a process or a volume?
+//! Dense numbers for processes, streams and volumes.
 //!
 //! Numbers are given in the order of appearance. The maps are for looking up only: their order never shows. A trace may
 //! hold any number of distinct names, so both their count and their bytes are bounded.
@@ -72,7 +72,7 @@ impl Volumes {
         Ok(number)
     }
 
-    /// The same for streams that are told by a name alone; one table is for volumes or for streams.
+    /// The same for streams that have only a name; one table is for volumes or for streams.
     pub(crate) fn stream(&mut self, key: &[u8], names: &mut Names) -> Faulty<StreamId> {
         if let Some(number) = self.known(key) {
             return Ok(StreamId(number));
@@ -133,7 +133,7 @@ impl Processes {
         Self { cache, current: HashMap::new(), named: HashMap::new(), noted: HashMap::new() }
     }
 
-    /// The stream of a process whose command stands beside it; an empty command or `(null)` is an unknown one.
+    /// The stream of a process with its command; an empty command or `(null)` is an unknown one.
     #[inline]
     pub(crate) fn stream(&mut self, pid: u32, command: &[u8], names: &mut Names) -> Faulty<StreamId> {
         let cached = &self.cache[pid as usize % CACHE_ENTRIES];

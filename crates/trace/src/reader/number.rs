@@ -1,4 +1,6 @@
-//! How is a number read from the bytes of a line, and what is said when it is none?
+//! Numbers in the bytes of a line or a record, and the error where there is none.
+
+pub(crate) mod endian;
 
 use crate::Position;
 use crate::TraceError;
@@ -110,7 +112,7 @@ fn no_number(bytes: &[u8], what: &str) -> Box<Fault> {
     fault.expected(format!("{what} as a whole number in decimal digits"))
 }
 
-/// Powers of ten by which a fraction of so many digits is multiplied to give nanoseconds.
+/// Powers of ten by which a fraction of that many digits is multiplied to give nanoseconds.
 const FRACTION_NANOS: [u64; 10] =
     [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
 
@@ -183,7 +185,7 @@ const POWERS_OF_TEN: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 
 #[inline]
 const fn leading_digits(word: u64) -> usize {
     // A digit is 0x30 to 0x39: with 0x30 taken away, adding six must leave the upper half of the byte empty. A carry only
-    // spoils bytes behind the first that is no digit.
+    // spoils bytes after the first that is no digit.
     let rest = word ^ 0x3030_3030_3030_3030;
     let others = (rest.wrapping_add(0x0606_0606_0606_0606) | rest) & 0xf0f0_f0f0_f0f0_f0f0;
     (others.trailing_zeros() / 8) as usize
@@ -197,8 +199,8 @@ const fn eight_digits(word: u64) -> u64 {
     (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 << 32 | 1) >> 32
 }
 
-/// The digits at `at`, which moves behind them. `None` where there are none or more than nineteen: such a line is read
-/// again with care, which tells what is wrong with it.
+/// The digits at `at`, which moves to their end. `None` where there are none or more than nineteen: such a line is read
+/// again with care, which says what is wrong with it.
 // Called several times a line: a call each costs a tenth of the speed.
 #[inline(always)]
 pub(crate) fn scan(line: &[u8], at: &mut usize) -> Option<u64> {
@@ -239,20 +241,41 @@ pub(crate) fn scan_to(line: &[u8], at: &mut usize, follows: u8) -> Option<u64> {
     Some(value)
 }
 
+/// A number with or without decimals at `at`, times ten to the power of `decimals`, at most nine. More decimals are dropped,
+/// or where it must be `exact` refused.
+#[inline(always)]
+pub(crate) fn scan_fixed(line: &[u8], at: &mut usize, decimals: usize, exact: bool) -> Option<u64> {
+    let whole = scan(line, at)?.checked_mul(TENS[decimals.min(9)])?;
+    if line.get(*at) != Some(&b'.') {
+        return Some(whole);
+    }
+    *at += 1;
+    let start = *at;
+    let fraction = scan(line, at)?;
+    let digits = *at - start;
+    let fraction = match decimals.checked_sub(digits) {
+        Some(missing) => fraction * TENS[missing],
+        None if exact => return None,
+        None => fraction / TENS[digits - decimals],
+    };
+    whole.checked_add(fraction)
+}
+
+/// Powers of ten that fit 64 bits.
+const TENS: [u64; 20] = {
+    let mut tens = [1; 20];
+    let mut place = 1;
+    while place < tens.len() {
+        tens[place] = tens[place - 1] * 10;
+        place += 1;
+    }
+    tens
+};
+
 /// Passes over one byte.
 #[inline]
 pub(crate) fn pass(line: &[u8], at: &mut usize, byte: u8) -> Option<()> {
     (line.get(*at) == Some(&byte)).then(|| *at += 1)
-}
-
-/// Seconds with decimals at `at`, as nanoseconds.
-#[inline]
-pub(crate) fn scan_seconds(line: &[u8], at: &mut usize) -> Option<u64> {
-    let whole = scan_to(line, at, b'.')?;
-    let start = *at;
-    let fraction = scan(line, at)?;
-    let scale = FRACTION_NANOS.get(*at - start)?;
-    whole.checked_mul(1_000_000_000)?.checked_add(fraction * scale)
 }
 
 #[cfg(test)]
@@ -279,7 +302,7 @@ mod tests {
         #[test]
         fn whatever_scans_as_seconds_parses_as_the_same(text in "[0-9]{0,21}[.]?[0-9]{0,11}[,x]?") {
             let mut at = 0;
-            if let Some(nanos) = scan_seconds(text.as_bytes(), &mut at) {
+            if let Some(nanos) = scan_fixed(text.as_bytes(), &mut at, 9, true) {
                 prop_assert_eq!(seconds(text.as_bytes(), 0, at, "time").ok(), Some(nanos));
             }
         }

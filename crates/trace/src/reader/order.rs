@@ -1,7 +1,7 @@
-//! Do the records come in the order of their times, and what is done where they nearly do?
+//! The order of records by their times, and the check that they lie on the device.
 //!
-//! And do they lie on the device that is to serve them? Most formats are in order or broken. Those that are collected from several processors may be out by a few records:
-//! a window of a stated number of records puts them right, and what is later than that is an error.
+//! Most formats are in order or broken. Those that are collected from several processors may be out by a few records: a window
+//! of a stated number of records sorts them, and what is later than that is an error.
 
 use std::collections::VecDeque;
 

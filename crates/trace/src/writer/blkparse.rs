@@ -1,11 +1,11 @@
-//! How is a trace written as the text that blkparse prints?
+//! The writer of the text that blkparse prints.
 
 use std::io::Write;
 
 use ioweir_core::{Operation, SECTOR_BYTES};
 
-use crate::format::hadoop;
 use crate::reader::rwbs;
+use crate::writer::hadoop;
 use crate::writer::losses::{Clock, Holds};
 use crate::writer::{Target, TraceSink, Writer};
 use crate::{Names, Record, TraceError};

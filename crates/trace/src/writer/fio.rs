@@ -1,4 +1,4 @@
-//! How is a trace written so that fio replays it?
+//! The writer of logs that fio replays.
 
 use std::collections::BTreeSet;
 use std::io::Write;

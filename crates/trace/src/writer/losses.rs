@@ -1,4 +1,4 @@
-//! What of a trace does a format not hold, and how many requests does that touch?
+//! What a format does not hold of a trace, and how many requests that touches.
 //!
 //! Each writer states what it holds; what a trace has beyond that is counted while it is converted, so that nothing is
 //! lost in silence.
@@ -68,7 +68,7 @@ pub struct Loss {
     pub requests: u64,
 }
 
-/// The kinds of losses, in the order in which they are told.
+/// The kinds of losses, in the order in which they are reported.
 const KINDS: [&str; 10] = [
     "discards, which are left out",
     "flushes, which are left out",

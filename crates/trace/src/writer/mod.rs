@@ -1,7 +1,8 @@
-//! How does a trace get into a file of another format?
+//! Writers of traces, and conversion from one format to another.
 
 pub(crate) mod blkparse;
 pub(crate) mod fio;
+pub(crate) mod hadoop;
 pub(crate) mod losses;
 pub(crate) mod msr;
 #[cfg(feature = "parquet")]

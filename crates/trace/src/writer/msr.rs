@@ -1,13 +1,16 @@
-//! How is a trace written as MSR Cambridge CSV?
+//! The writer of MSR Cambridge CSV.
 
 use std::io::Write;
 
 use ioweir_core::{Flags, Operation};
 
-use crate::format::msr::{FILETIME_ZERO_UNIX_NANOS, TICK_NANOS};
+use crate::table::FILETIME_ZERO_UNIX_NANOS;
 use crate::writer::losses::{Clock, Holds};
 use crate::writer::{Target, TraceSink, Writer};
 use crate::{Names, Record, TraceError};
+
+/// A Windows file time counts these.
+const TICK_NANOS: u64 = 100;
 
 pub(crate) const WRITER: Writer = Writer {
     open: |target| Ok(Box::new(Lines { target, zero: -FILETIME_ZERO_UNIX_NANOS, line: Vec::new() })),

@@ -1,4 +1,4 @@
-//! How is a trace written as an SPC trace file?
+//! The writer of SPC trace files.
 
 use std::io::Write;
 

@@ -70,7 +70,7 @@ fn places_are_where_requests_start_and_flushes_stay() {
     let error = cut_of(&whole, Cut { from: Nanos::from_seconds(99), ..Cut::default() }).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "cut: nothing is left of the trace\n\nhint: `ioweir trace info` tells its times, streams and places"
+        "cut: nothing is left of the trace\n\nhint: `ioweir trace info` shows its times, streams and offsets"
     );
 }
 

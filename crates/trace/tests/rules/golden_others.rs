@@ -295,7 +295,7 @@ fn close(found: f64, expected: f64, by: f64) -> bool {
 fn every_sample_has_the_figures_of_its_row() {
     for row in ROWS {
         let options = ReadOptions { format: trace::format(row.named), latency: true, ..ReadOptions::default() };
-        let Some((info, format)) = info(row.file, &options) else { return };
+        let Some((info, format)) = info(row.file, &options) else { continue };
         let file = row.file;
         assert_eq!(format, row.format, "{file}");
         let requests = info.read_requests + info.write_requests;
@@ -321,7 +321,7 @@ fn the_ftrace_capture_has_the_counts_of_its_row() {
     for (event, requests) in [("queue", 27_490), ("insert", 10_086), ("issue", 10_086)] {
         let event = trace::Event::ALL.into_iter().find(|known| known.name() == event).unwrap();
         let options = ReadOptions { event, latency: true, ..ReadOptions::default() };
-        let Some((info, format)) = info("ftrace-local/mail.ftrace.txt.gz", &options) else { return };
+        let Some((info, format)) = info("ftrace-local/mail.ftrace.txt.gz", &options) else { continue };
         assert_eq!(format, "ftrace");
         let data = info.read_requests + info.write_requests + info.discard_requests;
         println!(

@@ -90,7 +90,7 @@ fn reads_of_the_hadoop_jobs_are_as_sequential_as_their_table_says() {
         ("hdd-emul/wordstandarddeviation", 24.0, 94.0),
         ("hdd-emul/terasort", 71.0, 91.0),
     ] {
-        let Some(path) = shared(&format!("hadoop/{job}.csv.zst")) else { return };
+        let Some(path) = shared(&format!("hadoop/{job}.csv.zst")) else { continue };
         let info = info(vec![Input::from_path(&path)]);
         let percent = |ratio: Option<f64>| (ratio.unwrap() * 100.0).round();
         println!("{job} {:?} {:?}", info.read_sequential_in_trace_ratio, info.read_sequential_in_stream_ratio);

@@ -1,6 +1,6 @@
 //! Rules of the trace readers and writers.
 //!
-//! Tests that need the shared samples say so and pass where the folder is absent.
+//! Tests of other people's captures, which may not be copied, say on the terminal which samples they lack.
 
 // Tests speak to whoever runs them.
 #![allow(clippy::print_stderr, clippy::print_stdout, clippy::unwrap_used)]
@@ -14,6 +14,7 @@ mod group;
 mod info;
 mod malformed;
 mod malformed_others;
+mod own_columns;
 mod reading;
 mod reading_others;
 mod round_trip;

@@ -87,7 +87,8 @@ fn a_decompression_bomb_is_refused_at_the_first_long_line() {
 
 #[test]
 fn empty_input_is_an_error_in_every_format() {
-    for format in trace::FORMATS {
+    // Columns of one's own are not named here.
+    for format in trace::FORMATS.iter().filter(|format| format.name != "columns") {
         let error = read_as(format.name, b"", false).unwrap_err().to_string();
         assert!(error.contains("empty") || format.name == "parquet", "{}: {error}", format.name);
     }
@@ -154,7 +155,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
     (
         "hadoop-csv",
         "time_s,pid,comm,op,lba,sectors\n1.5,7,x,R\n",
-        "trace:2:10: the line has 4 columns\n  expected: six: time_s,pid,comm,op,lba,sectors",
+        "trace:2:10: the line has 4 columns\n  expected: time_s,pid,comm,op,lba,sectors",
     ),
     (
         "hadoop-csv",

@@ -12,7 +12,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
     (
         "systor-csv",
         "Timestamp,Answer\n",
-        "trace:1:1: the heading is not known\n  expected: Timestamp,Response,IOType,LUN,Offset,Size",
+        "trace:1:11: unknown column `Answer`\n  expected: Timestamp,Response,IOType,LUN,Offset,Size",
     ),
     (
         "alibaba-csv",
@@ -20,12 +20,12 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "trace:1:5: opcode `X` is not known\n  expected: R or W",
     ),
     ("spc", "0,36028797018963968,512,R,0.5\n", "trace:1:3: LBA 36028797018963968 lies beyond 2^64 bytes"),
-    ("spc", "0,8,512,R\n", "trace:1:10: the line has 4 columns\n  expected: ASU,LBA,Size,Opcode,Timestamp"),
+    ("spc", "0,8,512,R\n", "trace:1:10: the line has 4 columns\n  expected: ASU,LBA,Size,Opcode,Timestamp,..."),
     ("tencent-csv", "1538323200,8,8,2,1063\n", "trace:1:16: IOType `2` is not known\n  expected: 0 or 1"),
     (
         "fiu",
         "8996 20782 gzip 283193184 8 X 6 0 56f1\n",
-        "trace:1:1: the line has no operation between its size and its device\n  expected: time pid process lba size R|W major minor digest...",
+        "trace:1:1: the line has no lba size operation major minor after its process\n  expected: time pid process lba size operation major minor ...",
     ),
     (
         "etw-csv",
@@ -79,7 +79,11 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "trace:1:24: the drive returned 512 bytes of 4096\n  expected: a request that was served in full\n\nhint: read leniently to leave failed requests out",
     ),
     ("disksim-measured", "R Hut 8 1 1.5 0\n", "trace:1:3: cache `Hut` is not known\n  expected: Hit or Miss"),
-    ("biotracer-ns", "8 8 4096 2 1 1 1 1\n", "trace:1:10: flags 2 are not known\n  expected: 0, 1, 4 or 5"),
+    (
+        "biotracer-ns",
+        "8 8 4096 2 1 1 1 1\n",
+        "trace:1:10: flags `2` is not known\n  expected: 0 for a read or 1 for a write or 4 for a read or 5 for a write",
+    ),
     ("biotracer-ns", "8 8 4096 1 9 1 1 1\n", "trace:1:18: the request was done before it was created"),
     (
         "biosnoop",
@@ -89,7 +93,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
     (
         "biosnoop",
         "TIME COMM\n",
-        "trace:1:1: the heading is not known\n  expected: TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)",
+        "trace:1:1: unknown column `TIME`\n  expected: TIME(s) COMM PID DISK T SECTOR BYTES [QUE(ms)] LAT(ms)",
     ),
 ];
 

@@ -192,7 +192,7 @@ fn five_columns_differ_in_their_units() {
         read(MQSIM.as_bytes()).unwrap_err().to_string(),
         "trace: the content does not tell which format this is\n  \
          expected: the name of its format, which could be: disksim, mqsim, ucare\n\n\
-         hint: name it with --format; `ioweir doc format NAME` tells each one's columns and units"
+         hint: name it with --format; `ioweir doc format NAME` describes each"
     );
 }
 

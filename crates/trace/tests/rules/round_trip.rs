@@ -327,7 +327,7 @@ fn what_a_format_cannot_hold_is_refused() {
     let error = write(&msr, "vscsi").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "target: format vscsi cannot be written\n  expected: one of: parquet, hadoop-csv, fio-iolog, msr-csv, spc, blkparse"
+        "target: format vscsi cannot be written\n  expected: one of: parquet, fio-iolog, blkparse, hadoop-csv, msr-csv, spc"
     );
 }
 

@@ -1,5 +1,6 @@
 //! Builders of small traces, and where the samples lie.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::fixtures;
@@ -48,14 +49,16 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A sample that is not part of the repository.
+/// A sample: from the repository, or else from the folder of samples beside it. A test that lacks one says so on the
+/// terminal, past the capture of its output.
 pub(crate) fn shared(path: &str) -> Option<PathBuf> {
-    let path = repository().join("../shared/traces").join(path);
-    if path.exists() {
-        return Some(path);
+    let places = [repository().join("traces").join(path), repository().join("../shared/traces").join(path)];
+    let found = places.iter().find(|path| path.exists()).cloned();
+    if found.is_none() {
+        let test = std::thread::current().name().unwrap_or_default().to_owned();
+        let _ = writeln!(std::io::stderr(), "{test}: skipped: the sample {path} is not in this repository");
     }
-    eprintln!("skipped: {} is not there", path.display());
-    None
+    found
 }
 
 /// One blktrace record.

@@ -290,7 +290,11 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.in_flight += 1;
         of.is_active = next.is_some();
-        self.order.dispatched(now, node, taken.cost, next.is_some());
+        if self.order.is_due {
+            self.order.take_due(now, node, taken.cost, next.is_some());
+        } else if next.is_none() {
+            self.order.cancel_due(node);
+        }
         match &mut self.charging {
             Charging::Response(adjusted) if next.is_none() => {
                 adjusted.served_only.rank_at(node, self.order.fair.start(node));

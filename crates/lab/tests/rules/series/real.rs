@@ -2,8 +2,12 @@
 
 use std::path::Path;
 
-use ioweir_lab::forecast::survey::real_series;
 use ioweir_lab::series::{SeriesOptions, read_series};
+
+#[allow(dead_code, reason = "the survey is the benchmark's; its list of series is tested here")]
+#[path = "../../../benches/accuracy/survey.rs"]
+mod survey;
+use survey::real_series;
 
 #[test]
 fn every_real_series_is_read_as_its_readme_counts_it() {

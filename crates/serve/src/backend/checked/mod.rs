@@ -1,30 +1,29 @@
-//! Is what is read what was written? Checksums of every block, computed by worker threads that a schedule of cores drives.
+//! Checksums of every block, computed by worker threads that a schedule of cores drives.
 //!
-//! [`Checked`] stands between the engine and a device. The data of a write is summed up, block by block of 4 KiB, before it goes to the
-//! device; the data of a read when it has come back. A read of a block that is not what was written there fails, also a write
-//! that would leave a part of such a block in place; both are counted, and each block is told of once.
+//! [`Checked`] is a layer between the engine and a device. It computes the checksums of a write, for each block of 4 KiB, before
+//! the data goes to the device, and those of a read when the data has arrived. A read of a damaged block fails, and so does a
+//! write that would keep a part of one. Both are counted, and each block is reported once.
 //!
-//! # What is known
+//! # Known checksums
 //!
-//! - A block is known from when it was wholly written, or wholly zeroed. One that never was cannot be checked: nothing is learnt
-//!   from reading, so that what was damaged before is never taken for right.
-//! - What is written in part stays known: the rest is read first, and checked. A read of a part reads, and checks, the whole block.
-//! - After a trim, after a write that failed, and where a block was zeroed in part, nothing is known: what is there then is
-//!   anybody's guess.
-//! - The table ([`table`]) is kept beside the file from one clean end to the next start ([`sidecar`]). After any other end the server begins
-//!   knowing nothing.
+//! - The checksum of a block is known once the whole block was written or zeroed. Before that it cannot be checked: nothing is
+//!   learnt from reading, so that damaged data is never taken for right.
+//! - It stays known when a part of the block is written: the rest is read first, and checked. A read of a part reads and checks
+//!   the whole block.
+//! - It is forgotten after a trim, after a failed write, and when a part of the block is zeroed: the contents are undefined.
+//! - The table ([`table`]) is kept beside the file from a clean end to the next start ([`sidecar`]). After any other end the server
+//!   knows no checksums.
 //!
-//! The engine lets nothing overlap, in whole blocks, until this backend has handed it back, whatever stages it went through here. Only the
-//! runs of one unit may share a block, each with a part of it, where there is a gap of less than a sector between them: a block with two such
-//! writes on their way becomes unknown.
+//! The engine lets no two operations overlap, in whole blocks, from their start until they are done here. Only the operations
+//! of one dispatch may share a block, where the gap between them is shorter than a sector: the checksum of a block with two
+//! such writes in flight is forgotten.
 //!
-//! # What runs where
+//! # Threads
 //!
-//! The engine's thread holds the table and compares; it never sums up. The unit of work of the pool is the data of one operation: a
-//! client's read, of so many bytes, that comes in when its data is there (a core has nothing to do for it before that), or a
-//! client's write that comes in at once. Which queue it goes to, who serves that and for how long is the schedule's: nothing is decided here, and
-//! an item looks at its slice every 64 KiB. There is no work of the server's own, so MQ stays empty.
-//! No more items are in the pool than it has room for; the others wait here, first come, first served.
+//! The engine's thread holds the table and compares; workers compute. An item of work is the data of one operation: a write's
+//! when it arrives, a read's when the device has read it. The schedule decides which queue it goes to, which worker serves
+//! that, and for how long; an item checks its slice every 64 KiB. The server has no work of its own, so MQ stays empty. Items
+//! that the pool has no room for wait here, first come, first served.
 
 mod plan;
 pub mod sidecar;
@@ -53,55 +52,55 @@ pub use sums::Append;
 use sums::{Edge, Job, Summing};
 use table::{BLOCK_BYTES, Table};
 
-/// Damaged blocks that are told of; more are only counted.
-const TOLD_MAX: usize = 1000;
+/// Damaged blocks that are reported; more are only counted.
+const REPORTED_MAX: usize = 1000;
 
-/// Beside the operation's own number, the device is told which part of it is meant: these two are the edges.
+/// Parts of an operation: its data, and the blocks at its two edges. The device's number for one has both numbers in it.
 const PARTS: u32 = 3;
 
-/// Who sums up, and how.
+/// The workers that compute checksums.
 #[derive(Clone, Copy, Debug)]
-pub struct Workforce {
-    /// Which worker serves whom, and for how long.
+pub struct Workers {
+    /// The schedule that they follow.
     pub schedule: Schedule,
-    /// How many there are.
-    pub workers: u32,
-    /// Cores of the machine: not fewer than workers.
+    /// Their number.
+    pub count: u32,
+    /// The cores of the machine: not fewer than workers.
     pub cores: u32,
-    /// Items that are with them at once.
+    /// Items in the pool at most.
     pub items: u32,
-    /// What they compute.
+    /// The checksum.
     pub append: Append,
 }
 
-impl Workforce {
+impl Workers {
     /// CRC-32C on all cores but one, unless `workers` says otherwise.
     #[must_use]
     pub fn of_machine(schedule: Schedule, workers: Option<u32>, items: u32) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
-        let workers = workers.unwrap_or_else(|| cores.saturating_sub(1).max(1));
-        Self { schedule, workers, cores, items, append: crc32c::crc32c_append }
+        let count = workers.unwrap_or_else(|| cores.saturating_sub(1).max(1));
+        Self { schedule, count, cores, items, append: crc32c::crc32c_append }
     }
 }
 
-/// What has happened so far.
+/// What was checked so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksums {
-    /// Blocks whose checksum is known now.
+    /// Blocks whose checksum is known.
     pub blocks_known: u64,
-    /// Blocks that were summed up to be written.
+    /// Blocks that were written with a checksum.
     pub blocks_written: u64,
     /// Blocks that were read and checked.
     pub blocks_checked: u64,
-    /// How often a block was found to be damaged.
+    /// Checks that failed.
     pub blocks_damaged: u64,
-    /// Items that no worker brought to an end; their operations failed.
+    /// Items that no worker completed; their operations failed.
     pub items_failed: u64,
-    /// What the schedule has counted, in the order of [`Queue::ALL`].
+    /// The counts of the schedule, in the order of [`Queue::ALL`].
     pub queues: [Counts; Queue::COUNT],
 }
 
-/// An operation that is on its way.
+/// An operation in flight.
 struct Flight {
     id: u32,
     action: Action,
@@ -110,9 +109,9 @@ struct Flight {
     durable: bool,
     dispatch: Option<Dispatch>,
     plan: Plan,
-    /// Of a write, for the blocks of its plan.
+    /// The checksums of a write, for the blocks of its plan.
     sums: Vec<u32>,
-    /// Of a write, while what stands around it is read.
+    /// The edges of a write, while they are read.
     buffers: Buffers,
     edges: [Option<Edge>; 2],
     edges_left: u32,
@@ -127,33 +126,33 @@ pub struct Checked {
     table: Table,
     sidecar: Option<Sidecar>,
     executor: Executor,
-    workforce: Workforce,
+    workers: Workers,
     home: Arc<Returned<Job>>,
     flights: Slots<Flight>,
-    /// Blocks that are being written in part, once for each such write.
+    /// Blocks that are being written in part, once for each write.
     in_part: Vec<u64>,
-    /// What finds no room in the pool.
+    /// Items that the pool has no room for.
     waiting: VecDeque<(Work, Summing)>,
-    /// Items that were given to the pool and have not come back.
+    /// Items in the pool.
     with_pool: u32,
-    /// Where the last read, and the last write, ended.
+    /// The end of the last read, and of the last write.
     ends: [u64; 2],
     counts: Checksums,
-    told: BTreeSet<u64>,
+    reported: BTreeSet<u64>,
     remarks: Vec<String>,
     from_inner: Vec<Done>,
     from_pool: Vec<Job>,
 }
 
 impl Checked {
-    /// Checks what `inner` reads against what is known.
+    /// A layer of checksums over `inner`.
     ///
     /// # Errors
-    /// In words for people: there cannot be such workers.
-    pub fn new(inner: Box<dyn Backend>, begun: Begun, workforce: Workforce) -> Result<Self, String> {
-        let Workforce { schedule, workers, cores, items, .. } = workforce;
-        // One that has come back may still stand in the pool for a moment.
-        let limits = CoresLimits { requests: items.saturating_add(workers), workers, cores, seed: 0 };
+    /// The problem with the workers, in words.
+    pub fn new(inner: Box<dyn Backend>, begun: Begun, workers: Workers) -> Result<Self, String> {
+        let Workers { schedule, count, cores, items, .. } = workers;
+        // A returned item may still take room in the pool for a moment.
+        let limits = CoresLimits { requests: items.saturating_add(count), workers: count, cores, seed: 0 };
         let cores = Cores::new(schedule, limits).map_err(|error| format!("cores: {error}"))?;
         let executor = Executor::start(cores, 0).map_err(|error| format!("cores: no workers: {error}"))?;
         let home = Returned::new().map_err(|error| format!("cores: {error}"))?;
@@ -162,7 +161,7 @@ impl Checked {
             table: begun.table,
             sidecar: begun.sidecar,
             executor,
-            workforce,
+            workers,
             home: Arc::new(home),
             flights: Slots::default(),
             in_part: Vec::new(),
@@ -170,7 +169,7 @@ impl Checked {
             with_pool: 0,
             ends: [0; 2],
             counts: Checksums::default(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             remarks: begun.remark.into_iter().collect(),
             from_inner: Vec::new(),
             from_pool: Vec::new(),
@@ -180,28 +179,28 @@ impl Checked {
     /// The checksum of a block of zeroes.
     fn sum_of_zeroes(&self, block: u64) -> u32 {
         let zeroes = [0; BLOCK_BYTES as usize];
-        (self.workforce.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
+        (self.workers.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
     }
 
-    /// A read reads whole blocks where a part is asked for and the whole is known.
+    /// Starts a read, of whole blocks where a part of a known block is asked for.
     fn start_read(&mut self, now: Nanos, number: u32, mut buffers: Buffers) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { offset, length, .. } = *flight;
         if self.table.knows_any(touched(offset, length)) {
             flight.plan = Plan::new(&self.table, offset, length);
         }
-        let Plan { before, behind, .. } = flight.plan;
+        let Plan { before, after, .. } = flight.plan;
         let missing = |bytes: u64| (bytes > 0).then(|| Buffer::with_capacity(bytes as usize));
-        if before + behind > 0 {
+        if before + after > 0 {
             flight.is_single = matches!(buffers, Buffers::One(_));
-            let all = missing(before).into_iter().chain(take_all(buffers)).chain(missing(behind));
+            let all = missing(before).into_iter().chain(take_all(buffers)).chain(missing(after));
             buffers = Buffers::Many(all.collect());
         }
-        let io = flight.io(number, offset - before, length + before + behind, buffers);
+        let io = flight.io(number, offset - before, length + before + after, buffers);
         self.inner.start(now, io);
     }
 
-    /// A write is summed up first; where it leaves a part of a known block, that is read before.
+    /// Starts a write: its checksums come first, and before them the blocks of which it keeps a part, if they are known.
     fn start_write(&mut self, now: Nanos, number: u32, buffers: Buffers) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { offset, length, dispatch, .. } = *flight;
@@ -218,9 +217,9 @@ impl Checked {
             return self.inner.start(now, io);
         }
         let (first, last) = (plan.blocks.start, plan.blocks.end - 1);
-        let edges = [(first, plan.before), (last, plan.behind)];
+        let edges = [(first, plan.before), (last, plan.after)];
         flight.buffers = buffers;
-        // Where both are missing of one block, it is read once.
+        // A block that is needed for both edges is read once.
         let is_same = first == last && plan.before > 0;
         let edges = edges.into_iter().take(if is_same { 1 } else { 2 });
         let missing: Vec<_> = (1..).zip(edges).filter(|(_, (_, missing))| *missing > 0).collect();
@@ -247,7 +246,7 @@ impl Checked {
         }
     }
 
-    /// Has the data of an operation summed up; it comes back whatever happens.
+    /// Gives the data of an operation to the workers. It comes back whatever happens.
     fn submit_job(&mut self, number: u32) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let kind = if flight.action == Action::Read { Kind::Read } else { Kind::Write };
@@ -265,17 +264,17 @@ impl Checked {
             sums: Vec::with_capacity((plan.blocks.end - plan.blocks.start) as usize),
             is_done: false,
         };
-        let item = Summing { job: Some(job), append: self.workforce.append, home: Arc::clone(&self.home) };
+        let item = Summing { job: Some(job), append: self.workers.append, home: Arc::clone(&self.home) };
         self.waiting.push_back((work, item));
         self.fill_pool();
     }
 
     fn fill_pool(&mut self) {
-        while self.with_pool < self.workforce.items
+        while self.with_pool < self.workers.items
             && let Some((work, item)) = self.waiting.pop_front()
         {
             self.with_pool += 1;
-            // There is room, and nobody closes it; an item that is refused is dropped, and hands its job back by that.
+            // There is room. An item that is refused is dropped, which returns its job.
             let _ = self.executor.submit(work, Box::new(item));
         }
     }
@@ -301,7 +300,7 @@ impl Checked {
             }
             (Action::Write, Ok(_)) => self.note_written(number),
             (Action::Zero { .. }, Ok(_)) => self.note_zeroed(offset, length),
-            // It was asked whether this is fast, and was told that it is not.
+            // The client asked for zeroes only where they are fast.
             (Action::Zero { fast: true, .. }, Err(NbdError::NotSupported)) => {}
             (Action::Write | Action::Zero { .. } | Action::Trim, _) => self.table.forget(touched),
             _ => {}
@@ -314,15 +313,15 @@ impl Checked {
         let Flight { offset, length, ref plan, ref sums, .. } = *flight;
         let parts: Vec<u64> = in_part(&self.table, offset, length).collect();
         for (block, &sum) in plan.blocks.clone().zip(sums) {
-            // What another part of the same unit has written to as well, nobody has summed up.
+            // Another operation of the same dispatch may have written to the block, too.
             if !parts.contains(&block) || self.table.get(block).is_some() {
                 self.table.set(block..block + 1, |_| sum);
             }
         }
         self.counts.blocks_written += sums.len() as u64;
-        if !self.told.is_empty() {
+        if !self.reported.is_empty() {
             let blocks = plan.blocks.clone();
-            self.told.retain(|block| !blocks.contains(block));
+            self.reported.retain(|block| !blocks.contains(block));
         }
     }
 
@@ -337,7 +336,7 @@ impl Checked {
         parts.into_iter().for_each(|block| self.table.forget(block..block + 1));
     }
 
-    /// What stands around a write has been read.
+    /// The block at an edge of a write was read.
     fn take_edge(&mut self, number: u32, which: usize, finished: Done, done: &mut Vec<Done>) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { ref plan, .. } = *flight;
@@ -348,13 +347,13 @@ impl Checked {
                 if outcome == Outcome::Hole {
                     old.bytes_mut().fill(0);
                 }
-                let (before, behind) = (plan.before as usize, old.len() - plan.behind as usize);
-                if which == 0 && plan.behind > 0 && plan.blocks.end - plan.blocks.start == 1 {
+                let (before, after) = (plan.before as usize, old.len() - plan.after as usize);
+                if which == 0 && plan.after > 0 && plan.blocks.end - plan.blocks.start == 1 {
                     let mut same = Buffer::with_capacity(old.len());
                     same.bytes_mut().copy_from_slice(old.bytes());
-                    flight.edges[1] = Some(Edge { old: same, sum: 0, at: behind });
+                    flight.edges[1] = Some(Edge { old: same, sum: 0, at: after });
                 }
-                flight.edges[which] = Some(Edge { old, sum: 0, at: if which == 0 { before } else { behind } });
+                flight.edges[which] = Some(Edge { old, sum: 0, at: if which == 0 { before } else { after } });
             }
             (Ok(_), _) => flight.error = Some(NbdError::InputOutput),
         }
@@ -375,7 +374,7 @@ impl Checked {
         let blocks = flight.plan.blocks.clone();
         if !is_done {
             self.counts.items_failed += 1;
-            self.remark("a worker failed at the checksums of a request, which has failed for that".into());
+            self.remark("a worker failed to compute the checksums of a request, so the request failed".into());
             return self.hand_back(number, buffers, Err(NbdError::InputOutput), done);
         }
         if action == Action::Read {
@@ -387,7 +386,7 @@ impl Checked {
         let ends = [blocks.start, blocks.end.saturating_sub(1)];
         let mut old: Vec<_> =
             ends.into_iter().zip(&edges).filter_map(|(block, edge)| Some((block, edge.as_ref()?.sum))).collect();
-        // Both ends of one block are the same.
+        // Both edges may be in one block.
         old.dedup();
         let mut is_damaged = false;
         for (block, sum) in old {
@@ -399,7 +398,7 @@ impl Checked {
         self.inner.start(now, Io { buffers, ..io });
     }
 
-    /// Compares with what is known; answers with what is damaged, if anything is.
+    /// Compares checksums with those that are known; answers with the damaged blocks, if any.
     fn check(&mut self, blocks: Range<u64>, sums: &[u32]) -> Option<Outcome> {
         let mut damaged = Vec::new();
         for (block, &sum) in blocks.zip(sums) {
@@ -411,21 +410,21 @@ impl Checked {
         }
         for &block in &damaged {
             self.counts.blocks_damaged += 1;
-            self.tell(block);
+            self.report(block);
         }
         (!damaged.is_empty()).then_some(Outcome::Damaged(damaged))
     }
 
-    fn tell(&mut self, block: u64) {
-        if self.told.len() == TOLD_MAX || !self.told.insert(block) {
+    fn report(&mut self, block: u64) {
+        if self.reported.len() == REPORTED_MAX || !self.reported.insert(block) {
             return;
         }
         let (offset, length) = (block * BLOCK_BYTES, self.table.end_of(block) - block * BLOCK_BYTES);
         self.remark(format!(
-            "the {length} bytes at {offset} are damaged: their checksum is not that of what was written there"
+            "the {length} bytes at {offset} are damaged: their checksum is not that of the data that was written there"
         ));
-        if self.told.len() == TOLD_MAX {
-            self.remark("further damaged blocks are counted, but not told of".into());
+        if self.reported.len() == REPORTED_MAX {
+            self.remark("further damaged blocks are counted and not reported".into());
         }
     }
 
@@ -433,7 +432,7 @@ impl Checked {
         self.remarks.push(remark);
     }
 
-    /// Gives the engine back what it gave, in the form in which it gave it.
+    /// Finishes an operation with its buffers in the form in which they came.
     fn hand_back(&mut self, number: u32, buffers: Buffers, result: Result<Outcome, NbdError>, done: &mut Vec<Done>) {
         let Some(flight) = self.flights.remove(number) else { return };
         let Flight { id, action, offset, length, plan, is_single, .. } = flight;
@@ -445,9 +444,9 @@ impl Checked {
             }
         }
         let mut buffers = buffers;
-        if action == Action::Read && plan.before + plan.behind > 0 {
+        if action == Action::Read && plan.before + plan.after > 0 {
             let mut all = take_all(buffers);
-            if plan.behind > 0 {
+            if plan.after > 0 {
                 all.pop();
             }
             let mut asked = all.into_iter().skip(usize::from(plan.before > 0));
@@ -469,7 +468,7 @@ fn take_all(buffers: Buffers) -> Vec<Buffer> {
 }
 
 impl Flight {
-    /// What the device is told of it.
+    /// The operation of the device.
     const fn io(&self, number: u32, offset: u64, length: u64, buffers: Buffers) -> Io {
         let Self { action, durable, dispatch, .. } = *self;
         Io { id: number * PARTS, action, offset, length, durable, dispatch, buffers }
@@ -518,7 +517,7 @@ impl Backend for Checked {
                 let mut jobs = std::mem::take(&mut self.from_pool);
                 self.home.take(&mut jobs);
                 is_over &= jobs.is_empty();
-                // At most as many as were given.
+                // At most as many as are in the pool.
                 self.with_pool -= jobs.len() as u32;
                 for job in jobs.drain(..) {
                     self.worker_finished(now, job, done);
@@ -551,7 +550,7 @@ impl Backend for Checked {
     }
 
     fn describe(&self) -> String {
-        let (inner, workers) = (self.inner.describe(), self.workforce.workers);
+        let (inner, workers) = (self.inner.describe(), self.workers.count);
         let most = format_bytes(self.table.blocks().saturating_mul(4));
         let known = format_bytes(self.table.known().saturating_mul(BLOCK_BYTES));
         format!("{inner}, checksums by {workers} workers (known of {known}; up to {most} of memory)")

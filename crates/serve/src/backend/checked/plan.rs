@@ -1,20 +1,20 @@
-//! Which blocks does an operation lie on, and what has to be read beside its data to sum them up?
+//! The blocks of an operation, and what must be read beside its data to compute their checksums.
 
 use std::ops::Range;
 
 use super::table::{BLOCK_BYTES, Table};
 
-/// Which blocks of an operation are summed up, and what is missing of them.
+/// The blocks of an operation that get a checksum, and what is missing of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) blocks: Range<u64>,
-    /// Bytes of the first block that stand before the data, if they are to be read.
+    /// Bytes of the first block before the data, if they must be read.
     pub(super) before: u64,
-    /// Bytes of the last block that stand behind the data, if they are to be read.
-    pub(super) behind: u64,
-    /// Bytes of the data that belong to a block that is not summed up.
+    /// Bytes of the last block after the data, if they must be read.
+    pub(super) after: u64,
+    /// Bytes of the data in a block without a checksum.
     pub(super) skip: u64,
-    /// Bytes of the blocks.
+    /// The length of the blocks.
     pub(super) length: u64,
 }
 
@@ -22,16 +22,16 @@ impl Plan {
     pub(super) fn new(table: &Table, offset: u64, length: u64) -> Self {
         let touched = touched(offset, length);
         let (first, last, end) = (touched.start, touched.end.saturating_sub(1), offset + length);
-        let (before, behind) = (offset - first * BLOCK_BYTES, table.end_of(last).saturating_sub(end));
+        let (before, after) = (offset - first * BLOCK_BYTES, table.end_of(last).saturating_sub(end));
         let is_left = |block: u64, missing: u64| missing > 0 && table.get(block).is_none();
         let start = first + u64::from(is_left(first, before));
-        let until = last + 1 - u64::from(is_left(last, behind));
+        let until = last + 1 - u64::from(is_left(last, after));
         if start >= until {
             return Self::default();
         }
         Self {
             before: if start == first { before } else { 0 },
-            behind: if until > last { behind } else { 0 },
+            after: if until > last { after } else { 0 },
             skip: if start == first { 0 } else { BLOCK_BYTES - before },
             length: table.end_of(until - 1) - start * BLOCK_BYTES,
             blocks: start..until,
@@ -39,12 +39,12 @@ impl Plan {
     }
 }
 
-/// Blocks that a range lies on, if only in part.
+/// The blocks that a range touches.
 pub(super) const fn touched(offset: u64, length: u64) -> Range<u64> {
     offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)
 }
 
-/// Blocks that a range covers in part: the first, the last, both or none. The same one twice is one.
+/// The blocks that a range covers in part: the first, the last, both or none.
 pub(super) fn in_part(table: &Table, offset: u64, length: u64) -> impl Iterator<Item = u64> + use<> {
     let (touched, end) = (touched(offset, length), offset + length);
     let last = touched.end.saturating_sub(1);

@@ -1,8 +1,8 @@
-//! How do checksums outlive the server? In a file beside the device's, from one clean end to the next start.
+//! The file beside the device's that keeps its checksums from a clean end to the next start.
 //!
-//! `PATH.checksums` is written when all is done and durable, and removed for good before the first request is served: whatever
-//! happens in between, no checksum is ever found that is older than the data. It says which file it belongs to, and when that was
-//! last changed: a file that was exchanged, or written by somebody else while no server ran, finds no checksums, and no false alarm.
+//! `PATH.checksums` is written when everything is done and durable, and removed durably before the first request is served: no
+//! checksum is ever older than the data. It names its file and the time of that file's last change: a file that was exchanged,
+//! or written while no server ran, has no checksums and raises no false alarm.
 //!
 //! All numbers are little-endian: 8 bytes `ioweirCS`; version and block length, 32 bits each; length, device and inode of the
 //! file, 64 bits each; seconds and nanoseconds of its last change, 64 bits each; the number of chunks, 64 bits; the chunks, each its number,
@@ -18,16 +18,16 @@ use super::table::{BLOCK_BYTES, Table, damaged, read_u64};
 const MAGIC: [u8; 8] = *b"ioweirCS";
 const VERSION: u32 = 1;
 
-/// Which file it is, and in which state.
+/// The identity of a file, and of its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its length.
     pub size_bytes: u64,
     /// The number of its device.
     pub device: u64,
-    /// Its number on that.
+    /// Its inode.
     pub inode: u64,
-    /// When it, or what is known of it, was last changed: seconds and nanoseconds since 1970.
+    /// The time of its last change (ctime): seconds and nanoseconds since 1970.
     pub changed: (i64, i64),
 }
 
@@ -42,7 +42,7 @@ impl Identity {
     }
 }
 
-/// Passes bytes through, and sums them up.
+/// Passes bytes on, and computes their checksum.
 struct Summed<S> {
     stream: S,
     sum: u32,
@@ -71,7 +71,7 @@ impl<W: Write> Write for Summed<W> {
 /// Writes a table of a file.
 ///
 /// # Errors
-/// Those of `out`.
+/// As `out` fails.
 pub fn write(table: &Table, identity: &Identity, out: impl Write) -> io::Result<()> {
     let mut out = Summed { stream: out, sum: 0 };
     out.write_all(&MAGIC)?;
@@ -129,7 +129,7 @@ pub fn read(identity: &Identity, input: impl Read) -> io::Result<Table> {
     Ok(table)
 }
 
-/// Where the checksums of a file are kept.
+/// The place of a file's checksums.
 #[derive(Debug)]
 pub struct Sidecar {
     /// The file that they are of.
@@ -137,19 +137,19 @@ pub struct Sidecar {
     path: PathBuf,
 }
 
-/// What a device begins with.
+/// The checksums that a device begins with.
 #[derive(Debug)]
 pub struct Begun {
-    /// What is known.
+    /// The known checksums.
     pub table: Table,
-    /// Where that is kept at the end, if anywhere.
+    /// Where they are kept at the end, if anywhere.
     pub sidecar: Option<Sidecar>,
-    /// Why what was kept is not used.
+    /// Why those that were kept are not used.
     pub remark: Option<String>,
 }
 
 impl Begun {
-    /// Nothing is known, and nothing will be kept.
+    /// No known checksums, which are not kept.
     #[must_use]
     pub const fn anew(size_bytes: u64) -> Self {
         Self { table: Table::new(size_bytes), sidecar: None, remark: None }
@@ -157,11 +157,11 @@ impl Begun {
 }
 
 impl Sidecar {
-    /// Takes up what was kept of a file, and removes it. Of a block device nothing is kept: it does not say whether somebody else
-    /// has written to it.
+    /// Reads the checksums that were kept of a file, and removes them. Those of a block device are not kept: nothing shows
+    /// whether it was written meanwhile.
     ///
     /// # Errors
-    /// In words for people: what was kept cannot be removed, and would be found again, out of date, after an unclean end.
+    /// The problem, in words: they cannot be removed, and would be out of date after an unclean end.
     pub fn begin(of: &Path, size_bytes: u64) -> Result<Begun, String> {
         let metadata = of.metadata().map_err(|error| format!("{}: {error}", of.display()))?;
         if !metadata.is_file() {
@@ -179,10 +179,10 @@ impl Sidecar {
             Err(error) => return Err(failed(error)),
         };
         let mut magic = [0; MAGIC.len()];
-        // One that was not written to its end may have no beginning either.
+        // A file that was not completed may lack even its head.
         if kept.metadata().map_err(failed)?.len() > 0 && (kept.read_exact(&mut magic).is_err() || magic != MAGIC) {
             let path = sidecar.path.display();
-            return Err(format!("{path}: is in the way of the checksums, and holds something else: move it away"));
+            return Err(format!("{path}: is no file of checksums, and in their place: move it away"));
         }
         kept.rewind().map_err(failed)?;
         let identity = Identity { size_bytes, ..Identity::of(&metadata) };
@@ -190,7 +190,7 @@ impl Sidecar {
             Ok(table) => (table, None),
             Err(error) => {
                 let reason = match error.kind() {
-                    io::ErrorKind::UnexpectedEof => "it has no proper end".to_string(),
+                    io::ErrorKind::UnexpectedEof => "it is truncated".to_string(),
                     _ => error.to_string(),
                 };
                 let remark = format!("{}: not used: {reason}", sidecar.path.display());
@@ -202,10 +202,10 @@ impl Sidecar {
         Ok(Begun { table, sidecar: Some(sidecar), remark })
     }
 
-    /// Keeps a table. To be called when all that it tells of is durable, and nobody writes any more.
+    /// Keeps a table. Called when everything is durable and there are no more writes.
     ///
     /// # Errors
-    /// The system's.
+    /// As the system.
     pub fn keep(&self, table: &Table) -> io::Result<()> {
         let identity = Identity::of(&self.of.metadata()?);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.path)?;
@@ -214,13 +214,13 @@ impl Sidecar {
         self.secure_name()
     }
 
-    /// Where it is kept.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the folder says is to outlive a loss of power.
+    /// Makes the folder durable.
     fn secure_name(&self) -> io::Result<()> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()

@@ -1,4 +1,4 @@
-//! What does a worker do? It sums up the blocks of an operation's data, and hands all of it back.
+//! The work of a worker: the checksums of an operation's data.
 
 use std::sync::Arc;
 
@@ -7,52 +7,52 @@ use super::table::BLOCK_BYTES;
 use crate::buffer::{Buffer, Buffers};
 use crate::executor::{Item, Progress, Slice};
 
-/// A checksum of bytes, given that of the bytes before them; zero is that of none.
+/// A checksum of bytes, continued from that of the bytes before them, or from zero.
 pub type Append = fn(u32, &[u8]) -> u32;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// Blocks between two looks at the time: some 10 us.
+/// Blocks between two checks of the time: some 10 us.
 const BLOCKS_A_LOOK: usize = 16;
 
-/// What stands around the data in a block that is written in part.
+/// The rest of a block that is written in part.
 #[derive(Debug)]
 pub(super) struct Edge {
     /// The block as it was read from the device.
     pub(super) old: Buffer,
     /// Its checksum, once computed.
     pub(super) sum: u32,
-    /// How much of it stands before the data, or from where on it stands behind it.
+    /// The end of the rest before the data, or the beginning of the rest after it.
     pub(super) at: usize,
 }
 
-/// Data whose blocks are to be summed up.
+/// Data whose checksums are computed.
 #[derive(Debug)]
 pub(super) struct Job {
     /// The operation that it belongs to.
     pub(super) flight: u32,
     pub(super) buffers: Buffers,
-    /// In the block in which the data begins, and in that in which it ends.
+    /// Of the block in which the data begins, and of that in which it ends.
     pub(super) edges: [Option<Edge>; 2],
-    /// Bytes before the first block that is summed up.
+    /// Bytes before the first block with a checksum.
     pub(super) skip: usize,
-    /// Bytes that are summed up.
+    /// Bytes with a checksum.
     pub(super) length: usize,
-    /// One for each block, so far.
+    /// The checksums so far, one for each block.
     pub(super) sums: Vec<u32>,
     pub(super) is_done: bool,
 }
 
 impl Job {
-    /// The data with what stands around it.
+    /// The data with its edges.
     fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let [first, last] = &self.edges;
         let before = first.iter().map(|edge| &edge.old.bytes()[..edge.at]);
-        let behind = last.iter().map(|edge| &edge.old.bytes()[edge.at..]);
-        before.chain(self.buffers.as_slice().iter().map(Buffer::bytes)).chain(behind)
+        let after = last.iter().map(|edge| &edge.old.bytes()[edge.at..]);
+        before.chain(self.buffers.as_slice().iter().map(Buffer::bytes)).chain(after)
     }
 
-    /// Goes on until done, or told that the time is over; answers whether it is done.
+    /// Continues until it is done or its time is over; answers whether it is done.
     fn go_on(&mut self, append: Append, is_over: impl Fn() -> bool) -> bool {
         if self.sums.is_empty() {
             self.edges.iter_mut().flatten().for_each(|edge| edge.sum = append(0, edge.old.bytes()));
@@ -94,7 +94,7 @@ impl Job {
     }
 }
 
-/// A job on its way through the pool. However it ends, it comes back.
+/// A job in the pool. However it ends, it is returned.
 pub(super) struct Summing {
     pub(super) job: Option<Job>,
     pub(super) append: Append,
@@ -103,7 +103,7 @@ pub(super) struct Summing {
 
 impl Item for Summing {
     fn run(&mut self, slice: &Slice<'_>) -> Progress {
-        // It stays here while it is worked on, so that it comes back even if that panics.
+        // It stays here meanwhile, so that it is returned even after a panic.
         let Some(job) = &mut self.job else { return Progress::Done };
         if !job.go_on(self.append, || slice.is_over()) {
             return Progress::Preempted;

@@ -1,7 +1,7 @@
-//! What is the checksum of which block, as far as one is known?
+//! The table of known checksums by block.
 //!
-//! Four bytes for a block of 4 KiB and a bit that says whether they mean anything, in chunks of 4 MiB that are there once
-//! a block of theirs is known: about 1 MiB of memory for each GiB that was written.
+//! Four bytes for a block of 4 KiB and a bit for whether they are known, in chunks for 4 MiB that are allocated with their
+//! first known block: about 1 MiB of memory for each GiB that was written.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -9,14 +9,14 @@ use std::ops::Range;
 
 use crate::buffer::ALIGNMENT_BYTES;
 
-/// What has a checksum of its own. The last block of a device may be shorter.
+/// The length of a block. The last block of a device may be shorter.
 pub const BLOCK_BYTES: u64 = ALIGNMENT_BYTES as u64;
 
 const CHUNK_BLOCKS: u64 = 1024;
 const WORD_BITS: u64 = 64;
 const WORDS: usize = (CHUNK_BLOCKS / WORD_BITS) as usize;
 
-/// A chunk as it is kept in a file: its number, its bits, its sums.
+/// A chunk in a file: its number, its bits, its checksums.
 const RECORD_BYTES: usize = 8 + WORDS * 8 + CHUNK_BLOCKS as usize * 4;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Nothing is known of a device of this size.
+    /// A table without checksums, for a device of this size.
     #[must_use]
     pub const fn new(size_bytes: u64) -> Self {
         Self { size_bytes, known: 0, chunks: BTreeMap::new() }
@@ -69,7 +69,7 @@ impl Table {
         self.size_bytes.div_ceil(BLOCK_BYTES)
     }
 
-    /// Where a block ends.
+    /// The end of a block.
     #[must_use]
     pub fn end_of(&self, block: u64) -> u64 {
         ((block + 1) * BLOCK_BYTES).min(self.size_bytes)
@@ -89,7 +89,7 @@ impl Table {
         self.known
     }
 
-    /// Whether any of these is known.
+    /// Whether a block of a range is known.
     #[must_use]
     pub fn knows_any(&self, blocks: Range<u64>) -> bool {
         pieces(blocks).any(|(number, range)| {
@@ -97,7 +97,7 @@ impl Table {
         })
     }
 
-    /// From now on these have the checksums that `sum` says; blocks past the end of the device have none.
+    /// Sets the checksums of blocks; those past the end of the device have none.
     pub fn set(&mut self, blocks: Range<u64>, mut sum: impl FnMut(u64) -> u32) {
         for (number, range) in pieces(blocks.start..blocks.end.min(self.blocks())) {
             let chunk = self.chunks.entry(number).or_insert_with(|| Box::new(Chunk::EMPTY));
@@ -109,7 +109,7 @@ impl Table {
         }
     }
 
-    /// From now on nothing is known of these.
+    /// Forgets the checksums of blocks.
     pub fn forget(&mut self, blocks: Range<u64>) {
         for (number, range) in pieces(blocks) {
             let Some(chunk) = self.chunks.get_mut(&number) else { continue };
@@ -136,8 +136,8 @@ impl Table {
         Ok(())
     }
 
-    /// Reads what [`Table::write`] has written of a device of this size. What is held is bounded by what is there to be read, and by
-    /// what the device needs.
+    /// Reads what [`Table::write`] has written for a device of this size. Memory is bounded by the length of the input, and by
+    /// the size of the device.
     pub(super) fn read(size_bytes: u64, input: &mut impl Read) -> io::Result<Self> {
         let mut table = Self::new(size_bytes);
         let chunks_max = table.blocks().div_ceil(CHUNK_BLOCKS);
@@ -150,7 +150,7 @@ impl Table {
             let (known, sums) = rest.split_at(WORDS * 8);
             let number = u64::from_le_bytes(number.try_into().unwrap_or_default());
             if number < next || number >= chunks_max {
-                return Err(damaged("it tells of blocks that are not there, or twice of the same"));
+                return Err(damaged("it has blocks past the end of the device, or twice the same"));
             }
             next = number + 1;
             let mut chunk = Box::new(Chunk::EMPTY);
@@ -164,7 +164,7 @@ impl Table {
             let beyond = (here.min(CHUNK_BLOCKS)..CHUNK_BLOCKS).any(|at| chunk.knows(at));
             let unknown = (0..CHUNK_BLOCKS).any(|at| !chunk.knows(at) && chunk.sums[at as usize] != 0);
             if beyond || unknown || chunk.count() == 0 {
-                return Err(damaged("it tells of blocks of which nothing can be known"));
+                return Err(damaged("it has checksums of blocks past the end of the device"));
             }
             table.known += chunk.count();
             table.chunks.insert(number, chunk);
@@ -173,7 +173,7 @@ impl Table {
     }
 }
 
-/// The chunks of a range, with the places in each.
+/// The chunks of a range, with the indices in each.
 fn pieces(blocks: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> {
     let mut at = blocks.start;
     std::iter::from_fn(move || {

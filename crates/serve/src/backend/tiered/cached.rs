@@ -10,33 +10,23 @@ use ioweir_core::{Nanos, Tier};
 use super::super::{Action, Backend, Done, Io, Outcome};
 use super::directory::Directory;
 use super::map::{Piece, Place, blocks_of, pieces};
-use super::pair::{Flight, Pair, copy_from, dispatch_of, take};
+use super::operation::Staged;
+use super::pair::{Flight, Pair, copy_from, dispatch_of};
 use super::{BLOCK_BYTES, slots_of};
 use crate::buffer::{Buffer, Buffers};
-use crate::nbd::NbdError;
 use crate::slots::Slots;
 
-/// Bytes on their way into the cache at most.
+/// Bytes that are being written to the cache at most.
 const FILLING_BYTES_MAX: u64 = 4 << 20;
-/// The part of a flight that fills slots.
+/// The part number of an operation that fills slots.
 const FILL: u32 = u32::MAX;
 
-/// An operation of the engine.
-struct Op {
-    io: Io,
-    pieces: Vec<Piece>,
-    /// The one piece has the engine's own buffers.
-    is_direct: bool,
-    left: u32,
-    result: Result<Outcome, NbdError>,
-}
-
-/// A disk with a read cache; the head of this module's parent says how.
+/// A disk with a read cache, as the head of the parent module describes.
 pub struct Cached {
     pair: Pair,
     directory: Directory,
     slots: u32,
-    ops: Slots<Op>,
+    ops: Slots<Staged>,
     /// Slots that are being filled.
     fills: Slots<Range<u32>>,
     filling_bytes: u64,
@@ -47,12 +37,12 @@ pub struct Cached {
 fn slots_in(piece: &Piece) -> Option<Range<u32>> {
     let Place::Slots(offset) = piece.place else { return None };
     let slots = blocks_of(offset, offset + piece.length());
-    // They were made of numbers of slots.
+    // A slot's number has 32 bits.
     Some(slots.start as u32..slots.end as u32)
 }
 
 impl Cached {
-    /// A cache that is empty, whatever lies on the fast tier.
+    /// An empty cache, whatever the fast tier holds.
     ///
     /// # Errors
     /// A fast tier that is too small or too large.
@@ -70,17 +60,10 @@ impl Cached {
     }
 
     fn start_piece(&mut self, now: Nanos, owner: u32, part: u32, buffers: Buffers) {
-        let Some(op) = self.ops.get(owner) else { return };
-        let Some(piece) = op.pieces.get(part as usize) else { return };
-        let Io { action, durable, dispatch, .. } = op.io;
-        let tier = if piece.place == Place::Home { Tier::Base } else { Tier::Fast };
-        let (offset, length) = (piece.offset(), piece.length());
-        let dispatch = dispatch_of(dispatch, tier, action, offset, length);
-        self.pair.start(
-            now,
-            Flight { owner, part, tier },
-            Io { id: 0, action, offset, length, durable, dispatch, buffers },
-        );
+        let started = self.ops.get(owner).and_then(|op| op.piece(owner, part, op.io.durable, buffers));
+        if let Some((flight, io)) = started {
+            self.pair.start(now, flight, io);
+        }
     }
 
     fn end_piece(&mut self, now: Nanos, flight: Flight, done: Done) {
@@ -91,36 +74,25 @@ impl Cached {
             self.directory.release(slots);
         }
         if tier == Tier::Fast && done.result.is_err() {
-            // As if it had not been there.
+            // A miss.
             self.directory.forget(blocks_of(piece.start, piece.end));
             piece.place = Place::Home;
             return self.start_piece(now, owner, part, done.buffers);
         }
-        if op.is_direct {
-            op.io.buffers = done.buffers;
-            op.result = done.result;
-        } else {
-            let at = piece.start - op.io.offset;
-            match done.result {
-                Ok(outcome) => take(&mut op.io.buffers, at, piece.length(), &outcome, &done.buffers),
-                Err(error) => op.result = Err(error),
-            }
-        }
-        op.left -= 1;
-        if op.left == 0
+        if op.finish_piece(part, done)
             && let Some(op) = self.ops.remove(owner)
         {
             if op.io.action == Action::Read && op.result.is_ok() {
-                self.let_in(now, &op);
+                self.admit(now, &op);
             }
-            self.done.push(Done { id: op.io.id, buffers: op.io.buffers, result: op.result });
+            self.done.push(op.done());
         }
     }
 
-    /// Of what had to be read from the slow tier, copies what is to be in the cache.
-    fn let_in(&mut self, now: Nanos, op: &Op) {
+    /// Copies blocks that were read from the slow tier to the cache, if the directory admits them.
+    fn admit(&mut self, now: Nanos, op: &Staged) {
         for piece in op.pieces.iter().filter(|piece| piece.place == Place::Home) {
-            // Slots and blocks that follow one another are filled at once.
+            // Adjacent slots with adjacent blocks are filled by one operation.
             let mut run: Option<(u64, Range<u32>)> = None;
             for block in piece.start.div_ceil(BLOCK_BYTES)..piece.end / BLOCK_BYTES {
                 if self.filling_bytes + BLOCK_BYTES > FILLING_BYTES_MAX {
@@ -140,7 +112,7 @@ impl Cached {
         }
     }
 
-    fn fill(&mut self, now: Nanos, op: &Op, run: Option<(u64, Range<u32>)>) {
+    fn fill(&mut self, now: Nanos, op: &Staged, run: Option<(u64, Range<u32>)>) {
         let Some((block, slots)) = run else { return };
         let (offset, length) = (u64::from(slots.start) * BLOCK_BYTES, slots.len() as u64 * BLOCK_BYTES);
         let mut buffer = Buffer::with_capacity(length as usize);
@@ -151,7 +123,7 @@ impl Cached {
         let dispatch = dispatch_of(op.io.dispatch, Tier::Fast, action, offset, length);
         let buffers = Buffers::One(buffer);
         let owner = self.fills.insert(slots);
-        let io = Io { id: 0, action, offset, length, durable: false, dispatch, buffers };
+        let io = Io { action, offset, length, dispatch, buffers, ..Io::without_data(0) };
         self.pair.start(now, Flight { owner, part: FILL, tier: Tier::Fast }, io);
     }
 
@@ -163,7 +135,7 @@ impl Cached {
 }
 
 impl Backend for Cached {
-    fn start(&mut self, now: Nanos, mut io: Io) {
+    fn start(&mut self, now: Nanos, io: Io) {
         let (start, end) = (io.offset, io.offset + io.length);
         let pieces = match io.action {
             Action::Read => pieces(start, end, |block| self.directory.look(block)),
@@ -173,19 +145,11 @@ impl Backend for Cached {
             }
             Action::Flush | Action::Cache | Action::Extents => vec![Piece { start, end, place: Place::Home }],
         };
-        let is_direct = pieces.len() == 1;
-        let mut buffers = Vec::with_capacity(pieces.len());
-        for piece in &pieces {
-            if let Some(slots) = slots_in(piece) {
-                self.directory.hold(slots);
-            }
-            buffers.push(match is_direct {
-                true => std::mem::take(&mut io.buffers),
-                false => Buffers::One(Buffer::with_capacity(piece.length() as usize)),
-            });
-        }
-        let left = pieces.len() as u32;
-        let owner = self.ops.insert(Op { io, pieces, is_direct, left, result: Ok(Outcome::Plain) });
+        pieces.iter().filter_map(slots_in).for_each(|slots| self.directory.hold(slots));
+        let mut op = Staged::new(io, pieces);
+        // All that a cache splits is read.
+        let buffers: Vec<_> = (0..op.left).map(|part| op.buffers(part, |_, _| Buffer::default())).collect();
+        let owner = self.ops.insert(op);
         for (part, buffers) in (0..).zip(buffers) {
             self.start_piece(now, owner, part, buffers);
         }

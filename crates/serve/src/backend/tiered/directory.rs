@@ -1,9 +1,9 @@
-//! Which blocks does a cache hold, which are let in, and which have to go?
+//! The directory of a cache: which blocks it holds, admits and evicts.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Slots that are looked at for one block at most. Where none of them can be had, the block is not let in.
+/// Slots that are tried for one block at most. Where none of them is free, the block is not admitted.
 const LOOKS_MAX: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,22 +23,22 @@ struct Entry {
     block: u64,
     readers: u16,
     state: State,
-    /// Since the hand passed last.
+    /// Whether it was read since the clock's hand passed last.
     was_read: bool,
 }
 
 /// The slots of a cache; about 40 bytes of memory each.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// Blocks that have a slot, with a copy in it or about to be.
+    /// Blocks that have a slot, filled or being filled.
     slots: BTreeMap<u64, u32>,
     entries: Vec<Entry>,
-    /// Marks of blocks that were read and not let in, each in the place that its number gives it; zero: none.
+    /// Marks of blocks that were read and not admitted, each at an index that its number gives; zero: none.
     remembered: Vec<u32>,
     hand: u32,
 }
 
-/// A number without a pattern, from one with.
+/// A hash of a number.
 const fn mixed(block: u64) -> u64 {
     let mixed = (block ^ (block >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ (mixed >> 29)
@@ -54,7 +54,7 @@ impl Directory {
         }
     }
 
-    /// Where a copy of this block is, which is about to be read.
+    /// The slot of a block that is about to be read.
     pub(super) fn look(&mut self, block: u64) -> Option<u32> {
         let slot = *self.slots.get(&block)?;
         let entry = &mut self.entries[slot as usize];
@@ -65,7 +65,7 @@ impl Directory {
         Some(slot)
     }
 
-    /// These slots are being read, and are not to be used for other blocks until they were released as often.
+    /// Holds slots while they are read: they are not used for other blocks before they were released as often.
     pub(super) fn hold(&mut self, slots: Range<u32>) {
         slots.for_each(|slot| self.entries[slot as usize].readers += 1);
     }
@@ -74,7 +74,7 @@ impl Directory {
         slots.for_each(|slot| self.entries[slot as usize].readers -= 1);
     }
 
-    /// A block was read that is not in the cache: a slot for it, which is being filled from now on, if it is let in.
+    /// Admits a block that was read and is not in the cache, or not: a slot for it, which is being filled from now on.
     pub(super) fn admit(&mut self, block: u64) -> Option<u32> {
         if self.slots.contains_key(&block) {
             return None;
@@ -94,7 +94,7 @@ impl Directory {
         Some(slot)
     }
 
-    /// A free slot, or that of a block that was not read since the hand passed it.
+    /// A free slot, or that of a block that was not read since the clock's hand passed it.
     fn find_slot(&mut self) -> Option<u32> {
         for _ in 0..LOOKS_MAX {
             let slot = self.hand;
@@ -113,7 +113,7 @@ impl Directory {
         None
     }
 
-    /// What was to be copied to a slot is there, or not.
+    /// A slot was filled, or could not be.
     pub(super) fn filled(&mut self, slot: u32, is_there: bool) {
         let entry = &mut self.entries[slot as usize];
         let is_wanted = entry.state == State::Filling;
@@ -123,7 +123,7 @@ impl Directory {
         }
     }
 
-    /// These blocks change: no copy of them is read any more.
+    /// Drops the copies of blocks that change.
     pub(super) fn forget(&mut self, blocks: Range<u64>) {
         if blocks.is_empty() {
             return;

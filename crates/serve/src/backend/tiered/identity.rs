@@ -1,24 +1,17 @@
-//! Does a fast tier belong to a map?
-
-use ioweir_core::Dispatch;
+//! The identity that binds a fast tier to its map.
 
 use super::super::{Action, Backend, Io, Outcome};
 use super::{BLOCK_BYTES, perform_alone};
 use crate::buffer::{Buffer, Buffers};
 
-/// What the first slot of a fast tier begins with; its identity follows.
+/// The first bytes of a fast tier; its identity follows.
 const MAGIC: &[u8; 16] = b"ioweir fast tier";
 
-/// Makes sure that a fast tier belongs to a ledger of this identity; an empty one is told so.
+/// Checks that a fast tier has the identity of its ledger; an empty one is given it.
 pub(super) fn introduce(fast: &mut dyn Backend, identity: u64, is_unused: bool) -> Result<(), String> {
-    let io = |action, buffer: Buffer| Io {
-        id: 0,
-        action,
-        offset: 0,
-        length: BLOCK_BYTES,
-        durable: action == Action::Write,
-        dispatch: None::<Dispatch>,
-        buffers: Buffers::One(buffer),
+    let io = |action, buffer: Buffer| {
+        let (durable, buffers) = (action == Action::Write, Buffers::One(buffer));
+        Io { action, length: BLOCK_BYTES, durable, buffers, ..Io::without_data(0) }
     };
     let mut perform = |io: Io| {
         let done = perform_alone(fast, io).map_err(|error| format!("cannot be used: {error}"))?;

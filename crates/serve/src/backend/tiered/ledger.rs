@@ -1,4 +1,4 @@
-//! How is the map kept so that it is there after a crash, without holding up the engine? In a database, by a thread.
+//! The ledger: the durable map of blocks on the fast tier, in a database that a thread of its own writes.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -18,9 +18,9 @@ use super::map::Changes;
 /// Block and slot.
 const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
-/// The form of both tables; a ledger of another form is refused.
+/// The version of both tables; a ledger of another version is refused.
 const VERSION: u64 = 1;
-/// Memory for pages of the database: it is read once, and written little by little.
+/// Memory for pages of the database, which is read once and written in small pieces.
 const CACHE_BYTES: usize = 16 << 20;
 
 /// The durable map.
@@ -30,7 +30,7 @@ pub struct Ledger {
     name: String,
 }
 
-/// What the ledger knows of the tiers that it belongs to.
+/// The facts about its tiers in a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) identity: u64,
@@ -39,7 +39,7 @@ pub(super) struct Facts {
 }
 
 impl Ledger {
-    /// The ledger of this file, which is made where there is none.
+    /// The ledger in this file, which is created where there is none.
     ///
     /// # Errors
     /// It cannot be opened, or is something else.
@@ -47,27 +47,27 @@ impl Ledger {
         let name = format!("map {}", path.display());
         let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create(path);
         let database = database.map_err(|error| format!("{name}: {error}"))?;
-        // Without its name, what lies on the fast tier would be lost.
+        // Without its name, the blocks on the fast tier would be lost.
         keep_name(path).map_err(|error| format!("{name}: its folder cannot be flushed: {error}"))?;
         Ok(Self { database, name })
     }
 
-    /// A ledger that is gone with the server, for tiers that are.
+    /// A ledger that ends with the server, for tiers that do.
     ///
     /// # Errors
-    /// There is no memory.
+    /// Memory is short.
     pub fn in_memory() -> Result<Self, String> {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new());
         Ok(Self::over(database.map_err(|error| format!("map in memory: {error}"))?))
     }
 
-    /// A ledger over a database of the caller's making.
+    /// A ledger over a database.
     #[must_use]
     pub fn over(database: Database) -> Self {
         Self { database, name: "map".into() }
     }
 
-    /// What it knows, and its entries; a new one is told the sizes.
+    /// Its facts and entries; a new one is given the sizes.
     pub(super) fn load(&self, slow_bytes: u64, fast_bytes: u64) -> Result<(Facts, Vec<(u64, u32)>), String> {
         let loaded = self.facts(slow_bytes, fast_bytes).and_then(|facts| Ok((facts, self.entries()?)));
         let (facts, entries) = loaded.map_err(|error| format!("{}: {error}", self.name))?;
@@ -136,9 +136,9 @@ impl Ledger {
     }
 }
 
-/// The ledger's thread. It waits for the disk, and the engine does not.
+/// The ledger's thread, which waits for the disk instead of the engine.
 #[derive(Debug)]
-pub(super) struct Clerk {
+pub(super) struct Committer {
     orders: Option<Sender<Arc<Changes>>>,
     done: Receiver<bool>,
     wake: Arc<OwnedFd>,
@@ -146,7 +146,7 @@ pub(super) struct Clerk {
     is_busy: bool,
 }
 
-impl Clerk {
+impl Committer {
     pub(super) fn start(ledger: Ledger) -> io::Result<Self> {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let (orders, hear) = channel::<Arc<Changes>>();
@@ -154,9 +154,9 @@ impl Clerk {
         let waker = Arc::clone(&wake);
         let work = move || {
             while let Ok(changes) = hear.recv() {
-                // Who does not listen any more has gone.
+                // The engine may have ended.
                 let _ = say.send(ledger.commit(&changes).is_ok());
-                // A full counter is a woken engine.
+                // A full counter wakes the engine, too.
                 let _ = rustix::io::write(&*waker, &1_u64.to_ne_bytes());
             }
         };
@@ -164,22 +164,22 @@ impl Clerk {
         Ok(Self { orders: Some(orders), done, wake, thread, is_busy: false })
     }
 
-    /// Begins a commit; the one before has ended.
+    /// Begins a commit, after the one before has ended.
     pub(super) fn commit(&mut self, changes: Arc<Changes>) {
         self.is_busy = true;
         if let Some(orders) = &self.orders {
-            // A thread that has ended is found out by `finished`.
+            // `finished` detects a thread that has ended.
             let _ = orders.send(changes);
         }
     }
 
-    /// Whether the commit has ended, and well.
+    /// The end of the commit: whether it succeeded.
     pub(super) fn finished(&mut self) -> Option<bool> {
         if !self.is_busy {
             return None;
         }
         let mut count = [0; 8];
-        // Nothing to read is nothing to do.
+        // Where nothing can be read there is nothing to do.
         let _ = rustix::io::read(&*self.wake, &mut count);
         let finished = match self.done.try_recv() {
             Ok(is_durable) => is_durable,
@@ -195,11 +195,11 @@ impl Clerk {
     }
 }
 
-impl Drop for Clerk {
+impl Drop for Committer {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // One that panicked has nothing to say.
+            // The panic was printed by its thread.
             let _ = thread.join();
         }
     }

@@ -1,24 +1,26 @@
-//! Which block lies in which slot, which slots are free, and what of that would survive a loss of power?
+//! The map of blocks to slots, with the free slots, and which of it is durable.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use ioweir_core::Tier;
+
 use super::BLOCK_BYTES;
 
-/// Where blocks lie that were moved; none: at home.
+/// The slots of blocks that moved; none: at home.
 pub(super) type Changes = BTreeMap<u64, Option<u32>>;
 
-/// Where a range of bytes lies.
+/// The location of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// On the slow tier, under its own address.
     Home,
-    /// On the fast tier, this many bytes behind its beginning.
+    /// On the fast tier, at this offset.
     Slots(u64),
 }
 
-/// A range of bytes of the export that lies together.
+/// A range of bytes of the export that is contiguous on one tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) start: u64,
@@ -31,7 +33,14 @@ impl Piece {
         self.end - self.start
     }
 
-    /// Where it begins on its device.
+    pub(super) const fn tier(&self) -> Tier {
+        match self.place {
+            Place::Home => Tier::Base,
+            Place::Slots(_) => Tier::Fast,
+        }
+    }
+
+    /// Its offset on its device.
     pub(super) const fn offset(&self) -> u64 {
         match self.place {
             Place::Home => self.start,
@@ -45,7 +54,7 @@ pub(super) const fn blocks_of(start: u64, end: u64) -> Range<u64> {
     start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES)
 }
 
-/// Cuts a range of bytes where the place of its blocks changes, as `slot_of` tells it.
+/// Cuts a range of bytes where the location of its blocks changes.
 pub(super) fn pieces(start: u64, end: u64, mut slot_of: impl FnMut(u64) -> Option<u32>) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for block in blocks_of(start, end) {
@@ -65,38 +74,38 @@ pub(super) fn pieces(start: u64, end: u64, mut slot_of: impl FnMut(u64) -> Optio
     pieces
 }
 
-/// What a commit makes durable, and the slots that are free once it has.
+/// The changes of a commit, and the slots that are free after it.
 #[derive(Debug)]
 struct Commit {
     changes: Arc<Changes>,
     freed: Vec<u32>,
 }
 
-/// The map as it is, and what of it is not durable yet.
+/// The map, and what of it is not durable yet.
 #[derive(Debug)]
 pub(super) struct Map {
     slots: BTreeMap<u64, u32>,
     /// Free slots below `unused`.
     free: Vec<u32>,
-    /// From this one on no slot was ever used.
+    /// The first slot that was never used.
     unused: u32,
     slots_max: u32,
-    /// What no commit has yet that has begun.
+    /// Changes that are in no commit yet.
     changes: Changes,
-    /// Slots that were given up since the last commit began: the ledger may name them until the next is done.
+    /// Slots that were given up since the last commit began: the ledger may name them until the next one is done.
     freed: Vec<u32>,
     commit: Option<Commit>,
 }
 
 impl Map {
-    /// The map of a fast tier of so many slots, from what the ledger holds.
+    /// The map of a fast tier of this many slots, from the entries of the ledger.
     ///
     /// # Errors
     /// A block or slot that does not exist, or a slot that two blocks have.
     pub(super) fn new(slots_max: u32, blocks: u64, entries: Vec<(u64, u32)>) -> Result<Self, String> {
         let mut used: Vec<u32> = entries.iter().map(|&(_, slot)| slot).collect();
         used.sort_unstable();
-        // Slot zero is not for data.
+        // Slot zero holds the identity.
         let mut unused = 1;
         let mut free = Vec::new();
         for slot in used {
@@ -125,7 +134,7 @@ impl Map {
         if blocks.is_empty() { Vec::new() } else { self.slots.range(blocks).map(|(&block, _)| block).collect() }
     }
 
-    /// How the range of bytes begins: where it lies, as far as it lies alike.
+    /// The first piece of a range of bytes.
     pub(super) fn beginning(&self, start: u64, end: u64) -> Piece {
         let blocks = blocks_of(start, end);
         let Some(first) = self.slot_of(blocks.start) else {
@@ -154,7 +163,7 @@ impl Map {
         extents
     }
 
-    /// A slot that nothing names.
+    /// Takes a free slot.
     pub(super) fn take_slot(&mut self) -> Option<u32> {
         self.free.pop().or_else(|| {
             let slot = self.unused;
@@ -162,18 +171,18 @@ impl Map {
         })
     }
 
-    /// Takes a slot back that never was a block's.
+    /// Returns a slot that no block ever had.
     pub(super) fn give_slot(&mut self, slot: u32) {
         self.free.push(slot);
     }
 
-    /// A block lies in this slot from now on.
+    /// Places a block in a slot.
     pub(super) fn place(&mut self, block: u64, slot: u32) {
         self.slots.insert(block, slot);
         self.changes.insert(block, Some(slot));
     }
 
-    /// A block lies at home from now on.
+    /// Returns a block to the slow tier.
     pub(super) fn unplace(&mut self, block: u64) {
         if let Some(slot) = self.slots.remove(&block) {
             self.freed.push(slot);
@@ -181,36 +190,36 @@ impl Map {
         }
     }
 
-    /// Whether the places of these blocks are durable.
+    /// Whether the locations of these blocks are durable.
     pub(super) fn is_settled(&self, blocks: Range<u64>) -> bool {
         let is_in = |changes: &Changes| !blocks.is_empty() && changes.range(blocks.clone()).next().is_some();
         !is_in(&self.changes) && !self.commit.as_ref().is_some_and(|commit| is_in(&commit.changes))
     }
 
-    /// Whether there is anything for a commit to do.
+    /// Whether a commit would change anything.
     pub(super) fn has_changes(&self) -> bool {
         !self.changes.is_empty()
     }
 
-    /// Whether a commit would make slots free.
+    /// Whether a commit would free slots.
     pub(super) const fn has_freed(&self) -> bool {
         !self.freed.is_empty()
     }
 
-    /// A commit of all that has changed begins; the one before has ended.
+    /// Begins a commit of all changes, after the one before has ended.
     pub(super) fn begin_commit(&mut self) -> Arc<Changes> {
         let changes = Arc::new(std::mem::take(&mut self.changes));
         self.commit = Some(Commit { changes: Arc::clone(&changes), freed: std::mem::take(&mut self.freed) });
         changes
     }
 
-    /// What the commit that has begun is to make durable, if anything.
+    /// The changes of the commit that has begun, if any.
     pub(super) fn committing(&self) -> Option<Arc<Changes>> {
         let changes = &self.commit.as_ref()?.changes;
         (!changes.is_empty()).then(|| Arc::clone(changes))
     }
 
-    /// The commit has ended. One that failed may have been made durable or not: its changes are those of the next again.
+    /// Ends the commit. A failed one may be durable or not: its changes are in the next one again.
     pub(super) fn end_commit(&mut self, is_durable: bool) {
         let Some(Commit { changes, mut freed }) = self.commit.take() else { return };
         if is_durable {

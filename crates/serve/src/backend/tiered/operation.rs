@@ -1,67 +1,60 @@
-//! How does what the engine asks for become pieces on two tiers, and how are they put together again?
+//! An operation of the engine that is carried out in pieces on two tiers.
 
-use std::collections::BTreeMap;
-
-use super::super::{Io, Outcome};
+use super::super::{Action, Done, Io, Outcome};
 use super::BLOCK_BYTES;
 use super::map::Piece;
-use super::pair::{copy_from, take};
+use super::pair::{Flight, copy_from, dispatch_of, take};
 use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 
-/// How far an operation has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// The rest of blocks that are written in part is read from home.
-    Edges,
-    /// Its pieces are on their way.
-    Pieces,
-    /// It is done, and is to be durable.
-    Sync,
-}
-
-/// An operation of the engine.
-pub(super) struct Op {
+/// An operation with its pieces.
+pub(super) struct Staged {
     pub(super) io: Io,
-    pub(super) stage: Stage,
     pub(super) pieces: Vec<Piece>,
-    /// The one piece has the engine's own buffers.
+    /// The only piece uses the engine's own buffers.
     pub(super) is_direct: bool,
-    /// Blocks that are written in part and move, whole.
-    pub(super) edges: Vec<(u64, Buffer)>,
-    /// Blocks that get a slot once all is written.
-    pub(super) moves: BTreeMap<u64, u32>,
-    /// Blocks that lie at home once all is done.
-    pub(super) returns: Vec<u64>,
+    /// Pieces in flight.
     pub(super) left: u32,
     pub(super) result: Result<Outcome, NbdError>,
 }
 
-impl Op {
+impl Staged {
     pub(super) fn new(io: Io, pieces: Vec<Piece>) -> Self {
-        let is_direct = pieces.len() == 1;
-        Self {
-            io,
-            stage: Stage::Pieces,
-            pieces,
-            is_direct,
-            edges: Vec::new(),
-            moves: BTreeMap::new(),
-            returns: Vec::new(),
-            left: 0,
-            result: Ok(Outcome::Plain),
-        }
+        let (is_direct, left) = (pieces.len() == 1, pieces.len() as u32);
+        Self { io, pieces, is_direct, left, result: Ok(Outcome::Plain) }
     }
 
     pub(super) const fn end(&self) -> u64 {
         self.io.offset + self.io.length
     }
 
-    /// The data of a piece: what is written, and around it what was there.
-    pub(super) fn compose(&self, piece: &Piece) -> Buffer {
+    /// The operation of a piece on its tier, with its owner.
+    pub(super) fn piece(&self, owner: u32, part: u32, durable: bool, buffers: Buffers) -> Option<(Flight, Io)> {
+        let piece = self.pieces.get(part as usize)?;
+        let (tier, offset, length) = (piece.tier(), piece.offset(), piece.length());
+        let Io { action, dispatch, .. } = self.io;
+        let dispatch = dispatch_of(dispatch, tier, action, offset, length);
+        Some((
+            Flight { owner, part, tier },
+            Io { action, offset, length, durable, dispatch, buffers, ..Io::without_data(0) },
+        ))
+    }
+
+    /// The buffers of a piece: the engine's own, a new one for a read, or what `data` makes of a write.
+    pub(super) fn buffers(&mut self, part: u32, data: impl FnOnce(&Self, &Piece) -> Buffer) -> Buffers {
+        match (self.io.action, self.pieces.get(part as usize)) {
+            _ if self.is_direct => std::mem::take(&mut self.io.buffers),
+            (Action::Read, Some(piece)) => Buffers::One(Buffer::with_capacity(piece.length() as usize)),
+            (Action::Write, Some(piece)) => Buffers::One(data(self, piece)),
+            _ => Buffers::None,
+        }
+    }
+
+    /// The data of a piece of a write, with the rests of blocks that are written in part.
+    pub(super) fn compose(&self, piece: &Piece, edges: &[(u64, Buffer)]) -> Buffer {
         let mut buffer = Buffer::with_capacity(piece.length() as usize);
         let bytes = buffer.bytes_mut();
-        for (block, edge) in &self.edges {
+        for (block, edge) in edges {
             let (from, until) = (block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);
             if piece.start <= from && until <= piece.end {
                 bytes[(from - piece.start) as usize..(until - piece.start) as usize].copy_from_slice(edge.bytes());
@@ -73,8 +66,24 @@ impl Op {
         buffer
     }
 
-    /// A part has been read into a buffer of its own.
-    pub(super) fn take(&mut self, piece: Piece, outcome: &Outcome, buffers: &Buffers) {
-        take(&mut self.io.buffers, piece.start - self.io.offset, piece.length(), outcome, buffers);
+    /// A piece is done; answers whether it was the last.
+    pub(super) fn finish_piece(&mut self, part: u32, done: Done) -> bool {
+        self.left -= 1;
+        match (done.result, self.pieces.get(part as usize)) {
+            (result, _) if self.is_direct => {
+                self.io.buffers = done.buffers;
+                self.result = result;
+            }
+            (Ok(outcome), Some(piece)) if self.io.action == Action::Read => {
+                take(&mut self.io.buffers, piece.start - self.io.offset, piece.length(), &outcome, &done.buffers);
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => self.result = Err(error),
+        }
+        self.left == 0
+    }
+
+    pub(super) fn done(self) -> Done {
+        Done { id: self.io.id, buffers: self.io.buffers, result: self.result }
     }
 }

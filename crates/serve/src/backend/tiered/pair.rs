@@ -1,4 +1,4 @@
-//! How does one operation become several on two devices, and one answer again?
+//! Two devices as tiers: starts and collects operations of both, and moves data between buffers.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,19 +9,19 @@ use super::super::{Action, Backend, Done, Io, Outcome};
 use crate::buffer::Buffers;
 use crate::slots::Slots;
 
-/// Two devices, and what is under way on them.
+/// Two devices with their operations in flight.
 pub(super) struct Pair {
     pub(super) slow: Box<dyn Backend>,
     pub(super) fast: Box<dyn Backend>,
-    /// Whose each operation is, by the number that the devices are told.
+    /// The owner of each operation, by its number on the devices.
     flights: Slots<Flight>,
     done: Vec<Done>,
 }
 
-/// What an operation of a device belongs to.
+/// The owner of an operation of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flight {
-    /// Whom it belongs to, and which of its parts it is; the owner chooses both.
+    /// The owner and the part, both numbers of the owner's choice.
     pub(super) owner: u32,
     pub(super) part: u32,
     pub(super) tier: Tier,
@@ -32,7 +32,7 @@ impl Pair {
         Self { slow, fast, flights: Slots::default(), done: Vec::new() }
     }
 
-    /// Begins an operation of a device; its number is chosen here.
+    /// Starts an operation of a device, under a number of its own.
     pub(super) fn start(&mut self, now: Nanos, flight: Flight, io: Io) {
         let id = self.flights.insert(flight);
         let io = Io { id, ..io };
@@ -47,7 +47,7 @@ impl Pair {
         self.fast.submit()
     }
 
-    /// What has finished by now, in the order in which the devices say so, the slow one first.
+    /// The operations that are done, in the order of the devices, the slow one first.
     pub(super) fn collect(&mut self, now: Nanos) -> io::Result<Vec<(Flight, Done)>> {
         self.slow.collect(now, &mut self.done)?;
         self.fast.collect(now, &mut self.done)?;
@@ -70,7 +70,7 @@ impl Pair {
     }
 }
 
-/// The scheduler's view of a part of what it dispatched.
+/// A part of a dispatch, as a dispatch.
 pub(super) fn dispatch_of(
     whole: Option<Dispatch>,
     tier: Tier,
@@ -90,7 +90,7 @@ pub(super) fn dispatch_of(
     Some(Dispatch { operation, sector, sectors, tier, ..whole? })
 }
 
-/// Copies what lies `from` bytes behind the beginning of the buffers.
+/// Copies the bytes at `from` in the buffers.
 pub(super) fn copy_from(buffers: &Buffers, from: u64, target: &mut [u8]) {
     let (mut at, mut done) = (0, 0);
     for buffer in buffers.as_slice() {
@@ -103,17 +103,17 @@ pub(super) fn copy_from(buffers: &Buffers, from: u64, target: &mut [u8]) {
     }
 }
 
-/// Copies to what lies `to` bytes behind the beginning of the buffers.
+/// Copies bytes to `to` in the buffers.
 fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
     each_part(buffers, to, source.len(), |place, bytes| bytes.copy_from_slice(&source[place..place + bytes.len()]));
 }
 
-/// Zeroes what lies `from` bytes behind the beginning of the buffers.
+/// Zeroes the bytes at `from` in the buffers.
 fn clear(buffers: &mut Buffers, from: u64, length: usize) {
     each_part(buffers, from, length, |_, bytes| bytes.fill(0));
 }
 
-/// A piece has been read into buffers of its own: puts it where it lies `at` bytes behind the beginning of the whole.
+/// Copies a piece that was read into buffers of its own to `at` in the buffers of the whole.
 pub(super) fn take(whole: &mut Buffers, at: u64, length: u64, outcome: &Outcome, read: &Buffers) {
     match (outcome, read) {
         (Outcome::Hole, _) => clear(whole, at, length as usize),

@@ -1,4 +1,4 @@
-//! A disk and a faster device, where the scheduler says what is written to which.
+//! A disk and a faster device, where the scheduler decides what is written to which.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,9 +9,9 @@ use ioweir_core::{Nanos, SECTOR_BYTES, Tier};
 
 use super::super::{Action, Backend, Done, Io, Outcome};
 use super::identity::introduce;
-use super::ledger::{Clerk, Ledger};
+use super::ledger::{Committer, Ledger};
 use super::map::{Map, Piece, Place, blocks_of, pieces};
-use super::operation::{Op, Stage};
+use super::operation::Staged;
 use super::pair::{Flight, Pair, dispatch_of};
 use super::{BLOCK_BYTES, FastTier, slots_of};
 use crate::buffer::{Buffer, Buffers};
@@ -21,23 +21,53 @@ use crate::slots::Slots;
 
 /// The owner of the flushes of a sync.
 const SYNC: u32 = u32::MAX;
-/// How long a change waits for a commit that nobody asks for.
+/// How long a change waits for a commit if no client flushes.
 const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
 
-/// What makes durable what has changed.
+/// The stage of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The rests of blocks that are written in part are read from the slow tier.
+    Edges,
+    /// Its pieces are in flight.
+    Pieces,
+    /// It is done, and waits to be durable.
+    Sync,
+}
+
+/// An operation of the engine.
+struct Op {
+    staged: Staged,
+    stage: Stage,
+    /// Blocks that are written in part and move, whole.
+    edges: Vec<(u64, Buffer)>,
+    /// Blocks that get a slot once all is written.
+    moves: BTreeMap<u64, u32>,
+    /// Blocks that return to the slow tier once all is done.
+    returns: Vec<u64>,
+}
+
+impl Op {
+    fn new(io: Io, pieces: Vec<Piece>) -> Self {
+        let (edges, moves, returns) = Default::default();
+        Self { staged: Staged::new(io, pieces), stage: Stage::Pieces, edges, moves, returns }
+    }
+}
+
+/// The sync in flight, which makes changes durable.
 #[derive(Debug)]
 struct Sync {
-    /// Operations that are done when it is.
+    /// Operations that wait for it.
     waiters: Vec<u32>,
     flushes_left: u32,
     result: Result<(), NbdError>,
 }
 
-/// Two tiers with placement; the head of this module's parent says how.
+/// Two tiers with placement, as the head of the parent module describes.
 pub struct Placed {
     pair: Pair,
     map: Map,
-    clerk: Clerk,
+    committer: Committer,
     name: String,
     fast_depth: u32,
     slots: u32,
@@ -45,17 +75,17 @@ pub struct Placed {
     sync: Option<Sync>,
     /// Operations that wait for the next sync.
     waiting: Vec<u32>,
-    /// When a sync begins that nobody asks for.
+    /// When a sync begins if no client flushes.
     sync_due: Nanos,
     done: Vec<Done>,
 }
 
 impl Placed {
-    /// Puts two tiers together that belong to this ledger; a new ledger and an empty fast tier are made each other's.
-    /// `fast_depth` operations are given to the fast tier at once.
+    /// Two tiers with the ledger that they belong to; a new ledger and an empty fast tier are bound to each other. The fast tier
+    /// has at most `fast_depth` operations in flight.
     ///
     /// # Errors
-    /// What does not belong together, or cannot be read.
+    /// Tiers and ledger do not match, or cannot be read.
     pub fn open(
         slow: Box<dyn Backend>,
         mut fast: Box<dyn Backend>,
@@ -68,12 +98,12 @@ impl Placed {
         let name = ledger.name().to_string();
         introduce(fast.as_mut(), facts.identity, entries.is_empty())
             .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
-        // A last block that is not whole stays at home.
+        // A last block that is not whole stays on the slow tier.
         let map = Map::new(slots, slow_bytes / BLOCK_BYTES, entries).map_err(|error| format!("{name}: {error}"))?;
         Ok(Self {
             pair: Pair::new(slow, fast),
             map,
-            clerk: Clerk::start(ledger).map_err(|error| format!("{name}: no thread for it: {error}"))?,
+            committer: Committer::start(ledger).map_err(|error| format!("{name}: no thread for it: {error}"))?,
             name,
             fast_depth,
             slots,
@@ -89,7 +119,7 @@ impl Placed {
         pieces(start, end, |block| self.map.slot_of(block).or_else(|| moves.get(&block).copied()))
     }
 
-    /// Slots for the blocks of a range that have none, as far as there are any.
+    /// Takes slots for the blocks of a range that have none, as far as slots are free.
     fn take_slots(&mut self, start: u64, end: u64) -> BTreeMap<u64, u32> {
         let mut moves = BTreeMap::new();
         for block in blocks_of(start, end) {
@@ -99,7 +129,7 @@ impl Placed {
             match self.map.take_slot() {
                 Some(slot) => moves.insert(block, slot),
                 None if self.map.has_freed() => {
-                    // Some wait for a commit.
+                    // A commit frees some.
                     self.sync_due = Nanos::ZERO;
                     return moves;
                 }
@@ -128,30 +158,30 @@ impl Placed {
         }
         let pieces = self.pieces(start, end, &moves);
         let mut op = Op { moves, ..Op::new(io, pieces) };
-        op.is_direct &= edges.is_empty();
+        op.staged.is_direct &= edges.is_empty();
         if edges.is_empty() {
             return self.start_pieces(now, op);
         }
         op.stage = Stage::Edges;
-        op.left = edges.len() as u32;
+        op.staged.left = edges.len() as u32;
         op.edges = edges.iter().map(|&block| (block, Buffer::default())).collect();
-        let dispatch = op.io.dispatch;
+        let dispatch = op.staged.io.dispatch;
         let owner = self.ops.insert(op);
         for (part, block) in (0..).zip(edges) {
             let (offset, length, action) = (block * BLOCK_BYTES, BLOCK_BYTES, Action::Read);
             let dispatch = dispatch_of(dispatch, Tier::Base, action, offset, length);
             let buffers = Buffers::One(Buffer::with_capacity(length as usize));
-            let io = Io { id: 0, action, offset, length, durable: false, dispatch, buffers };
+            let io = Io { action, offset, length, dispatch, buffers, ..Io::without_data(0) };
             self.pair.start(now, Flight { owner, part, tier: Tier::Base }, io);
         }
     }
 
-    /// Whole blocks go home; what is left of a block in a slot is zeroed there.
+    /// Whole blocks return to the slow tier; a part of a block in a slot is zeroed there.
     fn start_discard(&mut self, now: Nanos, mut io: Io) {
         let (start, end) = (io.offset, io.offset + io.length);
         let returns = self.map.placed(start.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES);
         if !returns.is_empty() && io.action == Action::Trim {
-            // What lay at home before the block moved must not come back, as it might with a trim that is not taken.
+            // Data from before the block moved must not come back, as it might with a trim that the device ignores.
             io.action = Action::Zero { keep: false, fast: false };
         }
         let (mut pieces, mut home) = (Vec::new(), (start, end));
@@ -177,34 +207,20 @@ impl Placed {
 
     fn start_pieces(&mut self, now: Nanos, mut op: Op) {
         op.stage = Stage::Pieces;
-        op.left = op.pieces.len() as u32;
-        let Io { action, durable, dispatch, .. } = op.io;
-        // What the sync makes durable need not be so before.
-        let durable_in_slots = durable && op.moves.is_empty();
-        let mut ios = Vec::with_capacity(op.pieces.len());
-        for piece in &op.pieces {
-            let (tier, durable) = match piece.place {
-                Place::Home => (Tier::Base, durable),
-                Place::Slots(_) => (Tier::Fast, durable_in_slots),
-            };
-            let (offset, length) = (piece.offset(), piece.length());
-            let buffers = match action {
-                _ if op.is_direct => Buffers::None,
-                Action::Read => Buffers::One(Buffer::with_capacity(length as usize)),
-                Action::Write => Buffers::One(op.compose(piece)),
-                _ => Buffers::None,
-            };
-            let dispatch = dispatch_of(dispatch, tier, action, offset, length);
-            ios.push((tier, Io { id: 0, action, offset, length, durable, dispatch, buffers }));
-        }
-        if let [(_, io)] = ios.as_mut_slice()
-            && op.is_direct
-        {
-            io.buffers = std::mem::take(&mut op.io.buffers);
-        }
+        let Op { staged, edges, moves, .. } = &mut op;
+        staged.left = staged.pieces.len() as u32;
+        let buffers: Vec<_> =
+            (0..staged.left).map(|part| staged.buffers(part, |staged, piece| staged.compose(piece, edges))).collect();
+        // The sync makes writes to new slots durable.
+        let (durable, durable_in_slots) = (staged.io.durable, staged.io.durable && moves.is_empty());
         let owner = self.ops.insert(op);
-        for (part, (tier, io)) in (0..).zip(ios) {
-            self.pair.start(now, Flight { owner, part, tier }, io);
+        for (part, buffers) in (0..).zip(buffers) {
+            let Some(Op { staged, .. }) = self.ops.get(owner) else { return };
+            let is_home = staged.pieces.get(part as usize).is_some_and(|piece| piece.tier() == Tier::Base);
+            let durable = if is_home { durable } else { durable_in_slots };
+            if let Some((flight, io)) = staged.piece(owner, part, durable, buffers) {
+                self.pair.start(now, flight, io);
+            }
         }
     }
 
@@ -221,44 +237,35 @@ impl Placed {
 
     /// A part of an operation is done.
     fn end_part(&mut self, now: Nanos, flight: Flight, done: Done) {
-        let Done { buffers, result, .. } = done;
         if flight.owner == SYNC {
-            return self.end_flush(now, result);
+            return self.end_flush(now, done.result);
         }
         let Some(op) = self.ops.get_mut(flight.owner) else { return };
-        op.left -= 1;
-        let part = flight.part as usize;
-        match (op.stage, result) {
-            (Stage::Edges, Ok(outcome)) => {
-                if let (Buffers::One(mut buffer), Some((_, edge))) = (buffers, op.edges.get_mut(part)) {
+        let is_last = if op.stage == Stage::Edges {
+            match (done.result, done.buffers, op.edges.get_mut(flight.part as usize)) {
+                (Ok(outcome), Buffers::One(mut buffer), Some((_, edge))) => {
                     if outcome == Outcome::Hole {
                         buffer.bytes_mut().fill(0);
                     }
                     *edge = buffer;
                 }
+                (Ok(_), ..) => {}
+                (Err(error), ..) => op.staged.result = Err(error),
             }
-            (Stage::Pieces, result) if op.is_direct => {
-                op.io.buffers = buffers;
-                op.result = result;
-            }
-            (_, Ok(outcome)) => {
-                if let Some(&piece) = op.pieces.get(part)
-                    && op.io.action == Action::Read
-                {
-                    op.take(piece, &outcome, &buffers);
-                }
-            }
-            (_, Err(error)) => op.result = Err(error),
-        }
-        if op.left == 0 {
+            op.staged.left -= 1;
+            op.staged.left == 0
+        } else {
+            op.staged.finish_piece(flight.part, done)
+        };
+        if is_last {
             self.end_stage(now, flight.owner);
         }
     }
 
     fn end_stage(&mut self, now: Nanos, number: u32) {
         let Some(mut op) = self.ops.remove(number) else { return };
-        if op.result.is_err() {
-            // Nothing ever named these.
+        if op.staged.result.is_err() {
+            // No block ever had these.
             op.moves.values().for_each(|&slot| self.map.give_slot(slot));
             return self.finish(op);
         }
@@ -267,7 +274,8 @@ impl Placed {
         }
         op.moves.iter().for_each(|(&block, &slot)| self.map.place(block, slot));
         op.returns.iter().for_each(|&block| self.map.unplace(block));
-        if op.io.durable && !self.map.is_settled(blocks_of(op.io.offset, op.end())) {
+        let Staged { io, .. } = &op.staged;
+        if io.durable && !self.map.is_settled(blocks_of(io.offset, op.staged.end())) {
             op.stage = Stage::Sync;
             return self.wait_for_sync(now, op);
         }
@@ -278,7 +286,7 @@ impl Placed {
     }
 
     fn finish(&mut self, op: Op) {
-        self.done.push(Done { id: op.io.id, buffers: op.io.buffers, result: op.result });
+        self.done.push(op.staged.done());
     }
 
     fn wait_for_sync(&mut self, now: Nanos, op: Op) {
@@ -289,15 +297,15 @@ impl Placed {
         }
     }
 
-    /// Begins to make durable all that has changed so far, for all who wait.
+    /// Begins a sync of all changes so far, for all operations that wait.
     fn begin_sync(&mut self, now: Nanos) {
         self.sync_due = Nanos::NEVER;
         let waiters = std::mem::take(&mut self.waiting);
         let asking = || waiters.iter().filter_map(|&waiter| self.ops.get(waiter));
-        let is_flush = asking().any(|op| op.io.action == Action::Flush);
-        let dispatch = asking().find_map(|op| op.io.dispatch);
+        let is_flush = asking().any(|op| op.staged.io.action == Action::Flush);
+        let dispatch = asking().find_map(|op| op.staged.io.dispatch);
         let changes = self.map.begin_commit();
-        // Data before the name that leads to it, on either tier.
+        // The data is durable before the entry that leads to it, on either tier.
         let names = changes.values().any(Option::is_some);
         let returns = changes.values().any(Option::is_none);
         let mut tiers = Vec::new();
@@ -306,18 +314,9 @@ impl Placed {
         self.sync = Some(Sync { waiters, flushes_left: tiers.len() as u32, result: Ok(()) });
         for tier in tiers {
             let dispatch = dispatch_of(dispatch, tier, Action::Flush, 0, 0);
-            let io = Io {
-                id: 0,
-                action: Action::Flush,
-                offset: 0,
-                length: 0,
-                durable: false,
-                dispatch,
-                buffers: Buffers::None,
-            };
-            self.pair.start(now, Flight { owner: SYNC, part: 0, tier }, io);
+            self.pair.start(now, Flight { owner: SYNC, part: 0, tier }, Io { dispatch, ..Io::without_data(0) });
         }
-        self.go_on_syncing(now);
+        self.continue_sync(now);
     }
 
     fn end_flush(&mut self, now: Nanos, result: Result<Outcome, NbdError>) {
@@ -327,13 +326,13 @@ impl Placed {
                 sync.result = Err(error);
             }
         }
-        self.go_on_syncing(now);
+        self.continue_sync(now);
     }
 
-    fn go_on_syncing(&mut self, now: Nanos) {
+    fn continue_sync(&mut self, now: Nanos) {
         let Some(Sync { flushes_left: 0, result, .. }) = &self.sync else { return };
         match (*result, self.map.committing()) {
-            (Ok(()), Some(changes)) => self.clerk.commit(changes),
+            (Ok(()), Some(changes)) => self.committer.commit(changes),
             (result, _) => self.end_sync(now, result),
         }
     }
@@ -344,7 +343,7 @@ impl Placed {
         for waiter in sync.waiters {
             if let Some(mut op) = self.ops.remove(waiter) {
                 if let Err(error) = result {
-                    op.result = Err(error);
+                    op.staged.result = Err(error);
                 }
                 self.finish(op);
             }
@@ -369,7 +368,7 @@ impl Backend for Placed {
             Action::Trim | Action::Zero { .. } => self.start_discard(now, io),
             Action::Flush => self.wait_for_sync(now, Op { stage: Stage::Sync, ..Op::new(io, Vec::new()) }),
             Action::Extents => self.start_extents(now, io),
-            // A hint that is not taken does no harm.
+            // A hint may be ignored.
             Action::Cache => self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(Outcome::Plain) }),
         }
     }
@@ -383,7 +382,7 @@ impl Backend for Placed {
             if self.sync.is_none() && self.sync_due <= now {
                 self.begin_sync(now);
             }
-            let committed = self.clerk.finished();
+            let committed = self.committer.finished();
             if let Some(is_durable) = committed {
                 self.end_sync(now, if is_durable { Ok(()) } else { Err(NbdError::InputOutput) });
             }
@@ -407,7 +406,7 @@ impl Backend for Placed {
 
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let mut descriptors = self.pair.descriptors();
-        descriptors.push(self.clerk.descriptor());
+        descriptors.push(self.committer.descriptor());
         descriptors
     }
 
@@ -420,7 +419,7 @@ impl Backend for Placed {
         let sectors = |block: u64| block * block_sectors;
         Some(FastTier {
             depth: self.fast_depth,
-            // The first slot is not for data.
+            // The first slot holds the identity.
             sectors: sectors(u64::from(self.slots) - 1),
             block_sectors: block_sectors as u32,
             placed: self.map.extents().into_iter().map(|extent| sectors(extent.start)..sectors(extent.end)).collect(),

@@ -43,7 +43,7 @@ impl Sessions {
             [first_length, rest_length].map(|length| pool.charge(length as usize)),
         );
         let mut second =
-            SubRequest { offset: at, length: rest_length, buffer: None, arrived: self.now, ..*sub_request };
+            SubRequest { offset: at, length: rest_length, buffer: None, arrived: self.now, tag: None, ..*sub_request };
         let mut more = 0;
         if let Some(buffer) = &mut sub_request.buffer {
             let mut copy = pool.take(rest_length as usize);
@@ -172,7 +172,7 @@ impl Sessions {
         };
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.in_flight -= 1;
-        // A reply that nobody reads would keep the connection open.
+        // A reply that is never read would keep the connection open.
         if connection.mode != Mode::Gone {
             connection.outbox.put(|out| match result {
                 Ok(Outcome::Extents(extents)) if !extents.is_empty() => {

@@ -85,6 +85,7 @@ impl ClientRequest {
             offset,
             length,
             arrived: now,
+            tag: None,
             dispatched: None,
             buffer,
         }

@@ -53,6 +53,7 @@ impl Bench {
             device,
             stall_timeout: Nanos::from_seconds(30),
             shutdown_timeout: Nanos::from_seconds(10),
+            classes: 3,
         };
         let engine = Engine::new(settings, backend, pool).expect("descriptors");
         Self { engine, exports, now: Nanos::ZERO, stopped: false }

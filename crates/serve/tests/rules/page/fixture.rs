@@ -121,5 +121,9 @@ pub(crate) fn state(now_seconds: f64, classes: &[Value]) -> Value {
             "knows_shares": true,
         }],
         "groups": [], "classes": classes, "changes": [],
+        "columns": [
+            { "key": "queued_requests", "title": "queued", "unit": "requests", "help": "waiting" },
+            { "key": "inflight_requests", "title": "in flight", "unit": "requests", "help": "with the device" },
+        ],
     })
 }

@@ -7,18 +7,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use ioweir_core::Nanos;
-use ioweir_serve::backend::{Backend, Done, Faulty, Io, Platter};
+use ioweir_serve::backend::{Backend, Done, Faulty, Io, Media};
 use ioweir_serve::nbd::NbdError;
 use ioweir_serve::spec::Faults;
 use redb::{Database, StorageBackend};
 
-/// Platters that hang on one supply.
+/// Disks that hang on one supply.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid(Arc<Mutex<Supply>>);
 
 #[derive(Debug)]
 struct Supply {
-    platters: Vec<Platter>,
+    disks: Vec<Media>,
     /// Of what is a file.
     lengths: Vec<Arc<AtomicU64>>,
     flushes: Vec<u64>,
@@ -31,13 +31,13 @@ impl Supply {
     /// Whether the power fails during the operation that begins now.
     fn fails_now(&mut self) -> bool {
         self.left = self.left.saturating_sub(1);
-        self.left == 0 && self.platters[0].has_power()
+        self.left == 0 && self.disks[0].has_power()
     }
 
     fn cut(&mut self) {
-        let Self { platters, random, .. } = self;
-        for platter in platters {
-            platter.cut(|| {
+        let Self { disks, random, .. } = self;
+        for disk in disks {
+            disk.cut(|| {
                 *random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
                 *random >> 63 == 1
             });
@@ -46,10 +46,10 @@ impl Supply {
 }
 
 impl Grid {
-    /// Platters of these lengths.
+    /// Disks of these lengths.
     pub(crate) fn new(bytes: &[u64], seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Supply {
-            platters: bytes.iter().map(|&bytes| Platter::new(bytes)).collect(),
+            disks: bytes.iter().map(|&bytes| Media::new(bytes)).collect(),
             lengths: bytes.iter().map(|_| Arc::default()).collect(),
             flushes: vec![0; bytes.len()],
             left: u64::MAX,
@@ -61,29 +61,29 @@ impl Grid {
         self.0.lock().expect("nobody panics with it")
     }
 
-    /// The same, but for one platter that is another.
-    pub(crate) fn with(&self, at: usize, platter: Platter) -> Self {
+    /// The same, but for one disk that is another.
+    pub(crate) fn with(&self, at: usize, disk: Media) -> Self {
         let supply = self.supply();
-        let (mut platters, mut lengths) = (supply.platters.clone(), supply.lengths.clone());
-        platters[at] = platter;
+        let (mut disks, mut lengths) = (supply.disks.clone(), supply.lengths.clone());
+        disks[at] = disk;
         lengths[at] = Arc::default();
-        Self(Arc::new(Mutex::new(Supply { platters, lengths, flushes: supply.flushes.clone(), ..*supply })))
+        Self(Arc::new(Mutex::new(Supply { disks, lengths, flushes: supply.flushes.clone(), ..*supply })))
     }
 
-    pub(crate) fn platter(&self, at: usize) -> Platter {
-        self.supply().platters[at].clone()
+    pub(crate) fn media(&self, at: usize) -> Media {
+        self.supply().disks[at].clone()
     }
 
     pub(crate) fn contents(&self, at: usize) -> Vec<u8> {
-        self.platter(at).contents()
+        self.media(at).contents()
     }
 
-    /// How often a platter was flushed.
+    /// How often a disk was flushed.
     pub(crate) fn flushes(&self, at: usize) -> u64 {
         self.supply().flushes[at]
     }
 
-    /// The power fails during the operation of this number from now on, of all platters together.
+    /// The power fails during the operation of this number from now on, of all disks together.
     pub(crate) fn cut_after(&self, operations: u64) {
         self.supply().left = operations;
     }
@@ -95,10 +95,10 @@ impl Grid {
     pub(crate) fn restore(&self) {
         let mut supply = self.supply();
         supply.left = u64::MAX;
-        supply.platters.iter().for_each(Platter::restore);
+        supply.disks.iter().for_each(Media::restore);
     }
 
-    /// A database on a platter.
+    /// A database on a disk.
     pub(crate) fn database(&self, at: usize) -> Database {
         let length = Arc::clone(&self.supply().lengths[at]);
         let file = PoweredFile { grid: self.clone(), at, length };
@@ -106,7 +106,7 @@ impl Grid {
     }
 }
 
-/// A platter as a device.
+/// A disk as a device.
 pub(crate) struct Powered {
     grid: Grid,
     at: usize,
@@ -116,7 +116,7 @@ pub(crate) struct Powered {
 
 impl Powered {
     pub(crate) fn new(grid: &Grid, at: usize, faults: Faults) -> Self {
-        Self { grid: grid.clone(), at, inner: Faulty::new(grid.platter(at), faults), lost: Vec::new() }
+        Self { grid: grid.clone(), at, inner: Faulty::new(grid.media(at), faults), lost: Vec::new() }
     }
 }
 
@@ -151,7 +151,7 @@ impl Backend for Powered {
     }
 }
 
-/// A platter as a file. Its length survives.
+/// A disk as a file. Its length survives.
 #[derive(Debug)]
 struct PoweredFile {
     grid: Grid,
@@ -165,14 +165,14 @@ impl StorageBackend for PoweredFile {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.grid.platter(self.at).read(offset, out)
+        self.grid.media(self.at).read(offset, out)
     }
 
     fn set_len(&self, length: u64) -> io::Result<()> {
         let before = self.length.swap(length, Ordering::SeqCst);
         // What is cut off is zero where it grows again.
         let zeroes = vec![0; before.saturating_sub(length) as usize];
-        self.grid.platter(self.at).write(length.min(before), &zeroes)
+        self.grid.media(self.at).write(length.min(before), &zeroes)
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -181,13 +181,13 @@ impl StorageBackend for PoweredFile {
         if supply.fails_now() {
             supply.cut();
         }
-        supply.platters[self.at].flush()
+        supply.disks[self.at].flush()
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut supply = self.grid.supply();
         let fails = supply.fails_now();
-        let written = supply.platters[self.at].write(offset, data);
+        let written = supply.disks[self.at].write(offset, data);
         if fails {
             supply.cut();
         }

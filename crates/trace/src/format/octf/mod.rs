@@ -21,27 +21,13 @@ use crate::{BATCH_RECORDS, Format, Names, Position, ReadOptions, Record, TraceEr
 pub(crate) const FORMAT: Format = Format {
     name: "octf",
     title: "Open CAS telemetry (OCTF), queues or a tar of them",
-    doc: "\
-Queues of messages in Google's protocol buffers, each behind its length: `octf.trace.0`, `octf.trace.1` ... as files, which
-form one trace, or all of them in a tar. Of the kinds of messages, requests become records, devices their volumes' names, and
-with the option `latency` completions their latencies; file names and file events are not kept.
-
-| field of a request | unit | becomes |
-|---|---|---|
-| time of the message | nanoseconds, monotonic | time |
-| lba, len | sectors of 512 bytes | extent |
-| op | | 1 read, 2 write, 3 discard |
-| flush, fua | | a flush where there is no data, else the flag PREFLUSH; the flag FUA |
-| class | | the stream, as `class 19`: Open CAS' class of data |
-| device | | the volume, by the name that the trace has for it |
-
-Each queue is in order but they lie one behind the other, so that the trace is sorted as a whole: at most 4,194,304 requests and
-as many completions, in up to 800 MB; more is an error.",
+    doc: include_str!("../docs/octf.md"),
     window_records: 0,
     ambiguous: false,
     detect,
     open,
     write: None,
+    table: None,
 };
 
 /// The most requests, and the most completions, that are sorted in memory.
@@ -322,7 +308,7 @@ impl Queues {
                 Some(message) => (self.found.message(message, self.latency), size),
                 None => {
                     let problem = if whole { "the length of the message is damaged" } else { "the queue is cut short" };
-                    (Err(Fault::new(0, problem).expected("a message behind its length")), None)
+                    (Err(Fault::new(0, problem).expected("a message after its length")), None)
                 }
             };
             if let Err(fault) = read {

@@ -1,4 +1,4 @@
-//! How are the messages of Google's protocol buffers taken apart? No more of it than the readers here need.
+//! Messages of Google's protocol buffers, as far as the reader of OCTF needs them.
 
 /// The value of a field: its type follows from the wire, its meaning from the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl<'a> Value<'a> {
 /// The most bytes of a number on the wire.
 const VARINT_BYTES_MAX: usize = 10;
 
-/// The number at `at`, which moves behind it; `None` where the bytes end before it or it is too long.
+/// The number at `at`, which moves past it; `None` where the bytes end before it or it is too long.
 pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0_u64;
     for place in 0..VARINT_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! Which files are in a tar archive? Read from front to back, one header at a time, nothing unpacked to disk.
+//! The files of a tar archive, read from front to back, one header at a time.
 
 use std::io;
 
@@ -11,7 +11,7 @@ const CHECKSUM_AT: usize = 148;
 const TYPE_AT: usize = 156;
 const MAGIC_AT: usize = 257;
 
-/// One file of an archive; the archive stands at its first byte.
+/// One file of an archive, which has been read up to its first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,

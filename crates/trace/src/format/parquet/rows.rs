@@ -41,7 +41,7 @@ pub(crate) fn schema() -> Result<Arc<Type>, ParquetError> {
     parse_message_type(SCHEMA).map(Arc::new)
 }
 
-/// Runs what the Parquet library does with bytes that nobody vouches for: where it panics, that is an error as well.
+/// Runs the Parquet library on bytes that may be damaged: where it panics, that is an error as well.
 fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TraceError> {
     let problem = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => return Ok(value),

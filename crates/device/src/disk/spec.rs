@@ -1,0 +1,361 @@
+//! The parameters of disks, and their check.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::check::{fail, numbers, times};
+use super::super::geometry::{Geometry, Motion, Skews, Zone};
+use super::super::quantity::Skew;
+use super::super::queue::CommandOrder;
+use super::super::seek::{CYLINDERS_MAX, SeekTable};
+use super::cache::CacheSpec;
+use ioweir_config::Complaint;
+use ioweir_config::{ByteRate, Duration, Size};
+
+/// Most zones of a disk: real ones have up to some dozens.
+const ZONES_MAX: usize = 512;
+const SURFACES_MAX: u32 = 64;
+const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
+const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
+
+/// A disk drive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HddSpec {
+    /// Size; the rest of the zones is never used. All of the zones if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Size>,
+    /// Speed of the spindle.
+    pub revolutions_per_minute: u32,
+    /// Recording surfaces, each with its head.
+    pub surfaces: u32,
+    /// Cylinders: positions of the arm.
+    pub cylinders: u32,
+    /// The order of the tracks of a zone.
+    #[serde(default)]
+    pub layout: Layout,
+    /// To the next track on another surface of the same cylinder.
+    #[serde(default)]
+    pub surface_skew: Skew,
+    /// To the next track on the next cylinder.
+    #[serde(default)]
+    pub cylinder_skew: Skew,
+    /// To the next track if that is more than a cylinder away: between the bundles of a serpentine layout. As the
+    /// cylinder skew if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_skew: Option<Skew>,
+    /// A change of heads without moving the arm.
+    #[serde(default)]
+    pub head_switch: Duration,
+    /// Settling time of a write after a seek or a head switch. Within a transfer the skews cover it.
+    #[serde(default)]
+    pub write_settle: Duration,
+    /// The least time of a new access before the rotation, also without a movement of the arm: the head finds its track
+    /// again. A transfer that continues without a pause does not need it.
+    #[serde(default)]
+    pub reposition: Duration,
+    /// Speed of the interface; it counts only for transfers from and to the drive's buffer.
+    pub interface_rate: ByteRate,
+    /// How far the drive reads ahead of a sequential reader into its buffer, even without a request; a following read is
+    /// served from there. Zero: it does not read ahead, and a sequential reader that pauses loses a revolution.
+    #[serde(default)]
+    pub read_ahead: Size,
+    /// Whether a write that continues the write before streams on, because it was in the drive's buffer in time. If not, it
+    /// waits for the next revolution.
+    #[serde(default)]
+    pub write_cache: bool,
+    /// The order in which the drive starts the commands that it holds.
+    #[serde(default)]
+    pub command_order: CommandOrder,
+    /// Overhead of commands before the arm moves.
+    #[serde(default)]
+    pub overhead: Overhead,
+    /// The drive's buffer in full. It takes the place of `read_ahead` and `write_cache`, which are the simple form of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheSpec>,
+    /// Seek time.
+    pub seek: SeekSpec,
+    /// Zones, outermost first.
+    #[serde(rename = "zone")]
+    pub zones: Vec<ZoneSpec>,
+}
+
+/// Command overhead by operation and by the operation before. Flushes and discards count as writes, and cost nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Overhead {
+    /// A read after a read.
+    pub read_after_read: Duration,
+    /// A read after a write.
+    pub read_after_write: Duration,
+    /// A write after a read.
+    pub write_after_read: Duration,
+    /// A write after a write.
+    pub write_after_write: Duration,
+}
+
+impl Overhead {
+    /// The times by key.
+    pub(super) fn times(&self) -> [(&'static str, Duration); 4] {
+        [
+            ("read_after_read", self.read_after_read),
+            ("read_after_write", self.read_after_write),
+            ("write_after_read", self.write_after_read),
+            ("write_after_write", self.write_after_write),
+        ]
+    }
+}
+
+/// Order of the tracks in a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Layout {
+    /// All surfaces of a cylinder, then the next cylinder, from surface zero again.
+    #[default]
+    Conventional,
+    /// A bundle of neighbouring cylinders surface by surface, alternately in and out, then the next bundle with the
+    /// surfaces in reverse order.
+    Serpentine {
+        /// Cylinders in a bundle. 1: whole cylinders, with the surfaces alternately up and down.
+        bundle_cylinders: u32,
+    },
+}
+
+/// Seek time by distance in cylinders.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum SeekSpec {
+    /// Measured points, linear between them.
+    Table {
+        /// Distance in cylinders, time; sorted, the first for one cylinder, the last for all.
+        points: Vec<(u32, Duration)>,
+    },
+    /// Ruemmler and Wilkes: `short + short_root * sqrt(distance)` below the threshold, `long + long_slope * distance`
+    /// from there on.
+    Hpl {
+        /// First distance of the linear part.
+        threshold_cylinders: u32,
+        /// Constant of the short seeks.
+        short: Duration,
+        /// Per root of a cylinder.
+        short_root: Duration,
+        /// Constant of the long seeks.
+        long: Duration,
+        /// Per cylinder.
+        long_slope: Duration,
+        /// One cylinder, if that was measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        single: Option<Duration>,
+    },
+    /// Lee: a curve through the datasheet's three numbers.
+    Datasheet {
+        /// Track to track.
+        single: Duration,
+        /// Mean over uniformly random pairs.
+        average: Duration,
+        /// From edge to edge.
+        full: Duration,
+    },
+}
+
+/// Cylinders with the same number of sectors a track.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneSpec {
+    /// First cylinder; the zone ends where the next begins.
+    pub first_cylinder: u32,
+    /// Sectors of 512 bytes on each of its tracks.
+    pub sectors_per_track: u32,
+    /// Sectors that hold data, the rest of the zone being spares at its end. All where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sectors: Option<u64>,
+    /// As on the disk, for this zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface_skew: Option<Skew>,
+    /// As on the disk, for this zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cylinder_skew: Option<Skew>,
+}
+
+impl HddSpec {
+    /// The same disk with all defaults filled in.
+    pub(crate) fn resolved(&self) -> Self {
+        let mut resolved = self.clone();
+        resolved.cache = self.cache.as_ref().map(CacheSpec::resolved);
+        resolved.turn_skew = Some(self.turn_skew.unwrap_or(self.cylinder_skew));
+        for (number, zone) in resolved.zones.iter_mut().enumerate() {
+            let held = self.zone_sectors(number);
+            zone.sectors.get_or_insert(held);
+        }
+        let total = resolved.zones.iter().fold(0, |sum: u64, zone| sum.saturating_add(zone.sectors.unwrap_or(0)));
+        resolved.capacity.get_or_insert(Size(total.saturating_mul(SECTOR_BYTES)));
+        resolved
+    }
+
+    /// Sectors on the tracks of a zone, spares included.
+    fn zone_sectors(&self, number: usize) -> u64 {
+        let Some(zone) = self.zones.get(number) else { return 0 };
+        let end = self.zones.get(number + 1).map_or(self.cylinders, |next| next.first_cylinder);
+        let tracks = u64::from(end.saturating_sub(zone.first_cylinder)).saturating_mul(u64::from(self.surfaces));
+        tracks.saturating_mul(u64::from(zone.sectors_per_track))
+    }
+
+    /// One revolution, to the nanosecond.
+    pub(crate) fn revolution_nanos(&self) -> u64 {
+        let speed = u64::from(self.revolutions_per_minute.max(1));
+        (60_000_000_000 + speed / 2) / speed
+    }
+
+    /// Geometry and seek curve, after a check of every parameter.
+    pub(crate) fn lay_out(&self) -> Result<(Geometry, SeekTable), Complaint> {
+        self.check_numbers()?;
+        let seek = SeekTable::new(&self.seek, self.cylinders).map_err(|error| {
+            let key = if error.key.is_empty() { "hdd.seek".into() } else { format!("hdd.seek.{}", error.key) };
+            Complaint::new(key, error.problem, error.hint)
+        })?;
+        let zones = self.zones()?;
+        let held: u64 = zones.iter().map(|zone| zone.sectors).sum();
+        let sectors = match self.capacity {
+            None => held,
+            Some(Size(bytes)) if bytes == 0 || !bytes.is_multiple_of(SECTOR_BYTES) => {
+                return fail(
+                    "hdd.capacity",
+                    format!("{bytes} bytes are not a number of sectors of 512 bytes"),
+                    "round it down to a multiple of 512",
+                );
+            }
+            Some(Size(bytes)) if bytes / SECTOR_BYTES > held => {
+                return fail(
+                    "hdd.capacity",
+                    format!("{} sectors, but the zones hold only {held}", bytes / SECTOR_BYTES),
+                    "add cylinders or sectors per track, or leave the capacity out",
+                );
+            }
+            Some(Size(bytes)) => bytes / SECTOR_BYTES,
+        };
+        let motion = Motion {
+            seek: &seek,
+            head_switch_nanos: self.head_switch.nanos().0,
+            revolution_nanos: self.revolution_nanos(),
+        };
+        let geometry = Geometry::new(&zones, self.surfaces, self.layout, &motion, sectors);
+        Ok((geometry, seek))
+    }
+
+    fn check_numbers(&self) -> Result<(), Complaint> {
+        numbers(
+            "hdd",
+            &[
+                ("revolutions_per_minute", self.revolutions_per_minute, 600, 100_000),
+                ("surfaces", self.surfaces, 1, SURFACES_MAX),
+                ("cylinders", self.cylinders, 1, CYLINDERS_MAX),
+            ],
+        )?;
+        if let Layout::Serpentine { bundle_cylinders } = self.layout {
+            numbers("hdd.layout.serpentine", &[("bundle_cylinders", bundle_cylinders, 1, CYLINDERS_MAX / 2)])?;
+        }
+        let Self { head_switch, write_settle, reposition, .. } = *self;
+        times("hdd", &[("head_switch", head_switch), ("write_settle", write_settle), ("reposition", reposition)])?;
+        times("hdd.overhead", &self.overhead.times())?;
+        if !(1_000_000..=1_000_000_000_000).contains(&self.interface_rate.0) {
+            return fail("hdd.interface_rate", format!("is {}", self.interface_rate), "give 1MB/s to 1TB/s");
+        }
+        if let Some(cache) = &self.cache {
+            cache.check()?;
+            for (key, is_set) in [("read_ahead", self.read_ahead.0 > 0), ("write_cache", self.write_cache)] {
+                if is_set {
+                    let problem = "is set, but the disk has a [hdd.cache] too";
+                    return fail(format!("hdd.{key}"), problem, "leave it out: the cache says more");
+                }
+            }
+        }
+        if self.read_ahead.0 > 1 << 40 {
+            return fail("hdd.read_ahead", format!("is {}", self.read_ahead), "a drive's buffer holds at most 1TiB");
+        }
+        Ok(())
+    }
+
+    fn zones(&self) -> Result<Vec<Zone>, Complaint> {
+        if self.zones.is_empty() || self.zones.len() > ZONES_MAX {
+            return fail(
+                "hdd.zone",
+                format!("there are {} zones", self.zones.len()),
+                format!("give 1 to {ZONES_MAX} [[hdd.zone]] tables"),
+            );
+        }
+        let mut zones = Vec::with_capacity(self.zones.len());
+        for (number, spec) in self.zones.iter().enumerate() {
+            let key = |name: &str| format!("hdd.zone[{number}].{name}");
+            let end = self.zones.get(number + 1).map_or(self.cylinders, |next| next.first_cylinder);
+            if number == 0 && spec.first_cylinder != 0 {
+                return fail(
+                    key("first_cylinder"),
+                    format!("the first zone begins at cylinder {}", spec.first_cylinder),
+                    "the first zone begins at cylinder 0",
+                );
+            }
+            if end <= spec.first_cylinder {
+                let last = number + 1 == self.zones.len();
+                let (problem, hint) = if last {
+                    (
+                        format!("begins at cylinder {}, the disk has {}", spec.first_cylinder, self.cylinders),
+                        "raise hdd.cylinders or remove the zone",
+                    )
+                } else {
+                    (
+                        format!("begins at cylinder {}, the next zone at {end}", spec.first_cylinder),
+                        "sort the zones by first_cylinder, outermost first",
+                    )
+                };
+                return fail(key("first_cylinder"), problem, hint);
+            }
+            if !(1..=SECTORS_PER_TRACK_MAX).contains(&spec.sectors_per_track) {
+                return fail(
+                    key("sectors_per_track"),
+                    format!("is {}", spec.sectors_per_track),
+                    format!("give a number from 1 to {SECTORS_PER_TRACK_MAX}"),
+                );
+            }
+            let cylinders = end - spec.first_cylinder;
+            let held = self.zone_sectors(number);
+            let sectors = spec.sectors.unwrap_or(held);
+            if sectors == 0 || sectors > held {
+                return fail(
+                    key("sectors"),
+                    format!("is {sectors}, the zone has {held}"),
+                    "give at least 1 and at most what the zone has",
+                );
+            }
+            zones.push(Zone {
+                cylinder_first: spec.first_cylinder,
+                cylinders,
+                sectors_per_track: spec.sectors_per_track,
+                sectors,
+                skew: self.skews(spec, number)?,
+            });
+        }
+        Ok(zones)
+    }
+
+    fn skews(&self, zone: &ZoneSpec, number: usize) -> Result<Skews, Complaint> {
+        let revolution = self.revolution_nanos();
+        let resolve = |name: &str, own: Option<Skew>, disk: Skew| {
+            let nanos = own.unwrap_or(disk).nanos(revolution, zone.sectors_per_track);
+            if nanos < revolution {
+                return Ok(nanos);
+            }
+            let key = if own.is_some() { format!("hdd.zone[{number}].{name}") } else { format!("hdd.{name}") };
+            let skew = own.unwrap_or(disk);
+            fail(
+                key,
+                format!("{skew} is a whole revolution or more in zone {number}"),
+                "a skew is less than one revolution",
+            )
+        };
+        let turn = self.turn_skew.unwrap_or(self.cylinder_skew);
+        Ok(Skews {
+            surface_nanos: resolve("surface_skew", zone.surface_skew, self.surface_skew)?,
+            cylinder_nanos: resolve("cylinder_skew", zone.cylinder_skew, self.cylinder_skew)?,
+            turn_nanos: resolve("turn_skew", None, turn)?,
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! A reproduction as a document: claims by figure with the paper's values beside ours, figures, tables, method.
+
+use serde::Serialize;
+
+use super::{Claim, Class, Provenance, Reproduction, views};
+use crate::document::{Cell, Column, Document, DocumentError, Figure, Format, Table, records_of};
+
+#[derive(Serialize)]
+struct Json<'a> {
+    meta: &'a Provenance,
+    claims: &'a [Claim],
+}
+
+impl Reproduction {
+    /// What every form renders.
+    ///
+    /// # Errors
+    /// [`DocumentError`], which is a defect of the program.
+    pub fn document(&self) -> Result<Document, DocumentError> {
+        let data = Json { meta: &self.meta, claims: &self.claims };
+        let mut document = Document::new("ioweir reproduce", &self.name, &data)?;
+        document.headline = format!("{}: {}", self.summary(), self.paper);
+        for (name, claims) in by_figure(&self.claims) {
+            document.heading(&name);
+            document.push(table(&claims));
+            let charts = views::beside(&claims);
+            if !charts.is_empty() {
+                document.push(Figure::new("The paper and ours", "", charts));
+            }
+        }
+        document.heading("Results");
+        self.figures.iter().for_each(|figure| document.push(figure.clone()));
+        self.tables.iter().for_each(|table| document.push(table.clone()));
+        let mut method = Table::new("How it was run, and what differs", [Column::text("")]).detail();
+        self.method.iter().for_each(|paragraph| method.row([paragraph.as_str().into()]));
+        document.push(method);
+        document.records = records_of(&self.claims, &["id", "figure"]);
+        document.provenance = Some(self.meta.clone());
+        Ok(document)
+    }
+}
+
+/// The claims of each figure or table, in the order in which they come first: `5a` and `5b` are figure 5.
+fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
+    let mut groups: Vec<(String, Vec<&Claim>)> = Vec::new();
+    for claim in claims {
+        let number = claim.figure.trim_end_matches(|letter: char| letter.is_ascii_lowercase());
+        let is_number = number.starts_with(|one: char| one.is_ascii_digit());
+        let name = if is_number { format!("Figure {number}") } else { claim.figure.clone() };
+        match groups.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, claims)) => claims.push(claim),
+            None => groups.push((name, vec![claim])),
+        }
+    }
+    groups
+}
+
+fn table(claims: &[&Claim]) -> Table {
+    let columns = [
+        Column::text("verdict"),
+        Column::text("claim"),
+        Column::text("paper").format(Format::Own),
+        Column::digits("ours", 2),
+        Column::text("unit"),
+        Column::text("id"),
+    ];
+    let mut table = Table::new("", columns);
+    for claim in claims {
+        let verdict = match (claim.holds, claim.class) {
+            (false, _) => "FAILS",
+            (true, Class::Calibrated) => "calibrated",
+            (true, _) => "holds",
+        };
+        table.row([
+            Cell::from(verdict).fails_if(!claim.holds),
+            claim.claim.as_str().into(),
+            claim.paper.as_str().into(),
+            claim.ours.into(),
+            claim.unit.as_str().into(),
+            claim.id.as_str().into(),
+        ]);
+    }
+    table
+}
+
+/// The paragraphs of a README after its headings, each in one line.
+pub(super) fn paragraphs(readme: &str) -> Vec<String> {
+    let parts = readme.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    parts.filter(|part| !part.is_empty() && !part.starts_with('#')).collect()
+}

@@ -1,0 +1,51 @@
+//! The papers that come with the program.
+
+/// A paper as data: its files, each with its name in the repository.
+#[derive(Clone, Copy, Debug)]
+pub struct Paper {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// What is run.
+    pub(super) experiment: (&'static str, &'static str),
+    /// What is claimed.
+    pub(super) claims: (&'static str, &'static str),
+    /// What the page shows.
+    pub(super) page: (&'static str, &'static str),
+    /// What differs.
+    pub(super) readme: &'static str,
+    /// Files that runs use.
+    pub(super) files: &'static [(&'static str, &'static str)],
+}
+
+macro_rules! embedded {
+    ($($part:tt)*) => {
+        (concat!($($part)*), include_str!(concat!("../../../../", $($part)*)))
+    };
+}
+
+macro_rules! paper {
+    ($name:literal, [$($file:literal),*]) => {
+        Paper {
+            name: $name,
+            experiment: embedded!("papers/", $name, "/experiment.toml"),
+            claims: embedded!("papers/", $name, "/claims.toml"),
+            page: embedded!("papers/", $name, "/page.toml"),
+            readme: include_str!(concat!("../../../../papers/", $name, "/README.md")),
+            files: &[$(embedded!($file)),*],
+        }
+    };
+}
+
+/// Every paper, in the order in which they are run.
+pub const PAPERS: [Paper; 4] = [
+    paper!("bid", []),
+    paper!("wafl", []),
+    paper!("reward", ["examples/figure-2.toml", "experiments/reward/real-io/results.json"]),
+    paper!(
+        "background",
+        [
+            "experiments/background/results/delete-interference.json",
+            "experiments/background/results/forecast-peers.json"
+        ]
+    ),
+];

@@ -1,0 +1,168 @@
+//! Bytes that were read become requests, which are checked and become sub-requests.
+
+use ioweir_core::Nanos;
+
+use super::super::admission::SubRequest;
+use super::connection::{Connection, Filling, Incoming, Mode};
+use super::request::{ClientRequest, pieces};
+use super::{Event, Query, Sessions};
+use crate::backend::Action;
+use crate::nbd::protocol::{COMMAND_DF, REQUEST_BYTES_MAX};
+use crate::nbd::reply::Reply;
+use crate::nbd::{Command, NbdError, Request};
+
+/// The longest range that is read ahead for one hint.
+const CACHE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
+
+impl Sessions {
+    /// Decodes what connections had to leave undecoded, as far as there is room now.
+    pub(in super::super) fn resume_decoding(&mut self) {
+        while let Some(slot) = self.resumable.pop() {
+            self.decode(slot);
+        }
+    }
+
+    /// Decodes the requests that were read, as far as there is room for them.
+    pub(super) fn decode(&mut self, slot: u32) {
+        loop {
+            let Some(connection) = self.connections.get_mut(slot) else { return };
+            if connection.mode != Mode::Open {
+                break;
+            }
+            if connection.incoming.is_some() {
+                if !self.fill(slot) {
+                    break;
+                }
+                continue;
+            }
+            match connection.next_request() {
+                Ok(Some(request)) => {
+                    if !self.accept(slot, &request) {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return self.hang_up(slot),
+            }
+        }
+        if self.connections.get(slot).is_some_and(Connection::has_ended) {
+            // The socket itself has not ended, so epoll would not report it.
+            return self.drain(slot);
+        }
+        self.note_stall(slot);
+        self.update_interest(slot);
+    }
+
+    /// Takes a decoded request in, or answers it at once; false where it has to wait for a buffer.
+    fn accept(&mut self, slot: u32, request: &Request) -> bool {
+        let Some(connection) = self.connections.get_mut(slot) else { return true };
+        let Request { command, offset, length, .. } = *request;
+        if command == Command::Disconnect {
+            self.drain(slot);
+            return true;
+        }
+        let agreed = connection.agreed;
+        let mut checked = request.check(&self.exports[agreed.export], agreed.allocation);
+        if request.has(COMMAND_DF) && command == Command::Read && !agreed.replies.has_chunks() {
+            checked = checked.and(Err(NbdError::Invalid));
+        }
+        if let Err(error) = checked {
+            self.refuse(slot, request, error);
+            return true;
+        }
+        let bytes_max = self.request_bytes_max;
+        if command == Command::Read {
+            let pool = &self.room.pool;
+            let charge = pieces(offset, length, bytes_max).map(|(_, length)| pool.charge(length as usize)).sum();
+            if !self.room.take(&mut connection.held_bytes, charge) {
+                connection.waiting = Some(*request);
+                self.starved.push(slot);
+                return false;
+            }
+        }
+        connection.in_flight += 1;
+        let number = self.requests.insert(ClientRequest::new(slot, connection.class.0, agreed.replies, request));
+        match command {
+            Command::Read => {
+                for piece in pieces(offset, length, bytes_max) {
+                    self.arrive(number, |request, now| request.sub_request(number, now, piece, None));
+                }
+            }
+            Command::Write if length > 0 => {
+                connection.incoming =
+                    Some(Incoming { request: Some(number), offset, left: request.payload, filling: None });
+                return true;
+            }
+            Command::Flush => self.arrive(number, |request, now| request.sub_request(number, now, (0, 0), None)),
+            Command::Trim | Command::WriteZeroes if length > 0 => {
+                self.arrive(number, |request, now| request.next_of_range(number, now));
+            }
+            Command::BlockStatus | Command::Cache if length > 0 => {
+                let (action, length) = match command {
+                    Command::Cache => (Action::Cache, length.min(CACHE_BYTES_MAX)),
+                    _ => (Action::Extents, length),
+                };
+                self.events.push_back(Event::Query(Query { request: number, action, offset, length }));
+                return true;
+            }
+            // A request without a length has no effect.
+            _ => {}
+        }
+        self.end_sub_request(number);
+        true
+    }
+
+    pub(super) fn arrive(&mut self, number: u32, make: impl FnOnce(&mut ClientRequest, Nanos) -> SubRequest) {
+        if let Some(request) = self.requests.get_mut(number) {
+            self.events.push_back(Event::Arrived(make(request, self.now)));
+        }
+    }
+
+    /// Answers a request with an error; data that follows it is dropped.
+    fn refuse(&mut self, slot: u32, request: &Request, error: NbdError) {
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        let Request { command, cookie, offset, payload, .. } = *request;
+        let reply = Reply { replies: connection.agreed.replies, command, cookie, offset };
+        connection.outbox.put(|out| reply.put_end(out, Some(error)));
+        if payload > 0 {
+            connection.incoming = Some(Incoming { request: None, offset, left: payload, filling: None });
+        }
+        self.events.push_back(Event::Refused(connection.class, error));
+        self.mark_dirty(slot);
+    }
+
+    /// Moves data of the incoming write to its buffer; answers whether decoding can continue.
+    fn fill(&mut self, slot: u32) -> bool {
+        let bytes_max = self.request_bytes_max;
+        let Some(connection) = self.connections.get_mut(slot) else { return false };
+        let Some(incoming) = &mut connection.incoming else { return true };
+        if incoming.left == 0 && incoming.filling.is_none() {
+            let request = connection.incoming.take().and_then(|incoming| incoming.request);
+            if let Some(request) = request {
+                self.end_sub_request(request);
+            }
+            return true;
+        }
+        if incoming.request.is_some() && incoming.filling.is_none() {
+            let length = (bytes_max - incoming.offset % bytes_max).min(u64::from(incoming.left)) as usize;
+            let charge = self.room.pool.charge(length);
+            if !self.room.take(&mut connection.held_bytes, charge) {
+                self.starved.push(slot);
+                return false;
+            }
+            incoming.filling = Some(Filling { buffer: self.room.pool.take(length), filled: 0 });
+        }
+        connection.fill_from_chunk();
+        let is_empty = !connection.has_unread();
+        let Some(incoming) = &mut connection.incoming else { return false };
+        let Some(filling) = incoming.filling.take_if(|filling| filling.filled == filling.buffer.len()) else {
+            return incoming.left == 0 || !is_empty;
+        };
+        let piece = (incoming.offset, filling.filled as u32);
+        incoming.offset += filling.filled as u64;
+        if let Some(number) = incoming.request {
+            self.arrive(number, |request, now| request.sub_request(number, now, piece, Some(filling.buffer)));
+        }
+        true
+    }
+}

@@ -1,0 +1,205 @@
+//! What readers of block-layer events share: which kind becomes a record, completions, processes and volumes.
+
+use ioweir_core::{Flags, Nanos, Operation};
+
+use crate::reader::fields::{Span, text};
+use crate::reader::latency::Completion;
+use crate::reader::names::{Processes, Volumes};
+use crate::reader::number::{Faulty, field32, seconds, sector_extent};
+use crate::reader::rwbs;
+use crate::reader::units::Decoder;
+use crate::{Event, Names, Position, ReadOptions, Record, TraceError};
+
+/// What an event reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// A request, at one of the points of its life that can be chosen.
+    Request(Event),
+    Complete,
+    Other,
+}
+
+/// What is done with an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Record,
+    Completion,
+    Nothing,
+}
+
+/// A request or its completion.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Described {
+    pub(crate) time_nanos: u64,
+    pub(crate) operation: Operation,
+    pub(crate) flags: Flags,
+    /// First byte and length.
+    pub(crate) extent: (u64, u64),
+}
+
+/// The events of one trace.
+#[derive(Debug)]
+pub(crate) struct Events {
+    wanted: Event,
+    latency: bool,
+    all: u64,
+    kinds: [u64; 3],
+    volumes: Volumes,
+    pub(crate) processes: Processes,
+    done: Option<Completion>,
+}
+
+impl Events {
+    pub(crate) fn new(options: &ReadOptions) -> Self {
+        Self {
+            wanted: options.event,
+            latency: options.latency,
+            all: 0,
+            kinds: [0; 3],
+            volumes: Volumes::default(),
+            processes: Processes::new(),
+            done: None,
+        }
+    }
+
+    /// Counts an event, and says what it is for.
+    #[inline]
+    pub(crate) fn count(&mut self, action: Action) -> Use {
+        self.all += 1;
+        match action {
+            Action::Request(kind) => {
+                self.kinds[kind as usize] += 1;
+                if kind == self.wanted { Use::Record } else { Use::Nothing }
+            }
+            Action::Complete if self.latency => Use::Completion,
+            _ => Use::Nothing,
+        }
+    }
+
+    /// The record of a request to the device of this key, whose stream the caller knows.
+    #[inline]
+    pub(crate) fn record(
+        &mut self,
+        described: &Described,
+        device: &[u8],
+        names: &mut Names,
+        device_name: impl FnOnce() -> String,
+    ) -> Faulty<Record> {
+        let volume = self.volumes.number(device, names, device_name)?;
+        let plain = Record::plain(Nanos(described.time_nanos), described.extent, described.operation, volume);
+        Ok(Record { flags: described.flags, ..plain })
+    }
+
+    /// Notes a completion of data, on a device to which a request was made; flushes complete no data.
+    pub(crate) fn complete(&mut self, described: &Described, device: &[u8]) {
+        let (offset_bytes, length_bytes) = described.extent;
+        self.done = match self.volumes.known(device) {
+            Some(volume) if described.operation != Operation::Flush => {
+                Some(Completion { volume, offset_bytes, length_bytes, time_nanos: described.time_nanos })
+            }
+            _ => None,
+        };
+    }
+
+    /// The completion that was noted last.
+    #[inline]
+    pub(crate) fn completion(&mut self) -> Option<Completion> {
+        self.done.take()
+    }
+
+    #[cold]
+    pub(crate) fn nothing_found(&self, file: &str) -> TraceError {
+        if self.all == 0 {
+            return TraceError::new(file, Position::File, "holds no events").expected("a trace with events");
+        }
+        let problem = format!("the trace has {} events but none of kind {}", self.all, self.wanted.name());
+        let error = TraceError::new(file, Position::File, problem);
+        let other = Event::ALL.iter().find(|kind| self.kinds[**kind as usize] > 0);
+        match other.filter(|kind| **kind != self.wanted) {
+            Some(kind) => error.hint(format!("try --event {}", kind.name())),
+            None => error.expected("events of kind queue (Q), insert (I) or issue (D)"),
+        }
+    }
+}
+
+/// The start of a line that is an event, as places in it.
+pub(crate) struct EventLine {
+    pub(crate) action: Action,
+    pub(crate) time: Span,
+    pub(crate) pid: Span,
+    /// What the start says of the request already: the device or the command.
+    pub(crate) known: Span,
+    /// Where the rest begins.
+    pub(crate) rest: usize,
+}
+
+/// The rest of such a line.
+pub(crate) struct Request {
+    pub(crate) device: Span,
+    pub(crate) letters: Span,
+    pub(crate) sector: u64,
+    pub(crate) sectors: u64,
+    /// The place of the extent, for errors.
+    pub(crate) at: usize,
+    pub(crate) command: Span,
+}
+
+/// A text of block-layer events, an event a line.
+pub(crate) trait EventText: Send {
+    /// The start of an event; `None` for a line that is none and may be there.
+    fn event(&mut self, line: &[u8]) -> Faulty<Option<EventLine>>;
+
+    /// The request or completion of an event; `None` where it is one that moves no sectors.
+    fn request(&self, line: &[u8], event: &EventLine) -> Faulty<Option<Request>>;
+}
+
+/// Reads an [`EventText`].
+pub(crate) struct EventLines<T> {
+    text: T,
+    events: Events,
+}
+
+impl<T: EventText> EventLines<T> {
+    pub(crate) fn new(text: T, options: &ReadOptions) -> Self {
+        Self { text, events: Events::new(options) }
+    }
+}
+
+impl<T: EventText> Decoder for EventLines<T> {
+    #[inline]
+    fn unit(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+        let Some(event) = self.text.event(line)? else { return Ok(None) };
+        let wanted = self.events.count(event.action);
+        if wanted == Use::Nothing {
+            return Ok(None);
+        }
+        let Some(request) = self.text.request(line, &event)? else { return Ok(None) };
+        let letters = text(line, request.letters);
+        let meaning = rwbs::parse(letters, request.sectors).map_err(|fault| fault.shifted(request.letters.0))?;
+        let Some(operation) = meaning.operation else { return Ok(None) };
+        let extent = match operation {
+            Operation::Flush => (0, 0),
+            _ => sector_extent(request.sector, request.sectors, request.at)?,
+        };
+        let time_nanos = seconds(line, event.time.0, event.time.1, "time")?;
+        let described = Described { time_nanos, operation, flags: meaning.flags, extent };
+        let device = text(line, request.device);
+        if wanted == Use::Completion {
+            self.events.complete(&described, device);
+            return Ok(None);
+        }
+        let pid = field32(line, event.pid.0, event.pid.1, "pid")?;
+        let record = self.events.record(&described, device, names, || String::from_utf8_lossy(device).into_owned())?;
+        let stream = self.events.processes.stream(pid, text(line, request.command), names)?;
+        Ok(Some(Record { stream, ..record }))
+    }
+
+    #[inline]
+    fn completion(&mut self) -> Option<Completion> {
+        self.events.completion()
+    }
+
+    fn nothing_found(&self, file: &str) -> TraceError {
+        self.events.nothing_found(file)
+    }
+}

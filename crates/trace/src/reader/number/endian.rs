@@ -1,0 +1,21 @@
+//! Numbers of a known width in a binary record.
+
+/// The little-endian number of `N` bytes, at most eight, at `at`; zero where they are not there.
+#[inline]
+pub(crate) fn little<const N: usize>(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    if let Some(field) = bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+        word[..N].copy_from_slice(field);
+    }
+    u64::from_le_bytes(word)
+}
+
+/// The same, big-endian.
+#[inline]
+pub(crate) fn big<const N: usize>(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    if let Some(field) = bytes.get(at..).and_then(|rest| rest.first_chunk::<N>()) {
+        word[8 - N..].copy_from_slice(field);
+    }
+    u64::from_be_bytes(word)
+}

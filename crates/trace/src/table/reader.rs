@@ -1,0 +1,623 @@
+//! The reader of every table: cuts a line into columns, reads each as its row says, and makes a record of them.
+
+use ioweir_core::{Flags, Nanos, Operation, StreamId};
+
+use super::fast::Step;
+use super::{Column, Heading, Role, SECTORS, Separator, Table, Value};
+use crate::reader::RawSource;
+use crate::reader::fields::{
+    Span, choice, duration, hexadecimal, process_of, split_quoted, text, trimmed, whole, word_spans, words, wrong_count,
+};
+use crate::reader::names::{Processes, Volumes};
+use crate::reader::number::{Fault, Faulty, byte_extent, digits, field32, quote, scaled, seconds, sector_extent};
+use crate::reader::rwbs;
+use crate::reader::units::{Decoder, Units};
+use crate::{Input, Names, ReadOptions, Record, TraceError};
+
+/// Added to times of arrival that are computed from completions: the first may lie before the first completion.
+const BEFORE_ZERO_NANOS: u64 = 86_400 * 1_000_000_000;
+/// What may separate the columns of a format whose separator is guessed, in the order of trial.
+const USUAL_SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// Volumes, streams and processes of one trace.
+#[derive(Debug)]
+pub(crate) struct Numbers {
+    pub(crate) volumes: Volumes,
+    streams: Volumes,
+    processes: Processes,
+}
+
+impl Numbers {
+    pub(crate) fn new() -> Self {
+        Self { volumes: Volumes::default(), streams: Volumes::default(), processes: Processes::new() }
+    }
+}
+
+/// The values of one line, before names are looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Values {
+    pub(crate) time: u64,
+    pub(crate) completion: u64,
+    pub(crate) gap: u64,
+    pub(crate) latency: Option<u64>,
+    /// In bytes.
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) moved: u64,
+    pub(crate) operation: Option<Operation>,
+    pub(crate) flags: Flags,
+    pub(crate) pid: u32,
+    pub(crate) command: Span,
+    /// One or two columns.
+    pub(crate) volume: [Span; 2],
+    pub(crate) stream: [Span; 2],
+}
+
+/// A table made ready for the lines of one file.
+#[derive(Debug)]
+pub(crate) struct TableReader {
+    pub(super) table: Table,
+    /// The columns that this file has.
+    pub(super) columns: Vec<Column>,
+    /// The quick way through a line, where there is one.
+    pub(super) steps: Vec<Step>,
+    pub(super) separator: Separator,
+    /// Where the columns are among those of the heading, and how many that has.
+    places: Option<(Vec<usize>, usize)>,
+    started: bool,
+    /// The mark before decimals, once it is known.
+    decimal_mark: Option<u8>,
+    cells: Vec<Span>,
+    spans: Vec<Span>,
+    plain: Vec<u8>,
+    /// The arrival of the next request, where the columns have gaps.
+    next_arrival: u64,
+    pub(super) shape: Shape,
+}
+
+/// What the columns have, looked up once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shape {
+    volume: bool,
+    stream: bool,
+    process: bool,
+    gap: bool,
+    pub(super) moved: bool,
+}
+
+impl TableReader {
+    pub(crate) fn new(table: &Table) -> Self {
+        let mut reader = Self {
+            table: *table,
+            columns: table.columns.to_vec(),
+            steps: Vec::new(),
+            separator: table.separator,
+            places: None,
+            started: matches!(table.heading, Heading::None) && table.separator != Separator::Guessed,
+            decimal_mark: None,
+            cells: Vec::new(),
+            spans: Vec::new(),
+            plain: Vec::new(),
+            next_arrival: 0,
+            shape: Shape::default(),
+        };
+        reader.prepare();
+        reader
+    }
+
+    /// What follows from the columns and the separator.
+    fn prepare(&mut self) {
+        let process = self.columns.iter().any(|column| column.role == Role::Pid || column.value == Value::Process);
+        let stream = process || self.has(Role::Stream);
+        self.shape = Shape {
+            volume: self.has(Role::Volume),
+            stream,
+            process,
+            gap: self.has(Role::Gap),
+            moved: self.has(Role::Moved),
+        };
+        self.steps = self.quick_steps();
+    }
+
+    pub(super) fn has(&self, role: Role) -> bool {
+        self.columns.iter().any(|column| column.role == role)
+    }
+
+    /// The names that every record has: those of the file, where no column has any.
+    fn names(&self, file: &str) -> Names {
+        let of = |without: bool| if without { vec![file.to_owned()] } else { Vec::new() };
+        let Shape { volume, stream, .. } = self.shape;
+        Names { streams: of(!volume && !stream), volumes: of(!volume) }
+    }
+
+    /// The names of the columns as a line has them.
+    pub(crate) fn expected(&self) -> String {
+        let separator = match self.separator {
+            Separator::Blanks => " ".to_owned(),
+            Separator::Byte(b';') => " ; ".to_owned(),
+            Separator::Byte(byte) | Separator::Quoted(byte) => char::from(byte).to_string(),
+            Separator::SemicolonOrComma | Separator::Guessed => ",".to_owned(),
+        };
+        let name = |column: &Column| match column.optional {
+            true => format!("[{}]", column.name),
+            false => column.name.to_owned(),
+        };
+        let more = self.table.more_columns.then(|| "...".to_owned());
+        self.table.columns.iter().map(name).chain(more).collect::<Vec<_>>().join(&separator)
+    }
+
+    /// Whether the first line of a file looks like this table.
+    pub(crate) fn detects(&mut self, head: &[u8]) -> bool {
+        let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
+        let line = without_mark(line.strip_suffix(b"\r").unwrap_or(line));
+        match self.table.heading {
+            Heading::Names(_) => self.heading(line).is_ok(),
+            Heading::Required => self.begins_like_heading(line, 2),
+            Heading::Optional => self.begins_like_heading(line, 2) || self.looks_right(line),
+            Heading::None => self.looks_right(line),
+            Heading::Guessed => false,
+        }
+    }
+
+    fn looks_right(&mut self, line: &[u8]) -> bool {
+        let mut values = Values::default();
+        self.split(line).is_ok() && (0..self.columns.len()).all(|place| self.read(line, place, &mut values).is_ok())
+    }
+
+    fn begins_like_heading(&mut self, line: &[u8], columns: usize) -> bool {
+        let found = self.cut(line).is_ok();
+        let names = self.table.columns.iter().take(columns);
+        found && names.zip(&self.cells).all(|(column, cell)| text(line, *cell) == column.name.as_bytes())
+    }
+
+    /// Reads the first line, which may be a heading; `false` where it is a request.
+    #[cold]
+    fn first_line(&mut self, line: &[u8]) -> Faulty<bool> {
+        if self.separator == Separator::Guessed {
+            self.guess_separator(line);
+        }
+        let is_heading = match self.table.heading {
+            Heading::None => false,
+            Heading::Optional => self.begins_like_heading(line, 1),
+            Heading::Required | Heading::Names(_) => true,
+            Heading::Guessed => !self.looks_right(line),
+        };
+        if is_heading && !matches!(self.table.heading, Heading::Guessed) {
+            self.heading(line)?;
+        }
+        self.prepare();
+        Ok(is_heading)
+    }
+
+    fn guess_separator(&mut self, line: &[u8]) {
+        let wanted = self.table.columns.len();
+        let enough = |byte: &u8| line.iter().filter(|found| *found == byte).count() + 1 >= wanted;
+        let found = USUAL_SEPARATORS.into_iter().find(|byte| wanted > 1 && enough(byte));
+        self.separator = found.map_or(Separator::Blanks, Separator::Quoted);
+        if let Separator::Quoted(byte) = self.separator
+            && !line.contains(&b'"')
+        {
+            self.separator = Separator::Byte(byte);
+        }
+    }
+
+    /// Reads the heading, and finds the columns in it.
+    pub(crate) fn heading(&mut self, line: &[u8]) -> Faulty<()> {
+        let line = without_mark(line);
+        self.cut(line)?;
+        let Heading::Names(matches) = self.table.heading else { return self.heading_in_order(line) };
+        let names: Vec<&str> = self.table.columns.iter().map(|column| column.name).collect();
+        let mut places = Vec::with_capacity(names.len());
+        for name in &names {
+            let found = self.cells.iter().position(|cell| matches(text(line, *cell), name));
+            places.push(found.ok_or_else(|| {
+                Fault::new(line.len(), format!("column `{name}` is missing"))
+                    .expected(format!("a heading with {}", names.join(", ")))
+            })?);
+        }
+        self.places = Some((places, self.cells.len()));
+        Ok(())
+    }
+
+    fn heading_in_order(&mut self, line: &[u8]) -> Faulty<()> {
+        let mut columns = Vec::new();
+        let mut known = self.table.columns.iter().peekable();
+        for cell in &self.cells {
+            let name = text(line, *cell);
+            while known.peek().is_some_and(|column| column.optional && column.name.as_bytes() != name) {
+                known.next();
+            }
+            match known.next() {
+                Some(column) if column.name.as_bytes() == name => columns.push(*column),
+                _ if self.table.columns.iter().any(|column| column.name.as_bytes() == name) => {
+                    let problem = format!("column {} is out of place", quote(name));
+                    return Err(Fault::new(cell.0, problem).expected(self.expected()));
+                }
+                _ => {
+                    return Err(Fault::new(cell.0, format!("unknown column {}", quote(name))).expected(self.expected()));
+                }
+            }
+        }
+        match known.find(|column| !column.optional) {
+            Some(missing) => {
+                Err(Fault::new(line.len(), format!("column `{}` is missing", missing.name)).expected(self.expected()))
+            }
+            None => {
+                self.columns = columns;
+                Ok(())
+            }
+        }
+    }
+
+    /// Cuts a line at its separators.
+    fn cut(&mut self, line: &[u8]) -> Faulty<()> {
+        // A column that may hold separators is kept as it is, blanks included.
+        let bare = self.greedy().is_some();
+        let separator = match self.separator {
+            Separator::Blanks => {
+                self.cells.clear();
+                self.cells.extend(word_spans(line, 0));
+                return Ok(());
+            }
+            Separator::SemicolonOrComma => {
+                self.separator = Separator::Quoted(if line.contains(&b';') { b';' } else { b',' });
+                return self.cut(line);
+            }
+            Separator::Quoted(byte) => return split_quoted(line, byte, &mut self.cells),
+            Separator::Byte(byte) => byte,
+            Separator::Guessed => b',',
+        };
+        self.cells.clear();
+        let mut start = 0;
+        for end in memchr::memchr_iter(separator, line).chain([line.len()]) {
+            self.cells.push(if bare { (start, end) } else { trimmed(line, (start, end)) });
+            start = end + 1;
+        }
+        Ok(())
+    }
+
+    /// The column that may hold separators: a command between columns that may not.
+    fn greedy(&self) -> Option<usize> {
+        let quoted = matches!(self.separator, Separator::Quoted(_));
+        self.columns.iter().position(|column| column.role == Role::Command).filter(|_| !quoted)
+    }
+
+    /// Finds the columns of a line.
+    pub(super) fn split(&mut self, line: &[u8]) -> Faulty<()> {
+        self.cut(line)?;
+        let (found, wanted) = (self.cells.len(), self.columns.len());
+        self.spans.clear();
+        if let Some((places, count)) = &self.places {
+            if found != *count {
+                return Err(wrong_count(line, found, &format!("{count} columns, as in the heading")));
+            }
+            self.spans.extend(places.iter().map(|&place| self.cells[place]));
+            return Ok(());
+        }
+        if found < wanted || found > wanted && !self.table.more_columns && self.greedy().is_none() {
+            return Err(wrong_count(line, found, &self.expected()));
+        }
+        let Some(greedy) = self.greedy() else {
+            self.spans.extend_from_slice(&self.cells[..wanted]);
+            return Ok(());
+        };
+        let extra = if self.table.more_columns { self.anchored(line, greedy)? } else { found - wanted };
+        self.spans.extend_from_slice(&self.cells[..greedy]);
+        self.spans.push((self.cells[greedy].0, self.cells[greedy + extra].1));
+        self.spans.extend_from_slice(&self.cells[greedy + extra + 1..wanted + extra]);
+        Ok(())
+    }
+
+    /// How many words beyond its first the greedy column has, where more columns may follow the last: as few as make what
+    /// follows it an operation among numbers.
+    fn anchored(&self, line: &[u8], greedy: usize) -> Faulty<usize> {
+        let fits = |extra: &usize| {
+            let after = self.columns.iter().zip(self.cells.iter().skip(*extra)).skip(greedy + 1);
+            after.into_iter().all(|(column, cell)| match column.value {
+                Value::Words(words) => words.iter().any(|(word, _)| word.as_bytes() == text(line, *cell)),
+                _ => digits(text(line, *cell)).is_some(),
+            })
+        };
+        let found = (0..=self.cells.len() - self.columns.len()).find(fits);
+        found.ok_or_else(|| {
+            let names: Vec<&str> = self.columns[greedy + 1..].iter().map(|column| column.name).collect();
+            let problem = format!("the line has no {} after its {}", names.join(" "), self.columns[greedy].name);
+            Fault::new(0, problem).expected(self.expected())
+        })
+    }
+
+    /// Reads the column at `place`, which [`Self::split`] found.
+    fn read(&mut self, line: &[u8], place: usize, values: &mut Values) -> Faulty<()> {
+        let column = self.columns[place];
+        let span = self.spans[place];
+        if column.empty.is_some() && text(line, span).is_empty() {
+            return match (column.role, column.empty) {
+                (Role::Operation, Some(why)) => Err(Fault::new(span.0, format!("{} is empty: {why}", column.name))
+                    .expected(expected_words(&column))
+                    .hint("read leniently to leave such lines out")),
+                _ => Ok(()),
+            };
+        }
+        let number = if self.table.localised && matches!(column.value, Value::Time(_) | Value::Size(_)) {
+            self.plain_number(line, span, &column)?;
+            let plain = (0, self.plain.len());
+            number(&self.plain, plain, &column).map_err(|fault| fault.shifted(span.0))?
+        } else {
+            number(line, span, &column)?
+        };
+        match column.role {
+            Role::Time => values.time = number,
+            Role::Completion => values.completion = number,
+            Role::Gap => values.gap = number,
+            Role::Latency => values.latency = Some(values.latency.unwrap_or(0).saturating_add(number)),
+            Role::Offset => values.offset = number,
+            Role::Length => values.length = number,
+            Role::Moved => values.moved = number,
+            Role::Operation => values.operation = operation(line, span, &column)?,
+            Role::Pid => values.pid = field32(line, span.0, span.1, column.name)?,
+            Role::Command => values.command = span,
+            Role::Volume | Role::Stream if column.value == Value::Process => {
+                let (pid, command) = process_of(line, span)?;
+                (values.pid, values.command) = (pid, command);
+            }
+            Role::Volume => push(&mut values.volume, span),
+            Role::Stream => push(&mut values.stream, span),
+            Role::Ignored => {
+                operation(line, span, &column)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `plain` the number of a column with a point before its decimals.
+    fn plain_number(&mut self, line: &[u8], span: Span, column: &Column) -> Faulty<()> {
+        let mark = match self.decimal_mark {
+            Some(mark) => mark,
+            None => *self.decimal_mark.insert(self.find_decimal_mark(line)?),
+        };
+        self.plain.clear();
+        for (place, &byte) in text(line, span).iter().enumerate() {
+            match byte {
+                b'0'..=b'9' => self.plain.push(byte),
+                _ if byte == mark => self.plain.push(b'.'),
+                b'.' | b',' | b' ' => {}
+                _ => {
+                    let problem = format!("{} {} is not a number", column.name, quote(text(line, span)));
+                    return Err(Fault::new(span.0 + place, problem).expected("decimal digits"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The mark before the decimals of the time.
+    fn find_decimal_mark(&self, line: &[u8]) -> Faulty<u8> {
+        let time = self.columns.iter().position(|column| column.role == Role::Time).unwrap_or(0);
+        let (name, span) = (self.columns[time].name, self.spans[time]);
+        let last = text(line, span).iter().rev().find(|byte| !byte.is_ascii_digit());
+        let mark = last.filter(|mark| matches!(mark, b',' | b'.'));
+        mark.copied().ok_or_else(|| {
+            Fault::new(span.0, format!("{name} {} has no decimals", quote(text(line, span))))
+                .expected("seconds with decimals, such as 1.079943800 or 1,079943800")
+        })
+    }
+
+    /// Reads every column of a line, and what follows from several of them.
+    pub(super) fn careful(&mut self, line: &[u8]) -> Faulty<Values> {
+        self.split(line)?;
+        let mut values = Values { operation: self.table.operation, ..Values::default() };
+        for place in 0..self.columns.len() {
+            self.read(line, place, &mut values)?;
+        }
+        self.finish(line, &mut values)?;
+        Ok(values)
+    }
+
+    fn place(&self, role: Role) -> Option<(usize, &Column)> {
+        self.columns.iter().enumerate().find(|(_, column)| column.role == role)
+    }
+
+    /// Turns units into bytes, completions into arrivals, and checks what several columns say together.
+    fn finish(&self, line: &[u8], values: &mut Values) -> Faulty<()> {
+        let at = |role: Role| self.place(role).map_or(0, |(place, _)| self.spans[place].0);
+        if let Some((place, column)) = self.place(Role::Operation)
+            && column.value == Value::Letters
+        {
+            let span = self.spans[place];
+            let letters = text(line, span);
+            let meaning = rwbs::parse(letters, values.length).map_err(|fault| fault.shifted(span.0))?;
+            let Some(operation) = meaning.operation else {
+                let problem = format!("{} {} moves no data and is no flush", column.name, quote(letters));
+                return Err(Fault::new(span.0, problem).expected("R, W or D"));
+            };
+            (values.operation, values.flags) = (Some(operation), meaning.flags);
+        }
+        if self.table.empty_write_flushes && values.operation == Some(Operation::Write) && values.length == 0 {
+            values.operation = Some(Operation::Flush);
+        }
+        if self.has(Role::Moved) && values.moved != values.length {
+            let problem = format!("the drive returned {} bytes of {}", values.moved, values.length);
+            return Err(Fault::new(at(Role::Moved), problem)
+                .expected("a request that was served in full")
+                .hint("read leniently to leave failed requests out"));
+        }
+        (values.offset, values.length) = match values.operation {
+            Some(Operation::Flush) => (0, 0),
+            _ => self.extent(values)?,
+        };
+        if !self.has(Role::Completion) {
+            return Ok(());
+        }
+        if self.has(Role::Time) {
+            let latency = values.completion.checked_sub(values.time);
+            let early = || Fault::new(at(Role::Completion), "the request was done before it was created");
+            values.latency = Some(latency.ok_or_else(early)?);
+            return Ok(());
+        }
+        let latency = values.latency.unwrap_or(0);
+        let shifted = values.completion.checked_add(BEFORE_ZERO_NANOS);
+        values.time = shifted.and_then(|shifted| shifted.checked_sub(latency)).ok_or_else(|| {
+            let name = self.place(Role::Latency).map_or("the latency", |(_, column)| column.name);
+            Fault::new(at(Role::Latency), format!("{name} is longer than a day before the trace"))
+        })?;
+        Ok(())
+    }
+
+    /// First byte and length.
+    fn extent(&self, values: &Values) -> Faulty<(u64, u64)> {
+        let (Some((place, offset)), Some((_, length))) = (self.place(Role::Offset), self.place(Role::Length)) else {
+            return Ok((0, 0));
+        };
+        let at = self.spans[place].0;
+        if offset.value == Value::Size(SECTORS) && length.value == Value::Size(SECTORS) {
+            return sector_extent(values.offset, values.length, at);
+        }
+        let bytes = |column: &Column, value: u64| match column.value {
+            Value::Size(unit) => value
+                .checked_mul(unit)
+                .ok_or_else(|| Fault::new(at, format!("{} {value} lies beyond 2^64 bytes", column.name))),
+            _ => Ok(value),
+        };
+        byte_extent(bytes(offset, values.offset)?, bytes(length, values.length)?, at)
+    }
+
+    /// The record of a line; `None` for a heading.
+    #[inline]
+    pub(crate) fn line(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Option<Record>> {
+        if !self.started {
+            // Without the right heading, the columns of some tables are not known: the next line is tried as well.
+            self.started =
+                !matches!(self.table.heading, Heading::Names(_)) && !self.columns.iter().any(|column| column.optional);
+            let is_heading = self.first_line(line)?;
+            self.started = true;
+            if is_heading {
+                return Ok(None);
+            }
+        }
+        self.request(line, numbers, names).map(Some)
+    }
+
+    /// The record of a line that is no heading.
+    #[inline]
+    pub(crate) fn request(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Record> {
+        let values = match self.fast(line) {
+            Some(values) => values,
+            None => self.careful(line)?,
+        };
+        let volume = if self.shape.volume {
+            let [first, second] = values.volume;
+            let key = &line[first.0..second.1.max(first.1)];
+            let name = || self.volume_name(line, &values);
+            match self.shape.stream {
+                true => numbers.volumes.number(key, names, name)?,
+                false => numbers.volumes.with_stream(key, names, name)?,
+            }
+        } else {
+            0
+        };
+        let operation = values.operation.unwrap_or(Operation::Read);
+        let mut record = Record::plain(Nanos(values.time), (values.offset, values.length), operation, volume);
+        record.flags = values.flags;
+        record.latency = values.latency.map(Nanos);
+        if self.shape.gap {
+            record.time = Nanos(self.next_arrival);
+            let next = self.next_arrival.checked_add(values.gap);
+            self.next_arrival = next.ok_or_else(|| Fault::new(0, "the gaps do not fit 64 bits of nanoseconds"))?;
+        }
+        if self.shape.process {
+            record.stream = numbers.processes.stream(values.pid, text(line, values.command), names)?;
+        } else if self.shape.stream {
+            record.stream = self.stream(line, &values, numbers, names)?;
+        }
+        Ok(record)
+    }
+
+    /// The columns of a volume with what is put before each.
+    #[cold]
+    fn volume_name(&self, line: &[u8], values: &Values) -> String {
+        let columns = self.columns.iter().filter(|column| column.role == Role::Volume);
+        let parts =
+            columns.zip(values.volume).map(|(column, span)| (column.prefix, String::from_utf8_lossy(text(line, span))));
+        parts.map(|(prefix, text)| format!("{prefix}{text}")).collect()
+    }
+
+    fn stream(&self, line: &[u8], values: &Values, numbers: &mut Numbers, names: &mut Names) -> Faulty<StreamId> {
+        let [first, second] = values.stream;
+        if second == (0, 0) {
+            return numbers.streams.stream(text(line, first), names);
+        }
+        let key = [text(line, first), b" ", text(line, second)].concat();
+        numbers.streams.stream(&key, names)
+    }
+}
+
+/// The first or second column of a name.
+fn push(spans: &mut [Span; 2], span: Span) {
+    let place = usize::from(spans[0] != (0, 0));
+    spans[place] = span;
+}
+
+/// A line without the mark of the byte order, which some exporters put before the heading.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
+/// The number of a column: nanoseconds, or the count of its unit of bytes; zero where it is none.
+fn number(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
+    match column.value {
+        Value::Time(unit) => duration(line, span, unit, column.name),
+        Value::Seconds => seconds(line, span.0, span.1, column.name),
+        Value::Ticks(unit) => scaled(whole(line, span, column.name)?, unit, span.0, column.name),
+        Value::Size(_) | Value::Number => whole(line, span, column.name),
+        Value::Hexadecimal => hexadecimal(line, span, column.name),
+        _ => Ok(0),
+    }
+}
+
+/// The operation that a column says, where it is a word.
+fn operation(line: &[u8], span: Span, column: &Column) -> Faulty<Option<Operation>> {
+    match column.value {
+        Value::Words(words) => choice(line, span, column.name, words).map(Some),
+        Value::Beginnings(words) => {
+            let found = words.iter().find(|(word, _)| text(line, span).starts_with(word.as_bytes()));
+            found.map_or_else(|| choice(line, span, column.name, words), |(_, operation)| Ok(*operation)).map(Some)
+        }
+        Value::ReadBit => {
+            let is_read = hexadecimal(line, span, column.name)? & 1 == 1;
+            Ok(Some(if is_read { Operation::Read } else { Operation::Write }))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn expected_words(column: &Column) -> String {
+    match column.value {
+        Value::Words(known) | Value::Beginnings(known) => words(known),
+        _ => column.name.to_owned(),
+    }
+}
+
+/// The lines of a file that is a table.
+struct Lines {
+    reader: TableReader,
+    numbers: Numbers,
+}
+
+impl Decoder for Lines {
+    #[inline]
+    fn unit(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
+        self.reader.line(line, &mut self.numbers, names)
+    }
+
+    fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {
+        self.reader.table.clock.unix_nanos()
+    }
+}
+
+/// Opens a file that is a table.
+pub(crate) fn open(input: &Input, table: &Table, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
+    let reader = TableReader::new(table);
+    let names = reader.names(&input.volume_name());
+    let lines = Lines { reader, numbers: Numbers::new() };
+    Ok(Box::new(Units::open(input, lines, names, options.order(table.window_records), options.lenient)?))
+}

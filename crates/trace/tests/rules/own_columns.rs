@@ -1,0 +1,162 @@
+//! Formats of a user's own: a list of columns, or a TOML file of them.
+
+use ioweir_trace::{self as trace, Input, ReadOptions, TraceError};
+
+use crate::fixtures::*;
+use crate::support::*;
+
+fn read_by(format: &'static trace::Format, bytes: &[u8]) -> Result<Read, TraceError> {
+    let options = ReadOptions { format: Some(format), ..ReadOptions::default() };
+    read_inputs(vec![Input::from_bytes("trace", bytes.to_vec())], &options)
+}
+
+fn by_list(list: &str, text: &str) -> Read {
+    let format = trace::named(&format!("columns:{list}")).unwrap_or_else(|error| panic!("{error}"));
+    read_by(format, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn a_list_reads_what_the_formats_of_the_table_read() {
+    for (format, list, text) in [
+        ("alibaba-csv", "volume,op,offset:bytes,size:bytes,time:us", ALIBABA),
+        ("spc", "volume,sector,size:bytes,op,time:s", SPC),
+        ("systor-csv", "time:s,latency:s,op,-,offset:bytes,size:bytes", SYSTOR),
+        ("tencent-csv", "time:s,sector,sectors,op:read=0:write=1,volume", TENCENT),
+        ("tencent-csv-bytes", "time:s,offset:bytes,sectors,op:read=0:write=1,device", TENCENT),
+        ("disksim-measured", "op,-,sector,sectors,latency:us,gap:us", MEASURED),
+        ("flashnet-csv", "-,latency:us,op:read=1:write=0,size:bytes,offset:bytes,time:ms", FLASHNET),
+        ("mqsim", "time:ns,volume,offset:512b,size:sectors,op:write=0:read=1", MQSIM),
+        ("msr-csv", "time:100ns,volume,volume,op,offset:bytes,size:bytes,latency:100ns", MSR),
+    ] {
+        let known = read_as(format, text.as_bytes(), false).unwrap();
+        let own = by_list(list, text);
+        let plain = |read: &Read| {
+            read.records
+                .iter()
+                .map(|record| trace::Record { volume: 0, stream: ioweir_core::StreamId(0), ..*record })
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(plain(&own), plain(&known), "{format}");
+    }
+}
+
+#[test]
+fn processes_letters_and_separators_are_those_of_the_line() {
+    let list = "time:s,pid,command,op:letters,sector,sectors";
+    let known = read(HADOOP.as_bytes()).unwrap();
+    // A command that holds a comma is one column, as in the format of the table.
+    assert_eq!(by_list(list, HADOOP), known);
+    for separator in [";", "\t", "|"] {
+        let text = HADOOP.replace("a,b", "ab").replace(',', separator);
+        assert_eq!(by_list(list, &text).records.len(), known.records.len(), "{separator:?}");
+    }
+    let blanks = "0.5  R 4096 512\n0.75 W    0 512\n";
+    assert_eq!(by_list("time:s,op,offset:bytes,size:bytes", blanks).records[1].time.0, 250_000_000);
+}
+
+#[test]
+fn a_file_finds_columns_by_their_names() {
+    let toml = r#"
+separator = ","
+clock = "unix"
+[[column]]
+name = "start_time"
+role = "time"
+unit = "s"
+[[column]]
+name = "op_type"
+role = "op"
+read = "READ"
+write = ["WRITE", "W"]
+[[column]]
+name = "file_offset"
+role = "offset"
+unit = "bytes"
+[[column]]
+name = "request_io_size_bytes"
+role = "size"
+unit = "bytes"
+[[column]]
+name = "filename"
+role = "volume"
+[[column]]
+name = "simulated_latency"
+role = "latency"
+unit = "s"
+[[column]]
+name = "application"
+role = "stream"
+[[column]]
+name = "service_class"
+role = "stream"
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("thesios.toml");
+    std::fs::write(&path, toml).unwrap();
+    let name = path.display().to_string();
+    let format = trace::named(&name).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read_by(format, THESIOS.as_bytes()).unwrap(), read(THESIOS.as_bytes()).unwrap());
+    // The same text is the same format: nothing is made twice.
+    assert!(std::ptr::eq(format, trace::named(&name).unwrap()));
+    std::fs::write(&path, toml.replace("\"offset\"", "\"ofset\"")).unwrap();
+    let error = trace::named(&name).unwrap_err().to_string();
+    assert!(
+        error.starts_with(&format!("{name}:15:8: role `ofset` is not known\n  expected: one of time, ")),
+        "{error}"
+    );
+    std::fs::write(&path, toml.replace("clock", "clok")).unwrap();
+    let error = trace::named(&name).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{name}:3:1: unknown field `clok`")), "{error}");
+}
+
+/// List, what is said.
+const LISTS: &[(&str, &str)] = &[
+    ("time,op,offset:bytes,size:bytes", "--columns:1:1: time has no unit\n  expected: a unit: s, ms, us, ns, or 100ns"),
+    (
+        "time:s,op,offset:furlongs,size:bytes",
+        "--columns:1:18: offset does not take `furlongs`\n  expected: a unit: bytes, sectors, hex, or a size such as 4KiB",
+    ),
+    (
+        "time:s,op,offset:bytes",
+        "--columns:1:11: no column is the size\n  expected: columns for time, op, offset and size",
+    ),
+    (
+        "completion:s,op,offset:bytes,size:bytes",
+        "--columns:1:30: no column says when a request arrived\n  expected: a column `time` or `gap`, or both `completion` and `latency`",
+    ),
+    ("time:s,time:s,op", "--columns:1:8: role `time` comes more than once\n  expected: each role once"),
+    (
+        "time:s,op:read=R:write=R,offset:bytes,size:bytes",
+        "--columns:1:18: the word `R` comes more than once\n  expected: each word once",
+    ),
+    (
+        "time:s,op:fetch=R,offset:bytes,size:bytes",
+        "--columns:1:11: op does not take `fetch=R`\n  expected: letters, or words such as read=0 and write=1",
+    ),
+];
+
+#[test]
+fn errors_in_a_list_say_where_what_and_what_was_expected() {
+    for (list, expected) in LISTS {
+        let error = trace::named(&format!("columns:{list}")).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            format!("{expected}\n\nhint: `ioweir doc format columns` describes roles and units"),
+            "{list}"
+        );
+    }
+    let error = trace::named("columns").unwrap_err().to_string();
+    assert!(error.starts_with("--columns: the columns are not named"), "{error}");
+    let error = trace::named("alibaba").unwrap_err().to_string();
+    assert!(
+        error.contains("unknown trace format `alibaba`") && error.contains("did you mean `alibaba-csv`?"),
+        "{error}"
+    );
+}
+
+#[test]
+fn errors_in_a_line_of_ones_own_say_where() {
+    let format = trace::named("columns:time:s,op,offset:bytes,size:bytes").unwrap();
+    let error = read_by(format, b"0.5,R,0,512\n0.6,X,0,512\n").unwrap_err().to_string();
+    assert!(error.starts_with("trace:2:5: op `X` is not known\n  expected: R or W or"), "{error}");
+}
