@@ -203,7 +203,7 @@ fn key_sections(tables: &[(&str, Vec<Key>)]) -> String {
 fn experiments() -> String {
     let mut out = format!(
         "{NOTE}\n# Experiments\n\nWhat `ioweir simulate FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints a \
-         file with every default; `examples/` has some to start from.\n"
+         file with every default; `examples/` has some to start from. A phase without a key of a share keeps the class's.\n"
     );
     out += &key_sections(&experiment::key_tables());
     out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";

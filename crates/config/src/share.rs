@@ -15,13 +15,14 @@ crate::keys! {
     /// `[[class]]`, `[[group]]` and `[[class.phase]]` of an experiment, and in assignments of `ioweir ctl`.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ShareKeys {
-        /// part of the device against the weights of others, 1 to 10000; in a group, part of what the group gets
+        /// part of the device against the weights of others, 1 to 10000; in a group, part of what the group gets. Where
+        /// absent, 100 in a server and 1 in an experiment
         weight: Option<u32> = absent,
         /// served at least this often while it asks for it: "500/s" (`mclock`, `reward`, `pclock`)
         reservation was "reservation_per_second": Option<Rate> = absent,
         /// served at most this often: "500/s"; "0/s" is no limit
         limit was "limit_per_second": Option<Rate> = absent,
-        /// how much may come at once above the limit after a pause; with 1 every pause is lost, and a tenth of a second's
+        /// how much may come at once above the limit after a pause; with 1, as where absent, every pause is lost, and a tenth of a second's
         /// worth lets a class reach its limit beside others
         burst: Option<u64> = absent,
         /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
@@ -31,7 +32,7 @@ crate::keys! {
         burst_bytes: Option<Size> = absent,
         /// the latency that is to be kept, where the scheduler keeps one
         latency: Option<Duration> = absent,
-        /// the [[group]] that it belongs to
+        /// the [[group]] that it belongs to; of classes, exports and tenants only
         group: Option<String> = absent,
     }
 }

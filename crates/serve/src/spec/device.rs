@@ -101,7 +101,6 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         return Err(Complaint::of_value(key("name"), problem).expected("a name of its own for each device"));
     }
     let row = find_row(&keys.backend, at)?;
-    check_keys(&keys.given(), row, at)?;
     let scheduler = keys.scheduler;
     if scheduler.row.places && row.name != "tiered" {
         let problem =
@@ -109,6 +108,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         let expected = "backend = \"tiered\", or a scheduler of one device";
         return Err(Complaint::of_value(key("scheduler"), problem).expected(expected));
     }
+    check_keys(&keys.given(), row, at)?;
     check_paths(&keys, at, others)?;
     let DeviceKeys { slow, fast, map, cache, of, .. } = keys;
     let backend = match (slow, fast) {
