@@ -1,7 +1,8 @@
 //! What one fuzzing input of the planner means, for the target and for the test that replays the corpus on stable.
 
+use ioweir_lab::document::{Origin, Provenance};
 use ioweir_lab::forecast::Calendar;
-use ioweir_lab::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, plan, render_text};
+use ioweir_lab::plan::{Ledger, Load, LoadForecaster, Policy, Rates, Setting, document, plan};
 
 /// A plan of more bins takes too long to be tried often.
 const BINS_MAX: usize = 300;
@@ -56,5 +57,7 @@ pub(crate) fn drive(data: &[u8]) {
         let owed = u128::from(sheet.opening_blocks) + u128::from(sheet.incurred_blocks);
         assert_eq!(owed, u128::from(sheet.paid_blocks) + u128::from(sheet.closing_blocks), "{}", sheet.service);
     }
-    assert!(!render_text(&made, None, &[], false).contains("NaN"));
+    let origin = Origin { version: String::new(), commit: String::new(), command: String::new() };
+    let document = document(&made, None, &[], Provenance::new(&origin, Vec::new(), Vec::new()));
+    assert!(document.is_ok_and(|document| !document.to_terminal(false).contains("NaN")));
 }

@@ -9,9 +9,9 @@ use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
 use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
 use ioweir_device::{PRESETS, Preset};
+use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::{self, FORECASTERS, ForecasterRow};
-use ioweir_lab::report::FORMS;
 use ioweir_lab::server::{PLATFORMS, ServerPreset, WORKLOADS};
 use ioweir_lab::workload::{JobMix, MIXES};
 use ioweir_trace as trace;
@@ -150,9 +150,19 @@ times this makes up the latencies.",
         entry: None,
     },
     Topic {
+        name: "requests",
+        summary: "columns of the requests that `--requests FILE` writes",
+        entries: || trace::REQUEST_COLUMNS.to_vec(),
+        about: "A row for every request, as Parquet. The first columns are those of a trace (`ioweir doc format parquet`): \
+time_nanos is the arrival, latency_nanos the time from there to the completion, stream an index into the names of the file's \
+metadata. The waits add up to dispatched_nanos - time_nanos exactly. A policy that knows shares says for each client what it waits \
+for; an elevator says how many of the queued requests wait for what, and each is given its part. A file of one run is a trace, too.",
+        entry: None,
+    },
+    Topic {
         name: "export",
-        summary: "forms that a report can be written in",
-        entries: || FORMS.iter().map(|info| (info.suffix, info.summary)).collect(),
+        summary: "forms that a document can be written in",
+        entries: || FORMS.iter().map(|form| (form.suffix, form.summary)).collect(),
         about: "Forms of `--export FILE`, by the file's suffix. A file is written whole or not at all.",
         entry: None,
     },

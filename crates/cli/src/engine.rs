@@ -9,17 +9,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ioweir_config::format_count;
 use ioweir_config::{ChoiceError, unknown};
 use ioweir_device::PRESETS;
-use ioweir_lab::compare::{self, Comparison, Report};
-use ioweir_lab::run::{MIX_PREFIX, Origin, Progress, Silent};
+use ioweir_lab::run::{Origin, Progress, Silent};
 use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceGroup};
 
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
-
-/// Runs a comparison, with a progress bar where somebody watches.
-pub(crate) fn compare(comparison: &Comparison, command: &str, quiet: bool) -> Result<Report, Failure> {
-    watched(quiet, |progress| compare::run(comparison, &origin(command), progress))
-}
 
 /// What this program says of itself in a report.
 pub(crate) fn origin(command: &str) -> Origin {
@@ -115,10 +109,4 @@ pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, 
 pub(crate) fn groups(names: &[String]) -> Result<Vec<TraceGroup>, Failure> {
     let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     Ok(trace::group(&paths)?)
-}
-
-/// All files that names of traces stand for.
-pub(crate) fn files(names: &[String]) -> Result<Vec<PathBuf>, Failure> {
-    let named: Vec<String> = names.iter().filter(|name| !name.starts_with(MIX_PREFIX)).cloned().collect();
-    Ok(groups(&named)?.into_iter().flat_map(|group| group.files).collect())
 }

@@ -8,7 +8,6 @@ use ioweir_config::SpecError;
 use ioweir_config::UnitError;
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::forecast::ForecastError;
-use ioweir_lab::report::ReportError;
 use ioweir_lab::reproduce::ReproduceError;
 use ioweir_lab::run::RunError;
 use ioweir_lab::server::ServerError;
@@ -126,6 +125,7 @@ impl From<ReproduceError> for Failure {
     fn from(error: ReproduceError) -> Self {
         match error {
             ReproduceError::Server(error) => error.into(),
+            ReproduceError::Run(error) => error.into(),
             _ => Self::Input(error.to_string()),
         }
     }
@@ -152,15 +152,6 @@ impl From<ForecastError> for Failure {
 impl From<UnitError> for Failure {
     fn from(error: UnitError) -> Self {
         Self::Input(error.to_string())
-    }
-}
-
-impl From<ReportError> for Failure {
-    fn from(error: ReportError) -> Self {
-        match error {
-            ReportError::UnknownReference { .. } => Self::Input(error.to_string()),
-            _ => Self::Running(error.to_string()),
-        }
     }
 }
 

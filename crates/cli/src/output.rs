@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::shown;
 use ioweir_lab::document::{Document, FORMS, Form, json_list};
+use ioweir_lab::run::Requests;
+use ioweir_trace::{Target, request_file};
 
 use crate::arguments::OutputArguments;
 use crate::failure::Failure;
@@ -60,6 +62,12 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes a line to standard error, for people who watch.
+pub(crate) fn notice(text: &str) {
+    // Where standard error is closed, no one reads it.
+    let _ = writeln!(io::stderr().lock(), "{}", shown(text));
+}
+
 /// Whether standard output takes bold type: it is a terminal, and `NO_COLOR` is not set.
 pub(crate) fn colour() -> bool {
     anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
@@ -73,6 +81,23 @@ pub(crate) fn put(target: &str, bytes: &[u8]) -> Result<(), Failure> {
 /// Writes `bytes` as a file, whole or not at all.
 pub(crate) fn put_file(name: &str, bytes: &[u8]) -> Result<(), Failure> {
     write_file(name, |file| file.write_all(bytes).map_err(|error| Failure::unwritable(name, &error)))
+}
+
+/// Runs something whose requests are written to a file, where one is named. The file is there whole or not at all.
+pub(crate) fn recorded<T>(
+    name: Option<&str>,
+    run: impl FnOnce(Option<&mut Requests>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let Some(name) = name else { return run(None) };
+    let mut done = None;
+    write_file(name, |file| {
+        let failed = |error: io::Error| Failure::unwritable(name, &error);
+        let stream = io::BufWriter::new(file.try_clone().map_err(failed)?);
+        let mut requests = Requests::new(request_file(Target::new(name, Box::new(stream)))?);
+        done = Some(run(Some(&mut requests))?);
+        requests.finish().map_err(|error| Failure::Running(error.to_string()))
+    })?;
+    done.ok_or_else(|| Failure::Running(format!("{}: was not written", shown(name))))
 }
 
 /// Writes a file whole or not at all: into a temporary file beside it, which then takes its name.

@@ -3,25 +3,28 @@
 use std::path::{Path, PathBuf};
 
 use ioweir_config::format_decimals;
+use ioweir_lab::document::{Provenance, TraceMeta};
 use ioweir_lab::forecast::Calendar;
 use ioweir_lab::plan::{
-    Actual, Decider, Demand, Ledger, Load, LoadForecaster, Outlook, Plan, Policy, Replayed, Setting, System, outlooks,
-    plan, render_json, render_page, render_text, replay,
+    Actual, Decider, Demand, Ledger, Load, LoadForecaster, Outlook, Plan, Policy, Replayed, Setting, System, document,
+    outlooks, plan, replay,
 };
-use ioweir_lab::reproduce::Provenance;
-use ioweir_lab::run::{TraceMeta, sha256};
+use ioweir_lab::run::sha256;
 use ioweir_lab::series::{SeriesOptions, read_inputs, series_of_trace};
 use ioweir_trace::{self as trace, Input};
 
 use crate::arguments::PlanArguments;
 use crate::failure::Failure;
-use crate::{engine, output, show};
+use crate::output::Outputs;
+use crate::{engine, show};
 
 /// Makes the plan and writes it.
 pub(crate) fn act(arguments: &PlanArguments) -> Result<(), Failure> {
     let policy = Policy::parse(&arguments.policy, &show::read_spec(&arguments.policy)?)
         .map_err(|error| Failure::Input(error.to_string()))?;
-    check_outputs(arguments)?;
+    let inputs: Vec<&Path> =
+        arguments.series.iter().chain(&arguments.replay).chain([&arguments.policy]).map(Path::new).collect();
+    let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
     let history = read(arguments, &arguments.series, &policy)?;
     let mut notes = history.notes.clone();
     let case = Case::new(&policy, &history, &mut notes)?;
@@ -34,18 +37,8 @@ pub(crate) fn act(arguments: &PlanArguments) -> Result<(), Failure> {
         Some(follow(&case, &made, actual, &mut notes)?)
     };
     let meta = provenance(arguments, &policy)?;
-    let replayed = followed.as_ref().map(|(_, replayed)| replayed);
-    if let Some(name) = &arguments.export {
-        let actual = followed.as_ref().map(|(demand, replayed)| Actual { demand, replayed });
-        output::put_file(name, render_page(&made, actual, &notes, &meta)?.as_bytes())?;
-    }
-    if let Some(target) = &arguments.json {
-        output::put(target, render_json(&made, replayed, &notes, &meta)?.as_bytes())?;
-    }
-    if arguments.json.as_deref() == Some("-") {
-        return Ok(());
-    }
-    output::print(render_text(&made, replayed, &notes, output::colour()).as_bytes())
+    let actual = followed.as_ref().map(|(demand, replayed)| Actual { demand, replayed });
+    outputs.write(&document(&made, actual, &notes, meta)?)
 }
 
 /// What a plan is made from.
@@ -139,17 +132,6 @@ fn read(arguments: &PlanArguments, names: &[String], policy: &Policy) -> Result<
     let options = SeriesOptions { bin_seconds: Some(policy.bin_seconds()), columns, kind: terms.samples, total: true };
     let series = read_inputs(&inputs, &options)?;
     Load::of_series(&series, policy).map_err(|error| Failure::Input(error.to_string()).within(first))
-}
-
-fn check_outputs(arguments: &PlanArguments) -> Result<(), Failure> {
-    let mut outputs: Vec<&str> = arguments.export.as_deref().into_iter().collect();
-    if outputs.iter().any(|name| !name.ends_with(".html")) {
-        return Err(Failure::input("the export is a page", "a name that ends in .html", "`--json FILE` writes JSON"));
-    }
-    outputs.extend(arguments.json.as_deref().filter(|target| *target != "-"));
-    let inputs: Vec<&Path> =
-        arguments.series.iter().chain(&arguments.replay).chain([&arguments.policy]).map(Path::new).collect();
-    output::check_outputs(&outputs, &inputs)
 }
 
 fn provenance(arguments: &PlanArguments, policy: &Policy) -> Result<Provenance, Failure> {

@@ -6,32 +6,32 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{ChoiceError, SpecError, shown};
 use ioweir_lab::experiment::{self, Experiment};
-use ioweir_lab::report::{FORMS, Form, render_experiment, render_experiment_terminal};
 use ioweir_lab::run::Store;
 use ioweir_lab::sim::Outcome;
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::compare::quoted;
 use crate::failure::Failure;
-use crate::{engine, output, show};
+use crate::output::{self, Outputs};
+use crate::{engine, show};
 
 /// Runs an experiment and writes the report.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     let experiment = resolve(&arguments.spec, &arguments.scheduler, &arguments.seed)?;
-    let exports = exports(arguments, &experiment)?;
+    let mut inputs = vec![Path::new(&arguments.spec)];
+    inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(Path::new));
+    let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
+    let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
     let folder = arguments.out.as_deref().map(Folder::open).transpose()?;
     let store = folder.as_ref().map(|folder| folder as &dyn Store);
     let origin = engine::origin(&command(arguments));
-    let report = engine::watched(arguments.quiet, |progress| experiment::run(&experiment, &origin, progress, store))?;
-    for (name, form) in exports {
-        output::put_file(name, render_experiment(&report, form)?.as_bytes())?;
-    }
-    if let Some(target) = &arguments.json {
-        output::put(target, render_experiment(&report, Form::Json)?.as_bytes())?;
-    }
-    if arguments.json.as_deref() != Some("-") {
-        output::print(render_experiment_terminal(&report, output::colour()).as_bytes())?;
-    }
+    let report = output::recorded(arguments.requests.as_deref(), |requests| {
+        engine::watched(arguments.quiet, |progress| match requests {
+            Some(requests) => experiment::record(&experiment, &origin, progress, requests),
+            None => experiment::run(&experiment, &origin, progress, store),
+        })
+    })?;
+    outputs.write(&experiment::document(&report)?)?;
     let missed: Vec<String> =
         report.verdicts.iter().filter(|verdict| !verdict.met).map(|verdict| format!("  {}", verdict.words())).collect();
     if missed.is_empty() {
@@ -84,29 +84,6 @@ fn resolve(spec: &str, schedulers: &[String], seeds: &[u64]) -> Result<Experimen
     // The flags are checked as the file was; they have no place in it.
     Experiment::parse("the flags", &experiment.to_toml())
         .map_err(|error| Failure::Input(SpecError { position: None, ..error }.to_string()))
-}
-
-fn exports<'a>(arguments: &'a SimulateArguments, experiment: &Experiment) -> Result<Vec<(&'a str, Form)>, Failure> {
-    let mut exports = Vec::new();
-    for name in &arguments.export {
-        let form = Form::from_file_name(name).ok_or_else(|| {
-            let suffixes: Vec<_> = FORMS.iter().map(|info| format!(".{}", info.suffix)).collect();
-            let problem = format!("export {}: the suffix stands for no form", shown(name));
-            Failure::input(
-                problem,
-                &format!("one of {}", suffixes.join(", ")),
-                "`ioweir doc export` says what they are",
-            )
-        })?;
-        exports.push((name.as_str(), form));
-    }
-    let mut inputs = vec![PathBuf::from(&arguments.spec)];
-    inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(PathBuf::from));
-    let inputs: Vec<&Path> = inputs.iter().map(PathBuf::as_path).collect();
-    let mut outputs: Vec<&str> = exports.iter().map(|export| export.0).collect();
-    outputs.extend(arguments.json.as_deref().filter(|target| *target != "-"));
-    output::check_outputs(&outputs, &inputs)?;
-    Ok(exports)
 }
 
 /// The command that runs this again.

@@ -7,9 +7,9 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
-use ioweir_config::{format_count, format_decimals, format_nanos, shown};
+use ioweir_config::{format_nanos, shown};
 use ioweir_core::Nanos;
-use ioweir_lab::report::push_rows;
+use ioweir_lab::document::{Cell, Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
 use ioweir_serve::watch::{ClassState, DeviceState, SCHEMA_VERSION, SecondState, State};
 use serde_json::Value;
@@ -131,7 +131,7 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     }
     out.push('\n');
     let chosen = chosen(state, classes_max);
-    push_rows(&mut out, columns(state), chosen.iter().map(|class| row(state, class)), colour);
+    out += &table(state, chosen.iter().copied()).to_terminal(colour);
     if chosen.len() < state.classes.len() {
         let _ = writeln!(out, "and {} more, which wait less", state.classes.len() - chosen.len());
     }
@@ -153,36 +153,39 @@ fn chosen(state: &State, classes_max: usize) -> Vec<&ClassState> {
     by_waiting.into_iter().map(|(_, class)| class).collect()
 }
 
-/// The heads of the columns, in two lines.
-fn columns(state: &State) -> Vec<String> {
-    let first = ["\nclass", "requests\n/s", "\nMB/s", "latency\np50", "\np99"];
-    let last = ["\nweight", "gets\n%", "waits\nmostly for"];
-    let number =
-        |title: &str| title.split_once(' ').map_or_else(|| format!("\n{title}"), |(one, two)| format!("{one}\n{two}"));
-    let numbers = state.columns.iter().map(|column| number(&shown(&column.title)));
-    first.into_iter().map(String::from).chain(numbers).chain(last.map(String::from)).collect()
-}
-
-fn row(state: &State, class: &ClassState) -> Vec<String> {
-    let last = last(state, class);
-    let missing = || "-".to_string();
-    let span = |seconds: Option<f64>| seconds.map_or_else(missing, spelled);
-    let mut row = vec![
-        shown(&class.name),
-        last.map_or_else(missing, |second| format_count(requests(second))),
-        last.map_or_else(missing, |second| format_decimals(bytes(second) as f64 / 1e6, 2)),
-        span(last.and_then(|second| second.latency_p50_seconds)),
-        span(last.and_then(|second| second.latency_p99_seconds)),
+fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -> Table {
+    let mut columns = vec![
+        Column::text("class"),
+        Column::count("requests").unit("/s"),
+        Column::digits("moved", 2).unit("MB/s"),
+        Column::seconds("latency p50"),
+        Column::seconds("p99"),
     ];
-    for column in &state.columns {
-        row.push(class.numbers.get(&column.key).and_then(Value::as_u64).map_or_else(missing, format_count));
-    }
-    row.extend([
-        class.share.as_ref().map_or_else(missing, |share| format_count(share.weight.into())),
-        part(state, class).map_or_else(missing, |part| format!("{:.0}", part * 100.0)),
-        last.and_then(main_reason).unwrap_or_else(missing),
+    columns.extend(state.columns.iter().map(|column| Column::count(&*column.title)));
+    columns.extend([
+        Column::count("weight"),
+        Column::digits("gets", 0).unit("%"),
+        Column::text("waits mostly for").format(Format::Own),
     ]);
-    row
+    let mut table = Table::new("", columns);
+    for class in classes {
+        let last = last(state, class);
+        let mut row: Vec<Cell> = vec![
+            (&class.name).into(),
+            last.map(requests).into(),
+            last.map(|second| bytes(second) as f64 / 1e6).into(),
+            last.and_then(|second| second.latency_p50_seconds).into(),
+            last.and_then(|second| second.latency_p99_seconds).into(),
+        ];
+        row.extend(state.columns.iter().map(|column| class.numbers.get(&column.key).and_then(Value::as_u64).into()));
+        row.extend([
+            class.share.as_ref().map(|share| share.weight).into(),
+            part(state, class).map(|part| part * 100.0).into(),
+            last.and_then(main_reason).into(),
+        ]);
+        table.row(row);
+    }
+    table
 }
 
 /// The class that waits longest, and why.
@@ -192,11 +195,7 @@ fn longest(state: &State) -> String {
         return "Nothing waits.".into();
     };
     let because = class.oldest_waits_because.as_deref().map_or_else(String::new, |why| format!(": {why}"));
-    format!("{} waits longest, {}{because}.", class.name, spelled(wait))
-}
-
-fn spelled(seconds: f64) -> String {
-    format_nanos(Nanos((seconds * 1e9) as u64))
+    format!("{} waits longest, {}{because}.", class.name, format_seconds(wait))
 }
 
 #[cfg(test)]

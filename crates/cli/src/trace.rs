@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use ioweir_config::unknown;
 use ioweir_config::{Duration, Size, format_count, shown};
 use ioweir_core::Nanos;
-use ioweir_lab::report::render_trace_info;
 use ioweir_lab::sim::Load;
+use ioweir_lab::trace_info::{self, NamedInfo};
 use ioweir_lab::workload::{JobGenerator, MIXES, mix};
-use ioweir_trace::{self as trace, Cut, FORMATS, Format, Info, Loss, Target, TraceError, TraceSource};
-use serde::Serialize;
+use ioweir_trace::{self as trace, Cut, FORMATS, Format, Loss, Target, TraceError, TraceSource};
 
 use crate::arguments::{
     ConvertArguments, CutArguments, GenerateArguments, InfoArguments, ReadingArguments, TraceArguments, TraceVerb,
 };
 use crate::failure::Failure;
+use crate::output::Outputs;
 use crate::{engine, output};
 
 /// Formats that a suffix stands for when a trace is written.
@@ -172,49 +172,16 @@ pub(crate) fn target_format(named: Option<&str>, target: &str) -> Result<&'stati
     Ok(format)
 }
 
-/// The figures of a trace under its name.
-#[derive(Serialize)]
-struct NamedInfo {
-    trace: String,
-    format: &'static str,
-    #[serde(flatten)]
-    info: Info,
-}
-
 fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     let options = engine::read_options(&arguments.reading)?;
     let groups = engine::groups(&arguments.files)?;
     let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
-    let outputs: Vec<&str> = arguments.json.as_deref().filter(|target| *target != "-").into_iter().collect();
-    output::check_outputs(&outputs, &inputs)?;
+    let outputs = Outputs::new(&arguments.output, &[], &inputs)?;
     let mut infos = Vec::new();
     for group in &groups {
         let format = trace::recognise(&group.files, &options)?.name;
         let mut source = trace::open(&group.files, &options)?;
         infos.push(NamedInfo { trace: group.name.clone(), format, info: trace::info(source.as_mut())? });
     }
-    if let Some(target) = &arguments.json {
-        output::put(target, info_json(&infos)?.as_bytes())?;
-    }
-    if arguments.json.as_deref() != Some("-") {
-        let tables: Vec<_> = infos.iter().map(info_text).collect();
-        output::print(tables.join("\n").as_bytes())?;
-    }
-    Ok(())
-}
-
-/// One object for one trace, else a list.
-fn info_json(infos: &[NamedInfo]) -> Result<String, Failure> {
-    let text = match infos {
-        [only] => serde_json::to_string_pretty(only),
-        all => serde_json::to_string_pretty(all),
-    };
-    let text = text.map_err(|error| Failure::Running(format!("the figures cannot be written as JSON: {error}")))?;
-    Ok(text + "\n")
-}
-
-/// The figures as tables. Names of streams come from the trace: control characters in them are shown, not sent.
-fn info_text(named: &NamedInfo) -> String {
-    let text = format!("{} ({})\n{}", named.trace.replace('\n', " "), named.format, render_trace_info(&named.info));
-    text.lines().map(|line| shown(line) + "\n").collect()
+    outputs.write(&trace_info::document(&infos)?)
 }

@@ -3,6 +3,7 @@
 use clap::Parser as _;
 use ioweir_config::{AMOUNT_EXAMPLES, AmountKind, SchedulerChoice, ShareKeys};
 use ioweir_device::{DeviceSpec, PRESETS};
+use ioweir_lab::compare::Comparison;
 use ioweir_lab::experiment::Experiment;
 use ioweir_lab::plan::Policy;
 use ioweir_serve::control::assign;
@@ -75,10 +76,8 @@ fn in_device(kind: AmountKind, text: &str) -> Option<u64> {
 }
 
 fn in_comparison(kind: AmountKind, text: &str) -> Option<u64> {
-    (kind == AmountKind::Size).then(|| {
-        let read = compare::parse_comparison("c", &format!("request_bytes_max = \"{text}\"\n")).unwrap();
-        read.request_bytes_max.parse::<ioweir_config::Size>().unwrap().0
-    })
+    (kind == AmountKind::Size)
+        .then(|| Comparison::parse("c", &format!("request_bytes_max = \"{text}\"\n")).unwrap().request_bytes_max.0)
 }
 
 fn in_flag(kind: AmountKind, text: &str) -> Option<u64> {
@@ -90,8 +89,7 @@ fn in_flag(kind: AmountKind, text: &str) -> Option<u64> {
             else {
                 return None;
             };
-            let resolved = compare::resolve(&arguments).unwrap();
-            Some(resolved.request_bytes_max.parse::<ioweir_config::Size>().unwrap().0)
+            Some(compare::resolve(&arguments).unwrap().request_bytes_max.0)
         }
         AmountKind::Duration => {
             assert_eq!(trace::time(text).ok(), forecast::duration(text).ok());

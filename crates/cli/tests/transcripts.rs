@@ -172,6 +172,49 @@ fn json_on_standard_output_is_alone_there() {
 }
 
 #[test]
+fn a_folder_is_compared_trace_by_trace_and_what_is_no_trace_is_named() {
+    let folder = folder();
+    fs::create_dir(folder.path().join("night")).unwrap();
+    for (name, text) in [("a.csv", trace()), ("b.csv", trace()), ("notes.txt", "nothing to replay\n".into())] {
+        fs::write(folder.path().join("night").join(name), text).unwrap();
+    }
+    let output = run(folder.path(), &["compare", "night", "--scheduler", "noop", "--json", "-"]);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.starts_with("left out: night/notes.txt"), "{told}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let traces: Vec<_> = value["results"].as_array().unwrap().iter().map(|result| result["trace"].clone()).collect();
+    assert_eq!(traces, ["night/a.csv", "night/b.csv"]);
+}
+
+#[test]
+fn several_devices_depths_and_seeds_are_compared_in_one_go() {
+    let folder = folder();
+    let axes = ["--device", "hdd,ssd-slc", "--depth", "1,32", "--seed", "1,2,3", "--by", "stream"];
+    let arguments: Vec<&str> = ["compare", "trace.csv", "--scheduler", "noop,cfq"].into_iter().chain(axes).collect();
+    let json: Vec<&str> = arguments.iter().copied().chain(["--json", "-"]).collect();
+    let value: serde_json::Value = serde_json::from_slice(&run(folder.path(), &json).stdout).unwrap();
+    assert_eq!(value["results"].as_array().unwrap().len(), 24);
+    assert_eq!(value["over_seeds"].as_array().unwrap().len(), 8);
+    assert_eq!(value["results"][0]["streams"].as_array().unwrap().len(), 2);
+    let text = String::from_utf8(run(folder.path(), &arguments).stdout).unwrap();
+    assert_eq!(text.matches("3 samples of the trace").count(), 4, "{text}");
+}
+
+#[test]
+fn the_requests_of_a_run_are_a_trace() {
+    let folder = folder();
+    let compare = ["compare", "trace.csv", "--scheduler", "noop", "--requests", "requests.parquet"];
+    assert!(run(folder.path(), &compare).status.success());
+    let info = run(folder.path(), &["trace", "info", "requests.parquet"]);
+    assert!(info.status.success(), "{}", String::from_utf8_lossy(&info.stderr));
+    assert!(String::from_utf8(info.stdout).unwrap().contains("100"));
+    let both = ["compare", "trace.csv", "--scheduler", "noop,cfq", "--requests", "requests.parquet"];
+    assert!(run(folder.path(), &both).status.success());
+    let info = run(folder.path(), &["trace", "info", "requests.parquet"]);
+    assert!(String::from_utf8(info.stderr).unwrap().contains("holds the requests of several runs"));
+}
+
+#[test]
 fn the_command_in_the_report_gives_the_same_report() {
     let folder = folder();
     fs::write(folder.path().join("it's a trace.csv"), trace()).unwrap();

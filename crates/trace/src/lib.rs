@@ -15,11 +15,15 @@ mod writer;
 pub use cut::{Cut, CutSource, cut};
 pub use error::{Position, TraceError};
 pub use event::Event;
+pub use format::parquet::REQUEST_COLUMNS;
 pub use format::{FORMATS, Format, FormatError, ReadOptions, format, named, open, open_inputs, recognise};
 pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
 pub use writer::losses::{Clock, Holds, Loss};
+#[cfg(feature = "parquet")]
+pub use writer::parquet::request_file;
+pub use writer::requests::{RequestSink, RunNames, Served};
 pub use writer::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};

@@ -90,13 +90,8 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Vec<String>,
 
-    /// Write JSON to a file; `-` is standard output, in place of the tables
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) json: Option<String>,
-
-    /// Write the page, with bands, work, free space and violations drawn, to a file
-    #[arg(long, value_name = "FILE.html")]
-    pub(crate) export: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::OutputArguments;
+
 const COMPARE_EXAMPLES: &str = "\
 Examples:
   ioweir compare grep.blktrace.0 --scheduler noop,cfq,bid-hdd
@@ -15,7 +17,8 @@ Examples:
 #[derive(Args, Debug)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArguments {
-    /// Trace files; the per-processor files of one blktrace capture count as one trace. mix:NAME is generated traffic
+    /// Trace files, or folders of them; the per-processor files of one blktrace capture count as one trace. mix:NAME is
+    /// generated traffic
     #[arg(value_name = "TRACE", required_unless_present = "spec")]
     pub(crate) traces: Vec<String>,
 
@@ -23,9 +26,9 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "FILE", help_heading = "What is compared")]
     pub(crate) spec: Option<PathBuf>,
 
-    /// Device: a preset (`ioweir doc device` lists them) or a TOML file [default: hdd]
-    #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
-    pub(crate) device: Option<String>,
+    /// Devices, separated by commas: presets (`ioweir doc device` lists them) or TOML files [default: hdd]
+    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',', help_heading = "What is compared")]
+    pub(crate) device: Vec<String>,
 
     /// Faster device for schedulers that place data on one, as bid-hybrid does [default: ssd-slc]
     #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
@@ -60,25 +63,30 @@ pub(crate) struct CompareArguments {
     #[arg(long, help_heading = "The queue")]
     pub(crate) no_merge: bool,
 
-    /// Requests that the device holds at once [default: 1]
-    #[arg(long, value_name = "N", help_heading = "The queue")]
-    pub(crate) depth: Option<u32>,
+    /// Requests that the device holds at once; several, separated by commas, are compared [default: 1]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "The queue")]
+    pub(crate) depth: Vec<u32>,
 
-    /// Seed of everything random: where the platters stand at the start [default: 0]
-    #[arg(long, value_name = "N", help_heading = "The queue")]
-    pub(crate) seed: Option<u64>,
+    /// Seed of everything random: the phase of the platters at the start. With several, separated by commas, each replays a
+    /// sample of the trace, drawn block by block, and reports give 95 % intervals [default: 0]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "The queue")]
+    pub(crate) seed: Vec<u64>,
+
+    /// Figures by stream (process, client) of the trace beside those of all, the slowest first
+    #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
+    pub(crate) by: Option<String>,
 
     /// Scheduler that completion times are relative to [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Output")]
     pub(crate) reference: Option<String>,
 
-    /// Write JSON to a file; `-` is standard output, in place of the table
-    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
-    pub(crate) json: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 
-    /// Write the report to a file, as its suffix says: .json, .csv, .md or .html; may be repeated
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) export: Vec<String>,
+    /// Write a row for every request (when it was submitted, dispatched and completed, and what it waited for) to a Parquet
+    /// file; `ioweir doc format parquet` lists the columns
+    #[arg(long, value_name = "FILE.parquet", help_heading = "Output")]
+    pub(crate) requests: Option<String>,
 
     /// No progress bar
     #[arg(long, help_heading = "Output")]
@@ -98,7 +106,7 @@ pub(crate) struct ReadingArguments {
     #[arg(long, value_name = "LIST", conflicts_with = "format", help_heading = "Reading traces")]
     pub(crate) columns: Option<String>,
 
-    /// Replay only this address space (disk, volume, file) of a trace that holds several
+    /// Only this address space (disk, volume, file) of a trace that holds several; `compare` takes `all` for each of them
     #[arg(long, value_name = "NAME", help_heading = "Reading traces")]
     pub(crate) volume: Option<String>,
 

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::OutputArguments;
+
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate sweep.toml --out runs --export report.html\n\nExit code 3 where an expectation of the file is not met."
@@ -23,13 +25,13 @@ pub(crate) struct SimulateArguments {
     #[arg(long, alias = "resume", value_name = "FOLDER", help_heading = "What is run")]
     pub(crate) out: Option<String>,
 
-    /// Write JSON to a file; `-` is standard output, in place of the tables
-    #[arg(long, value_name = "FILE|-", help_heading = "Output")]
-    pub(crate) json: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 
-    /// Write the report to a file, as its suffix says: .json, .csv, .md or .html; may be repeated
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
-    pub(crate) export: Vec<String>,
+    /// Write a row for every request (when it was submitted, dispatched and completed, and what it waited for) to a Parquet
+    /// file; `ioweir doc format parquet` lists the columns
+    #[arg(long, value_name = "FILE.parquet", conflicts_with = "out", help_heading = "Output")]
+    pub(crate) requests: Option<String>,
 
     /// No progress bar
     #[arg(long, help_heading = "Output")]

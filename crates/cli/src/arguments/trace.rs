@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::ReadingArguments;
+use super::{OutputArguments, ReadingArguments};
 
 #[derive(Args, Debug)]
 pub(crate) struct TraceArguments {
@@ -34,9 +34,8 @@ pub(crate) struct InfoArguments {
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
-    /// Write JSON to a file; `-` is standard output, in place of the table. One object for one trace, else a list
-    #[arg(long, value_name = "FILE|-")]
-    pub(crate) json: Option<String>,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
 }
 
 #[derive(Args, Debug)]

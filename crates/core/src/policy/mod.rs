@@ -48,7 +48,7 @@ pub struct PolicyRow {
     pub parameters: &'static [Parameter],
     /// Whether it places data on a fast device beside the addressed one.
     pub places: bool,
-    /// Whether it shares the device between clients by what they are entitled to.
+    /// Whether it serves clients by their shares, instead of ordering and merging requests for a device.
     pub knows_shares: bool,
     build: fn(QueueLimits, &Settings) -> Policy,
 }
@@ -81,9 +81,13 @@ struct Row<F> {
 }
 
 impl<F> Row<F> {
-    const fn public(&self, places: bool, knows_shares: bool, build: fn(QueueLimits, &Settings) -> Policy) -> PolicyRow {
+    const fn elevator(&self, places: bool, build: fn(QueueLimits, &Settings) -> Policy) -> PolicyRow {
         let Self { name, summary, source, doc, linux, parameters, .. } = *self;
-        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, build }
+        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares: false, build }
+    }
+
+    const fn order(&self, build: fn(QueueLimits, &Settings) -> Policy) -> PolicyRow {
+        PolicyRow { knows_shares: true, ..self.elevator(false, build) }
     }
 }
 
@@ -102,11 +106,11 @@ macro_rules! policies {
 
         /// Every policy, in the order in which help lists them.
         pub static POLICIES: &[PolicyRow] = &[
-            $($module::$row.public(<$module::$elevator as Elevator>::PLACES, false, |limits, settings| {
+            $($module::$row.elevator(<$module::$elevator as Elevator>::PLACES, |limits, settings| {
                 let elevator = $module::$elevator::new(&limits, $module::$row.form, settings);
                 Policy(Inner::$variant(BlockScheduler::new(limits, elevator)))
             }),)*
-            $($tenant_module::$tenant_row.public(false, true, |limits, settings| {
+            $($tenant_module::$tenant_row.order(|limits, settings| {
                 let order = |size: &_| $tenant_module::$order::new(size, $tenant_module::$tenant_row.form, settings);
                 let scheduler = TenantScheduler::new(limits, Capacity::from_settings(settings), order);
                 Policy(Inner::$tenant(scheduler))

@@ -1,77 +1,171 @@
-//! Comparisons: traces under several schedulers and loads, side by side.
+//! Comparisons: traces under several schedulers and loads, on several devices, side by side.
 
-mod run;
+mod data;
+mod document;
+mod figures;
+mod headline;
+mod numbers;
+mod plan;
+mod section;
+#[cfg(test)]
+mod tests;
 
-pub use run::{run, run_observed};
+pub use data::SCHEMA_VERSION;
+pub use document::document;
+pub(crate) use figures::{magnified, within};
+pub use plan::{Plan, run, run_observed};
 
-use serde::{Deserialize, Serialize};
+use ioweir_config::{Complaint, SchedulerChoice, Size, SpecError};
+use ioweir_trace::Event;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::experiment::Summary;
 use crate::run::TraceMeta;
-use crate::sim::Outcome;
+use crate::sim::{Load, Outcome};
 
-/// Everything that determines a comparison: the same value gives the same bytes. This is what `ioweir compare`'s flags
-/// fill in, what `--spec FILE` reads, and what `ioweir show` prints back with every default.
+/// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` fills it in from its
+/// flags and from `--spec FILE`, and `ioweir show` prints it back with every default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Comparison {
-    /// Trace files; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` is generated traffic.
+    /// Trace files, or folders of them; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` is
+    /// generated traffic.
     pub traces: Vec<String>,
     /// Trace format: a name, a TOML file of columns, or `columns:` and a list of them; recognised from content where absent.
     pub format: Option<String>,
-    /// Address space to replay, where a trace holds several.
+    /// Address space to replay, where a trace holds several; `all`: each, as a trace of its own.
     pub volume: Option<String>,
     /// Event that counts as a request, where a trace holds several: `queue`, `insert` or `issue`.
-    pub event: String,
+    #[serde(with = "event_name")]
+    pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
-    /// Device: a preset's name or a TOML file.
-    pub device: String,
+    /// Devices: a preset's name or a TOML file each.
+    #[serde(rename = "device")]
+    pub devices: OneOrMore<String>,
     /// Faster device for the schedulers that place data on one: a preset's name or a TOML file.
     pub fast_device: String,
     /// Schedulers in the form `name[:parameter=value...]`.
-    pub schedulers: Vec<String>,
+    pub schedulers: Vec<SchedulerChoice>,
     /// Loads: `recorded`, `x<factor>` or `closed:<outstanding a stream>`.
-    pub loads: Vec<String>,
+    pub loads: Vec<Load>,
     /// Requests that the queue holds in each direction (Linux's `nr_requests`).
     pub queue_requests: u32,
     /// Largest request after merging, with unit (Linux's `max_sectors_kb`).
-    pub request_bytes_max: String,
+    pub request_bytes_max: Size,
     /// Whether adjacent requests are merged.
     pub merge: bool,
     /// Requests that the device holds at once.
-    pub depth: u32,
-    /// Seed of everything random: the spindle's phase at time zero.
-    pub seed: u64,
+    #[serde(rename = "depth")]
+    pub depths: OneOrMore<u32>,
+    /// Seeds of everything random: the spindle's phase at time zero. With several, traces are resampled too.
+    #[serde(rename = "seed")]
+    pub seeds: OneOrMore<u64>,
+    /// Whether figures by stream are kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub by_stream: bool,
 }
 
 impl Default for Comparison {
     fn default() -> Self {
+        let scheduler = |name: &str| name.parse::<SchedulerChoice>().ok();
         Self {
             traces: Vec::new(),
             format: None,
             volume: None,
-            event: "queue".into(),
+            event: Event::Queue,
             lenient: false,
-            device: "hdd".into(),
+            devices: "hdd".to_owned().into(),
             fast_device: "ssd-slc".into(),
-            schedulers: ["noop", "deadline", "cfq", "bid-hdd"].map(String::from).to_vec(),
-            loads: vec!["recorded".into()],
+            schedulers: ["noop", "deadline", "cfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),
+            loads: vec![Load::RECORDED],
             queue_requests: 128,
-            request_bytes_max: "512KiB".into(),
+            request_bytes_max: Size(512 << 10),
             merge: true,
-            depth: 1,
-            seed: 0,
+            depths: 1.into(),
+            seeds: 0.into(),
+            by_stream: false,
         }
     }
 }
 
 impl Comparison {
+    /// Reads a comparison from TOML; `file` is only for the errors.
+    ///
+    /// # Errors
+    /// [`SpecError`] with the place in the file.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let hints = [("unknown field", "`ioweir show FILE` prints a comparison with every key there is")];
+        toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))
+    }
+
     /// Every key as TOML: what `--spec` reads.
     #[must_use]
     pub fn to_toml(&self) -> String {
         // Strings, numbers and lists of strings: all that TOML can write.
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
+}
+
+/// One value or several: `"hdd"` and `["hdd", "ssd-970pro"]` in a file. One is written without brackets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneOrMore<T>(pub Vec<T>);
+
+impl<T> From<T> for OneOrMore<T> {
+    fn from(one: T) -> Self {
+        Self(vec![one])
+    }
+}
+
+impl<T: Serialize> Serialize for OneOrMore<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "one value, or a list of them")]
+        enum Written<T> {
+            One(T),
+            Several(Vec<T>),
+        }
+        Ok(match Written::deserialize(deserializer)? {
+            Written::One(one) => Self(vec![one]),
+            Written::Several(several) => Self(several),
+        })
+    }
+}
+
+/// An event by its name.
+mod event_name {
+    use ioweir_config::unknown;
+    use ioweir_trace::Event;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(super) fn serialize<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(event.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let names = Event::ALL.map(Event::name);
+        let found = Event::ALL.into_iter().find(|event| event.name() == name);
+        found.ok_or_else(|| D::Error::custom(unknown("kind of event", &name, &names, "")))
+    }
+}
+
+/// A device of a comparison with every parameter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeviceMeta {
+    /// As the user named it.
+    pub name: String,
+    /// Every parameter, as TOML.
+    pub toml: String,
 }
 
 /// What is needed to run a comparison again, and to trust it.
@@ -87,19 +181,30 @@ pub struct Meta {
     pub spec: Comparison,
     /// SHA-256 of each trace file as stored.
     pub traces: Vec<TraceMeta>,
-    /// The device with every parameter, as TOML.
+    /// The device with every parameter, as TOML; the first where there are several.
     pub device_toml: String,
+    /// All devices, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceMeta>,
     /// The fast device likewise, where a scheduler places data on it.
     pub fast_device_toml: Option<String>,
     /// The command that runs this again.
     pub command: String,
 }
 
-/// A finished comparison: one outcome for each trace, load and scheduler, in that order.
+/// A finished comparison: one outcome for each trace, device, depth, load, scheduler and seed, in that order.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// How to get this again.
     pub meta: Meta,
     /// The outcomes.
     pub outcomes: Vec<Outcome>,
+}
+
+impl Report {
+    /// The outcomes over their seeds; empty where there is one seed.
+    #[must_use]
+    pub fn over_seeds(&self) -> Vec<Summary> {
+        if self.meta.spec.seeds.0.len() > 1 { Summary::of(self.outcomes.clone()) } else { Vec::new() }
+    }
 }

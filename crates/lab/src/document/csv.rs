@@ -15,7 +15,7 @@ fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
     Ok(out.into_bytes())
 }
 
-fn field(cell: &Cell) -> String {
+pub(super) fn field(cell: &Cell) -> String {
     match &cell.value {
         Value::Absent => String::new(),
         Value::Text(text) => text.clone(),

@@ -29,6 +29,8 @@ mod figure;
 mod html;
 mod json;
 mod markdown;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod provenance;
 mod records;
 mod table;
@@ -36,12 +38,14 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use figure::weekday;
 pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::HTML_BYTES_MAX;
 pub use json::list as json_list;
 pub(crate) use provenance::hexadecimal;
 pub use provenance::{Origin, Provenance, TraceMeta};
 pub use records::records_of;
+pub(crate) use table::SAME_SHARE;
 pub use table::{Better, Cell, Column, Emphasis, Format, Table, Value, format_seconds};
 
 use serde::Serialize;
@@ -101,6 +105,9 @@ pub enum DocumentError {
     /// A result is nothing that JSON holds.
     #[error("the results cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// The records are nothing that Parquet holds.
+    #[error("the results cannot be written as Parquet: {0}")]
+    Parquet(String),
 }
 
 impl Document {
@@ -153,7 +160,15 @@ pub struct Form {
 }
 
 /// Every form that a document can be exported to.
-pub const FORMS: &[Form] = &[json::FORM, csv::FORM, markdown::FORM, html::FORM, terminal::FORM];
+pub const FORMS: &[Form] = &[
+    json::FORM,
+    csv::FORM,
+    markdown::FORM,
+    html::FORM,
+    #[cfg(feature = "parquet")]
+    parquet::FORM,
+    terminal::FORM,
+];
 
 impl Form {
     /// The form that a file name's suffix stands for, in either case.

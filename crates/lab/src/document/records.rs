@@ -7,7 +7,7 @@ use super::{Cell, Column, Table, Value};
 
 /// One row for each of `results`. The columns are the keys of their JSON form, those of inner objects joined with an
 /// underscore: `read.latency_p99_seconds` there is `read_latency_p99_seconds` here. `leading` names the columns that come
-/// first; the others follow by name.
+/// first; the others follow by name. Lists of names and objects are left out.
 #[must_use]
 pub fn records_of<S: Serialize>(results: impl IntoIterator<Item = S>, leading: &[&str]) -> Table {
     let mut table = Table::default();
@@ -38,15 +38,17 @@ fn flatten(name: String, value: Json, fields: &mut Vec<(String, Cell)>) {
         }
         Json::Array(items) => {
             for (at, item) in items.into_iter().enumerate() {
-                // A pair of a name and a value is an entry under that name.
                 match item {
+                    // A pair of a name and a value is an entry under that name.
                     Json::Array(pair) if matches!(&pair[..], [Json::String(_), _]) => {
                         let mut pair = pair.into_iter();
                         if let (Some(Json::String(key)), Some(value)) = (pair.next(), pair.next()) {
                             flatten(inner(&key), value, fields);
                         }
                     }
-                    item => flatten(inner(&at.to_string()), item, fields),
+                    Json::Number(_) | Json::Null => flatten(inner(&at.to_string()), item, fields),
+                    // How long other lists are differs from result to result: they are left to JSON.
+                    _ => {}
                 }
             }
             return;

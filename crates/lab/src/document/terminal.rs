@@ -30,7 +30,7 @@ pub(super) fn render(document: &Document, bold: bool) -> String {
     // Paragraphs follow one another directly; a blank line sets off what is not text.
     let mut is_text = true;
     for block in &document.blocks {
-        let was_text = std::mem::replace(&mut is_text, matches!(block, Block::Text(_)));
+        let was_text = std::mem::replace(&mut is_text, matches!(block, Block::Text(_) | Block::Heading(_)));
         match block {
             Block::Heading(title) => {
                 let _ = writeln!(out, "\n{}", shown(title));

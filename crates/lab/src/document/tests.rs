@@ -72,6 +72,21 @@ fn csv_writes_values_and_quotes_what_it_must() {
     assert_eq!(rendered(&every_block("a,\"b\"\nc"), "csv"), "trace,mean,read_requests\n\"a,\"\"b\"\"\nc\",0.5,7\n");
 }
 
+#[cfg(feature = "parquet")]
+#[test]
+fn parquet_keeps_values_and_their_types() {
+    use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
+    let mut document = every_block("sfq");
+    let row = |mean: Option<f64>, flag| serde_json::json!({ "name": "a", "count": 7, "mean": mean, "flag": flag });
+    document.records = records_of([row(Some(0.5), true), row(None, false)], &["name"]);
+    let bytes = Form::from_file_name("a.parquet").unwrap().render(&document).unwrap();
+    assert_eq!(bytes, Form::from_file_name("a.parquet").unwrap().render(&document).unwrap());
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+    assert_eq!(rows[0], "{name: \"a\", count: 7, flag: true, mean: 0.5}");
+    assert_eq!(rows[1], "{name: \"a\", count: 7, flag: false, mean: null}");
+}
+
 #[test]
 fn a_list_of_documents_reads_as_if_written_at_once() {
     let one = every_block("one");

@@ -71,13 +71,7 @@ fn class_name(clients: &Clients, stream: StreamId) -> &str {
 
 /// `database`, or `web client 17` where the class has several.
 fn client_name(clients: &Clients, stream: StreamId) -> String {
-    let client = clients.client(stream);
-    let class = clients.class(client);
-    let name = class_name(clients, stream);
-    match clients.classes()[class].clients {
-        1 => name.to_owned(),
-        _ => format!("{name} client {}", client - clients.of_class(class).start as usize),
-    }
+    clients.client_name(clients.client(stream))
 }
 
 /// Looks for the slowest request.

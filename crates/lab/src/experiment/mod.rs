@@ -1,5 +1,6 @@
 //! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
 
+mod document;
 mod expect;
 mod explain;
 mod metric;
@@ -10,10 +11,11 @@ mod summary;
 mod sweep;
 mod traffic;
 
+pub use document::document;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use metric::{METRICS, Metric};
-pub use run::{ExperimentMeta, ExperimentReport, run, run_observed};
+pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};
 pub(crate) use sweep::assign;

@@ -1,6 +1,6 @@
 //! Checks of an experiment file, with the place of what is wrong.
 
-use ioweir_core::SECTOR_BYTES;
+use ioweir_core::{QueueLimits, SECTOR_BYTES};
 use std::collections::BTreeSet;
 
 use super::metric::METRICS;
@@ -176,10 +176,13 @@ impl Experiment {
         self.classes.iter().map(most).sum()
     }
 
-    /// Requests that the queue holds.
-    pub(super) fn queue_room(&self) -> u32 {
+    /// Requests that the queue holds in each direction; as many as Linux's where an elevator merges them.
+    pub(super) fn queue_room(&self, merges: bool) -> u32 {
         let open = self.classes.iter().any(|class| class.backlog.is_none());
-        let wanted = self.outstanding() + if open { OPEN_ROOM } else { 0 } + u64::from(self.depth);
+        let wanted = match merges {
+            true => self.outstanding() + u64::from(QueueLimits::DEFAULT.requests_per_direction),
+            false => self.outstanding() + if open { OPEN_ROOM } else { 0 } + u64::from(self.depth),
+        };
         self.queue_requests.unwrap_or_else(|| u32::try_from(wanted).unwrap_or(u32::MAX))
     }
 

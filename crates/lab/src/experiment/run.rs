@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ioweir_core::QueueLimits;
-use ioweir_core::policy::{Policy, Settings};
+use ioweir_core::policy::{Policy, PolicyRow, Settings};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -13,7 +13,8 @@ use super::spec::{DeviceChoice, Experiment};
 use super::summary::Summary;
 use super::sweep::{self, Point};
 use crate::run::{
-    Job, Kept, Origin, Progress, RunError, Silent, Store, TraceFiles, TraceMeta, Traffic, hexadecimal, only, run_all,
+    Job, Kept, Origin, Progress, Requests, RunError, Silent, Store, TraceFiles, TraceMeta, Traffic, hexadecimal, only,
+    record_all, run_all,
 };
 use crate::sim::{Ended, Observer, Outcome, Window};
 use ioweir_config::SchedulerChoice;
@@ -70,7 +71,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                 device: Arc::clone(&device),
                 device_name: String::new(),
                 fast: None,
-                limits: limits(&experiment),
+                limits: limits(&experiment, scheduler.row),
                 lenient: false,
                 seed,
                 window: Window {
@@ -78,6 +79,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                     to: experiment.duration.nanos(),
                     interval: experiment.interval.nanos(),
                     keeps_series: false,
+                    by_stream: false,
                 },
                 traffic: Traffic::Classes(Arc::clone(&experiment)),
                 point: set.clone(),
@@ -101,19 +103,25 @@ fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     settings
 }
 
-/// Limits of the queue and of the device. Requests are not merged: each counts for its client.
-fn limits(experiment: &Experiment) -> QueueLimits {
-    let units = experiment.queue_room();
+/// Limits of the queue and of the device. An elevator merges what a trace asks for, as in a comparison; otherwise requests
+/// are not merged, since each counts for its client.
+fn limits(experiment: &Experiment, row: &PolicyRow) -> QueueLimits {
+    let merge = !row.knows_shares && experiment.classes.iter().any(|class| class.trace.is_some());
+    let requests = experiment.queue_room(merge);
+    let members = if merge { QueueLimits::with_requests(requests).members.min(MEMBERS_MAX) } else { 0 };
     let largest = experiment.classes.iter().map(|class| class.size.0 / ioweir_core::SECTOR_BYTES).max().unwrap_or(0);
     QueueLimits {
-        requests_per_direction: units,
-        members: units.saturating_mul(2),
+        requests_per_direction: requests,
+        members: members.max(requests.saturating_mul(2)),
         request_sectors_max: u32::try_from(largest).unwrap_or(u32::MAX).max(1024),
-        merge: false,
+        merge,
         depth: experiment.depth,
         ..QueueLimits::DEFAULT
     }
 }
+
+/// Merged requests that a queue holds at most, where it has room for as many without merging.
+const MEMBERS_MAX: u32 = 1 << 20;
 
 /// What the outcome of a job depends on, as one number.
 fn key(job: &Job, origin: &Origin, traces: &[TraceMeta]) -> String {
@@ -149,9 +157,37 @@ pub fn run(
     let key = |job: &Job| key(job, origin, &traces);
     let kept = store.map(|store| Kept { store, key: &key });
     let outcomes = run_all(&jobs, progress, kept.as_ref())?;
+    Ok(report(experiment, origin, traces, outcomes))
+}
+
+/// Runs an experiment, one run after another, and writes their requests into a file.
+///
+/// # Errors
+/// As [`run`]; and where the file cannot be written.
+pub fn record(
+    experiment: &Experiment,
+    origin: &Origin,
+    progress: &dyn Progress,
+    requests: &mut Requests,
+) -> Result<ExperimentReport, RunError> {
+    let mut jobs = jobs(experiment)?;
+    for job in &mut jobs {
+        job.window.by_stream = true;
+    }
+    let traces = traces(experiment)?;
+    let outcomes = record_all(&jobs, progress, requests)?;
+    Ok(report(experiment, origin, traces, outcomes))
+}
+
+fn report(
+    experiment: &Experiment,
+    origin: &Origin,
+    traces: Vec<TraceMeta>,
+    outcomes: Vec<Outcome>,
+) -> ExperimentReport {
     let summaries = Summary::of(outcomes);
     let verdicts = judge(&experiment.expectations, &summaries);
-    Ok(ExperimentReport { experiment: experiment.clone(), meta: meta(experiment, origin, traces), summaries, verdicts })
+    ExperimentReport { experiment: experiment.clone(), meta: meta(experiment, origin, traces), summaries, verdicts }
 }
 
 /// Runs the only run of an experiment under an observer, to the end of its last request. Answers what was measured up to the

@@ -25,7 +25,8 @@ keys! {
         seeds: Vec<u64> = (vec![0]),
         /// requests that the device holds at once
         depth: u32 = (32),
-        /// requests that the queue holds; what the backlogs add up to, and some thousands, where absent
+        /// requests that the queue holds; what the backlogs add up to, and some thousands, where absent; 128 beside the
+        /// backlogs where an elevator serves a trace
         queue_requests: Option<u32> = absent,
         /// the throughput that the device is said to have, "4k/s": reservations beyond it are refused; all are accepted where
         /// absent
@@ -69,7 +70,8 @@ keys! {
         rate: Option<Rate> = absent,
         /// how an open loop's arrivals are spaced: poisson or constant
         arrivals: Spacing = (Spacing::Poisson),
-        /// the requests of this trace, at its times
+        /// the requests of this trace, at its times. An elevator sees its streams and merges, as `ioweir compare` does; a
+        /// scheduler that knows shares sees the clients of the class, over which the streams are spread, and does not merge
         trace: Option<String> = absent,
         /// share of reads; the others are writes
         read_ratio: Ratio = (Ratio::ONE),

@@ -34,15 +34,27 @@ const STUDENT: [f64; 30] = [
 ];
 
 impl Figure {
-    /// Of these values; none where there are none.
+    /// The mean of these independent values; none where there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
+        Self::with_error(values, values.len() as f64)
+    }
+
+    /// The figure of which these values are of bootstrap samples: their deviation is its standard error, however many there
+    /// are.
+    #[must_use]
+    pub fn of_samples(values: &[f64]) -> Option<Self> {
+        Self::with_error(values, 1.0)
+    }
+
+    /// The mean of values, whose error is their variance divided by `independent`.
+    fn with_error(values: &[f64], independent: f64) -> Option<Self> {
         let count = values.len() as f64;
         let mean = (!values.is_empty()).then(|| values.iter().sum::<f64>() / count)?;
         let half_width = (values.len() > 1).then(|| {
             let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
             let student = STUDENT.get(values.len() - 2).copied().unwrap_or(1.96);
-            student * (variance / count).sqrt()
+            student * (variance / independent).sqrt()
         });
         Some(Self { mean, half_width, seeds: values.len() })
     }
@@ -53,7 +65,7 @@ impl Summary {
     pub(crate) fn of(outcomes: Vec<Outcome>) -> Vec<Self> {
         let mut summaries: Vec<Self> = Vec::new();
         for outcome in outcomes {
-            let same = |last: &&mut Self| last.scheduler == outcome.scheduler && last.point == outcome.point;
+            let same = |last: &&mut Self| last.cells.last().is_some_and(|cell| cell.differs_in_seed_alone(&outcome));
             match summaries.last_mut().filter(same) {
                 Some(last) => last.cells.push(outcome),
                 None => summaries.push(Self {
@@ -73,6 +85,12 @@ impl Summary {
         Figure::of(&values)
     }
 
+    /// Whether each seed replayed a sample of one trace.
+    #[must_use]
+    pub fn are_samples(&self) -> bool {
+        self.cells.len() > 1 && self.cells.iter().all(|outcome| outcome.is_sample)
+    }
+
     /// Names of the classes.
     pub fn classes(&self) -> impl Iterator<Item = &str> {
         self.cells.first().into_iter().flat_map(|cell| cell.classes.iter().map(|class| class.name.as_str()))
@@ -88,6 +106,8 @@ mod tests {
         let figure = Figure::of(&[10.0, 12.0, 14.0]).expect("three values");
         assert_eq!((figure.mean, figure.seeds), (12.0, 3));
         assert!(figure.half_width.is_some_and(|half| (half - 4.303 * 2.0 / 3.0_f64.sqrt()).abs() < 1e-9));
+        let sampled = Figure::of_samples(&[10.0, 12.0, 14.0]).expect("three values");
+        assert!(sampled.half_width.is_some_and(|half| (half - 4.303 * 2.0).abs() < 1e-9));
         assert_eq!(Figure::of(&[3.0]).map(|figure| figure.half_width), Some(None));
         assert_eq!(Figure::of(&[]), None);
     }

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use ioweir_core::policy::Policy;
+use ioweir_core::policy::{Policy, PolicyRow};
 use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
@@ -205,13 +205,16 @@ fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
 }
 
 impl Experiment {
-    /// Its clients; those of a trace keep its streams where the scheduler is an elevator.
-    pub(crate) fn clients(&self) -> Clients {
+    /// Its clients. An elevator sees the streams of a trace as they were traced; a policy that knows shares sees the clients
+    /// of the class, and so does a device that draws hits by client.
+    pub(crate) fn clients(&self, row: &PolicyRow) -> Clients {
+        let draws_hits =
+            |class: &ClassSpec| class.hit_ratio.is_some() || class.phases.iter().any(|phase| phase.hit_ratio.is_some());
         let class = |class: &ClassSpec| ClientClass {
             name: class.name.clone(),
             clients: class.clients,
             weight: class.share.weight.unwrap_or(WEIGHT),
-            keeps_streams: false,
+            keeps_streams: class.trace.is_some() && !row.knows_shares && !draws_hits(class),
         };
         Clients::new(self.classes.iter().map(class).collect())
     }
@@ -458,6 +461,23 @@ impl ClassArrivals {
     /// Requests that were sent and not refused.
     pub(crate) fn sent(&self) -> u64 {
         self.sent
+    }
+
+    /// The name of each stream: of its client, or of the stream of a trace where these are kept.
+    pub(crate) fn stream_names(&self) -> Vec<String> {
+        let mut names = self.population.client_names();
+        for (number, class) in self.classes.iter().enumerate() {
+            let (Some(trace), true) = (&class.trace, self.population.classes()[number].keeps_streams) else { continue };
+            let numbers = self.population.streams(number);
+            for (stream, name) in (0..).zip(&trace.names().streams) {
+                let at = numbers.number(StreamId(stream)).0 as usize;
+                if names.len() <= at {
+                    names.resize(at + 1, String::new());
+                }
+                names[at].clone_from(name);
+            }
+        }
+        names
     }
 
     /// What is said to the scheduler before anything else.

@@ -3,26 +3,24 @@
 //! Source: Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems". Planning is a pure function: the same
 //! forecast, debts and policy give the same plan. Everything after the forecast uses whole numbers.
 
+mod document;
 mod horizon;
 mod lint;
 mod load;
 mod made;
-mod page;
 mod planner;
 pub mod policy;
 mod queueing;
 mod replay;
 mod system;
-mod text;
 
+pub use document::{Actual, document};
 pub use horizon::{BinCourse, Horizon, Schedule};
 pub use lint::{Finding, Severity, lint};
 pub use load::{Load, LoadError, LoadForecaster, Outlook, Rates, outlooks};
 pub use made::{Likely, Plan, PlanBin, Setting, Sheet, Window, plan};
-pub use page::{Actual, render_page};
 pub use planner::{Solution, solve};
 pub use policy::Policy;
 pub use queueing::{erlang_c, servers_needed};
 pub use replay::{Decider, Replayed, replay};
 pub use system::{Demand, Ledger, System, Terms};
-pub use text::{render_json, render_text};

@@ -26,6 +26,17 @@ pub enum Class {
     Beyond,
 }
 
+impl Class {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Golden => "golden",
+            Self::Reproduced => "reproduced",
+            Self::Calibrated => "calibrated",
+            Self::Beyond => "beyond",
+        }
+    }
+}
+
 /// One sentence or figure of a paper, and what came out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {

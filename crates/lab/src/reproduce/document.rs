@@ -23,6 +23,7 @@ impl Reproduction {
         for (name, claims) in by_figure(&self.claims) {
             document.heading(&name);
             document.push(table(&claims));
+            document.push(rules(&claims));
             let charts = views::beside(&claims);
             if !charts.is_empty() {
                 document.push(Figure::new("The paper and ours", "", charts));
@@ -79,6 +80,16 @@ fn table(claims: &[&Claim]) -> Table {
             claim.unit.as_str().into(),
             claim.id.as_str().into(),
         ]);
+    }
+    table
+}
+
+/// By which rule each claim is judged, and what differs: for readers of the page.
+fn rules(claims: &[&Claim]) -> Table {
+    let columns = [Column::text("claim"), Column::text("class"), Column::text("rule and remark")];
+    let mut table = Table::new("Rules", columns).detail();
+    for claim in claims {
+        table.row([claim.id.as_str().into(), claim.class.name().into(), claim.note.as_str().into()]);
     }
     table
 }

@@ -32,9 +32,9 @@ struct Dimension {
     rows: Option<Rows>,
     axis: Option<String>,
     /// Terms that the selections of each have beside the others: of a row of a list.
-    at: Option<Words>,
+    at: Option<String>,
     /// What each is called: that of the axis where absent.
-    name: Option<Words>,
+    name: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -182,10 +182,10 @@ impl Drawing<'_> {
         let name = |row: &Toml| {
             let mut inner = place.on(row, dimension.axis.as_deref());
             if let Some(at) = &dimension.at {
-                inner.at.extend(terms(at.get_ref(), &inner.variables).map_err(|problem| self.wrong(at, problem))?);
+                inner.at.extend(terms(at, &inner.variables).map_err(|problem| self.wrong(near, problem))?);
             }
             let name = match (&dimension.name, &dimension.axis) {
-                (Some(name), _) => self.sentence(name, &inner)?,
+                (Some(name), _) => self.sentence(&Spanned::new(near.span(), name.clone()), &inner)?,
                 (None, axis) => {
                     let value = axis.as_ref().and_then(|axis| row.get(axis)?.as_str()).unwrap_or_default();
                     self.scope(&inner).label(value)

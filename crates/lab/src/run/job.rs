@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ioweir_core::policy::{Policy, Settings};
-use ioweir_core::{Nanos, QueueLimits};
+use ioweir_core::{Nanos, QueueLimits, StreamId};
 
 use super::traces::{TraceFiles, Watched};
 use super::{Progress, RunError};
@@ -60,11 +60,19 @@ impl Job {
         format!("{}{}, seed {}", self.scheduler, set.concat(), self.seed)
     }
 
-    /// Its clients; whether they see the streams of traces depends on the scheduler.
+    /// Its clients; whether the streams of traces are kept depends on the scheduler.
     pub(crate) fn clients(&self) -> Clients {
         match &self.traffic {
             Traffic::Trace(trace, _) => Clients::of_trace(trace.name()),
-            Traffic::Classes(experiment) => experiment.clients(),
+            Traffic::Classes(experiment) => experiment.clients(self.scheduler.row),
+        }
+    }
+
+    /// The names of its trace, volume and load; empty for classes.
+    pub(super) fn trace_names(&self) -> (String, String, String) {
+        match &self.traffic {
+            Traffic::Trace(trace, load) => (trace.name(), trace.volume().to_owned(), load.to_string()),
+            Traffic::Classes(_) => Default::default(),
         }
     }
 
@@ -80,8 +88,8 @@ impl Job {
         let mut fast = fast.transpose()?;
         let fast_sectors = fast.as_ref().map_or(0, |(device, _)| device.sectors());
         let limits = QueueLimits { fast_sectors, ..self.limits };
-        let (sectors, clients) = (device.sectors(), self.clients());
-        let mut collector = Collector::new(self.window, clients.clone(), limits.depth);
+        let sectors = device.sectors();
+        let mut collector = Collector::new(self.window, self.clients(), limits.depth);
         let simulation = Simulation {
             scheduler: self.scheduler.row.build(limits, &self.settings),
             limits,
@@ -90,42 +98,68 @@ impl Job {
             lenient: self.lenient,
             until: if drains { Nanos::NEVER } else { self.window.to },
         };
-        let stopped = |failure| match failure {
-            Failure::Trace(error) => RunError::Trace(error),
-            failure => RunError::Run { run: self.name(), failure: Box::new(failure) },
-        };
-        let (ended, sent, skipped) = match &self.traffic {
-            Traffic::Trace(trace, load) => {
-                let source = Box::new(Watched { source: trace.open(self.seed, sectors)?, progress });
-                let mut feed = Feed::new(source, *load, Streams::KEPT);
-                let ended = run(simulation, &mut feed, &mut collector, observer).map_err(stopped)?;
-                (ended, None, feed.skipped())
-            }
-            Traffic::Classes(experiment) => {
-                let mut arrivals = ClassArrivals::new(experiment, clients, sectors, self.seed)?;
-                let ended = run(simulation, &mut arrivals, &mut collector, observer).map_err(stopped)?;
-                progress.read(arrivals.sent());
-                (ended, Some(arrivals.sent()), 0)
-            }
-        };
-        let outcome = collector.into_outcome(fast.is_some()).of_run(&ended, &*device);
-        let (trace, load) = match &self.traffic {
-            Traffic::Trace(trace, load) => (trace.name(), load.to_string()),
-            Traffic::Classes(_) => Default::default(),
-        };
+        let served = self.serve(simulation, sectors, &mut collector, progress, observer);
+        let Served { ended, sent, skipped, names } = served?;
+        let name = |stream: StreamId| names.get(stream.0 as usize).cloned().unwrap_or_else(|| stream.0.to_string());
+        let outcome = collector.into_outcome(fast.is_some(), name).of_run(&ended, &*device);
+        let (trace, volume, load) = self.trace_names();
         let outcome = Outcome {
             trace,
+            volume,
             load,
             scheduler: self.scheduler.to_string(),
             device: self.device_name.clone(),
             depth: limits.depth,
             seed: self.seed,
+            is_sample: matches!(&self.traffic, Traffic::Trace(trace, _) if trace.is_resampled()),
             point: self.point.clone(),
             requests_simulated: sent.map_or(outcome.all.requests, |sent| sent - ended.unfinished),
             fast: outcome.fast.zip(fast).map(|(fast, (_, name))| FastOutcome { device: name.clone(), ..fast }),
             skipped: ended.skipped + skipped,
+            stream_names: names,
             ..outcome
         };
         Ok((outcome, ended))
     }
+
+    /// Sends the requests through the simulation.
+    fn serve<O: Observer<Policy>>(
+        &self,
+        simulation: Simulation<'_, Policy>,
+        sectors: u64,
+        collector: &mut Collector,
+        progress: &dyn Progress,
+        observer: &mut O,
+    ) -> Result<Served, RunError> {
+        let stopped = |failure| match failure {
+            Failure::Trace(error) => RunError::Trace(error),
+            failure => RunError::Run { run: self.name(), failure: Box::new(failure) },
+        };
+        match &self.traffic {
+            Traffic::Trace(trace, load) => {
+                let source = Box::new(Watched { source: trace.open(self.seed, sectors)?, progress });
+                let mut feed = Feed::new(source, *load, Streams::KEPT);
+                let ended = run(simulation, &mut feed, collector, observer).map_err(stopped)?;
+                let names = feed.names().streams.clone();
+                Ok(Served { ended, sent: None, skipped: feed.skipped(), names })
+            }
+            Traffic::Classes(experiment) => {
+                let mut arrivals = ClassArrivals::new(experiment, self.clients(), sectors, self.seed)?;
+                let ended = run(simulation, &mut arrivals, collector, observer).map_err(stopped)?;
+                progress.read(arrivals.sent());
+                let names = if self.window.by_stream { arrivals.stream_names() } else { Vec::new() };
+                Ok(Served { ended, sent: Some(arrivals.sent()), skipped: 0, names })
+            }
+        }
+    }
+}
+
+/// How the requests of a run were served.
+struct Served {
+    ended: Ended,
+    /// Requests that were sent, where that is not known from the trace.
+    sent: Option<u64>,
+    skipped: u64,
+    /// Names of the streams.
+    names: Vec<String>,
 }

@@ -4,9 +4,12 @@
 //! experiment from its classes of clients: a comparison is an experiment with one class that is fed by a trace.
 
 mod job;
+mod requests;
+mod resample;
 mod traces;
 
 pub use job::{Job, Traffic};
+pub use requests::Requests;
 pub use traces::{MIX_PREFIX, TraceFiles, sha256};
 
 pub(crate) use crate::document::hexadecimal;
@@ -83,6 +86,25 @@ pub trait Store: Sync {
 pub(crate) struct Kept<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) key: &'a (dyn Fn(&Job) -> String + Sync),
+}
+
+/// Runs all jobs, one after another, and writes their requests into a file; the outcomes are in their order.
+///
+/// # Errors
+/// [`RunError`] for the first job that cannot be run, or whose requests cannot be written.
+pub(crate) fn record_all(
+    jobs: &[Job],
+    progress: &dyn Progress,
+    requests: &mut Requests,
+) -> Result<Vec<Outcome>, RunError> {
+    progress.started(jobs.len());
+    let mut outcomes = Vec::new();
+    for job in jobs {
+        let outcome = requests.record(job, progress)?;
+        progress.finished(&outcome.scheduler);
+        outcomes.push(outcome);
+    }
+    Ok(outcomes)
 }
 
 /// Runs all jobs but those that were kept; the outcomes are in their order.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use ioweir_core::SECTOR_BYTES;
 use sha2::{Digest, Sha256};
 
+use super::resample::Resampled;
 use super::{Progress, RunError, TraceMeta, hexadecimal};
 use crate::workload::{JobGenerator, JobMix, MIXES, mix};
 use ioweir_config::unknown;
@@ -18,7 +19,14 @@ pub const MIX_PREFIX: &str = "mix:";
 pub struct TraceFiles {
     origin: Requests,
     options: ReadOptions,
+    /// Whether each seed replays a sample of it.
+    resamples: bool,
 }
+
+/// The name that stands for each volume of a trace.
+const EVERY_VOLUME: &str = "all";
+/// Volumes of a trace that are replayed one by one.
+const VOLUMES_MAX: usize = 4096;
 
 /// Where the requests of a trace come from.
 #[derive(Clone, Debug)]
@@ -46,7 +54,88 @@ impl TraceFiles {
                 found.extend(trace::group(&paths)?.into_iter().map(Requests::Files));
             }
         }
-        Ok(found.into_iter().map(|origin| Self { origin, options: options.clone() }).collect())
+        Ok(found.into_iter().map(|origin| Self { origin, options: options.clone(), resamples: false }).collect())
+    }
+
+    /// As [`TraceFiles::find`], where folders stand for the traces in them and the volume `all` for each of a trace. Answers
+    /// which files of folders are no traces, too.
+    pub(crate) fn find_all(
+        names: &[String],
+        options: &ReadOptions,
+        resamples: bool,
+    ) -> Result<(Vec<Self>, Vec<TraceError>), RunError> {
+        let (mut named, mut left_out) = (Vec::new(), Vec::new());
+        for name in names {
+            if name.starts_with(MIX_PREFIX) || !Path::new(name).is_dir() {
+                named.push(name.clone());
+                continue;
+            }
+            let before = named.len();
+            for path in files_of(Path::new(name))? {
+                match trace::recognise(std::slice::from_ref(&path), options) {
+                    Ok(_) => named.push(path.display().to_string()),
+                    Err(error) => left_out.push(error),
+                }
+            }
+            if named.len() == before {
+                let error = TraceError::new(name, Position::File, "holds no trace");
+                return Err(error.expected("a folder with traces").into());
+            }
+        }
+        let mut found = Vec::new();
+        for trace in Self::find(&named, options)? {
+            let trace = Self { resamples, ..trace };
+            match (&trace.origin, options.volume.as_deref()) {
+                (Requests::Files(_), Some(EVERY_VOLUME)) => found.extend(trace.volumes()?),
+                _ => found.push(trace),
+            }
+        }
+        Ok((found, left_out))
+    }
+
+    /// The trace of each volume.
+    fn volumes(self) -> Result<Vec<Self>, TraceError> {
+        let resamples = self.resamples;
+        let whole = Self { options: ReadOptions { volume: None, ..self.options.clone() }, resamples: false, ..self };
+        let mut source = whole.open(0, u64::MAX)?;
+        let mut batch = Vec::new();
+        while {
+            source.read_batch(&mut batch)?;
+            !batch.is_empty()
+        } {}
+        let names = source.names().volumes.clone();
+        if names.len() > VOLUMES_MAX {
+            let problem = format!("holds {} volumes", names.len());
+            return Err(TraceError::new(whole.name(), Position::File, problem)
+                .expected(format!("at most {VOLUMES_MAX}, or one named with --volume")));
+        }
+        let of = |name: String| Self {
+            options: ReadOptions { volume: Some(name), ..whole.options.clone() },
+            resamples,
+            ..whole.clone()
+        };
+        Ok(names.into_iter().map(of).collect())
+    }
+
+    /// The volume that is replayed, where the trace holds several; empty where none was named.
+    #[must_use]
+    pub fn volume(&self) -> &str {
+        self.options.volume.as_deref().unwrap_or_default()
+    }
+
+    /// Whether each seed replays a sample of it. Generated traffic is another with each seed as it is.
+    #[must_use]
+    pub fn is_resampled(&self) -> bool {
+        self.resamples && matches!(self.origin, Requests::Files(_))
+    }
+
+    /// Its files.
+    #[must_use]
+    pub fn files(&self) -> &[PathBuf] {
+        match &self.origin {
+            Requests::Files(group) => &group.files,
+            Requests::Mix(_) => &[],
+        }
     }
 
     /// The name the results use.
@@ -62,7 +151,10 @@ impl TraceFiles {
     pub(crate) fn open(&self, seed: u64, device_sectors: u64) -> Result<Box<dyn TraceSource>, TraceError> {
         let end_bytes_max = Some(device_sectors.saturating_mul(SECTOR_BYTES));
         match &self.origin {
-            Requests::Files(group) => trace::open(&group.files, &ReadOptions { end_bytes_max, ..self.options.clone() }),
+            Requests::Files(group) => {
+                let source = trace::open(&group.files, &ReadOptions { end_bytes_max, ..self.options.clone() })?;
+                Ok(if self.resamples { Box::new(Resampled::new(source, seed)) } else { source })
+            }
             Requests::Mix(mix) => Ok(Box::new(JobGenerator::new(mix, mix.requests, None, seed))),
         }
     }
@@ -75,6 +167,22 @@ impl TraceFiles {
         let files: Result<Vec<_>, TraceError> = group.files.iter().map(|path| hashed(path)).collect();
         Ok(TraceMeta { name: group.name.clone(), format: format.name.into(), files: files? })
     }
+}
+
+/// The files of a folder, in the order of their names.
+fn files_of(folder: &Path) -> Result<Vec<PathBuf>, TraceError> {
+    let broken = |error: std::io::Error| {
+        TraceError::new(folder.display().to_string(), Position::File, format!("cannot be read: {error}"))
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(broken)? {
+        let path = entry.map_err(broken)?.path();
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// A source that reports how far it has been read.

@@ -94,6 +94,23 @@ impl Clients {
         self.first[class]..self.first[class] + self.classes[class].clients
     }
 
+    /// The name of each client.
+    #[must_use]
+    pub fn client_names(&self) -> Vec<String> {
+        (0..self.class_of.len()).map(|client| self.client_name(client)).collect()
+    }
+
+    /// The name of a client: that of its class, with its number where the class has several.
+    #[must_use]
+    pub fn client_name(&self, client: usize) -> String {
+        let class = self.class(client);
+        let ClientClass { name, clients, .. } = &self.classes[class];
+        match clients {
+            1 => name.clone(),
+            _ => format!("{name} client {}", client - self.first[class] as usize),
+        }
+    }
+
     /// What the streams of the trace of a class are to the scheduler.
     #[must_use]
     pub fn streams(&self, class: usize) -> Streams {

@@ -8,6 +8,7 @@ use super::clients::Clients;
 use super::outcome::{
     Class, ClassOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step, Throughput, TierOutcome, histogram,
 };
+use super::streams::StreamCounters;
 use ioweir_device::Service;
 
 /// A record that is done.
@@ -165,11 +166,14 @@ pub struct Window {
     pub interval: Nanos,
     /// Whether latencies by operation, throughput over time and the way of the head are kept.
     pub keeps_series: bool,
+    /// Whether requests are counted by stream.
+    pub by_stream: bool,
 }
 
 impl Window {
     /// A run to its end, with all series.
-    pub const WHOLE: Self = Self { from: Nanos::ZERO, to: Nanos::NEVER, interval: Nanos::NEVER, keeps_series: true };
+    pub const WHOLE: Self =
+        Self { from: Nanos::ZERO, to: Nanos::NEVER, interval: Nanos::NEVER, keeps_series: true, by_stream: false };
 
     fn has_steps(&self) -> bool {
         self.interval < Nanos::NEVER
@@ -253,6 +257,7 @@ pub struct Collector {
     client_requests: Vec<u64>,
     /// When the current step ends.
     step_end: Nanos,
+    streams: StreamCounters,
     by_operation: [OperationCounters; Operation::ALL.len()],
     latency: [Histogram<u64>; Operation::ALL.len()],
     dispatches: u64,
@@ -286,6 +291,7 @@ impl Collector {
             client_requests: vec![0; clients.count()],
             step_end: window.interval,
             clients,
+            streams: StreamCounters::default(),
             by_operation: Default::default(),
             latency: Operation::ALL.map(|_| histogram()),
             dispatches: 0,
@@ -371,9 +377,9 @@ impl Collector {
         (all, by_operation)
     }
 
-    /// What was counted; names, and what the run alone knows, are left empty.
+    /// What was counted, with the names of streams; the names of the run, and what it alone knows, are left empty.
     #[must_use]
-    pub fn into_outcome(mut self, has_fast: bool) -> Outcome {
+    pub fn into_outcome(mut self, has_fast: bool, names: impl Fn(StreamId) -> String) -> Outcome {
         self.end_steps(self.window.to);
         let (all, by_operation) = self.operations();
         if let [only] = &mut self.classes[..]
@@ -393,6 +399,7 @@ impl Collector {
             span: self.window.to.since(self.window.from),
             all,
             by_operation,
+            streams: self.streams.into_outcomes(|stream| names(StreamId(stream))),
             tiers: Tier::ALL.into_iter().rev().filter_map(tier).collect(),
             dispatches: self.dispatches,
             merged_requests: self.merged_requests,
@@ -519,6 +526,9 @@ impl Gather for Collector {
         kind.latency_sum_nanos += u128::from(latency);
         if self.window.keeps_series {
             self.latency[operation as usize] += latency;
+        }
+        if self.window.by_stream {
+            self.streams.finished(stream.0, bytes, latency);
         }
     }
 }

@@ -1,12 +1,14 @@
-//! How hard a trace presses: at its own times, at scaled times, or as fast as its streams allow.
+//! Loads: a trace at its own times, at scaled times, or as fast as its streams allow.
 
 use std::fmt;
 use std::str::FromStr;
 
 use ioweir_core::Nanos;
+use serde::{Deserialize, Serialize};
 
 /// How the requests of a trace are put on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Load {
     /// At the recorded times, divided by `speed_thousandths / 1000`. An open loop: arrivals do not wait for completions.
     Open {
@@ -58,6 +60,20 @@ impl fmt::Display for Load {
      or closed:<requests outstanding a stream> (closed:32)"
 )]
 pub struct LoadError(String);
+
+impl From<Load> for String {
+    fn from(load: Load) -> Self {
+        load.to_string()
+    }
+}
+
+impl TryFrom<String> for Load {
+    type Error = LoadError;
+
+    fn try_from(text: String) -> Result<Self, LoadError> {
+        text.parse()
+    }
+}
 
 impl FromStr for Load {
     type Err = LoadError;

@@ -15,6 +15,7 @@ mod observe;
 mod outcome;
 mod records;
 mod replay;
+mod streams;
 
 pub use clients::{ClientClass, Clients, Streams};
 pub use collect::{Collector, Finished, Gather, Window};
@@ -25,6 +26,6 @@ pub use load::{Load, LoadError};
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
     Class, ClassOutcome, Distribution, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Step,
-    Throughput, TierOutcome,
+    StreamOutcome, Throughput, TierOutcome,
 };
 pub use replay::simulate;

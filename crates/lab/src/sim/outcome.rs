@@ -55,6 +55,8 @@ pub struct Class {
 pub struct Outcome {
     /// Trace as the user named it; empty for an experiment.
     pub trace: String,
+    /// Volume of the trace, where one was named.
+    pub volume: String,
     /// Scheduler with the parameters that differ from the defaults, in the form the command line takes.
     pub scheduler: String,
     /// Device name; empty where the device is written out.
@@ -65,6 +67,8 @@ pub struct Outcome {
     pub depth: u32,
     /// The seed.
     pub seed: u64,
+    /// Whether a sample of the trace was replayed, drawn with the seed.
+    pub is_sample: bool,
     /// Keys and values of the sweep.
     pub point: Vec<(String, String)>,
     /// Requests that were simulated, before the end of the warm-up too.
@@ -78,6 +82,11 @@ pub struct Outcome {
     pub by_operation: [Class; Operation::ALL.len()],
     /// By class of clients, in the order of the experiment; a comparison has one.
     pub classes: Vec<ClassOutcome>,
+    /// By stream, those that waited longest first; empty unless asked for.
+    pub streams: Vec<StreamOutcome>,
+    /// The name of each stream of the trace, by number; of clients, where figures by stream were asked for.
+    #[serde(skip)]
+    pub stream_names: Vec<String>,
     /// Tiers that served anything, the fast one first; a device without tiers is one.
     pub tiers: Vec<TierOutcome>,
     /// Requests sent to the device, after merging and splitting.
@@ -124,6 +133,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether another outcome is of the same run with another seed.
+    pub(crate) fn differs_in_seed_alone(&self, other: &Self) -> bool {
+        fn names(outcome: &Outcome) -> ([&str; 5], u32, &[(String, String)]) {
+            let Outcome { trace, volume, device, load, scheduler, depth, point, .. } = outcome;
+            ([trace, volume, device, load, scheduler], *depth, point)
+        }
+        names(self) == names(other)
+    }
+
     /// The outcome of a class of clients.
     #[must_use]
     pub fn class(&self, name: &str) -> Option<&ClassOutcome> {
@@ -178,6 +196,25 @@ pub struct ClassOutcome {
     pub refused: u64,
     /// Step by step from the start, the warm-up included; none in a comparison.
     pub steps: Vec<Step>,
+}
+
+/// One stream in a run: a process of the trace, or a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StreamOutcome {
+    /// Its name.
+    pub name: String,
+    /// Requests that were done.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sum of their latencies.
+    pub latency_sum_nanos: u64,
+    /// Half of them took no longer.
+    pub latency_p50_nanos: u64,
+    /// 99 of 100 took no longer.
+    pub latency_p99_nanos: u64,
+    /// The longest.
+    pub latency_max_nanos: u64,
 }
 
 /// A class of clients in one step of time.

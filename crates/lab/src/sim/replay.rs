@@ -43,7 +43,7 @@ pub fn simulate<S: Scheduler, O: Observer<S>>(
     let mut collector = Collector::new(Window::WHOLE, Clients::of_trace(String::new()), limits.depth);
     let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
     let ended = run(simulation, &mut feed, &mut collector, observer)?;
-    let outcome = collector.into_outcome(has_fast).of_run(&ended, device);
+    let outcome = collector.into_outcome(has_fast, |stream| stream.0.to_string()).of_run(&ended, device);
     Ok(Outcome { requests_simulated: outcome.all.requests, skipped: ended.skipped + feed.skipped(), ..outcome })
 }
 

@@ -22,8 +22,8 @@ fn outcomes(disk: &str, job: &str, load: &str, queue_requests: u32) -> Vec<Outco
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../traces/hadoop").join(disk);
     let comparison = Comparison {
         traces: vec![root.join(format!("{job}.insert.csv.zst")).display().to_string()],
-        schedulers: LINUX.iter().chain(&OTHERS).chain(&["bid-adaptive"]).map(ToString::to_string).collect(),
-        loads: vec![load.into()],
+        schedulers: LINUX.iter().chain(&OTHERS).chain(&["bid-adaptive"]).map(|name| name.parse().unwrap()).collect(),
+        loads: vec![load.parse().unwrap()],
         queue_requests,
         ..Comparison::default()
     };

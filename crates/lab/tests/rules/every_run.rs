@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
+use ioweir_config::SchedulerChoice;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::{CommandOrder, DeviceSpec, PRESETS};
-use ioweir_lab::compare::{Comparison, run, run_observed};
-use ioweir_lab::report::render_json;
+use ioweir_lab::compare::{Comparison, document, run, run_observed};
+use ioweir_lab::document::json_list;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
 
 const LOADS: [&str; 5] = ["recorded", "x50", "closed:1", "closed:2", "closed:32"];
+
+fn scheduler(name: &str) -> SchedulerChoice {
+    name.parse().expect("a scheduler")
+}
 
 /// The traces of this repository.
 fn traces() -> Vec<String> {
@@ -27,7 +32,7 @@ fn traces() -> Vec<String> {
 }
 
 fn check(comparison: &Comparison) {
-    let mut checker = Checker::new(1024, comparison.depth);
+    let mut checker = Checker::new(1024, comparison.depths.0[0]);
     let outcome = run_observed(comparison, &mut checker).expect("a sample trace runs");
     checker.conclude(&outcome);
 }
@@ -39,8 +44,8 @@ fn every_scheduler_serves_every_request_once_at_every_load() {
             for load in LOADS {
                 check(&Comparison {
                     traces: vec![trace.clone()],
-                    schedulers: vec![row.name.into()],
-                    loads: vec![load.into()],
+                    schedulers: vec![scheduler(row.name)],
+                    loads: vec![load.parse().expect("a load")],
                     ..Comparison::default()
                 });
             }
@@ -55,10 +60,10 @@ fn it_holds_too_for_deep_devices_small_queues_and_without_merging() {
         for (queue_requests, depth, merge) in [(1, 1, true), (4, 8, true), (256, 32, false), (4096, 1, true)] {
             check(&Comparison {
                 traces: vec![trace.clone()],
-                schedulers: vec![row.name.into()],
-                loads: vec!["x50".into()],
+                schedulers: vec![scheduler(row.name)],
+                loads: vec!["x50".parse().expect("a load")],
                 queue_requests,
-                depth,
+                depths: depth.into(),
                 merge,
                 ..Comparison::default()
             });
@@ -75,14 +80,14 @@ fn it_holds_too_for_devices_that_choose_among_their_commands_and_for_those_with_
             let spec = DeviceSpec::load(preset).expect("a preset").with_command_order(order);
             let file = folder.path().join("device.toml");
             std::fs::write(&file, spec.to_toml()).expect("written");
-            for (scheduler, depth) in [("noop", 1), ("noop", 32), ("deadline", 8), ("cfq", 4), ("bid-hybrid", 8)] {
+            for (name, depth) in [("noop", 1), ("noop", 32), ("deadline", 8), ("cfq", 4), ("bid-hybrid", 8)] {
                 check(&Comparison {
                     traces: vec![trace.clone()],
-                    schedulers: vec![scheduler.into()],
-                    loads: vec!["x50".into()],
-                    device: file.display().to_string(),
+                    schedulers: vec![scheduler(name)],
+                    loads: vec!["x50".parse().expect("a load")],
+                    devices: file.display().to_string().into(),
                     lenient: true,
-                    depth,
+                    depths: depth.into(),
                     ..Comparison::default()
                 });
             }
@@ -93,17 +98,17 @@ fn it_holds_too_for_devices_that_choose_among_their_commands_and_for_those_with_
 #[test]
 fn one_who_knows_the_device_beats_one_who_does_not() {
     let trace = traces().into_iter().find(|name| name.contains("oltp")).expect("there");
-    let run = |scheduler: &str| {
+    let run = |name: &str| {
         let comparison = Comparison {
             traces: vec![trace.clone()],
-            schedulers: vec![scheduler.into()],
-            loads: vec!["closed:32".into()],
+            schedulers: vec![scheduler(name)],
+            loads: vec!["closed:32".parse().expect("a load")],
             ..Comparison::default()
         };
         let mut checker = Checker::new(1024, 1);
         let outcome = run_observed(&comparison, &mut checker).expect("a sample trace runs");
         checker.conclude(&outcome);
-        assert_eq!(outcome.scheduler, scheduler);
+        assert_eq!(outcome.scheduler, name);
         outcome.completion
     };
     let (noop, sptf) = (run("noop"), run("sptf"));
@@ -118,10 +123,10 @@ fn it_holds_too_for_drives_that_serve_several_at_once() {
             for (load, depth) in [("recorded", 1), ("x50", 32), ("closed:32", 1), ("closed:32", 32)] {
                 check(&Comparison {
                     traces: vec![trace.clone()],
-                    schedulers: vec![row.name.into()],
-                    loads: vec![load.into()],
-                    device: device.into(),
-                    depth,
+                    schedulers: vec![scheduler(row.name)],
+                    loads: vec![load.parse().expect("a load")],
+                    devices: device.to_owned().into(),
+                    depths: depth.into(),
                     ..Comparison::default()
                 });
             }
@@ -137,9 +142,9 @@ fn every_scheduler_serves_every_request_once_on_every_device() {
             for row in POLICIES {
                 check(&Comparison {
                     traces: vec![trace.clone()],
-                    schedulers: vec![row.name.into()],
-                    loads: vec!["x50".into()],
-                    device: device.into(),
+                    schedulers: vec![scheduler(row.name)],
+                    loads: vec!["x50".parse().expect("a load")],
+                    devices: device.to_owned().into(),
                     // The older drives are smaller than the traced disks: what lies past their end is counted.
                     lenient: true,
                     ..Comparison::default()
@@ -153,14 +158,16 @@ fn every_scheduler_serves_every_request_once_on_every_device() {
 fn the_same_comparison_gives_the_same_bytes() {
     let comparison = Comparison {
         traces: traces(),
-        schedulers: POLICIES.iter().map(|row| row.name.to_string()).collect(),
-        loads: vec!["recorded".into(), "closed:32".into()],
-        seed: 7,
+        schedulers: POLICIES.iter().map(|row| scheduler(row.name)).collect(),
+        loads: ["recorded", "closed:32"].map(|load| load.parse().expect("a load")).to_vec(),
+        seeds: 7.into(),
         ..Comparison::default()
     };
     let origin = Origin { version: "test".into(), commit: "test".into(), command: "test".into() };
-    let report =
-        || render_json(&run(&comparison, &origin, &Silent).expect("the sample traces run")).expect("it renders");
+    let report = || {
+        let report = run(&comparison, &origin, &Silent).expect("the sample traces run");
+        json_list(&[document(&report, None).expect("it is JSON")])
+    };
     let (first, second) = (report(), report());
     assert_eq!(first.len(), second.len());
     assert!(first == second, "the same inputs and seed give the same bytes");

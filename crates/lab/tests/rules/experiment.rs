@@ -4,8 +4,8 @@
 mod drive_experiment;
 
 use ioweir_core::policy::POLICIES;
-use ioweir_lab::experiment::{Experiment, METRICS, Which, explain, key_tables, run, run_observed};
-use ioweir_lab::report::{FORMS, render_experiment, render_experiment_terminal};
+use ioweir_lab::document::{FORMS, json_list};
+use ioweir_lab::experiment::{Experiment, METRICS, Which, document, explain, key_tables, run, run_observed};
 use ioweir_lab::run::{Origin, Silent, Store};
 use ioweir_lab::sim::{Checker, Outcome};
 use proptest::prelude::*;
@@ -50,7 +50,8 @@ fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
         let report = |seed: u64| {
             let experiment = Experiment { seeds: vec![seed], ..parse(&busy(scheduler)) };
             let report = run(&experiment, &origin(), &Silent, None).expect("it runs");
-            FORMS.map(|info| render_experiment(&report, info.form).expect("it renders"))
+            let document = document(&report).expect("it is JSON");
+            FORMS.iter().map(|form| form.render(&document).expect("it renders")).collect::<Vec<_>>()
         };
         assert_eq!(report(1), report(1));
         assert_ne!(report(1), report(2));
@@ -85,7 +86,7 @@ fn an_interrupted_sweep_goes_on_where_it_was_and_gives_the_same_bytes() {
     let json = |store: Option<&dyn Store>| {
         let report = run(&experiment, &origin(), &Silent, store).expect("it runs");
         assert_eq!(report.summaries.len(), 4);
-        render_experiment(&report, FORMS[0].form).expect("it renders")
+        json_list(&[document(&report).expect("it is JSON")])
     };
     let fresh = json(None);
     assert_eq!(json(Some(&store)), fresh);
@@ -223,7 +224,7 @@ fn an_expectation_that_is_not_met_says_by_how_much() {
     let words = report.verdicts[0].words();
     assert!(words.starts_with("wfq: iops of closed at least 1000000: it is ") && words.ends_with(" off"), "{words}");
     assert!(report.verdicts[1].words().contains("ms"), "{}", report.verdicts[1].words());
-    assert!(render_experiment_terminal(&report, false).contains("NOT MET"));
+    assert!(document(&report).expect("it is JSON").to_terminal(false).contains("NOT MET"));
 }
 
 #[test]

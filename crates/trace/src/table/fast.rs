@@ -3,11 +3,12 @@
 //! It gives up at anything unusual, and the careful way then reads the line or says what is wrong with it. What it reads
 //! is what the careful way reads.
 
-use ioweir_core::{Flags, Operation};
+use ioweir_core::Operation;
 
 use super::reader::{TableReader, Values};
 use super::{Column, Heading, Role, Separator, Value};
 use crate::reader::fields::{Span, Unit};
+use crate::reader::names::Volumes;
 use crate::reader::number::{digits, scan, scan_fixed};
 use crate::reader::rwbs;
 
@@ -18,7 +19,8 @@ pub(super) enum Step {
     Whole(Target, u64),
     /// A number with decimals, of which this many count; more are an error, or dropped.
     Decimals(Target, usize, bool),
-    Words(&'static [(&'static str, Operation)]),
+    /// One of the words of the reader.
+    Words,
     Letters,
     /// The text of this many columns, which must be numbers where they say so.
     Volume(usize, bool),
@@ -26,7 +28,7 @@ pub(super) enum Step {
     Text(usize),
 }
 
-/// Where a number goes.
+/// Where a number goes: a place in the numbers of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Time,
@@ -39,13 +41,51 @@ pub(super) enum Target {
     Nowhere,
 }
 
+/// Numbers of one line, by their targets.
+type Numbers = [u64; Target::Nowhere as usize + 1];
+
+/// A word of at most eight bytes, compared in one step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word {
+    bytes: u64,
+    mask: u64,
+    length: usize,
+    operation: Operation,
+}
+
+/// The first eight bytes, or as many as there are.
+#[inline]
+fn first_bytes(text: &[u8]) -> u64 {
+    match text.first_chunk() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => text.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+/// The words of the operation; none where one is too long.
+pub(super) fn quick_words(columns: &[Column]) -> Vec<Word> {
+    let operation = columns.iter().find(|column| column.role == Role::Operation);
+    let Some(Value::Words(words)) = operation.map(|column| column.value) else { return Vec::new() };
+    if words.iter().any(|(word, _)| !(1..=8).contains(&word.len())) {
+        return Vec::new();
+    }
+    let packed = words.iter().map(|(word, operation)| {
+        let mask = u64::MAX >> (64 - 8 * word.len());
+        Word { bytes: first_bytes(word.as_bytes()), mask, length: word.len(), operation: *operation }
+    });
+    packed.collect()
+}
+
 impl TableReader {
     /// The steps of this table; none where it has no quick way.
     pub(super) fn quick_steps(&self) -> Vec<Step> {
         let plain = matches!(self.separator, Separator::Byte(_)) && !matches!(self.table.heading, Heading::Names(_));
+        let wordless = self.columns.iter().any(|column| {
+            column.role == Role::Operation && matches!(column.value, Value::Words(_)) && self.words.is_empty()
+        });
         let roles = [Role::Latency, Role::Operation];
         let twice = roles.into_iter().any(|role| self.columns.iter().filter(|column| column.role == role).count() > 1);
-        if !plain || twice || self.has(Role::Completion) || self.has(Role::Stream) {
+        if !plain || wordless || twice || self.has(Role::Completion) || self.has(Role::Stream) {
             return Vec::new();
         }
         let mut steps: Vec<Step> = Vec::new();
@@ -64,36 +104,41 @@ impl TableReader {
 
     /// The values of a line without surprises.
     #[inline]
-    pub(super) fn fast(&self, line: &[u8]) -> Option<Values> {
+    pub(super) fn fast(&self, line: &[u8], volumes: &Volumes) -> Option<Values> {
         let Separator::Byte(separator) = self.separator else { return None };
         let last = self.steps.len().checked_sub(1)?;
         let mut values = Values { operation: self.table.operation, ..Values::default() };
+        let mut numbers: Numbers = [0; _];
         let mut letters = (0, 0);
         let mut at = 0;
         for (number, step) in self.steps.iter().enumerate() {
             match *step {
                 Step::Whole(target, unit) => {
-                    let value = scan(line, &mut at)?.checked_mul(unit)?;
-                    target.put(value, &mut values)?;
+                    numbers[target as usize] = scan(line, &mut at)?.checked_mul(unit)?;
                 }
                 Step::Decimals(target, decimals, exact) => {
-                    let value = scan_fixed(line, &mut at, decimals, exact)?;
-                    target.put(value, &mut values)?;
+                    numbers[target as usize] = scan_fixed(line, &mut at, decimals, exact)?;
                 }
-                Step::Words(words) => {
+                Step::Words => {
                     let rest = &line[at..];
+                    let head = first_bytes(rest);
                     let ends = |length: usize| rest.get(length).is_none_or(|byte| *byte == separator);
-                    let found = words.iter().find(|(word, _)| rest.starts_with(word.as_bytes()) && ends(word.len()))?;
-                    values.operation = Some(found.1);
-                    at += found.0.len();
+                    let found = self.words.iter().find(|word| head & word.mask == word.bytes && ends(word.length))?;
+                    values.operation = Some(found.operation);
+                    at += found.length;
                 }
                 Step::Letters => {
                     letters = span(line, at, separator);
                     at = letters.1;
                 }
-                Step::Volume(columns, numbers) => {
-                    values.volume = self.volume(line, at, separator, columns, numbers)?;
-                    at = values.volume[1].1.max(values.volume[0].1);
+                Step::Volume(columns, digits) => {
+                    if let Some((number, length)) = volumes.again(&line[at..], separator) {
+                        values.known_volume = Some(number);
+                        at += length - 1;
+                    } else {
+                        values.volume = self.volume(line, at, separator, columns, digits)?;
+                        at = values.volume[1].1.max(values.volume[0].1);
+                    }
                 }
                 Step::Command => {
                     values.command = span(line, at, separator);
@@ -106,18 +151,24 @@ impl TableReader {
                 }
             }
             if at == line.len() {
-                return if number == last { self.quick_finish(line, letters, values) } else { None };
+                return if number == last { self.quick_finish(line, letters, &numbers, values) } else { None };
             }
             if line[at] != separator {
                 return None;
             }
             at += 1;
         }
-        if self.table.more_columns { self.quick_finish(line, letters, values) } else { None }
+        if self.table.more_columns { self.quick_finish(line, letters, &numbers, values) } else { None }
     }
 
     #[inline]
-    fn quick_finish(&self, line: &[u8], letters: Span, mut values: Values) -> Option<Values> {
+    fn quick_finish(&self, line: &[u8], letters: Span, numbers: &Numbers, mut values: Values) -> Option<Values> {
+        let number = |target: Target| numbers[target as usize];
+        (values.time, values.gap) = (number(Target::Time), number(Target::Gap));
+        (values.offset, values.length) = (number(Target::Offset), number(Target::Length));
+        values.pid = u32::try_from(number(Target::Pid)).ok()?;
+        values.moved = number(Target::Moved);
+        values.latency = self.shape.latency.then_some(number(Target::Latency));
         if letters.1 > 0 {
             let meaning = rwbs::parse(&line[letters.0..letters.1], values.length).ok()?;
             values.operation = Some(meaning.operation?);
@@ -130,7 +181,6 @@ impl TableReader {
         if values.operation == Some(Operation::Flush) {
             (values.offset, values.length) = (0, 0);
         }
-        debug_assert!(values.flags == Flags::NONE || letters.1 > 0);
         Some(values)
     }
 
@@ -156,23 +206,6 @@ fn span(line: &[u8], at: usize, separator: u8) -> Span {
     (at, at + rest.iter().position(|&byte| byte == separator).unwrap_or(rest.len()))
 }
 
-impl Target {
-    #[inline]
-    fn put(self, value: u64, values: &mut Values) -> Option<()> {
-        match self {
-            Self::Time => values.time = value,
-            Self::Gap => values.gap = value,
-            Self::Latency => values.latency = Some(value),
-            Self::Offset => values.offset = value,
-            Self::Length => values.length = value,
-            Self::Moved => values.moved = value,
-            Self::Pid => values.pid = u32::try_from(value).ok()?,
-            Self::Nowhere => {}
-        }
-        Some(())
-    }
-}
-
 fn step(column: &Column) -> Option<Step> {
     let target = match column.role {
         Role::Time => Target::Time,
@@ -185,7 +218,7 @@ fn step(column: &Column) -> Option<Step> {
         Role::Ignored => Target::Nowhere,
         Role::Operation => {
             return match column.value {
-                Value::Words(words) => Some(Step::Words(words)),
+                Value::Words(_) => Some(Step::Words),
                 Value::Letters => Some(Step::Letters),
                 _ => None,
             };

@@ -2,7 +2,7 @@
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
-use super::fast::Step;
+use super::fast::{Step, Word, quick_words};
 use super::{Column, Heading, Role, SECTORS, Separator, Table, Value};
 use crate::reader::RawSource;
 use crate::reader::fields::{
@@ -48,6 +48,8 @@ pub(crate) struct Values {
     pub(crate) flags: Flags,
     pub(crate) pid: u32,
     pub(crate) command: Span,
+    /// The number of the volume, where it is that of the line before.
+    pub(crate) known_volume: Option<u32>,
     /// One or two columns.
     pub(crate) volume: [Span; 2],
     pub(crate) stream: [Span; 2],
@@ -61,6 +63,7 @@ pub(crate) struct TableReader {
     pub(super) columns: Vec<Column>,
     /// The quick way through a line, where there is one.
     pub(super) steps: Vec<Step>,
+    pub(super) words: Vec<Word>,
     pub(super) separator: Separator,
     /// Where the columns are among those of the heading, and how many that has.
     places: Option<(Vec<usize>, usize)>,
@@ -83,6 +86,7 @@ pub(super) struct Shape {
     process: bool,
     gap: bool,
     pub(super) moved: bool,
+    pub(super) latency: bool,
 }
 
 impl TableReader {
@@ -91,6 +95,7 @@ impl TableReader {
             table: *table,
             columns: table.columns.to_vec(),
             steps: Vec::new(),
+            words: Vec::new(),
             separator: table.separator,
             places: None,
             started: matches!(table.heading, Heading::None) && table.separator != Separator::Guessed,
@@ -115,7 +120,9 @@ impl TableReader {
             process,
             gap: self.has(Role::Gap),
             moved: self.has(Role::Moved),
+            latency: self.has(Role::Latency),
         };
+        self.words = quick_words(&self.columns);
         self.steps = self.quick_steps();
     }
 
@@ -500,11 +507,13 @@ impl TableReader {
     /// The record of a line that is no heading.
     #[inline]
     pub(crate) fn request(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Record> {
-        let values = match self.fast(line) {
+        let values = match self.fast(line, &numbers.volumes) {
             Some(values) => values,
             None => self.careful(line)?,
         };
-        let volume = if self.shape.volume {
+        let volume = if let Some(volume) = values.known_volume {
+            volume
+        } else if self.shape.volume {
             let [first, second] = values.volume;
             let key = &line[first.0..second.1.max(first.1)];
             let name = || self.volume_name(line, &values);

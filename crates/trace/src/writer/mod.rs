@@ -7,6 +7,7 @@ pub(crate) mod losses;
 pub(crate) mod msr;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
+pub(crate) mod requests;
 pub(crate) mod spc;
 
 use std::io::{self, Write};

@@ -1,21 +1,23 @@
-//! The writer of Parquet: a row group at a time, so that a trace is never held in memory.
+//! Writes traces, and what became of their requests, as Parquet: a row group at a time.
 
 use std::io::Write;
 use std::sync::Arc;
 
+use ioweir_core::{Nanos, Reason};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
-use crate::format::parquet::rows::{EPOCH_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema};
+use crate::format::parquet::rows::{EPOCH_KEY, RUNS_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema};
+use crate::writer::requests::{RequestSink, RunNames, Served};
 use crate::writer::{Target, TraceSink};
 use crate::{Names, Position, Record, TraceError};
 
-/// So many records are held before they are written as one row group.
+/// Records that are held before they are written as one row group.
 const GROUP_RECORDS: usize = 1 << 16;
 
 fn properties() -> WriterProperties {
@@ -32,31 +34,72 @@ fn properties() -> WriterProperties {
     builder.build()
 }
 
+/// Begins a file of requests.
+///
+/// # Errors
+/// [`TraceError`] where the target cannot be written.
+pub fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
+    Writer::open(target).map(|writer| Box::new(writer) as Box<dyn RequestSink>)
+}
+
+impl RequestSink for Writer {
+    fn begin_run(&mut self, run: RunNames) {
+        self.runs.push(run);
+    }
+
+    fn write(&mut self, record: Record, served: Served) -> Result<(), TraceError> {
+        let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        self.push(Row { record, served: Some((run, served)) })
+    }
+
+    fn finish(self: Box<Self>, names: &Names) -> Result<(), TraceError> {
+        TraceSink::finish(self, names, None)
+    }
+}
+
+/// A request, and what became of it with the number of its run.
+struct Row {
+    record: Record,
+    served: Option<(u32, Served)>,
+}
+
 pub(crate) fn open(target: Target) -> Result<Box<dyn TraceSink>, TraceError> {
-    let name = target.name().to_owned();
-    let broken = |error: ParquetError| TraceError::new(&*name, Position::File, format!("cannot be written: {error}"));
-    let schema = schema().map_err(broken)?;
-    let stream = target.into_stream();
-    let writer = SerializedFileWriter::new(stream, schema, Arc::new(properties())).map_err(broken)?;
-    Ok(Box::new(Writer { name, writer, waiting: Vec::with_capacity(GROUP_RECORDS), first_nanos: None }))
+    Writer::open(target).map(|writer| Box::new(writer) as Box<dyn TraceSink>)
 }
 
 struct Writer {
     name: String,
     writer: SerializedFileWriter<Box<dyn Write + Send>>,
-    waiting: Vec<Record>,
+    waiting: Vec<Row>,
     first_nanos: Option<u64>,
+    runs: Vec<RunNames>,
 }
 
 impl Writer {
+    fn open(target: Target) -> Result<Self, TraceError> {
+        let name = target.name().to_owned();
+        let broken =
+            |error: ParquetError| TraceError::new(&*name, Position::File, format!("cannot be written: {error}"));
+        let schema = schema().map_err(broken)?;
+        let stream = target.into_stream();
+        let writer = SerializedFileWriter::new(stream, schema, Arc::new(properties())).map_err(broken)?;
+        let waiting = Vec::with_capacity(GROUP_RECORDS);
+        Ok(Self { name, writer, waiting, first_nanos: None, runs: Vec::new() })
+    }
+
+    fn push(&mut self, row: Row) -> Result<(), TraceError> {
+        self.waiting.push(row);
+        if self.waiting.len() == GROUP_RECORDS { self.write_group() } else { Ok(()) }
+    }
+
     fn broken(&self, error: &ParquetError) -> TraceError {
         TraceError::new(&*self.name, Position::File, format!("cannot be written: {error}"))
     }
 
     fn write_group(&mut self) -> Result<(), TraceError> {
-        let records = std::mem::take(&mut self.waiting);
-        let written = self.writer.next_row_group().and_then(|group| write_columns(group, &records));
-        self.waiting = records;
+        let rows = std::mem::take(&mut self.waiting);
+        let written = self.writer.next_row_group().and_then(|group| write_columns(group, &rows, &self.runs));
+        self.waiting = rows;
         self.waiting.clear();
         written.map_err(|error| self.broken(&error))
     }
@@ -64,11 +107,11 @@ impl Writer {
 
 fn write_columns(
     mut group: SerializedRowGroupWriter<'_, Box<dyn Write + Send>>,
-    records: &[Record],
+    rows: &[Row],
+    runs: &[RunNames],
 ) -> Result<(), ParquetError> {
-    let long = |value: fn(&Record) -> u64| records.iter().map(|record| value(record).cast_signed()).collect::<Vec<_>>();
-    let short =
-        |value: fn(&Record) -> u32| records.iter().map(|record| value(record).cast_signed()).collect::<Vec<_>>();
+    let long = |value: fn(&Record) -> u64| rows.iter().map(|row| value(&row.record).cast_signed()).collect::<Vec<_>>();
+    let short = |value: fn(&Record) -> u32| rows.iter().map(|row| value(&row.record).cast_signed()).collect::<Vec<_>>();
     column::<Int64Type>(&mut group, &long(|record| record.time.0), None)?;
     column::<Int64Type>(&mut group, &long(|record| record.offset_bytes), None)?;
     column::<Int64Type>(&mut group, &long(|record| record.length_bytes), None)?;
@@ -76,11 +119,45 @@ fn write_columns(
     column::<Int32Type>(&mut group, &short(|record| u32::from(record.flags.bits())), None)?;
     column::<Int32Type>(&mut group, &short(|record| record.stream.0), None)?;
     column::<Int32Type>(&mut group, &short(|record| record.volume), None)?;
-    let there: Vec<i16> = records.iter().map(|record| i16::from(record.latency.is_some())).collect();
-    let latencies: Vec<i64> =
-        records.iter().filter_map(|record| record.latency).map(|latency| latency.0.cast_signed()).collect();
-    column::<Int64Type>(&mut group, &latencies, Some(&there))?;
+    let latencies: Vec<Option<Nanos>> = rows.iter().map(|row| row.record.latency).collect();
+    optional::<Int64Type>(&mut group, latencies.iter().map(|latency| latency.map(|nanos| nanos.0.cast_signed())))?;
+    let served = || rows.iter().map(|row| row.served.as_ref());
+    optional::<Int32Type>(&mut group, served().map(|served| served.map(|(run, _)| run.cast_signed())))?;
+    let names: [fn(&RunNames, u32) -> String; 3] =
+        [|run, _| run.scheduler.clone(), |run, _| run.device.clone(), class_name];
+    for name in names {
+        let name = |(run, served): &(u32, Served)| {
+            let names = runs.get(*run as usize);
+            ByteArray::from(names.map_or_else(String::new, |run| name(run, served.class)).into_bytes())
+        };
+        optional::<ByteArrayType>(&mut group, served().map(|served| served.map(name)))?;
+    }
+    let times: [fn(&Served) -> Nanos; 3] =
+        [|served| served.submitted, |served| served.dispatched, |served| served.completed];
+    for time in times {
+        optional::<Int64Type>(
+            &mut group,
+            served().map(|served| served.map(|(_, served)| time(served).0.cast_signed())),
+        )?;
+    }
+    for reason in Reason::ALL {
+        let wait = |(_, served): &(u32, Served)| served.wait_nanos[reason as usize].cast_signed();
+        optional::<Int64Type>(&mut group, served().map(|served| served.map(wait)))?;
+    }
     group.close().map(|_| ())
+}
+
+fn class_name(run: &RunNames, class: u32) -> String {
+    run.classes.get(class as usize).cloned().unwrap_or_default()
+}
+
+/// A column in which values may be missing.
+fn optional<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, Box<dyn Write + Send>>,
+    values: impl Iterator<Item = Option<T::T>> + Clone,
+) -> Result<(), ParquetError> {
+    let there: Vec<i16> = values.clone().map(|value| i16::from(value.is_some())).collect();
+    column::<T>(group, &values.flatten().collect::<Vec<_>>(), Some(&there))
 }
 
 fn column<T: DataType>(
@@ -99,13 +176,7 @@ impl TraceSink for Writer {
         if let Some(first) = batch.first() {
             self.first_nanos.get_or_insert(first.time.0);
         }
-        for record in batch {
-            self.waiting.push(*record);
-            if self.waiting.len() == GROUP_RECORDS {
-                self.write_group()?;
-            }
-        }
-        Ok(())
+        batch.iter().try_for_each(|record| self.push(Row { record: *record, served: None }))
     }
 
     fn finish(mut self: Box<Self>, names: &Names, epoch_unix_nanos: Option<i128>) -> Result<(), TraceError> {
@@ -118,6 +189,10 @@ impl TraceSink for Writer {
             (STREAMS_KEY, list(&names.streams)),
             (VOLUMES_KEY, list(&names.volumes)),
         ];
+        if !self.runs.is_empty() {
+            let runs: Vec<&str> = self.runs.iter().map(|run| run.about.as_str()).collect();
+            pairs.push((RUNS_KEY, format!("[{}]", runs.join(","))));
+        }
         if let Some(epoch) = epoch_unix_nanos {
             let zero = epoch - i128::from(self.first_nanos.unwrap_or(0));
             pairs.push((EPOCH_KEY, zero.to_string()));

@@ -30,6 +30,9 @@ pub(super) const DAYS_METRICS: &[&str] = &[
 
 pub(super) const FORECAST_METRICS: &[&str] = &["smape", "mase", "mean_error", "coverage_p95"];
 
+/// All of the history and the paper's days; a short history; the last days, a weekend among them.
+pub(super) const HISTORIES: [&str; 3] = ["all", "short", "weekend"];
+
 const BINS_A_DAY: usize = 144;
 
 /// The load that is played: the traces given, or a generated series.
@@ -312,6 +315,7 @@ pub(super) fn run_forecasts(name: &str, spec: ForecastSpec, context: Context<'_>
     let end = end.min(series.values.len());
     let cluster = series::Series { values: series.values[..end].to_vec(), ..series.clone() };
     let all_days = spec.load.days.saturating_sub(1);
+    let [all, short, weekend] = HISTORIES;
     let score = |method: &String| {
         let choice = choice(method)?;
         let scored = |history: &str, series, test_days, history_days| {
@@ -320,9 +324,9 @@ pub(super) fn run_forecasts(name: &str, spec: ForecastSpec, context: Context<'_>
             Ok::<_, ReproduceError>(scored_cell(Cell::new(name).at("method", method).at("history", history), &scores))
         };
         Ok([
-            scored("all", &cluster, spec.cluster_days, None)?,
-            scored("short", &cluster, spec.cluster_days, Some(spec.short_days))?,
-            scored("weekend", &series, all_days, None)?,
+            scored(all, &cluster, spec.cluster_days, None)?,
+            scored(short, &cluster, spec.cluster_days, Some(spec.short_days))?,
+            scored(weekend, &series, all_days, None)?,
         ])
     };
     let cells: Vec<[Cell; 3]> = spec.methods.par_iter().map(score).collect::<Result<_, ReproduceError>>()?;

@@ -6,12 +6,12 @@ use ioweir_core::{Nanos, Operation};
 use serde::Deserialize;
 
 use super::{Context, Ran};
-use crate::compare::{Comparison, run as compare};
-use crate::report::chart::{magnified, within};
+use crate::compare::{Comparison, magnified, run as compare, within};
 use crate::reproduce::ReproduceError;
 use crate::reproduce::results::{Cell, Course};
 use crate::run::MIX_PREFIX;
-use crate::sim::{HeadPoint, Outcome};
+use crate::sim::{HeadPoint, Load, Outcome};
+use ioweir_config::SchedulerChoice;
 
 pub(super) const METRICS: &[&str] = &[
     "completion",
@@ -37,8 +37,8 @@ const MAGNIFIED_POINTS: usize = 200;
 pub(super) struct Spec {
     /// Jobs: `JOB.insert.csv.zst` in the folder of traces, or the mix of that name.
     traces: Vec<String>,
-    schedulers: Vec<String>,
-    loads: Vec<String>,
+    schedulers: Vec<SchedulerChoice>,
+    loads: Vec<Load>,
     #[serde(default)]
     queue_requests: Option<u32>,
     /// Whether the mixes are used even where there are traces.
@@ -139,9 +139,8 @@ pub(super) fn run(name: &str, spec: Spec, context: Context<'_>) -> Result<Ran, R
     // Outcomes come trace by trace, load by load, scheduler by scheduler.
     let (loads, schedulers) = (spec.loads.len(), spec.schedulers.len());
     let cell = |(at, outcome): (usize, &Outcome)| {
-        let (trace, load) = (&spec.traces[at / (loads * schedulers)], &spec.loads[at / schedulers % loads]);
-        let place = Cell::new(name).at("trace", trace).at("load", load);
-        metrics(place.at("scheduler", &spec.schedulers[at % schedulers]), outcome)
+        let place = Cell::new(name).at("trace", &spec.traces[at / (loads * schedulers)]).at("load", &outcome.load);
+        metrics(place.at("scheduler", &outcome.scheduler), outcome)
     };
     let mut cells: Vec<Cell> = report.outcomes.iter().enumerate().map(cell).collect();
     if let Some(head) = &spec.head {

@@ -49,7 +49,7 @@ fn of_summary(name: &str, report: &ExperimentReport, summary: &Summary, schedule
                 cell = cell.metric(figure.name, figure.of(seed, Some(class)));
             }
         }
-        let classes = summary.cells.iter().flat_map(|seed| &seed.classes).filter(|found| found.name == class);
+        let classes = summary.cells.iter().filter_map(|seed| seed.class(class));
         let counts = classes.map(|class| class.steps.iter().map(|step| step.requests as f64).collect()).collect();
         cell.courses.insert("requests".into(), Course::Steps { step_seconds, counts });
         cell

@@ -261,6 +261,9 @@ impl Run {
 
     /// Whether any cell may have that name on an axis: it is in the tables, or in what is stored.
     fn knows(&self, name: &str) -> bool {
+        if self.kind == Kind::Forecast && background::HISTORIES.contains(&name) {
+            return true;
+        }
         let inside = |table: &Table| table.values().any(|value| mentions(value, name));
         self.name == name
             || self.variants.iter().any(|(variant, table)| variant.as_deref() == Some(name) || inside(table))

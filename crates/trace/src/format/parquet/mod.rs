@@ -31,6 +31,24 @@ pub(crate) const FORMAT: Format = Format {
     write: None,
 };
 
+/// The columns after those of a [`crate::Record`], and their meaning.
+pub const REQUEST_COLUMNS: [(&str, &str); 14] = [
+    ("run", "index into the runs in the file's metadata: a scheduler on a device under a load, with a seed"),
+    ("scheduler", "the scheduler of the run"),
+    ("device", "the device of the run"),
+    ("class", "the class of clients; the trace, in a comparison"),
+    ("submitted_nanos", "when the scheduler took the request, or the part of it that was served last"),
+    ("dispatched_nanos", "when that went to the device"),
+    ("completed_nanos", "when it was done"),
+    ("wait_device_full_nanos", "time before the dispatch, by what it waited for: `ioweir doc reason`"),
+    ("wait_ordering_nanos", "as above"),
+    ("wait_anticipating_nanos", "as above"),
+    ("wait_staging_nanos", "as above"),
+    ("wait_throttled_nanos", "as above"),
+    ("wait_budget_nanos", "as above"),
+    ("wait_queue_full_nanos", "as above; before submitted_nanos"),
+];
+
 #[cfg(not(feature = "parquet"))]
 fn absent(
     inputs: Vec<crate::Input>,

@@ -19,8 +19,13 @@ use crate::reader::number::{Fault, Faulty, byte_extent};
 use crate::reader::order::Order;
 use crate::{BATCH_RECORDS, Input, Names, Position, ReadOptions, Record, TraceError};
 
-pub(crate) const VERSION: &str = "1";
+pub(crate) const VERSION: &str = "2";
+/// The version without the columns of what became of a request.
+const VERSION_BEFORE: &str = "1";
+/// Columns of that version, which make up a [`Record`].
+const COLUMNS_BEFORE: usize = 8;
 pub(crate) const VERSION_KEY: &str = "ioweir.trace.version";
+pub(crate) const RUNS_KEY: &str = "ioweir.trace.runs";
 pub(crate) const STREAMS_KEY: &str = "ioweir.trace.streams";
 pub(crate) const VOLUMES_KEY: &str = "ioweir.trace.volumes";
 pub(crate) const EPOCH_KEY: &str = "ioweir.trace.epoch_unix_nanos";
@@ -35,6 +40,20 @@ pub(crate) const SCHEMA: &str = "message trace {
     required int32 stream (INTEGER(32, false));
     required int32 volume (INTEGER(32, false));
     optional int64 latency_nanos (INTEGER(64, false));
+    optional int32 run (INTEGER(32, false));
+    optional binary scheduler (STRING);
+    optional binary device (STRING);
+    optional binary class (STRING);
+    optional int64 submitted_nanos (INTEGER(64, false));
+    optional int64 dispatched_nanos (INTEGER(64, false));
+    optional int64 completed_nanos (INTEGER(64, false));
+    optional int64 wait_device_full_nanos (INTEGER(64, false));
+    optional int64 wait_ordering_nanos (INTEGER(64, false));
+    optional int64 wait_anticipating_nanos (INTEGER(64, false));
+    optional int64 wait_staging_nanos (INTEGER(64, false));
+    optional int64 wait_throttled_nanos (INTEGER(64, false));
+    optional int64 wait_budget_nanos (INTEGER(64, false));
+    optional int64 wait_queue_full_nanos (INTEGER(64, false));
 }";
 
 pub(crate) fn schema() -> Result<Arc<Type>, ParquetError> {
@@ -76,8 +95,10 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
         pairs.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.as_deref())
     };
     let error = |problem: String| TraceError::new(&*file, Position::File, problem);
-    match value(VERSION_KEY) {
-        Some(VERSION) => {}
+    let known = schema().map_err(|bad| error(bad.to_string()))?;
+    let known = match value(VERSION_KEY) {
+        Some(VERSION) => known.get_fields(),
+        Some(VERSION_BEFORE) => &known.get_fields()[..COLUMNS_BEFORE],
         Some(other) => {
             return Err(
                 error(format!("version {other} of the schema is not known")).expected(format!("version {VERSION}"))
@@ -87,13 +108,17 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
             return Err(error(format!("Parquet without the key {VERSION_KEY}"))
                 .expected("a file written by `ioweir trace convert`"));
         }
-    }
-    let known = schema().map_err(|bad| error(bad.to_string()))?;
-    if about.schema().get_fields() != known.get_fields() {
-        let columns: Vec<&str> = about.schema().get_fields().iter().map(|field| field.name()).collect();
+    };
+    let runs = value(RUNS_KEY).and_then(|text| serde_json::from_str::<Vec<serde_json::Value>>(text).ok());
+    if runs.as_ref().is_some_and(|runs| runs.len() > 1) {
         return Err(
-            error(format!("the columns are {}", columns.join(", "))).expected("those of version 1, see the reference")
+            error("holds the requests of several runs".to_owned()).expected("a trace, or the requests of one run")
         );
+    }
+    if about.schema().get_fields() != known {
+        let columns: Vec<&str> = about.schema().get_fields().iter().map(|field| field.name()).collect();
+        return Err(error(format!("the columns are {}", columns.join(", ")))
+            .expected("those of its version, see the reference"));
     }
     check_groups(reader.metadata()).map_err(|problem| error(format!("damaged Parquet: {problem}")))?;
     let names = |key: &str| {

@@ -1,16 +1,12 @@
-//! What does a section of the report say in one or two sentences?
+//! The sentences about a comparison: which scheduler finishes first, by how much, and how sure that is.
 //!
-//! The sentences are computed, and they must not oversell: where the trace's own pauses set the pace, they say so.
+//! They must not oversell: where the trace's own pauses set the pace, they say so.
 
-use super::Section;
+use ioweir_core::policy;
+
 use super::numbers as n;
-use crate::sim::Outcome;
-use ioweir_config::format_nanos;
-use ioweir_core::{Nanos, policy};
-
-/// Completion times closer than this share of the longer one count as no difference: a rotation more or less at the end
-/// of a run decides about them.
-pub(crate) const SAME_SHARE: f64 = 0.01;
+use super::section::{Row, Section};
+use crate::document::{SAME_SHARE, format_seconds};
 
 /// Below this share of busy time the device mostly waits for the trace.
 const IDLE_SHARE: f64 = 0.7;
@@ -19,18 +15,17 @@ const IDLE_SHARE: f64 = 0.7;
 const NAMED_MAX: usize = 4;
 
 /// Which scheduler finishes first, by how much, and whether that means anything.
-pub(crate) fn headline(section: &Section<'_>) -> String {
-    let mut ranked = section.outcomes.clone();
-    ranked.sort_by_key(|outcome| outcome.completion);
+pub(super) fn headline(section: &Section<'_>) -> String {
+    let ranked = section.ranked();
     let (Some(first), Some(last)) = (ranked.first(), ranked.last()) else { return "There are no results.".into() };
-    if first.all.requests == 0 {
+    if first.run().all.requests == 0 {
         return "The trace holds no requests.".into();
     }
     if ranked.len() == 1 {
         return format!(
             "{} takes {}; there is nothing to compare it with.{}",
             first.scheduler,
-            format_nanos(first.completion),
+            format_seconds(first.completion_seconds()),
             idleness(&ranked)
         );
     }
@@ -44,22 +39,21 @@ pub(crate) fn headline(section: &Section<'_>) -> String {
             latency_sentence(&ranked)
         );
     }
-    let tied = ranked.iter().take_while(|outcome| saved_share(first, outcome) < SAME_SHARE).count();
+    let tied = ranked.iter().take_while(|row| saved_share(first, row) < SAME_SHARE).count();
     let who = if tied == 1 {
-        format!("{} finishes first, in {}", first.scheduler, format_nanos(first.completion))
+        format!("{} finishes first, in {}", first.scheduler, format_seconds(first.completion_seconds()))
     } else {
-        let names: Vec<_> = ranked[..tied].iter().map(|outcome| outcome.scheduler.as_str()).collect();
+        let names: Vec<_> = ranked[..tied].iter().map(|row| row.scheduler.as_str()).collect();
         format!("{} finish first, within {} of each other", and_list(&names), percent(SAME_SHARE))
     };
     format!("{who}: {}.{}", against(first, &ranked[tied..]), idleness(&ranked))
 }
 
 /// What to type on a Linux host to have the scheduler that finishes first, or the first of those that today's Linux has.
-pub(crate) fn advice(section: &Section<'_>) -> Option<String> {
-    let mut ranked = section.outcomes.clone();
-    ranked.sort_by_key(|outcome| outcome.completion);
-    let word = |outcome: &Outcome| policy::find(outcome.scheduler.split(':').next()?)?.linux;
-    let (first, best) = (ranked.first()?, ranked.iter().find(|outcome| word(outcome).is_some())?);
+pub(super) fn advice(section: &Section<'_>) -> Option<String> {
+    let ranked = section.ranked();
+    let word = |row: &Row<'_>| policy::find(row.scheduler.split(':').next()?)?.linux;
+    let (first, best) = (ranked.first()?, ranked.iter().find(|row| word(row).is_some())?);
     let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);
     let who = if first.scheduler == best.scheduler {
         format!("To have {} on a Linux host", best.scheduler)
@@ -72,23 +66,23 @@ pub(crate) fn advice(section: &Section<'_>) -> Option<String> {
 }
 
 /// What all sections say together: the headline of the only one, or how often each scheduler is first.
-pub(crate) fn overall(sections: &[Section<'_>]) -> String {
+pub(super) fn overall(sections: &[Section<'_>]) -> String {
     if let [only] = sections {
         return headline(only);
     }
     let mut wins: Vec<(&str, usize)> = Vec::new();
     let (mut same, mut shared) = (0, 0);
     for section in sections {
-        let Some(first) = section.outcomes.iter().min_by_key(|outcome| outcome.completion) else { continue };
-        let close = section.outcomes.iter().filter(|outcome| saved_share(first, outcome) < SAME_SHARE).count();
-        if close == section.outcomes.len() {
+        let Some(first) = section.ranked().first().copied() else { continue };
+        let close = section.rows.iter().filter(|row| saved_share(first, row) < SAME_SHARE).count();
+        if close == section.rows.len() {
             same += 1;
         } else if close > 1 {
             shared += 1;
         } else if let Some(win) = wins.iter_mut().find(|win| win.0 == first.scheduler) {
             win.1 += 1;
         } else {
-            wins.push((&first.scheduler, 1));
+            wins.push((first.scheduler.as_str(), 1));
         }
     }
     wins.sort_by_key(|win| std::cmp::Reverse(win.1));
@@ -104,7 +98,7 @@ pub(crate) fn overall(sections: &[Section<'_>]) -> String {
 }
 
 /// How much less time `first` takes than each of `others`, or than the range of them.
-fn against(first: &Outcome, others: &[&Outcome]) -> String {
+fn against(first: &Row<'_>, others: &[&Row<'_>]) -> String {
     if others.len() <= NAMED_MAX {
         let parts: Vec<_> = others
             .iter()
@@ -123,8 +117,8 @@ fn against(first: &Outcome, others: &[&Outcome]) -> String {
 }
 
 /// A sentence about the device's idleness, where it is idle enough to matter.
-fn idleness(outcomes: &[&Outcome]) -> String {
-    let shares = || outcomes.iter().filter_map(|outcome| n::busy_share(outcome));
+fn idleness(rows: &[&Row<'_>]) -> String {
+    let shares = || rows.iter().filter_map(|row| row.mean(n::busy_share));
     let least = shares().fold(f64::INFINITY, f64::min);
     let most = shares().fold(0.0, f64::max);
     if most == 0.0 || least >= IDLE_SHARE {
@@ -140,8 +134,8 @@ fn idleness(outcomes: &[&Outcome]) -> String {
 }
 
 /// A sentence about mean latency, which may differ where completion does not.
-fn latency_sentence(outcomes: &[&Outcome]) -> String {
-    let means = outcomes.iter().filter_map(|outcome| Some((n::latency_mean(&outcome.all)?, outcome)));
+fn latency_sentence(rows: &[&Row<'_>]) -> String {
+    let means = rows.iter().filter_map(|row| Some((row.mean(|run| n::latency_mean(&run.all))?, row)));
     let Some((low, best)) = means.clone().min_by(|left, right| left.0.total_cmp(&right.0)) else {
         return String::new();
     };
@@ -158,17 +152,9 @@ fn latency_sentence(outcomes: &[&Outcome]) -> String {
     )
 }
 
-/// Seconds in the unit that suits them.
-pub(crate) fn format_seconds(seconds: f64) -> String {
-    // The cast saturates, and reports hold no spans near 584 years.
-    #[expect(clippy::cast_possible_truncation, reason = "saturating, and far from the limit")]
-    let nanos = (seconds * 1e9).round() as u64;
-    format_nanos(Nanos(nanos))
-}
-
 /// The share of `other`'s time that `first` does without.
-fn saved_share(first: &Outcome, other: &Outcome) -> f64 {
-    n::relative_completion(first, other).map_or(0.0, |relative| 1.0 - relative)
+fn saved_share(first: &Row<'_>, other: &Row<'_>) -> f64 {
+    first.relative_to(other).map_or(0.0, |relative| 1.0 - relative)
 }
 
 fn percent(share: f64) -> String {

@@ -1,39 +1,77 @@
-//! What does a program get to read?
+//! Results of a comparison as data, for JSON and records.
 //!
-//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles stand beside the count of requests they are
-//! taken from, what is not defined is `null`. Order and numbers depend on the report alone.
+//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles come with the count of requests they are taken
+//! from, what is not defined is `null`. Order and numbers depend on the report alone.
 
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use ioweir_core::{Operation, Reason};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::ReportError;
 use super::numbers as n;
-use crate::compare::{Meta, Report};
-use crate::sim::{Class, FastOutcome, Outcome};
+use super::{Meta, Report};
+use crate::experiment::{Figure, Summary};
+use crate::sim::{Class, FastOutcome, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
 
 /// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Renders `report` as one JSON object, indented, with a newline at its end.
-///
-/// # Errors
-/// [`ReportError::Json`] where the serialiser fails, which no report makes it do.
-pub fn render_json(report: &Report) -> Result<String, ReportError> {
-    let results: Vec<_> = report.outcomes.iter().map(JsonResult::new).collect();
-    let whole = JsonReport { meta: JsonMeta { schema_version: SCHEMA_VERSION, meta: &report.meta }, results };
-    let mut text = serde_json::to_string_pretty(&whole)?;
-    text.push('\n');
-    Ok(text)
+/// A comparison.
+#[derive(Serialize)]
+pub(super) struct JsonReport<'a> {
+    meta: JsonMeta<'a>,
+    pub(super) results: Vec<JsonResult<'a>>,
+    /// Absent where there is one seed. As the results, with `{mean, half_width, seeds}` in place of each number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    over_seeds: Vec<Value>,
 }
 
-#[derive(Serialize)]
-struct JsonReport<'a> {
-    meta: JsonMeta<'a>,
-    results: Vec<JsonResult<'a>>,
+impl<'a> JsonReport<'a> {
+    pub(super) fn new(report: &'a Report) -> Result<Self, serde_json::Error> {
+        let meta = &report.meta;
+        let over_seeds: Result<_, _> = report.over_seeds().iter().map(|summary| over_seeds(summary, meta)).collect();
+        Ok(Self {
+            meta: JsonMeta { schema_version: SCHEMA_VERSION, meta },
+            results: report.outcomes.iter().map(|outcome| JsonResult::new(outcome, meta)).collect(),
+            over_seeds: over_seeds?,
+        })
+    }
+}
+
+/// The results of several seeds as one.
+fn over_seeds(summary: &Summary, meta: &Meta) -> Result<Value, serde_json::Error> {
+    let results: Result<Vec<Value>, _> =
+        summary.cells.iter().map(|outcome| serde_json::to_value(JsonResult::new(outcome, meta))).collect();
+    let results = results?;
+    let mut joined = joined(&results.iter().collect::<Vec<_>>(), summary.are_samples());
+    if let Value::Object(keys) = &mut joined {
+        keys.remove("seed");
+        keys.remove("streams");
+        keys.insert("depth".into(), summary.cells[0].depth.into());
+    }
+    Ok(joined)
+}
+
+/// Intervals in place of numbers; what is no number is that of the first.
+fn joined(values: &[&Value], are_samples: bool) -> Value {
+    if let Value::Object(first) = values[0] {
+        let of = |key: &String| {
+            let each: Vec<&Value> = values.iter().filter_map(|value| value.get(key)).collect();
+            (key.clone(), joined(&each, are_samples))
+        };
+        return first.keys().map(of).collect::<serde_json::Map<_, _>>().into();
+    }
+    let numbers: Option<Vec<f64>> = values.iter().map(|value| value.as_f64()).collect();
+    match numbers {
+        Some(numbers) => {
+            let figure = if are_samples { Figure::of_samples(&numbers) } else { Figure::of(&numbers) };
+            serde_json::to_value(figure).unwrap_or_default()
+        }
+        None => values[0].clone(),
+    }
 }
 
 #[derive(Serialize)]
@@ -43,13 +81,21 @@ struct JsonMeta<'a> {
     meta: &'a Meta,
 }
 
-/// A result; the CSV form has the same names in the same order.
+/// A result.
 #[derive(Serialize)]
 pub(super) struct JsonResult<'a> {
     trace: &'a str,
+    /// Absent where not each volume was asked for.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    volume: &'a str,
     load: &'a str,
     scheduler: &'a str,
     device: &'a str,
+    /// Absent where one was asked for, which stands in the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
     requests: u64,
     merged_requests: u64,
     dispatches: u64,
@@ -80,6 +126,36 @@ pub(super) struct JsonResult<'a> {
     /// Absent where the device has no flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     flash: Option<JsonFlash>,
+    /// Absent where figures by stream were not asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    streams: Option<Vec<JsonStream<'a>>>,
+}
+
+/// A stream; those whose requests waited longest come first.
+#[derive(Serialize)]
+struct JsonStream<'a> {
+    name: &'a str,
+    requests: u64,
+    bytes: u64,
+    latency_mean_seconds: f64,
+    latency_p50_seconds: f64,
+    latency_p99_seconds: f64,
+    latency_max_seconds: f64,
+}
+
+impl<'a> JsonStream<'a> {
+    fn new(stream: &'a StreamOutcome) -> Self {
+        let seconds = |nanos: u64| nanos as f64 / 1e9;
+        Self {
+            name: &stream.name,
+            requests: stream.requests,
+            bytes: stream.bytes,
+            latency_mean_seconds: seconds(stream.latency_sum_nanos) / stream.requests as f64,
+            latency_p50_seconds: seconds(stream.latency_p50_nanos),
+            latency_p99_seconds: seconds(stream.latency_p99_nanos),
+            latency_max_seconds: seconds(stream.latency_max_nanos),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -153,10 +229,16 @@ struct JsonServiceTime {
 type Ordered = BTreeMap<&'static str, f64>;
 
 impl<'a> JsonResult<'a> {
-    pub(super) fn new(outcome: &'a Outcome) -> Self {
+    fn new(outcome: &'a Outcome, meta: &Meta) -> Self {
+        let spec = &meta.spec;
         let operation = |operation: Operation| JsonClass::new(&outcome.by_operation[operation as usize]);
         Self {
             trace: &outcome.trace,
+            // Where one was named, the spec has it.
+            volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
+            depth: (spec.depths.0.len() > 1).then_some(outcome.depth),
+            seed: (spec.seeds.0.len() > 1).then_some(outcome.seed),
+            streams: spec.by_stream.then(|| outcome.streams.iter().map(JsonStream::new).collect()),
             load: &outcome.load,
             scheduler: &outcome.scheduler,
             device: &outcome.device,

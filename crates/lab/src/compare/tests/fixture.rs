@@ -45,7 +45,7 @@ pub(crate) fn report() -> Report {
 
 /// Eight schedulers on one trace, with so many requests and points of the head's way each.
 pub(crate) fn report_of(requests: u64, points: u64) -> Report {
-    let spec = Comparison { traces: vec!["grep.blktrace.0".into()], seed: 7, ..Comparison::default() };
+    let spec = Comparison { traces: vec!["grep.blktrace.0".into()], seeds: 7.into(), ..Comparison::default() };
     Report {
         meta: Meta {
             version: "0.1.0".into(),
@@ -58,6 +58,7 @@ pub(crate) fn report_of(requests: u64, points: u64) -> Report {
                 files: vec![("grep.blktrace.0".into(), "ab".repeat(32))],
             }],
             device_toml: "name = \"hdd\"\ncapacity = \"500 GiB\"\n".into(),
+            devices: Vec::new(),
             fast_device_toml: None,
             command: "ioweir compare grep.blktrace.0 --scheduler noop,cfq:quantum=2,bid-hdd --seed 7".into(),
         },

@@ -1,0 +1,273 @@
+//! A comparison as a document: for each trace and load a table of results, one of where the time went, and figures.
+
+use ioweir_config::format_count;
+use ioweir_core::Reason;
+
+use super::data::JsonReport;
+use super::figures::{self, service_parts_shown};
+use super::headline::{advice, headline, overall};
+use super::numbers as n;
+use super::section::{Row, Section, sections};
+use super::{Meta, Report};
+use crate::document::{
+    Better, Cell, Column, Document, DocumentError, Emphasis, Format, Provenance, SAME_SHARE, Table, Value, records_of,
+};
+use crate::sim::Outcome;
+
+/// The columns that come first in the records; the others follow by name.
+const LEADING: [&str; 14] = [
+    "trace",
+    "load",
+    "scheduler",
+    "device",
+    "requests",
+    "merged_requests",
+    "bytes",
+    "completion_seconds",
+    "busy_seconds",
+    "throughput_bytes_per_second",
+    "latency_mean_seconds",
+    "latency_p50_seconds",
+    "latency_p99_seconds",
+    "latency_max_seconds",
+];
+
+/// The comparison, with times relative to those of the scheduler `reference`, else to the first.
+///
+/// # Errors
+/// [`DocumentError`], which is a defect of the program.
+pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, DocumentError> {
+    let sections = sections(report, reference);
+    let data = JsonReport::new(report)?;
+    let title = match &sections[..] {
+        [only] => name(only, &sections),
+        all => format!("{} comparisons", all.len()),
+    };
+    let mut document = Document::new("ioweir compare", title, &data)?;
+    document.headline = overall(&sections);
+    document.records = records_of(&data.results, &LEADING);
+    if sections.len() > 1 {
+        document.push(overview(report, &sections));
+    }
+    for section in &sections {
+        if sections.len() > 1 {
+            document.heading(name(section, &sections));
+            document.text(headline(section));
+        }
+        push_section(&mut document, section);
+    }
+    document.provenance = Some(provenance(&report.meta));
+    Ok(document)
+}
+
+fn provenance(meta: &Meta) -> Provenance {
+    let mut specs = vec![("The comparison as TOML, with every default".to_owned(), meta.spec.to_toml())];
+    if meta.devices.is_empty() {
+        specs.push(("The device".to_owned(), meta.device_toml.clone()));
+    }
+    specs.extend(meta.devices.iter().map(|device| (format!("The device {}", device.name), device.toml.clone())));
+    specs.extend(meta.fast_device_toml.clone().map(|toml| ("The fast device".to_owned(), toml)));
+    Provenance {
+        version: meta.version.clone(),
+        commit: meta.commit.clone(),
+        command: meta.command.clone(),
+        spec_sha256: meta.spec_sha256.clone(),
+        inputs: meta.traces.clone(),
+        specs,
+    }
+}
+
+/// Trace, device and load; volume and depth where they differ.
+fn name(section: &Section<'_>, sections: &[Section<'_>]) -> String {
+    let mut name = format!("{} on {}, load {}", short_name(section, sections), section.device, section.load);
+    if sections.iter().any(|other| other.volume != section.volume) {
+        name += &format!(", volume {}", section.volume);
+    }
+    if sections.iter().any(|other| other.depth != section.depth) {
+        name += &format!(", depth {}", section.depth);
+    }
+    name
+}
+
+/// The trace's file name without its folders, where no other trace has the same.
+fn short_name<'a>(section: &Section<'a>, sections: &[Section<'_>]) -> &'a str {
+    fn last(name: &str) -> &str {
+        name.rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or(name)
+    }
+    let same = |other: &Section<'_>| other.trace != section.trace && last(other.trace) == last(section.trace);
+    if sections.iter().any(same) { section.trace } else { last(section.trace) }
+}
+
+/// Completion relative to the reference, a row for each section.
+fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
+    let mut schedulers: Vec<&str> = Vec::new();
+    for outcome in &report.outcomes {
+        if !schedulers.contains(&outcome.scheduler.as_str()) {
+            schedulers.push(&outcome.scheduler);
+        }
+    }
+    let factor = |name: &&str| Column::text(*name).format(Format::Factor);
+    let columns = std::iter::once(Column::text("comparison")).chain(schedulers.iter().map(factor));
+    let mut table = Table::new("All comparisons", columns)
+        .caption(
+            "Completion time relative to the reference scheduler; less is better, the best of each row is starred.",
+        )
+        .detail();
+    for section in sections {
+        let ranked = section.ranked();
+        let best = ranked.first().map(|row| row.completion_seconds());
+        let slowest = ranked.last().map_or(0.0, |row| row.completion_seconds());
+        let best = best.filter(|best| *best < slowest * (1.0 - SAME_SHARE));
+        let cell = |scheduler: &&str| {
+            let Some(row) = section.rows.iter().find(|row| row.scheduler == scheduler) else {
+                return Cell::from(Value::Absent);
+            };
+            let is_best = best == Some(row.completion_seconds());
+            let cell = Cell::from(row.relative_to(section.reference()));
+            if is_best { cell.emphasis(Emphasis::Best) } else { cell }
+        };
+        table.row(std::iter::once(name(section, sections).into()).chain(schedulers.iter().map(cell)));
+    }
+    table
+}
+
+fn push_section(document: &mut Document, section: &Section<'_>) {
+    let reference = section.reference();
+    let seeds = match reference.seeds() {
+        1 => String::new(),
+        seeds if reference.are_samples() => format!("; means of {seeds} samples of the trace with 95 % intervals"),
+        seeds => format!("; means of {seeds} seeds with 95 % intervals"),
+    };
+    document.text(format!(
+        "{} requests; relative to {}; * best{seeds}",
+        format_count(reference.run().all.requests),
+        reference.scheduler
+    ));
+    document.push(results(section));
+    figures::push_results(document, section);
+    document.push(times(section));
+    figures::push_times(document, section);
+    document.push(streams(section));
+    document.text(advice(section).unwrap_or_default());
+    for row in section.rows.iter().filter(|row| row.skipped() > 0) {
+        document.text(format!("{}: records skipped: {}", row.scheduler, format_count(row.skipped())));
+    }
+}
+
+/// A column and the number of a run that is in it.
+type Measure = (Column, fn(&Outcome) -> Option<f64>);
+
+fn measures() -> [Measure; 10] {
+    let lower = |name: &str, unit: &str| Column::number(name, unit).better(Better::Lower);
+    [
+        (lower("completion", "s"), |run| Some(run.completion.as_seconds())),
+        (Column::digits("busy", 1).unit("%"), |run| n::busy_share(run).map(|share| share * 100.0)),
+        (Column::number("throughput", "MB/s").better(Better::Higher), |run| n::throughput(run).map(|rate| rate / 1e6)),
+        (lower("latency mean", "ms"), |run| n::latency_mean(&run.all).map(millis)),
+        (lower("p50", "ms"), |run| n::quantile(&run.all.latency, 0.5).map(millis)),
+        (lower("p99", "ms"), |run| n::quantile(&run.all.latency, 0.99).map(millis)),
+        (lower("max", "ms"), |run| n::maximum(&run.all.latency).map(millis)),
+        (Column::count("seeks").better(Better::Lower), |run| Some(run.seeks as f64)),
+        (lower("sweeps", ""), n::sweeps),
+        (Column::count("merged"), |run| Some(run.merged_requests as f64)),
+    ]
+}
+
+fn millis(seconds: f64) -> f64 {
+    seconds * 1e3
+}
+
+fn results(section: &Section<'_>) -> Table {
+    let measures = measures();
+    let mut columns: Vec<Column> = measures.iter().map(|measure| measure.0.clone()).collect();
+    columns.insert(0, Column::text("scheduler"));
+    columns.insert(2, Column::text("relative").format(Format::Factor));
+    let mut table = Table::new("", columns)
+        .caption("The best value of a column is marked. A run with the same inputs and seed gives the same numbers.");
+    for row in &section.rows {
+        let mut cells: Vec<Cell> = measures.iter().map(|measure| row.value(measure.1).into()).collect();
+        cells.insert(0, row.scheduler.into());
+        cells.insert(2, row.relative_to(section.reference()).into());
+        table.row(cells);
+    }
+    table
+}
+
+/// The reasons that any scheduler of the section made a request wait for.
+pub(super) fn reasons_met(section: &Section<'_>) -> Vec<Reason> {
+    let met = |reason: &Reason| section.runs().any(|run| run.wait_nanos[*reason as usize] > 0);
+    Reason::ALL.into_iter().filter(met).collect()
+}
+
+/// A part of a total in percent.
+fn share(part: u128, total: u128) -> Option<f64> {
+    (total > 0).then(|| part as f64 / total as f64 * 100.0)
+}
+
+/// Where the time went: waiting by reason, and the device's work by part.
+fn times(section: &Section<'_>) -> Table {
+    let reasons = reasons_met(section);
+    let percent = |name: &str| Column::digits(name, 1).unit("%");
+    let mut columns = vec![Column::text("scheduler"), Column::number("mean wait", "ms")];
+    columns.extend(reasons.iter().map(|reason| percent(reason.name())));
+    columns.push(Column::number("device busy", "s"));
+    let parts = service_parts_shown(section);
+    columns.extend(parts.iter().map(|name| percent(name)));
+    let mut table = Table::new("", columns)
+        .caption("Where the time went: waiting by reason, and the device's work by part, in percent of each.");
+    for row in &section.rows {
+        let wait = |reason: Reason| row.value(|run| share(run.wait_nanos[reason as usize], n::wait_nanos(run)));
+        let part = |at: usize| row.value(|run| share(n::service_parts(run)[at].1, n::service_nanos(run)));
+        let mut cells = vec![row.scheduler.into(), row.value(|run| n::wait_mean(run).map(millis)).into()];
+        cells.extend(reasons.iter().map(|reason| Cell::from(wait(*reason))));
+        cells.push(row.value(|run| Some(run.busy.as_seconds())).into());
+        cells.extend((0..parts.len()).map(|at| Cell::from(part(at))));
+        table.row(cells);
+    }
+    table
+}
+
+/// Streams of a scheduler that are shown.
+const STREAMS_SHOWN: usize = 10;
+
+/// The streams whose requests waited longest, with the first seed.
+fn streams(section: &Section<'_>) -> Table {
+    let mut columns = vec![Column::text("stream"), Column::count("requests")];
+    columns.extend(["latency mean", "p50", "p99", "max"].map(|name| Column::digits(name, 3).unit("ms")));
+    let mut table = Table::new("By stream", columns);
+    for run in section.runs() {
+        for stream in run.streams.iter().take(STREAMS_SHOWN) {
+            let mean = stream.latency_sum_nanos / stream.requests.max(1);
+            let mut cells = vec![Cell::from(format!("{}: {}", run.scheduler, stream.name)), stream.requests.into()];
+            let nanos = [mean, stream.latency_p50_nanos, stream.latency_p99_nanos, stream.latency_max_nanos];
+            cells.extend(nanos.map(|nanos| Cell::from(nanos as f64 / 1e6)));
+            table.row(cells);
+        }
+        let others = run.streams.len().saturating_sub(STREAMS_SHOWN);
+        if others > 0 {
+            table.row([format!("{}: {} others", run.scheduler, format_count(others as u64)).into()]);
+        }
+    }
+    table
+}
+
+/// Latencies of reads or writes, where there are any.
+pub(super) fn latencies<'a>(name: &str, rows: impl Iterator<Item = (&'a Row<'a>, &'a crate::sim::Class)>) -> Table {
+    let mut columns = vec![Column::text("scheduler"), Column::count("requests")];
+    columns.extend(["mean", "p50", "p90", "p99", "p99.9", "max"].map(Column::seconds));
+    let mut table = Table::new(format!("Latency of {name}"), columns)
+        .caption("Quantiles are within 0.1 %. A question mark: there are too few requests for more than the maximum.")
+        .detail();
+    for (row, class) in rows {
+        let quantile = |quantile: f64| {
+            let cell = Cell::from(n::quantile(&class.latency, quantile));
+            let is_thin = (class.latency.len() as f64) < 1.0 / (1.0 - quantile);
+            if is_thin { cell.emphasis(Emphasis::Doubtful) } else { cell }
+        };
+        let mut cells = vec![row.scheduler.into(), class.latency.len().into(), n::latency_mean(class).into()];
+        cells.extend([0.5, 0.9, 0.99, 0.999].map(quantile));
+        cells.push(n::maximum(&class.latency).into());
+        table.row(cells);
+    }
+    table
+}

@@ -1,0 +1,251 @@
+//! A comparison with every name looked up, ready to run.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ioweir_core::policy::Policy;
+use ioweir_core::{QueueLimits, SECTOR_BYTES};
+use sha2::{Digest, Sha256};
+
+use super::{Comparison, DeviceMeta, Meta, Report};
+use crate::run::{
+    Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
+};
+use crate::sim::{Load, Observer, Outcome, Window};
+use ioweir_config::{SchedulerChoice, Size};
+use ioweir_device::DeviceSpec;
+use ioweir_trace::{self as trace, ReadOptions, TraceError};
+
+/// The most requests that a queue can be given: what the core allocates for them stays within a few hundred megabytes.
+const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
+/// The deepest device.
+const DEPTH_MAX: u32 = 1 << 12;
+/// Runs of one comparison.
+const RUNS_MAX: usize = 100_000;
+
+/// A comparison with every name looked up: nothing in it can be unknown any more.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    comparison: Comparison,
+    traces: Vec<Arc<TraceFiles>>,
+    /// Files of folders that are no traces, and why.
+    left_out: Vec<TraceError>,
+    devices: Vec<(Arc<DeviceSpec>, String)>,
+    fast: Arc<DeviceSpec>,
+    limits: QueueLimits,
+}
+
+impl Comparison {
+    /// Looks up every name and checks every value.
+    ///
+    /// # Errors
+    /// [`RunError`] for the first that cannot be.
+    pub fn plan(&self) -> Result<Plan, RunError> {
+        each_once("scheduler", &self.schedulers)?;
+        each_once("load", &self.loads)?;
+        each_once("device", &self.devices.0)?;
+        each_once("depth", &self.depths.0)?;
+        each_once("seed", &self.seeds.0)?;
+        let limits = self.limits()?;
+        if self.traces.is_empty() {
+            return Err(RunError::Value("no trace is named\n  expected: at least one trace file".into()));
+        }
+        let devices = self.devices.0.iter().map(|name| {
+            let device = DeviceSpec::load(name)?;
+            device.check()?;
+            Ok((Arc::new(device), name.clone()))
+        });
+        let devices = devices.collect::<Result<Vec<_>, RunError>>()?;
+        let fast = Arc::new(DeviceSpec::load(&self.fast_device)?);
+        let (traces, left_out) = TraceFiles::find_all(&self.traces, &self.read_options()?, self.resamples())?;
+        let plan = Plan {
+            comparison: self.clone(),
+            traces: traces.into_iter().map(Arc::new).collect(),
+            left_out,
+            devices,
+            fast,
+            limits,
+        };
+        let lists = [self.devices.0.len(), self.depths.0.len(), self.seeds.0.len(), self.loads.len()];
+        let runs = lists.into_iter().fold(plan.traces.len() * self.schedulers.len(), usize::saturating_mul);
+        match runs > RUNS_MAX {
+            true => Err(RunError::Value(format!("{runs} runs are asked for\n  expected: at most {RUNS_MAX}"))),
+            false => Ok(plan),
+        }
+    }
+
+    /// Whether each seed has a sample of the trace of its own.
+    fn resamples(&self) -> bool {
+        self.seeds.0.len() > 1
+    }
+
+    fn limits(&self) -> Result<QueueLimits, RunError> {
+        let Size(bytes) = self.request_bytes_max;
+        let sectors = u32::try_from(bytes / SECTOR_BYTES).ok().filter(|&sectors| sectors > 0 && sectors <= 1 << 21);
+        let request_sectors_max = sectors.filter(|_| bytes % SECTOR_BYTES == 0).ok_or_else(|| {
+            let text = self.request_bytes_max;
+            RunError::Value(format!("largest request {text}\n  expected: whole sectors of 512 bytes, up to 1GiB"))
+        })?;
+        let within = |what: &str, value: u32, max: u32| match value {
+            value if value > 0 && value <= max => Ok(value),
+            value => Err(RunError::Value(format!("{what} is {value}\n  expected: 1 to {max}"))),
+        };
+        let requests = within("queue_requests", self.queue_requests, QUEUE_REQUESTS_MAX)?;
+        for depth in &self.depths.0 {
+            within("depth", *depth, DEPTH_MAX)?;
+        }
+        Ok(QueueLimits { request_sectors_max, merge: self.merge, ..QueueLimits::with_requests(requests) })
+    }
+
+    fn read_options(&self) -> Result<ReadOptions, RunError> {
+        let format = self.format.as_deref().map(trace::named).transpose();
+        let format = format.map_err(|error| RunError::Value(error.to_string()))?;
+        let volume = self.volume.clone();
+        Ok(ReadOptions { format, event: self.event, lenient: self.lenient, volume, ..ReadOptions::default() })
+    }
+}
+
+/// Refuses a list that is empty, or holds something twice.
+fn each_once<T: PartialEq + Display>(what: &str, list: &[T]) -> Result<(), RunError> {
+    if list.is_empty() {
+        return Err(RunError::Value(format!("no {what} is named\n  expected: at least one {what}")));
+    }
+    let twice = list.iter().enumerate().find(|(index, item)| list[..*index].contains(item));
+    match twice {
+        Some((_, item)) => Err(RunError::Value(format!("{what} {item} is named twice\n  expected: each {what} once"))),
+        None => Ok(()),
+    }
+}
+
+impl Plan {
+    /// The files that will be read.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.traces.iter().flat_map(|trace| trace.files().iter().cloned()).collect()
+    }
+
+    /// Files of folders that are no traces, and why.
+    #[must_use]
+    pub fn left_out(&self) -> &[TraceError] {
+        &self.left_out
+    }
+
+    /// Every run, in the order of the report.
+    #[must_use]
+    pub fn jobs(&self) -> Vec<Job> {
+        let spec = &self.comparison;
+        let mut jobs = Vec::new();
+        for trace in &self.traces {
+            for device in &self.devices {
+                for &depth in &spec.depths.0 {
+                    for &load in &spec.loads {
+                        for scheduler in &spec.schedulers {
+                            let seeds = spec.seeds.0.iter();
+                            jobs.extend(seeds.map(|&seed| self.job(trace, device, depth, load, scheduler, seed)));
+                        }
+                    }
+                }
+            }
+        }
+        jobs
+    }
+
+    fn job(
+        &self,
+        trace: &Arc<TraceFiles>,
+        (device, device_name): &(Arc<DeviceSpec>, String),
+        depth: u32,
+        load: Load,
+        scheduler: &SchedulerChoice,
+        seed: u64,
+    ) -> Job {
+        let spec = &self.comparison;
+        Job {
+            scheduler: *scheduler,
+            settings: scheduler.settings,
+            device: Arc::clone(device),
+            device_name: device_name.clone(),
+            fast: scheduler.row.places.then(|| (Arc::clone(&self.fast), spec.fast_device.clone())),
+            limits: QueueLimits { depth, ..self.limits },
+            lenient: spec.lenient,
+            seed,
+            window: Window { by_stream: spec.by_stream, ..Window::WHOLE },
+            traffic: Traffic::Trace(Arc::clone(trace), load),
+            point: Vec::new(),
+        }
+    }
+
+    /// Runs it. The report depends on nothing but the comparison, the origin and the files that are named. Where the requests
+    /// of the runs are to be written, one runs after another.
+    ///
+    /// # Errors
+    /// [`RunError`] for the first run, in the order of the report, that cannot be done.
+    pub fn run(
+        self,
+        origin: &Origin,
+        progress: &dyn Progress,
+        requests: Option<&mut Requests>,
+    ) -> Result<Report, RunError> {
+        let outcomes = match requests {
+            Some(requests) => record_all(&self.jobs(), progress, requests)?,
+            None => run_all(&self.jobs(), progress, None)?,
+        };
+        Ok(Report { meta: self.meta(origin)?, outcomes })
+    }
+
+    fn meta(self, origin: &Origin) -> Result<Meta, RunError> {
+        let traces: Result<Vec<_>, TraceError> = self.traces.iter().map(|trace| trace.meta()).collect();
+        let Origin { version, commit, command } = origin.clone();
+        let mut devices: Vec<DeviceMeta> =
+            self.devices.iter().map(|(spec, name)| DeviceMeta { name: name.clone(), toml: spec.to_toml() }).collect();
+        let device_toml = devices.first().map_or_else(String::new, |device| device.toml.clone());
+        if devices.len() == 1 {
+            devices.clear();
+        }
+        let places = self.comparison.schedulers.iter().any(|choice| choice.row.places);
+        Ok(Meta {
+            version,
+            commit,
+            spec_sha256: hexadecimal(&Sha256::digest(self.comparison.to_toml())),
+            spec: self.comparison,
+            traces: traces?,
+            device_toml,
+            devices,
+            fast_device_toml: places.then(|| self.fast.to_toml()),
+            command,
+        })
+    }
+}
+
+/// Runs a comparison.
+///
+/// # Errors
+/// As [`Comparison::plan`] and [`Plan::run`].
+///
+/// # Examples
+/// ```
+/// use ioweir_lab::compare::{Comparison, run};
+/// use ioweir_lab::run::{Origin, Silent};
+///
+/// let comparison = Comparison::parse("night.toml", r#"
+///     traces = ["mix:grep"]
+///     schedulers = ["noop", "bid-hdd:wait=2ms"]
+///     loads = ["x50"]
+/// "#)?;
+/// let origin = Origin { version: "1".into(), commit: "unknown".into(), command: String::new() };
+/// let report = run(&comparison, &origin, &Silent)?;
+/// assert!(report.outcomes[1].completion < report.outcomes[0].completion);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn run(comparison: &Comparison, origin: &Origin, progress: &dyn Progress) -> Result<Report, RunError> {
+    comparison.plan()?.run(origin, progress, None)
+}
+
+/// Runs the only run of a comparison under an observer.
+///
+/// # Errors
+/// As [`run`]; and where the comparison is not exactly one run.
+pub fn run_observed<O: Observer<Policy>>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, RunError> {
+    Ok(only(&comparison.plan()?.jobs())?.run(true, &Silent, observer)?.0)
+}

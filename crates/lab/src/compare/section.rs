@@ -1,0 +1,122 @@
+//! Results that can be compared with one another: one trace under one load on one device.
+//!
+//! Runs that differ in the seed alone are one row.
+
+use super::Report;
+use super::numbers as n;
+use crate::document::Value;
+use crate::experiment::Figure;
+use crate::sim::Outcome;
+
+/// The results of one trace under one load on one device.
+pub(super) struct Section<'a> {
+    pub(super) trace: &'a str,
+    pub(super) load: &'a str,
+    pub(super) device: &'a str,
+    pub(super) volume: &'a str,
+    pub(super) depth: u32,
+    pub(super) rows: Vec<Row<'a>>,
+    /// Row that the others are measured by.
+    reference: usize,
+}
+
+/// A scheduler, with a run for each seed.
+#[derive(Clone)]
+pub(super) struct Row<'a> {
+    pub(super) scheduler: &'a String,
+    runs: Vec<&'a Outcome>,
+}
+
+/// The sections of a report, in its order. Others are measured by the scheduler `reference`, else by the first.
+pub(super) fn sections<'a>(report: &'a Report, reference: Option<&str>) -> Vec<Section<'a>> {
+    let mut sections: Vec<Section<'a>> = Vec::new();
+    for outcome in &report.outcomes {
+        let Outcome { trace, volume, load, device, depth, .. } = outcome;
+        let same = |section: &Section<'_>| {
+            let names = [section.trace, section.volume, section.load, section.device];
+            names == [trace, volume, load, device] && section.depth == *depth
+        };
+        let at = sections.iter().position(same).unwrap_or_else(|| {
+            sections.push(Section { trace, volume, load, device, depth: *depth, rows: Vec::new(), reference: 0 });
+            sections.len() - 1
+        });
+        let rows = &mut sections[at].rows;
+        match rows.iter_mut().find(|row| *row.scheduler == outcome.scheduler) {
+            Some(row) => row.runs.push(outcome),
+            None => rows.push(Row { scheduler: &outcome.scheduler, runs: vec![outcome] }),
+        }
+    }
+    for section in &mut sections {
+        let found = section.rows.iter().position(|row| Some(row.scheduler.as_str()) == reference);
+        section.reference = found.unwrap_or(0);
+    }
+    sections
+}
+
+impl<'a> Section<'a> {
+    pub(super) fn reference(&self) -> &Row<'a> {
+        &self.rows[self.reference]
+    }
+
+    /// The rows by completion, the first to finish first.
+    pub(super) fn ranked(&self) -> Vec<&Row<'a>> {
+        let mut ranked: Vec<&Row<'a>> = self.rows.iter().collect();
+        ranked.sort_by(|left, right| left.completion_seconds().total_cmp(&right.completion_seconds()));
+        ranked
+    }
+
+    /// The runs that figures show: the first seed of each scheduler.
+    pub(super) fn runs(&self) -> impl Iterator<Item = &'a Outcome> {
+        self.rows.iter().map(Row::run)
+    }
+}
+
+impl<'a> Row<'a> {
+    /// The run with the first seed.
+    pub(super) fn run(&self) -> &'a Outcome {
+        self.runs[0]
+    }
+
+    /// A number over all seeds.
+    fn figure(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<Figure> {
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| number(run)).collect();
+        if self.are_samples() { Figure::of_samples(&values) } else { Figure::of(&values) }
+    }
+
+    /// The mean of a number over all seeds.
+    pub(super) fn mean(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Option<f64> {
+        self.figure(number).map(|figure| figure.mean)
+    }
+
+    /// The number with its interval where there are several seeds.
+    pub(super) fn value(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Value {
+        match self.figure(number) {
+            None => Value::Absent,
+            Some(Figure { mean, half_width: None, .. }) => Value::Number(mean),
+            Some(Figure { mean, half_width: Some(half_width), .. }) => Value::Interval(mean, half_width),
+        }
+    }
+
+    pub(super) fn completion_seconds(&self) -> f64 {
+        self.mean(|run| Some(run.completion.as_seconds())).unwrap_or(0.0)
+    }
+
+    /// How long it took, measured by how long `reference` took.
+    pub(super) fn relative_to(&self, reference: &Row<'_>) -> Option<f64> {
+        n::ratio(self.completion_seconds(), reference.completion_seconds())
+    }
+
+    /// Records that its runs skipped.
+    pub(super) fn skipped(&self) -> u64 {
+        self.runs.iter().map(|run| run.skipped).sum()
+    }
+
+    /// Whether each seed replayed a sample of the trace.
+    pub(super) fn are_samples(&self) -> bool {
+        self.runs.len() > 1 && self.runs.iter().all(|run| run.is_sample)
+    }
+
+    pub(super) fn seeds(&self) -> usize {
+        self.runs.len()
+    }
+}

@@ -1,0 +1,297 @@
+//! An experiment as a document: what each class of clients got, what all got together, and what was expected.
+
+use ioweir_core::Reason;
+use serde_json::{Map, Value as Json, json};
+
+use super::{ExperimentReport, Figure, METRICS, Metric, Summary};
+use crate::document::{
+    self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, Provenance, Series, Table, Value,
+};
+use crate::sim::{Outcome, Step};
+
+/// Points and schedulers that are drawn over time; beyond that the tables must do.
+const DRAWN_MAX: usize = 12;
+
+/// The experiment.
+///
+/// # Errors
+/// [`DocumentError`], which is a defect of the program.
+pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
+    let experiment = &report.experiment;
+    let title = if experiment.title.is_empty() { "Experiment" } else { &experiment.title };
+    let mut document = Document::new("ioweir simulate", title, &data(report)?)?;
+    document.headline = headline(report);
+    document.records = records(report);
+    for table in
+        [Some(classes(report)), ratios(report), Some(runs(report)), Some(waits(report)), Some(verdicts(report))]
+    {
+        document.blocks.extend(table.map(document::Block::Table));
+    }
+    for summary in report.summaries.iter().take(DRAWN_MAX) {
+        document.blocks.extend(over_time(report, summary).map(document::Block::Figure));
+    }
+    let meta = &report.meta;
+    document.provenance = Some(Provenance {
+        version: meta.version.clone(),
+        commit: meta.commit.clone(),
+        command: meta.command.clone(),
+        spec_sha256: meta.spec_sha256.clone(),
+        inputs: meta.traces.clone(),
+        specs: vec![("The experiment as TOML, with every default".into(), meta.spec_toml.clone())],
+    });
+    Ok(document)
+}
+
+fn headline(report: &ExperimentReport) -> String {
+    let experiment = &report.experiment;
+    let seeds = match experiment.seeds.len() {
+        1 => "one seed".to_owned(),
+        seeds => format!("means of {seeds} seeds with 95 % intervals"),
+    };
+    let missed = report.verdicts.iter().filter(|verdict| !verdict.met).count();
+    let verdict = match (report.verdicts.len(), missed) {
+        (0, _) => String::new(),
+        (all, 0) => format!("; all {all} expectations are met"),
+        (all, missed) => format!("; {missed} of {all} expectations are not met"),
+    };
+    format!("{} after {} of warm-up, {seeds}{verdict}.", experiment.duration, experiment.warm_up)
+}
+
+/// A figure's name with its unit.
+fn key(metric: &Metric) -> String {
+    if metric.is_time { format!("{}_seconds", metric.name) } else { metric.name.to_owned() }
+}
+
+fn figures(summary: &Summary, class: Option<&str>) -> Map<String, Json> {
+    let has = |metric: &&Metric| if class.is_some() { metric.of_class.is_some() } else { metric.of_run.is_some() };
+    let value = |figure: Option<Figure>| match figure {
+        None => Json::Null,
+        Some(Figure { mean, half_width: None, .. }) => json!(mean),
+        Some(Figure { mean, half_width, seeds }) => json!({ "mean": mean, "half_width": half_width, "seeds": seeds }),
+    };
+    METRICS.iter().filter(has).map(|metric| (key(metric), value(summary.figure(metric, class)))).collect()
+}
+
+/// One object: where it comes from, a result for each point and scheduler, the expectations.
+fn data(report: &ExperimentReport) -> Result<Json, DocumentError> {
+    Ok(json!({
+        "meta": serde_json::to_value(&report.meta)?,
+        "interval_seconds": report.experiment.interval.nanos().as_seconds(),
+        "results": report.summaries.iter().map(result).collect::<Vec<_>>(),
+        "expectations": serde_json::to_value(&report.verdicts)?,
+    }))
+}
+
+fn result(summary: &Summary) -> Json {
+    let class = |name: &str| {
+        let mut object = figures(summary, Some(name));
+        object.insert("requests".into(), json!(requests(summary, name)));
+        let steps = summary.cells.iter().flat_map(|cell| &cell.classes).filter(|class| class.name == name);
+        object.insert("steps_by_seed".into(), json!(steps.map(|class| &class.steps).collect::<Vec<_>>()));
+        (name.to_owned(), Json::Object(object))
+    };
+    let classes: Map<String, Json> = summary.classes().map(class).collect();
+    let waits = |cell: &Outcome| {
+        let waits = Reason::ALL.iter().map(|reason| (reason.name(), cell.wait_nanos[*reason as usize]));
+        let waits = waits.filter(|wait| wait.1 > 0).map(|(name, nanos)| (name.to_owned(), json!(nanos as f64 / 1e9)));
+        Json::Object(waits.collect())
+    };
+    let point: Map<String, Json> = summary.point.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    json!({
+        "scheduler": summary.scheduler,
+        "point": point,
+        "seeds": summary.cells.iter().map(|cell| cell.seed).collect::<Vec<_>>(),
+        "requests_simulated": summary.cells.iter().map(|cell| cell.requests_simulated).sum::<u64>(),
+        "run": figures(summary, None),
+        "classes": classes,
+        "wait_seconds_by_reason_by_seed": summary.cells.iter().map(waits).collect::<Vec<_>>(),
+    })
+}
+
+/// Requests of a class with all seeds.
+fn requests(summary: &Summary, class: &str) -> u64 {
+    let classes = summary.cells.iter().flat_map(|cell| &cell.classes);
+    classes.filter(|result| result.name == class).map(|result| result.requests).sum()
+}
+
+/// One row a class, scheduler, point and seed.
+fn records(report: &ExperimentReport) -> Table {
+    let metrics: Vec<&Metric> = METRICS.iter().filter(|metric| metric.of_class.is_some()).collect();
+    let point = report.summaries.first().map_or(&[][..], |summary| &summary.point[..]);
+    let mut names = vec!["scheduler".to_owned()];
+    names.extend(point.iter().map(|(key, _)| key.clone()));
+    names.extend(["seed", "class", "requests"].map(String::from));
+    names.extend(metrics.iter().map(|metric| key(metric)));
+    let mut table = Table::new("", names.into_iter().map(Column::text));
+    for cell in report.summaries.iter().flat_map(|summary| &summary.cells) {
+        for class in &cell.classes {
+            let mut cells = vec![Cell::from(&cell.scheduler)];
+            cells.extend(cell.point.iter().map(|(_, value)| Cell::from(value)));
+            cells.extend([cell.seed.into(), Cell::from(&class.name), class.requests.into()]);
+            cells.extend(metrics.iter().map(|metric| Cell::from(metric.of(cell, Some(&class.name)))));
+            table.row(cells);
+        }
+    }
+    table
+}
+
+/// Scheduler and point, as far as they differ within the report.
+fn name(report: &ExperimentReport, summary: &Summary) -> String {
+    let mut words = Vec::new();
+    if report.experiment.schedulers.len() > 1 || summary.point.is_empty() {
+        words.push(summary.scheduler.clone());
+    }
+    words.extend(summary.point.iter().map(|(key, value)| format!("{key} = {value}")));
+    words.join(", ")
+}
+
+/// A mean with its interval, times in milliseconds.
+fn value(figure: Option<Figure>, is_time: bool) -> Cell {
+    let scale = if is_time { 1e3 } else { 1.0 };
+    let value = figure.map(|Figure { mean, half_width, .. }| match half_width {
+        Some(half_width) => Value::Interval(mean * scale, half_width * scale),
+        None => Value::Number(mean * scale),
+    });
+    value.unwrap_or(Value::Absent).into()
+}
+
+fn number(name: impl Into<String>) -> Column {
+    Column::text(name).format(Format::Own)
+}
+
+/// Figures by their names in the table of metrics, under a head each.
+fn metrics(columns: &[(&'static str, &str)]) -> Vec<(Column, &'static Metric)> {
+    let found = |(head, name): &(&'static str, &str)| {
+        let metric = METRICS.iter().find(|metric| metric.name == *name)?;
+        Some((number(*head).unit(if metric.is_time { "ms" } else { "" }), metric))
+    };
+    columns.iter().filter_map(found).collect()
+}
+
+fn classes(report: &ExperimentReport) -> Table {
+    let mut names = vec![
+        ("IOPS", "iops"),
+        ("mean", "latency_mean"),
+        ("p50", "latency_p50"),
+        ("p99", "latency_p99"),
+        ("p99.9", "latency_p999"),
+        ("in device", "device_mean"),
+        ("fast share", "fast_share"),
+    ];
+    let cells = report.summaries.iter().flat_map(|summary| &summary.cells);
+    if cells.flat_map(|cell| &cell.classes).any(|class| class.refused > 0) {
+        names.push(("refused/s", "refused_per_second"));
+    }
+    let metrics = metrics(&names);
+    let columns = [Column::text("class"), Column::count("requests")].into_iter();
+    let mut table = Table::new("Classes", columns.chain(metrics.iter().map(|metric| metric.0.clone())))
+        .caption("Requests done after the warm-up, of all seeds; latency from arrival to completion.");
+    for summary in &report.summaries {
+        for class in summary.classes() {
+            let mut cells = vec![Cell::from(format!("{}: {class}", name(report, summary)))];
+            cells.push(requests(summary, class).into());
+            let figure = |metric: &Metric| value(summary.figure(metric, Some(class)), metric.is_time);
+            cells.extend(metrics.iter().map(|metric| figure(metric.1)));
+            table.row(cells);
+        }
+    }
+    table
+}
+
+/// IOPS of each class by those of the last.
+fn ratios(report: &ExperimentReport) -> Option<Table> {
+    let iops = METRICS.iter().find(|metric| metric.name == "iops")?;
+    let classes: Vec<&str> = report.summaries.first()?.classes().collect();
+    let (last, others) = classes.split_last().filter(|(_, others)| !others.is_empty())?;
+    let columns = std::iter::once(Column::text("")).chain(others.iter().map(|class| number(*class)));
+    let mut table = Table::new(format!("IOPS by those of {last}"), columns)
+        .caption("Ratios, not differences; the mean of each seed's ratio.");
+    for summary in &report.summaries {
+        let ratio = |class: &&str| {
+            let each = summary.cells.iter().filter_map(|cell| {
+                let ratio = iops.of(cell, Some(class))? / iops.of(cell, Some(last))?;
+                ratio.is_finite().then_some(ratio)
+            });
+            value(Figure::of(&each.collect::<Vec<f64>>()), false)
+        };
+        table.row(std::iter::once(name(report, summary).into()).chain(others.iter().map(ratio)));
+    }
+    Some(table)
+}
+
+fn runs(report: &ExperimentReport) -> Table {
+    let metrics = metrics(&[
+        ("IOPS", "iops"),
+        ("Jain's index", "jain"),
+        ("work conservation", "work_conservation"),
+        ("fast tier busy", "fast_busy"),
+        ("slow tier busy", "slow_busy"),
+    ]);
+    let columns = std::iter::once(Column::text("")).chain(metrics.iter().map(|metric| metric.0.clone()));
+    let mut table = Table::new("All together", columns).caption(
+        "Jain's index is of what each client got for its weight. Work is conserved while the device holds all that it may \
+         whenever anything waits. A device without tiers counts as the slow one.",
+    );
+    for summary in &report.summaries {
+        let figure = |metric: &Metric| value(summary.figure(metric, None), metric.is_time);
+        table.row(std::iter::once(name(report, summary).into()).chain(metrics.iter().map(|metric| figure(metric.1))));
+    }
+    table
+}
+
+/// How many requests waited on average, by reason.
+fn waits(report: &ExperimentReport) -> Table {
+    let cells = || report.summaries.iter().flat_map(|summary| &summary.cells);
+    let met = |reason: &Reason| cells().any(|cell| cell.wait_nanos[*reason as usize] > 0);
+    let reasons: Vec<Reason> = Reason::ALL.into_iter().filter(met).collect();
+    let columns = std::iter::once(Column::text("")).chain(reasons.iter().map(|reason| number(reason.name())));
+    let mut table = Table::new("Requests waiting, by reason", columns).caption(
+        "How many waited before the device at a time, on average; `ioweir doc reason` says what the reasons mean.",
+    );
+    for summary in report.summaries.iter().filter(|_| !reasons.is_empty()) {
+        let mean = |reason: &Reason| {
+            let share = |cell: &Outcome| cell.wait_nanos[*reason as usize] as f64 / cell.span.0 as f64;
+            value(Figure::of(&summary.cells.iter().map(share).collect::<Vec<f64>>()), false)
+        };
+        table.row(std::iter::once(name(report, summary).into()).chain(reasons.iter().map(mean)));
+    }
+    table
+}
+
+fn verdicts(report: &ExperimentReport) -> Table {
+    let mut table = Table::new("Expectations", [Column::text(""), number("verdict")]).caption("Means over the seeds.");
+    for verdict in &report.verdicts {
+        let word = Cell::from(if verdict.met { "met" } else { "NOT MET" }).fails_if(!verdict.met);
+        table.row([verdict.words().into(), word]);
+    }
+    table
+}
+
+/// What each class got over time, with the first seed.
+fn over_time(report: &ExperimentReport, summary: &Summary) -> Option<document::Figure> {
+    let cell = summary.cells.first()?;
+    let step = report.experiment.interval.nanos().as_seconds();
+    let chart = |title: &str, unit: &str, value: &dyn Fn(&Step) -> f64, mark: Mark| Chart {
+        title: title.into(),
+        across: Axis::from_zero("time (s)"),
+        upward: Axis::from_zero(unit),
+        series: cell
+            .classes
+            .iter()
+            .map(|class| {
+                let points = class.steps.iter().enumerate().map(|(at, values)| (at as f64 * step, value(values)));
+                Series::new(class.name.clone(), mark, points.collect())
+            })
+            .collect(),
+    };
+    let millis = |nanos: u64, step: &Step| if step.requests == 0 { f64::NAN } else { nanos as f64 / 1e6 };
+    Some(document::Figure::new(
+        format!("Over time: {}", name(report, summary)),
+        format!("Seed {}, in steps of {}, the warm-up included.", cell.seed, report.experiment.interval),
+        vec![
+            chart("IOPS", "requests a second", &|values| values.requests as f64 / step, Mark::Steps),
+            chart("Mean latency", "ms", &|values| millis(values.mean_nanos, values), Mark::Line),
+            chart("p99 latency", "ms", &|values| millis(values.p99_nanos, values), Mark::Line),
+        ],
+    ))
+}
