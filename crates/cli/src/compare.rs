@@ -36,7 +36,7 @@ pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
 }
 
 /// The comparison that the spec file and the flags describe. Names become values here, and nowhere after.
-fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
+pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failure> {
     let mut comparison = match &arguments.spec {
         Some(path) => read_comparison(&path.display().to_string())?,
         None => Comparison::default(),

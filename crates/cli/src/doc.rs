@@ -112,6 +112,15 @@ Examples are in examples/. `ioweir show FILE` prints a file with every default."
         entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
     },
     Topic {
+        name: "serve",
+        summary: "keys of a server's spec, which `ioweir serve` reads",
+        entries: || SERVER_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "A server's spec is TOML: [server], a [[device]] for everything that holds bytes, an [[export]] for every name that \
+clients can ask for, and a [[tenant]] or [[group]] for clients with shares of their own. `ioweir show FILE` prints a file with every \
+default.",
+        entry: Some(|name| key_text(&SERVER_KEYS, name)),
+    },
+    Topic {
         name: "metric",
         summary: "figures of an experiment, for expectations and reports",
         entries: || METRICS.iter().map(|metric| (metric.name, metric.help)).collect(),
@@ -340,9 +349,11 @@ fn forecaster(row: &ForecasterRow) -> String {
 type Keys = LazyLock<Vec<(String, Key)>>;
 
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
+static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_serve::spec::key_tables()));
 
 fn key_paths(tables: Vec<(&str, Vec<Key>)>) -> Vec<(String, Key)> {
     let path = |table: &str, key: Key| {
+        let table = table.trim_matches(['[', ']']);
         (if table.is_empty() { key.name.to_owned() } else { format!("{table}.{}", key.name) }, key)
     };
     tables.into_iter().flat_map(|(table, keys)| keys.into_iter().map(move |key| path(table, key))).collect()

@@ -192,6 +192,6 @@ fn score(
     Ok(scores(&scored)?)
 }
 
-fn duration(text: &str) -> Result<ioweir_core::Nanos, UnitError> {
+pub(crate) fn duration(text: &str) -> Result<ioweir_core::Nanos, UnitError> {
     text.parse().map(Duration::nanos)
 }

@@ -20,6 +20,8 @@ mod show;
 mod simulate;
 mod top;
 mod trace;
+#[cfg(test)]
+mod units;
 
 use std::ffi::OsString;
 use std::io::Write as _;

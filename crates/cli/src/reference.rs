@@ -12,6 +12,7 @@ use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
+use ioweir_serve::spec::{self, BACKENDS};
 use ioweir_trace::{Clock, FORMATS, Format};
 
 use crate::failure::Failure;
@@ -30,6 +31,7 @@ const PAGES: &[Page] = &[
     ("devices.md", devices),
     ("mixes.md", mixes),
     ("experiments.md", experiments),
+    ("serve.md", serving),
     ("services.md", services),
     ("forecasters.md", forecasters),
     ("servers.md", servers),
@@ -184,7 +186,7 @@ fn devices() -> String {
 fn key_sections(tables: &[(&str, Vec<Key>)]) -> String {
     let mut out = String::new();
     for (table, keys) in tables {
-        let title = if table.is_empty() { "The file itself".to_owned() } else { format!("`[[{table}]]`") };
+        let title = if table.is_empty() { "The file itself".to_owned() } else { format!("`{table}`") };
         let _ = write!(out, "\n## {title}\n\n| key | default | what it says |\n|---|---|---|\n");
         for key in keys {
             let default = match (key.default)() {
@@ -201,7 +203,7 @@ fn key_sections(tables: &[(&str, Vec<Key>)]) -> String {
 fn experiments() -> String {
     let mut out = format!(
         "{NOTE}\n# Experiments\n\nWhat `ioweir simulate FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints a \
-         file with every default; `examples/` has some to start from.\n"
+         file with every default; `examples/` has some to start from. A phase without a key of a share keeps the class's.\n"
     );
     out += &key_sections(&experiment::key_tables());
     out += "\n## Figures\n\nFor `metric` of an expectation. In JSON and CSV, times end in `_seconds`.\n\n| metric | of | what it says |\n|---|---|---|\n";
@@ -212,6 +214,20 @@ fn experiments() -> String {
             _ => "the run",
         };
         let _ = writeln!(out, "| `{}` | {of} | {} |", metric.name, cell(metric.help));
+    }
+    out
+}
+
+fn serving() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Keys of a server\n\nWhat `ioweir serve FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints \
+         a file with every default; [block-server.md](../block-server.md) is the guide.\n"
+    );
+    out += &key_sections(&spec::key_tables());
+    out += "\n## Backends\n\n| backend | what it is | its keys |\n|---|---|---|\n";
+    for row in BACKENDS {
+        let keys: Vec<_> = row.keys.iter().map(|key| format!("`{key}`")).collect();
+        let _ = writeln!(out, "| `{}` | {} | {} |", row.name, cell(row.summary), keys.join(", "));
     }
     out
 }

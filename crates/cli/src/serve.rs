@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use ioweir_config::{format_count, shown};
+use ioweir_config::{ShareKeys, format_count, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::control::Controller;
 use ioweir_serve::front::Listener;
@@ -112,13 +112,14 @@ fn tell(spec: &Spec, server: &Server) {
             lines.push(format!("device {}: cores for checksums by schedule {}", device.name, cores.schedule));
         }
     }
+    let weight = |share: &ShareKeys| share.weight.map_or_else(String::new, |weight| format!(", weight {weight}"));
     for export in &spec.export {
         let access = if export.read_only { ", read only" } else { "" };
-        let share = export.share.map_or_else(String::new, |share| format!(", weight {}", share.weight));
+        let share = weight(&export.share);
         lines.push(format!("export \"{}\": device {}{access}{share}", export.name, export.device));
     }
     for tenant in &spec.tenant {
-        let share = tenant.share.map_or_else(String::new, |share| format!(", weight {}", share.weight));
+        let share = weight(&tenant.share);
         lines.push(format!("tenant \"{}\": export {}{share}", tenant.name, tenant.export));
     }
     lines.iter().for_each(|line| say(line));

@@ -64,11 +64,11 @@ fn cut(arguments: &CutArguments) -> Result<(), Failure> {
     write(&mut trace::cut(source.as_mut(), part), target, format)
 }
 
-fn time(text: &str) -> Result<Nanos, Failure> {
+pub(crate) fn time(text: &str) -> Result<Nanos, Failure> {
     Ok(text.parse::<Duration>()?.nanos())
 }
 
-fn bytes(text: &str) -> Result<u64, Failure> {
+pub(crate) fn bytes(text: &str) -> Result<u64, Failure> {
     Ok(text.parse::<Size>()?.0)
 }
 

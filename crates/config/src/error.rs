@@ -40,8 +40,10 @@ impl fmt::Display for SpecError {
 /// Where in a file something is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// At the value of this key: `hdd.zone[3].sectors`.
+    /// At the value of this key, which the message begins with: `hdd.zone[3].sectors`. Names between `|` are alternatives.
     Key(String),
+    /// At the value of this key.
+    Value(String),
     /// At these bytes.
     Bytes(Range<usize>),
     /// In all of it.
@@ -65,6 +67,26 @@ impl Complaint {
     /// About the value of a key, with what was expected.
     pub fn expecting(key: impl Into<String>, problem: impl Into<String>, expected: impl fmt::Display) -> Self {
         Self::new(key, problem, "").expected(expected)
+    }
+
+    /// About the value of a key, which the problem itself names as far as needed.
+    pub fn of_value(key: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { place: Place::Value(key.into()), problem: problem.into(), hint: String::new() }
+    }
+
+    /// The key that it is about, if it is about one.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match &self.place {
+            Place::Key(key) | Place::Value(key) => Some(key),
+            Place::Bytes(_) | Place::Whole => None,
+        }
+    }
+
+    /// What the user can do; may be empty.
+    #[must_use]
+    pub fn advice(&self) -> &str {
+        &self.hint
     }
 
     /// About a range of bytes.
@@ -119,7 +141,7 @@ impl Complaint {
     pub fn problem(&self) -> String {
         match &self.place {
             Place::Key(key) => format!("{key}: {}", self.problem),
-            Place::Bytes(_) | Place::Whole => self.problem.clone(),
+            Place::Value(_) | Place::Bytes(_) | Place::Whole => self.problem.clone(),
         }
     }
 
@@ -127,7 +149,7 @@ impl Complaint {
     #[must_use]
     pub fn in_file(self, file: &str, text: Option<&str>) -> SpecError {
         let offset = match &self.place {
-            Place::Key(key) => text.and_then(|text| key_offset(text, key)),
+            Place::Key(key) | Place::Value(key) => text.and_then(|text| key_offset(text, key)),
             Place::Bytes(range) => Some(range.start),
             Place::Whole => None,
         };
@@ -155,7 +177,7 @@ fn key_offset(text: &str, key: &str) -> Option<usize> {
             Some((name, number)) => (name, number.parse::<usize>().ok()),
             None => (part, None),
         };
-        let Some(mut value) = table.get(name) else { break };
+        let Some(mut value) = name.split('|').find_map(|name| table.get(name)) else { break };
         if let (Some(number), DeValue::Array(items)) = (number, value.get_ref()) {
             value = items.get(number).unwrap_or(value);
         }

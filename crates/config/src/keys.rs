@@ -34,12 +34,6 @@ impl Key {
     pub fn help_line(&self) -> String {
         self.help.split_whitespace().collect::<Vec<_>>().join(" ")
     }
-
-    /// As a part of a key's path in a [`Complaint`](crate::Complaint): either of its names may be the one in the file.
-    #[must_use]
-    pub fn part(&self) -> String {
-        if self.old_name.is_empty() { self.name.into() } else { format!("{}|{}", self.name, self.old_name) }
-    }
 }
 
 /// A table of a file, or a set of keys in several tables. Implemented by [`keys!`](crate::keys!).
@@ -66,6 +60,16 @@ pub trait KeySet: Sized {
     /// # Errors
     /// Those of the format.
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
+}
+
+/// The path of a key in a table, for a [`Complaint`](crate::Complaint): either of its names may be the one in the file.
+#[must_use]
+pub fn key_path<T: KeySet>(table: &str, name: &str) -> String {
+    let key = T::keys().into_iter().find(|key| key.is_named(name));
+    match key {
+        Some(key) if !key.old_name.is_empty() => format!("{table}.{}|{}", key.name, key.old_name),
+        _ => format!("{table}.{name}"),
+    }
 }
 
 /// A value that a file may lack.

@@ -18,9 +18,9 @@ pub use choice::{
 };
 pub use error::{Complaint, SpecError};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, shown};
-pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text};
+pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]
 pub use keys::{Old, read_table};
 #[doc(hidden)]
 pub use serde;
-pub use share::{ShareKeys, ShareNumber, share_numbers};
+pub use share::{ShareKeys, ShareNumbers};

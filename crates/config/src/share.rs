@@ -1,6 +1,7 @@
 //! A share of a device: what a client, a tenant, a class or a group of them is entitled to. The one table of its keys.
 //!
-//! A new key of a share is a row of [`ShareKeys`], a field of [`Share`] in the core, and a line in [`ShareKeys::set`].
+//! A new key of a share is a row of [`ShareKeys`], its line in [`ShareKeys::set`] and [`ShareNumbers`], and a field of
+//! [`Share`] in the core, where it acts.
 
 use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
@@ -14,13 +15,14 @@ crate::keys! {
     /// `[[class]]`, `[[group]]` and `[[class.phase]]` of an experiment, and in assignments of `ioweir ctl`.
     #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct ShareKeys {
-        /// part of the device against the weights of others, 1 to 10000; in a group, part of what the group gets
+        /// part of the device against the weights of others, 1 to 10000; in a group, part of what the group gets. Where
+        /// absent, 100 in a server and 1 in an experiment
         weight: Option<u32> = absent,
         /// served at least this often while it asks for it: "500/s" (`mclock`, `reward`, `pclock`)
         reservation was "reservation_per_second": Option<Rate> = absent,
         /// served at most this often: "500/s"; "0/s" is no limit
         limit was "limit_per_second": Option<Rate> = absent,
-        /// how much may come at once above the limit after a pause; with 1 every pause is lost, and a tenth of a second's
+        /// how much may come at once above the limit after a pause; with 1, as where absent, every pause is lost, and a tenth of a second's
         /// worth lets a class reach its limit beside others
         burst: Option<u64> = absent,
         /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
@@ -30,7 +32,7 @@ crate::keys! {
         burst_bytes: Option<Size> = absent,
         /// the latency that is to be kept, where the scheduler keeps one
         latency: Option<Duration> = absent,
-        /// the [[group]] that it belongs to
+        /// the [[group]] that it belongs to; of classes, exports and tenants only
         group: Option<String> = absent,
     }
 }
@@ -63,30 +65,40 @@ impl ShareKeys {
     }
 }
 
-/// A part of a share in reports.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
-#[serde(untagged)]
-pub enum ShareNumber {
-    /// A count, a rate or a size.
-    Whole(u64),
-    /// A time in seconds; none where none is asked for.
-    Seconds(Option<f64>),
+/// A share as numbers, for reports: names carry their units. Zero is no reservation and no limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct ShareNumbers {
+    /// The part of the device, against the weights of others.
+    pub weight: u32,
+    /// Requests per second that are reserved.
+    pub reservation_per_second: u64,
+    /// Requests per second at most.
+    pub limit_per_second: u64,
+    /// Requests that may exceed the limit at once.
+    pub burst: u64,
+    /// Bytes per second at most.
+    pub limit_bytes_per_second: u64,
+    /// Bytes that may exceed the limit at once.
+    pub burst_bytes: u64,
+    /// The latency target.
+    pub latency_seconds: Option<f64>,
 }
 
-/// A share as numbers, for reports: names carry their units. Zero is no limit and no reservation.
-#[must_use]
-pub fn share_numbers(share: &Share) -> [(&'static str, ShareNumber); 7] {
-    use ShareNumber::{Seconds, Whole};
-    let latency = (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds());
-    [
-        ("weight", Whole(share.weight.into())),
-        ("reservation_per_second", Whole(share.reservation_per_second)),
-        ("limit_per_second", Whole(share.limit_per_second)),
-        ("burst", Whole(share.burst)),
-        ("limit_bytes_per_second", Whole(share.limit_bytes_per_second)),
-        ("burst_bytes", Whole(share.burst_bytes)),
-        ("latency_seconds", Seconds(latency)),
-    ]
+impl ShareKeys {
+    /// These keys as numbers; they are filled in.
+    #[must_use]
+    pub fn numbers(&self) -> ShareNumbers {
+        let share = self.share(Share::DEFAULT.weight);
+        ShareNumbers {
+            weight: share.weight,
+            reservation_per_second: share.reservation_per_second,
+            limit_per_second: share.limit_per_second,
+            burst: share.burst,
+            limit_bytes_per_second: share.limit_bytes_per_second,
+            burst_bytes: share.burst_bytes,
+            latency_seconds: (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds()),
+        }
+    }
 }
 
 /// A whole number, or an amount as text: what keys took whose names carried the unit.
@@ -157,9 +169,15 @@ mod tests {
                     latency = \"8s\"\n";
         let keys: ShareKeys = toml::from_str(text).unwrap();
         assert_eq!(keys.given().len() + 1, ShareKeys::keys().len(), "the group is the only key that is not here");
-        let numbers = share_numbers(&keys.share(1)).map(|(_, number)| number);
-        let seconds = ShareNumber::Seconds(Some(8.0));
-        assert_eq!(numbers[..6], [2, 3, 4, 5, 6, 7].map(ShareNumber::Whole));
-        assert_eq!(numbers[6], seconds);
+        let numbers = ShareNumbers {
+            weight: 2,
+            reservation_per_second: 3,
+            limit_per_second: 4,
+            burst: 5,
+            limit_bytes_per_second: 6,
+            burst_bytes: 7,
+            latency_seconds: Some(8.0),
+        };
+        assert_eq!(keys.numbers(), numbers);
     }
 }

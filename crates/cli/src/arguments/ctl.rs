@@ -26,8 +26,8 @@ pub(crate) enum CtlVerb {
     },
     /// Change keys of the running server's spec; all of them take effect together, or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is weight,\n\
-reservation_per_second, limit_per_second, burst, limit_bytes_per_second, burst_bytes,\n\
-latency or, of exports and tenants, group; server.connections_max,\n\
+reservation, limit, burst, limit_bytes, burst_bytes, latency or, of exports and\n\
+tenants, group; server.connections_max,\n\
 server.handshake_timeout, server.stall_timeout, server.shutdown_timeout.\n\
 Values are written as in a spec, without quotes; `none` takes a key away.")]
     Set {

@@ -118,10 +118,10 @@ keys! {
 pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     vec![
         ("", Experiment::keys()),
-        ("class", ClassSpec::keys()),
-        ("class.phase", PhaseSpec::keys()),
-        ("group", GroupSpec::keys()),
-        ("expect", Expectation::keys()),
+        ("[[class]]", ClassSpec::keys()),
+        ("[[class.phase]]", PhaseSpec::keys()),
+        ("[[group]]", GroupSpec::keys()),
+        ("[[expect]]", Expectation::keys()),
     ]
 }
 

@@ -304,7 +304,7 @@ fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
     found.extend(["class.trace", "class.phase.group", "group.group"].map(String::from));
     let path = |table: &str, name| if table.is_empty() { String::from(name) } else { format!("{table}.{name}") };
     let of_table = |(table, keys): (&str, Vec<_>)| {
-        let names = keys.iter().map(|key: &ioweir_config::Key| path(table, key.name));
+        let names = keys.iter().map(|key: &ioweir_config::Key| path(table.trim_matches(['[', ']']), key.name));
         names.collect::<Vec<_>>()
     };
     let known: std::collections::BTreeSet<String> = key_tables().into_iter().flat_map(of_table).collect();

@@ -1,21 +1,21 @@
-//! In which keys do two specs differ, and can a running server become the other one?
+//! The keys in which two specs differ, and whether a running server can change from one to the other.
 
 use std::fmt;
 
+use ioweir_config::{Key, KeySet as _, ShareKeys};
 use toml::{Table, Value};
 
-use crate::spec::{SHARE_KEYS, Spec};
+use crate::spec::{Server, Spec};
 
 /// Keys of `server` that change while it runs.
-pub(super) const SERVER_KEYS: [&str; 4] = ["connections_max", "handshake_timeout", "stall_timeout", "shutdown_timeout"];
+const SERVER_KEYS: [&str; 4] = ["connections_max", "handshake_timeout", "stall_timeout", "shutdown_timeout"];
 
 /// Keys of the tables of a name that change while the server runs.
-pub(super) fn keys_of(table: &str) -> Vec<&'static str> {
-    let keys = SHARE_KEYS.into_iter();
+pub(super) fn keys_of(table: &str) -> Vec<Key> {
     match table {
-        "group" => keys.collect(),
-        "export" | "tenant" => keys.chain(["group"]).collect(),
-        "server" => SERVER_KEYS.to_vec(),
+        "group" => ShareKeys::keys().into_iter().filter(|key| key.name != "group").collect(),
+        "export" | "tenant" => ShareKeys::keys(),
+        "server" => Server::keys().into_iter().filter(|key| SERVER_KEYS.contains(&key.name)).collect(),
         _ => Vec::new(),
     }
 }
@@ -73,7 +73,7 @@ fn compare(table: &str, path: &str, old: &Table, new: &Table, found: &mut Vec<St
             continue;
         }
         let what = format!("{path}.{key} {} -> {}", Shown(before), Shown(after));
-        if !live.contains(&key.as_str()) {
+        if !live.iter().any(|live| live.name == key) {
             return Err(format!("{what}: this does not change while the server runs"));
         }
         found.push(what);

@@ -1,11 +1,12 @@
-//! What can a device be made of, and which keys say so?
+//! Backends: the table of them and of the keys that each takes.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::tiers::{Cache, Tier};
-use ioweir_config::{Duration, Size};
+use ioweir_config::{Duration, Size, keys};
+use ioweir_core::Nanos;
 
 /// How a file is read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,35 +21,30 @@ pub enum FileIo {
     Threads,
 }
 
-/// What a faulty device does, and when: drawn from a seed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Faults {
-    /// Seed of everything drawn.
-    pub seed: u64,
-    /// Of a million operations, so many fail.
-    pub errors_per_million: u32,
-    /// Of a million operations, so many take `stall` longer.
-    pub stalls_per_million: u32,
-    /// How much longer.
-    pub stall: Duration,
-    /// Before so many of a million operations, a bit of what is on the device flips.
-    pub flips_per_million: u32,
-    /// The power fails at this operation, counted from one; zero: never. What was not flushed by then is lost, kept, or
-    /// torn, sector by sector.
-    pub power_cut_at: u64,
+keys! {
+    /// What a faulty device does, and when: drawn from a seed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Faults {
+        /// seed of everything drawn
+        seed: u64 = (0),
+        /// operations in a million that fail
+        errors_per_million: u32 = (0),
+        /// operations in a million that take `stall` longer
+        stalls_per_million: u32 = (0),
+        /// how much longer
+        stall: Duration = (Duration::new(Nanos::from_millis(100))),
+        /// operations in a million before which a bit on the device flips
+        flips_per_million: u32 = (0),
+        /// the operation at which the power fails, counted from one, 0 for never; what was not flushed by then is lost, kept, or
+        /// torn, sector by sector
+        power_cut_at: u64 = (0),
+    }
 }
 
 impl Default for Faults {
     fn default() -> Self {
-        Self {
-            seed: 0,
-            errors_per_million: 0,
-            stalls_per_million: 0,
-            stall: Duration::new(ioweir_core::Nanos::from_millis(100)),
-            flips_per_million: 0,
-            power_cut_at: 0,
-        }
+        let stall = Duration::new(Nanos::from_millis(100));
+        Self { seed: 0, errors_per_million: 0, stalls_per_million: 0, stall, flips_per_million: 0, power_cut_at: 0 }
     }
 }
 

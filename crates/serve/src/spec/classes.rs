@@ -1,9 +1,14 @@
-//! Whom does a scheduler tell apart? The classes of clients: each export's own, and each tenant's.
+//! Classes of clients, which a scheduler serves by their shares: each export's own, and each tenant's.
 
 use ioweir_core::tenant::{GroupId, Share, ShareError, TenantControl};
 use ioweir_core::{Nanos, StreamId};
 
-use super::{ClassShare, Export, Spec};
+use ioweir_config::ShareKeys;
+
+use super::{Export, Spec};
+
+/// The weight of a class or group where none is given.
+pub(super) const WEIGHT: u32 = 100;
 
 /// What makes a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,12 +109,12 @@ impl Spec {
         self.device.iter().position(|device| device.name == export.device).unwrap_or(0)
     }
 
-    /// What a class is entitled to, and in which group.
+    /// The share of a class; none where its scheduler knows no shares.
     #[must_use]
-    pub fn share_of(&self, class: usize) -> (Option<ClassShare>, Option<&String>) {
-        let tenant = || self.tenant.get(class - self.export.len()).map(|tenant| (tenant.share, tenant.group.as_ref()));
-        let export = self.export.get(class).map(|export| (export.share, export.group.as_ref()));
-        export.or_else(tenant).unwrap_or_default()
+    pub fn share_of(&self, class: usize) -> Option<&ShareKeys> {
+        let tenant = || self.tenant.get(class - self.export.len()).map(|tenant| &tenant.share);
+        let share = self.export.get(class).map(|export| &export.share).or_else(tenant)?;
+        share.weight.is_some().then_some(share)
     }
 
     /// What is to be configured in a device's scheduler, groups before those who are in them.
@@ -118,11 +123,12 @@ impl Spec {
         let Some(on) = self.device.get(device) else { return Vec::new() };
         let its: Vec<_> = self.group.iter().filter(|group| group.device == on.name).collect();
         let number = |name: &String| (0..).map(GroupId).zip(&its).find(|(_, group)| group.name == *name);
-        let groups = (0..).map(GroupId).zip(&its).map(|(id, group)| (Holder::Group(id), group.share.as_share(None)));
+        let groups = (0..).map(GroupId).zip(&its).map(|(id, group)| (Holder::Group(id), group.share.share(WEIGHT)));
         let classes = self.classes().into_iter().enumerate().filter(|(_, class)| class.device == device);
         let classes = classes.filter_map(|(class, _)| {
-            let (share, group) = self.share_of(class);
-            let share = share?.as_share(group.and_then(number).map(|(id, _)| id));
+            let keys = self.share_of(class)?;
+            let group = keys.group.as_ref().and_then(number).map(|(id, _)| id);
+            let share = Share { group, ..keys.share(WEIGHT) };
             // Counted from zero, in a spec of a few megabytes.
             Some((Holder::Class(StreamId(class as u32)), share))
         });

@@ -1,12 +1,13 @@
-//! What is served, from what, to whom? The file that `ioweir serve` reads, resolved: every default filled in.
+//! The spec of a server, which `ioweir serve` reads: what is served, from what, to whom. Every default is filled in.
 //!
 //! [`Spec::parse`] reads it, [`Spec::to_toml`] prints it; the names of the keys are the fields' names.
 
 mod backends;
+mod check;
 mod classes;
+mod device;
 mod listen;
-mod raw;
-mod share;
+mod read;
 mod tiers;
 
 use std::path::PathBuf;
@@ -15,8 +16,9 @@ use serde::Serialize;
 
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
-use ioweir_config::{Duration, ScheduleChoice, SchedulerChoice, Size, SpecError};
-pub use share::{ClassShare, SHARE_KEYS};
+use device::DeviceKeys;
+use ioweir_config::{Duration, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys};
+use ioweir_core::cores::SCHEDULES;
 pub use tiers::{Cache, Tier};
 
 /// A server: where it listens, what it serves.
@@ -39,42 +41,44 @@ pub struct Spec {
     pub tenant: Vec<Tenant>,
 }
 
-/// Where and how clients are taken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Server {
-    /// `unix:PATH` or `tcp:ADDRESS:PORT`. Sockets handed over by systemd take the place of these.
-    pub listen: Vec<Listen>,
-    /// Clients at once, those that still negotiate included; more are closed at once.
-    pub connections_max: u32,
-    /// How long a client may take until it has agreed on an export.
-    pub handshake_timeout: Duration,
-    /// How long a client may leave a request half sent, or an answer unread, before it is cut off.
-    pub stall_timeout: Duration,
-    /// How long requests that have begun may take to finish once the server is told to stop.
-    pub shutdown_timeout: Duration,
-    /// What connections are made secret with, where they can be.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<Tls>,
-    /// The unix socket that `ioweir ctl` talks to; only the user that the server runs as may.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub control: Option<Listen>,
-    /// Where the live page, the state and the metrics can be had by HTTP: a unix socket, or a port of this machine only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub watch: Option<Listen>,
+keys! {
+    /// Where and how clients are taken.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Server {
+        /// where clients connect: unix:PATH or tcp:ADDRESS:PORT, one or more; sockets handed over by systemd take their place, and
+        /// `--stdin` serves one client on the standard streams
+        listen: Vec<Listen> = (Vec::new()),
+        /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once
+        connections_max: u32 = (64),
+        /// how long a client may take until it has agreed on an export
+        handshake_timeout: Duration = (Duration::from_seconds(10)),
+        /// how long a client may leave a request half sent, or an answer unread, before it is cut off
+        stall_timeout: Duration = (Duration::from_seconds(30)),
+        /// how long requests that have begun may take to finish once the server is asked to stop
+        shutdown_timeout: Duration = (Duration::from_seconds(10)),
+        /// certificates: [server.tls]; without them connections are not encrypted
+        tls: Option<Tls> = absent,
+        /// the unix socket that `ioweir ctl` and `ioweir top` talk to; only the user that the server runs as may
+        control: Option<Listen> = absent,
+        /// the live page (/), the state as JSON (/state) and metrics for Prometheus (/metrics): unix:PATH, or tcp:127.0.0.1:PORT,
+        /// as nothing there asks who you are
+        watch: Option<Listen> = absent,
+    }
 }
 
-/// Certificates, in PEM files.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Tls {
-    /// The server's certificate, and behind it those between it and one that clients trust.
-    pub certificate: PathBuf,
-    /// The key to it.
-    pub key: PathBuf,
-    /// Who may sign the certificates of clients: each has to show one. Absent: clients show none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub clients: Option<PathBuf>,
-    /// Whether a client that does not ask for encryption is told nothing.
-    pub required: bool,
+keys! {
+    /// Certificates, in PEM files.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Tls {
+        /// the server's certificate, followed by those between it and one that clients trust
+        certificate: PathBuf = required,
+        /// its private key
+        key: PathBuf = required,
+        /// the authority that signs the certificates of clients: each has to show one; where absent, clients show none
+        clients: Option<PathBuf> = absent,
+        /// whether clients that do not ask for encryption are refused
+        required: bool = (true),
+    }
 }
 
 /// A place to listen at.
@@ -114,80 +118,98 @@ pub struct Device {
     pub cores: Option<Workers>,
 }
 
-/// Worker threads, and the schedule that says which of them serves whom.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Workers {
-    /// Schedule of cores, in the form `name[:parameter=value...]`.
-    pub schedule: ScheduleChoice,
-    /// How many; one less than the machine has cores, and at least one, where absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub workers: Option<u32>,
+keys! {
+    /// Worker threads, and the schedule by which they serve.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Workers {
+        /// schedule of cores, name[:parameter=value...]: `ioweir doc cores` lists them
+        schedule: ScheduleChoice = (ScheduleChoice::of(&SCHEDULES[0])),
+        /// how many threads, 1 to 256; one less than the machine has cores, and at least one, where absent
+        workers: Option<u32> = absent,
+    }
 }
 
-/// A device under a name, with what its clients are entitled to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Export {
-    /// The name that clients ask for. A client that gives none gets the first export.
-    pub name: String,
-    /// What people are told of it.
-    pub description: String,
-    /// The device it shows, all of it.
-    pub device: String,
-    /// Whether writes are refused.
-    pub read_only: bool,
-    /// The group that its own class belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// What its clients that are no tenants are together entitled to; none where the scheduler knows no shares.
-    #[serde(flatten)]
-    pub share: Option<ClassShare>,
+keys! {
+    /// A device under a name, with the share of its clients that are no tenants; a share is filled in where the device's
+    /// scheduler knows shares, and empty elsewhere.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Export {
+        /// the name that clients ask for; one that gives none gets the first export
+        name: String = required,
+        /// a line about it, for clients that list exports
+        description: String = (String::new()),
+        /// the device that it shows, all of it
+        device: String = required,
+        /// whether writes are refused
+        read_only: bool = (false),
+        ..share: ShareKeys,
+    }
 }
 
-/// Classes that share what they get: served as one against others, and among themselves by their weights.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Group {
-    /// The name that exports and tenants use.
-    pub name: String,
-    /// The device whose scheduler knows it.
-    pub device: String,
-    /// What its classes together are entitled to.
-    #[serde(flatten)]
-    pub share: ClassShare,
+keys! {
+    /// Classes that share what they get: served as one against others, and among themselves by their weights.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Group {
+        /// the name that exports and tenants use
+        name: String = required,
+        /// the device whose scheduler knows it
+        device: String = required,
+        ..share: ShareKeys,
+    }
 }
 
-/// Clients of an export that are told by their certificate, with what they are entitled to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Tenant {
-    /// A name of its own, also among exports.
-    pub name: String,
-    /// The export that its clients use.
-    pub export: String,
-    /// The common name, or a DNS name, of their certificates.
-    pub certificate: String,
-    /// The group that it belongs to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// What its clients together are entitled to; none where the scheduler knows no shares.
-    #[serde(flatten)]
-    pub share: Option<ClassShare>,
+keys! {
+    /// Clients of an export that are recognised by their certificate, with their share.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct Tenant {
+        /// a name of its own, also among exports
+        name: String = required,
+        /// the export that its clients use
+        export: String = required,
+        /// the common name, or a DNS name, of their certificates
+        certificate: String = required,
+        ..share: ShareKeys,
+    }
+}
+
+/// Every key of a server's spec, by table.
+#[must_use]
+pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    vec![
+        ("[server]", Server::keys()),
+        ("[server.tls]", Tls::keys()),
+        ("[[device]]", DeviceKeys::keys()),
+        ("[device.cores]", Workers::keys()),
+        ("[device.faults]", Faults::keys()),
+        ("[[export]]", Export::keys()),
+        ("[[tenant]]", Tenant::keys()),
+        ("[[group]]", Group::keys()),
+    ]
 }
 
 impl Device {
     /// Whether its scheduler tells classes apart by what they are entitled to.
     #[must_use]
     pub fn knows_shares(&self) -> bool {
-        // Every tenant policy has places for groups, and no other has.
-        self.scheduler.row.get(&self.scheduler.settings, "groups").is_some()
+        self.scheduler.row.knows_shares
     }
 }
 
 impl Spec {
     /// Reads a spec; `file` is only for the errors.
     ///
+    /// ```
+    /// let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n\
+    ///             [[export]]\nname = \"a\"\ndevice = \"d\"\nlimit = \"500/s\"\n";
+    /// let spec = ioweir_serve::spec::Spec::parse("a.toml", text)?;
+    /// assert_eq!(spec.export[0].share.limit, Some(ioweir_config::Rate(500)));
+    /// # Ok::<(), ioweir_config::SpecError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SpecError`]: what is wrong, where, and what it should be.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        raw::parse(file, text)
+        read::parse(file, text)
     }
 
     /// The spec with every key; [`Spec::parse`] reads it back.

@@ -18,7 +18,8 @@ use super::state::Column;
 use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters};
 use crate::nbd::NbdError;
-use crate::spec::{ClassShare, Device, Spec};
+use crate::spec::{Device, Spec};
+use ioweir_config::ShareKeys;
 
 /// The content type of the text format.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -44,7 +45,7 @@ enum Source {
     /// Each class, with labels of its own.
     Class(fn(&ClassRecord) -> Vec<Sample>),
     /// Each class that has a share with it.
-    Share(fn(&ClassShare) -> Option<f64>),
+    Share(fn(&ShareKeys) -> Option<f64>),
     /// Each operation of each class.
     Operation(fn(&OperationCounters) -> Vec<Sample>),
     /// Each operation of each class that was asked for. A histogram takes twenty lines.
@@ -133,11 +134,11 @@ const METRICS: [Metric; 22] = [
         Source::Checksums(|of| of.items_failed),
     ),
     gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),
-    gauge("ioweir_class_weight", "The weight of the class", Source::Share(|share| Some(share.weight.into()))),
+    gauge("ioweir_class_weight", "The weight of the class", Source::Share(|share| share.weight.map(f64::from))),
     gauge(
         "ioweir_class_limit_bytes_per_second",
         "The limit of the class in bytes per second",
-        Source::Share(|share| share.limit_bytes_per_second.map(|limit| limit.0 as f64)),
+        Source::Share(|share| share.limit_bytes.map(|limit| limit.0 as f64)),
     ),
     gauge("ioweir_class_target_seconds", "The latency target of the class", Source::Server(targets)),
 ];
@@ -244,9 +245,9 @@ impl Scene<'_> {
         })
     }
 
-    fn shares(&self, of: impl Fn(&ClassShare) -> Option<f64>) -> Vec<Sample> {
+    fn shares(&self, of: impl Fn(&ShareKeys) -> Option<f64>) -> Vec<Sample> {
         self.classes(|number, _| {
-            let value = self.spec.share_of(number).0.as_ref().and_then(&of);
+            let value = self.spec.share_of(number).and_then(&of);
             value.map(|value| (vec![], Value::Real(value))).into_iter().collect()
         })
     }

@@ -31,7 +31,7 @@ use record::Record;
 pub use record::{HISTORY_SECONDS, Second};
 pub use state::{
     ChangeState, ChecksumState, ClassState, Column, DeviceState, GroupState, QueueState, SCHEMA_VERSION, SecondState,
-    ShareState, State, TotalState,
+    State, TotalState,
 };
 
 /// The commit that the program was built from, where it is set.

@@ -14,7 +14,8 @@ use super::record::{ClassRecord, Record, Second};
 use crate::backend::Checksums;
 use crate::control::Changed;
 use crate::engine::WaitCause;
-use crate::spec::{Class, ClassShare, Spec};
+use crate::spec::{Class, Spec};
+use ioweir_config::{ShareKeys, ShareNumbers};
 
 /// The version of the state's form. It grows when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -136,7 +137,7 @@ pub struct GroupState {
     /// Its device.
     pub device: String,
     /// The share of its classes together.
-    pub share: ShareState,
+    pub share: ShareNumbers,
 }
 
 /// A number of each class that tables show: [`ClassState::numbers`] has it under `key`.
@@ -168,7 +169,7 @@ pub struct ClassState {
     /// Its clients.
     pub connections: u32,
     /// Its share, where the policy knows shares.
-    pub share: Option<ShareState>,
+    pub share: Option<ShareNumbers>,
     /// The numbers that the table of metrics adds, among them `queued_requests` and `inflight_requests`.
     #[serde(flatten)]
     pub numbers: BTreeMap<String, Value>,
@@ -182,25 +183,6 @@ pub struct ClassState {
     pub wait_seconds_by_reason: BTreeMap<String, f64>,
     /// The last two minutes, second by second.
     pub seconds: Vec<SecondState>,
-}
-
-/// A share, as the policy has it. Zero is no reservation or no limit.
-#[derive(Debug, Serialize, Deserialize)]
-pub struct ShareState {
-    /// The part of the device, against the weights of others.
-    pub weight: u32,
-    /// Requests per second that are reserved.
-    pub reservation_per_second: u64,
-    /// Requests per second at most.
-    pub limit_per_second: u64,
-    /// Requests that may exceed the limit at once.
-    pub burst: u64,
-    /// Bytes per second at most.
-    pub limit_bytes_per_second: u64,
-    /// Bytes that may exceed the limit at once.
-    pub burst_bytes: u64,
-    /// The latency target.
-    pub latency_seconds: Option<f64>,
 }
 
 /// Requests of an operation since the server began.
@@ -291,7 +273,7 @@ impl State {
         let group_state = |group: &crate::spec::Group| GroupState {
             name: group.name.clone(),
             device: group.device.clone(),
-            share: ShareState::new(&group.share),
+            share: group.share.numbers(),
         };
         let class_states = classes.iter().zip(&record.classes).enumerate();
         Self {
@@ -317,7 +299,7 @@ impl State {
 impl ClassState {
     fn new(spec: &Spec, classes: &[Class], number: usize, record: &ClassRecord) -> Self {
         let class = &classes[number];
-        let (share, group) = spec.share_of(number);
+        let share = spec.share_of(number);
         let total = |operation: Operation| {
             let of = &record.counts.operations[operation as usize];
             (operation.name().into(), TotalState { requests: of.requests, bytes: of.bytes, errors: of.errors })
@@ -328,29 +310,15 @@ impl ClassState {
             kind: class.kind.name().into(),
             export: spec.export[class.export].name.clone(),
             device: spec.device[class.device].name.clone(),
-            group: group.cloned(),
+            group: share.and_then(|share| share.group.clone()),
             connections: state.connections,
-            share: share.as_ref().map(ShareState::new),
+            share: share.map(ShareKeys::numbers),
             numbers: metrics::numbers(record).map(|(key, number)| (key, number.into())).collect(),
             oldest_wait_seconds: state.oldest.map(|(wait, _)| wait.as_seconds()),
             oldest_waits_because: state.oldest.map(|(_, cause)| in_words(&cause, classes)),
             totals: Operation::ALL.into_iter().map(total).collect(),
             wait_seconds_by_reason: waits(&record.counts.wait_nanos),
             seconds: record.seconds.iter().map(SecondState::new).collect(),
-        }
-    }
-}
-
-impl ShareState {
-    fn new(share: &ClassShare) -> Self {
-        Self {
-            weight: share.weight,
-            reservation_per_second: share.reservation_per_second,
-            limit_per_second: share.limit_per_second,
-            burst: share.burst,
-            limit_bytes_per_second: share.limit_bytes_per_second.map_or(0, |size| size.0),
-            burst_bytes: share.burst_bytes.map_or(0, |size| size.0),
-            latency_seconds: share.latency.map(|latency| latency.nanos().as_seconds()),
         }
     }
 }

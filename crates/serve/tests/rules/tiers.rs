@@ -514,7 +514,7 @@ device = "d"
             &of_memory,
             "map = \"d.map\"\n",
             "map = \"d.map\"\n",
-            "s.toml:5:7: map: what it tells of is gone with the server",
+            "s.toml:5:7: map: the tiers that it maps are gone with the server",
         ),
         (text, "map = \"d.map\"", "path = \"x\"", "s.toml:5:8: backend tiered takes no key `path`"),
         (

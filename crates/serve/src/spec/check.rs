@@ -1,0 +1,239 @@
+//! Checks of a spec as a whole: places, names that tables refer to each other by, and shares that schedulers can give.
+
+use ioweir_config::{Complaint, KeySet as _, ShareKeys, key_path, shown, unknown};
+use ioweir_core::policy::Policy;
+use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
+use ioweir_core::{Nanos, QueueLimits, StreamId};
+
+use super::classes::WEIGHT;
+use super::{Device, Group, Holder, Listen, Server, Spec, Tls};
+use crate::nbd::protocol::STRING_BYTES_MAX;
+use crate::tls;
+
+/// Refuses a value outside its bounds; the last part of `key` names it.
+pub(super) fn within<T: PartialOrd + std::fmt::Display>(key: &str, value: T, min: T, max: T) -> Result<(), Complaint> {
+    if value >= min && value <= max {
+        return Ok(());
+    }
+    let name = key.rsplit('.').next().unwrap_or(key);
+    Err(Complaint::of_value(key, format!("{name}: {value} is out of range")).expected(format!("{min} to {max}")))
+}
+
+/// Refuses a name that is not in a list.
+fn named<'a, T>(
+    key: &str,
+    (what, name): (&str, &str),
+    all: &'a [T],
+    name_of: impl Fn(&T) -> &str,
+    hint: &str,
+) -> Result<(usize, &'a T), Complaint> {
+    all.iter().enumerate().find(|(_, one)| name_of(one) == name).ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(&name_of).collect();
+        let error = unknown(what, name, &names, hint);
+        Complaint::of_value(key, error.problem).expected(error.expected).hint(error.hint)
+    })
+}
+
+impl Spec {
+    /// The same with every share filled in, if all of it can be served together.
+    pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
+        check_server(&self.server)?;
+        let mut shares = Shares::new(&self.device);
+        self.check_groups(&mut shares)?;
+        self.check_exports(&mut shares)?;
+        self.check_tenants(&mut shares)?;
+        Ok(self)
+    }
+
+    fn check_groups(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
+        for number in 0..self.group.len() {
+            let (others, rest) = self.group.split_at_mut(number);
+            let Some(group) = rest.first_mut() else { break };
+            let at = format!("group[{number}]");
+            if group.name.is_empty() || others.iter().any(|other| other.name == group.name) {
+                let problem = format!("group name `{}` is empty or taken", shown(&group.name));
+                return Err(
+                    Complaint::of_value(format!("{at}.name"), problem).expected("a name of its own for each group")
+                );
+            }
+            let device = find_device(&self.device, &group.device, &at)?;
+            if group.share.group.is_some() {
+                let problem = "group: a group cannot be in a group";
+                return Err(Complaint::of_value(format!("{at}.group"), problem));
+            }
+            let id = GroupId(others.iter().filter(|other| other.device == group.device).count() as u32);
+            shares.give(device, (Holder::Group(id), None), &mut group.share, &at)?;
+        }
+        Ok(())
+    }
+
+    fn check_exports(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
+        if self.export.is_empty() {
+            let hint = "add [[export]] with name = \"a\" and the device it shows";
+            return Err(Complaint::of_all("there is nothing to serve").expected("at least one [[export]]").hint(hint));
+        }
+        for number in 0..self.export.len() {
+            let (others, rest) = self.export.split_at_mut(number);
+            let Some(export) = rest.first_mut() else { break };
+            let at = format!("export[{number}]");
+            if others.iter().any(|other| other.name == export.name) || export.name.len() > STRING_BYTES_MAX {
+                let problem = format!("export name `{}` is taken, or too long", shown(&export.name));
+                let expected = format!("a name of its own for each export, of at most {STRING_BYTES_MAX} bytes");
+                return Err(Complaint::of_value(format!("{at}.name"), problem).expected(expected));
+            }
+            if export.description.len() > STRING_BYTES_MAX {
+                let problem = format!("longer than {STRING_BYTES_MAX} bytes");
+                return Err(Complaint::of_value(format!("{at}.description"), problem));
+            }
+            let device = find_device(&self.device, &export.device, &at)?;
+            shares.give_class(device, &self.group, &mut export.share, &at)?;
+        }
+        Ok(())
+    }
+
+    fn check_tenants(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
+        let asks_clients = self.server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+        if !self.tenant.is_empty() && !asks_clients {
+            let problem = "certificate: no client is asked for one, so that no client would be this tenant";
+            let hint = "add [server.tls] with certificate, key, and clients: the authority that signs the certificates of clients";
+            let complaint = Complaint::of_value("tenant[0].certificate", problem);
+            return Err(complaint.expected("a server with client certificates").hint(hint));
+        }
+        for number in 0..self.tenant.len() {
+            let (others, rest) = self.tenant.split_at_mut(number);
+            let Some(tenant) = rest.first_mut() else { break };
+            let at = format!("tenant[{number}]");
+            let key = |name: &str| format!("{at}.{name}");
+            let is_taken = self.export.iter().any(|export| export.name == tenant.name)
+                || others.iter().any(|other| other.name == tenant.name);
+            if tenant.name.is_empty() || is_taken {
+                let problem =
+                    format!("tenant name `{}` is empty, or taken by a tenant or an export", shown(&tenant.name));
+                let expected = "a name of its own for each class of clients";
+                return Err(Complaint::of_value(key("name"), problem).expected(expected));
+            }
+            let hint = "add an [[export]] of this name";
+            let (_, export) =
+                named(&key("export"), ("export", &tenant.export), &self.export, |export| &export.name, hint)?;
+            let mut same = others.iter().filter(|other| other.export == tenant.export);
+            if tenant.certificate.is_empty() || same.any(|other| other.certificate == tenant.certificate) {
+                let name = shown(&tenant.certificate);
+                let problem = format!("certificate `{name}` is empty, or another tenant's of this export");
+                let expected = "a name that only its certificates bear";
+                return Err(Complaint::of_value(key("certificate"), problem).expected(expected));
+            }
+            let device = find_device(&self.device, &export.device, &at)?;
+            shares.give_class(device, &self.group, &mut tenant.share, &at)?;
+        }
+        Ok(())
+    }
+}
+
+fn find_device<'a>(devices: &'a [Device], name: &str, at: &str) -> Result<(usize, &'a Device), Complaint> {
+    let hint = "add a [[device]] of this name";
+    named(&format!("{at}.device"), ("device", name), devices, |device| &device.name, hint)
+}
+
+fn check_server(server: &Server) -> Result<(), Complaint> {
+    within("server.connections_max", server.connections_max, 1, 4096)?;
+    if let Some(tls) = &server.tls {
+        check_tls(tls)?;
+    }
+    check_local("control", server.control.as_ref(), |place| matches!(place, Listen::Unix(_)))?;
+    check_local("watch", server.watch.as_ref(), Listen::is_local)
+}
+
+/// Refuses a place that other machines can reach.
+fn check_local(key: &str, given: Option<&Listen>, is_local: impl Fn(&Listen) -> bool) -> Result<(), Complaint> {
+    let Some(place) = given.filter(|place| !is_local(place)) else { return Ok(()) };
+    let problem = format!("{key}: {place} can be reached by others, and nothing there asks who they are");
+    let tcp = if key == "watch" { ", or a port of this machine, such as \"tcp:127.0.0.1:9090\"" } else { "" };
+    let expected = format!("a unix socket, such as \"unix:/run/ioweir-{key}\"{tcp}");
+    Err(Complaint::of_value(format!("server.{key}"), problem).expected(expected))
+}
+
+/// Reads the files, so that an error in them has its place in the spec, and changes nothing.
+fn check_tls(tls: &Tls) -> Result<(), Complaint> {
+    let checked = tls::Server::load(tls).map_err(|error| {
+        let key = match error.role {
+            tls::Role::Key => "server.tls.key",
+            tls::Role::Clients if tls.clients.is_some() => "server.tls.clients",
+            _ => "server.tls.certificate",
+        };
+        Complaint::of_value(key, error.to_string()).expected(error.expected)
+    });
+    checked.map(drop)
+}
+
+/// The schedulers of a spec's devices, which are given every share of it in turn: what they take can be had together.
+struct Shares {
+    schedulers: Vec<Policy>,
+    /// Classes so far.
+    classes: u32,
+}
+
+impl Shares {
+    fn new(devices: &[Device]) -> Self {
+        let build =
+            |device: &Device| device.scheduler.row.build(QueueLimits::with_requests(1), &device.scheduler.settings);
+        Self { schedulers: devices.iter().map(build).collect(), classes: 0 }
+    }
+
+    /// Gives the next class its share.
+    fn give_class(
+        &mut self,
+        device: (usize, &Device),
+        groups: &[Group],
+        keys: &mut ShareKeys,
+        at: &str,
+    ) -> Result<(), Complaint> {
+        let class = Holder::Class(StreamId(self.classes));
+        self.classes += 1;
+        let Some(name) = &keys.group else { return self.give(device, (class, None), keys, at) };
+        let its: Vec<&Group> = groups.iter().filter(|group| group.device == device.1.name).collect();
+        let what = format!("group of device {}", device.1.name);
+        let hint = "add a [[group]] of this name";
+        let (number, _) = named(&format!("{at}.group"), (&what, name), &its, |group| &group.name, hint)?;
+        self.give(device, (class, Some(GroupId(number as u32))), keys, at)
+    }
+
+    /// Gives a holder on a device its share, and fills that in. Where the scheduler knows no shares, keys that would change
+    /// nothing are refused.
+    fn give(
+        &mut self,
+        (number, device): (usize, &Device),
+        (holder, group): (Holder, Option<GroupId>),
+        keys: &mut ShareKeys,
+        at: &str,
+    ) -> Result<(), Complaint> {
+        let given = keys.given();
+        let first = given.first().filter(|key| **key != "group").map_or("name", |key| *key);
+        let path = |key: &str| key_path::<ShareKeys>(at, key);
+        let Some(control) = self.schedulers.get_mut(number).and_then(Policy::tenants_mut) else {
+            let (key, place) = match holder {
+                Holder::Group(_) => ("group", "name"),
+                Holder::Class(_) if group.is_some() => ("group", "group"),
+                Holder::Class(_) if given.is_empty() => return Ok(()),
+                Holder::Class(_) => (first, first),
+            };
+            let name = device.scheduler.row.name;
+            let problem = format!("{key}: scheduler {name} knows no shares, so that this would change nothing");
+            let expected = "a scheduler that shares a device between tenants, such as sfq";
+            return Err(Complaint::of_value(path(place), problem).expected(expected));
+        };
+        if keys.burst_bytes.is_some() && keys.limit_bytes.is_none() {
+            let problem = "burst_bytes: without limit_bytes this would change nothing";
+            let expected = "limit_bytes beside it, such as \"10MiB/s\"";
+            return Err(Complaint::of_value(path("burst_bytes"), problem).expected(expected));
+        }
+        within(&path("weight"), keys.weight.unwrap_or(WEIGHT), 1, WEIGHT_MAX)?;
+        keys.fill_in(WEIGHT);
+        let share = ioweir_core::tenant::Share { group, ..keys.share(WEIGHT) };
+        holder.configure(control, Nanos::ZERO, share).map_err(|error| {
+            // An error of the share itself is placed at its first key; that there is no room for more, at the name.
+            let is_full = matches!(error, ShareError::ClientsFull { .. } | ShareError::GroupsFull { .. });
+            let named = if group.is_some() { "group" } else { "name" };
+            Complaint::of_value(path(if is_full || first == "name" { named } else { first }), error.to_string())
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! Devices of a spec: their keys, and the backend that those make.
+
+use std::path::PathBuf;
+
+use ioweir_config::{Complaint, KeySet as _, SchedulerChoice, Size, keys, shown, unknown};
+use ioweir_core::policy::POLICIES;
+
+use super::backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
+use super::check::within;
+use super::tiers::{Cache, TierKeys, Tiers};
+use super::{Device, Group, Workers};
+
+keys! {
+    /// Keys that only some backends take; `ioweir doc serve` says which.
+    #[derive(Clone, Debug, Default)]
+    pub struct BackendKeys {
+        /// `file`: the file or block device
+        path: Option<PathBuf> = absent,
+        /// `memory`, `null`, `faulty`: the size. `file`: the size that a new file is made with. `emulated`: as the model where absent
+        size: Option<Size> = absent,
+        /// `file`: whether the page cache is passed by, where the file system can do that; true where absent
+        direct: Option<bool> = absent,
+        /// `file`: auto, io_uring or threads
+        io: Option<FileIo> = absent,
+        /// `file`: threads for what io_uring does not do, or for everything, 1 to 256; 4 where absent
+        threads: Option<u32> = absent,
+        /// `emulated`: a device preset or file, as `ioweir compare --device` takes it; real bytes in memory, the time of the model
+        model: Option<String> = absent,
+        /// `emulated`: seed of everything random in the model
+        seed: Option<u64> = absent,
+        /// `faulty`: what fails, and when: [device.faults]
+        faults: Option<Faults> = absent,
+    }
+}
+
+keys! {
+    /// A device as the file has it.
+    #[derive(Clone, Debug)]
+    pub struct DeviceKeys {
+        /// the name that exports use
+        name: String = required,
+        /// what it is made of: file, memory, null, emulated, tiered or faulty
+        backend: String = required,
+        /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served where absent
+        scheduler: SchedulerChoice = (SchedulerChoice::of(&POLICIES[0])),
+        /// requests that the backend holds at once, 1 to 1024; the rest waits in the scheduler, or no policy could act. As suits
+        /// the backend where absent
+        depth: Option<u32> = absent,
+        /// requests that the scheduler holds in each direction, 1 to 65536
+        queue_requests: u32 = (4096),
+        /// longer requests are split, and adjacent ones merged up to this: 4KiB to 4MiB
+        request_bytes_max: Size = (Size(256 << 10)),
+        /// whether adjacent requests are merged
+        merge: bool = (true),
+        /// data in flight that all clients together may hold
+        buffer_bytes_max: Size = (Size(256 << 20)),
+        /// CRC-32C of every block that is written, checked at every read; a block that differs is answered with an error and
+        /// counted. They take 1 MiB of memory per GiB written; those of a file are kept beside it, in PATH.checksums, from a clean
+        /// end to the next start
+        checksums: bool = (false),
+        /// the threads that compute checksums: [device.cores]
+        cores: Option<Workers> = absent,
+        /// `tiered`: the tier that is as long as the device, [device.slow]: a backend with its keys and depth
+        slow: Option<TierKeys> = absent,
+        /// `tiered`: the tier that holds what was placed, or copies, [device.fast]
+        fast: Option<TierKeys> = absent,
+        /// `tiered`, where the scheduler places data: the file that keeps where blocks lie; needed where both tiers are files
+        map: Option<PathBuf> = absent,
+        /// `tiered`, where the scheduler places no data: "read", so that the fast tier holds copies of what is read again
+        cache: Option<Cache> = absent,
+        ..of: BackendKeys,
+    }
+}
+
+/// The devices of a file. Their schedulers get places for the groups that the file has.
+pub(super) fn resolve_all(all: Vec<DeviceKeys>, groups: &[Group]) -> Result<Vec<Device>, Complaint> {
+    let mut devices: Vec<Device> = Vec::new();
+    for (number, keys) in all.into_iter().enumerate() {
+        let mut device = resolve(keys, &format!("device[{number}]"), &devices)?;
+        count_groups(&mut device, groups);
+        devices.push(device);
+    }
+    Ok(devices)
+}
+
+fn count_groups(device: &mut Device, groups: &[Group]) {
+    let its = groups.iter().filter(|group| group.device == device.name).count() as u64;
+    let SchedulerChoice { row, settings } = &mut device.scheduler;
+    if row.get(settings, "groups").is_some_and(|places| places < its) {
+        // More than there can be is an error of the group that finds no place.
+        let most = row.parameters.iter().find(|parameter| parameter.name == "groups").map_or(0, |groups| groups.max);
+        let _ = row.set(settings, "groups", its.min(most));
+    }
+}
+
+fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Complaint> {
+    let key = |name: &str| format!("{at}.{name}");
+    let name = keys.name.clone();
+    if name.is_empty() || others.iter().any(|other| other.name == name) {
+        let problem = format!("device name `{}` is empty or taken", shown(&name));
+        return Err(Complaint::of_value(key("name"), problem).expected("a name of its own for each device"));
+    }
+    let row = find_row(&keys.backend, at)?;
+    let scheduler = keys.scheduler;
+    if scheduler.row.places && row.name != "tiered" {
+        let problem =
+            format!("scheduler {scheduler} places data on a second device, and backend {} has none", row.name);
+        let expected = "backend = \"tiered\", or a scheduler of one device";
+        return Err(Complaint::of_value(key("scheduler"), problem).expected(expected));
+    }
+    check_keys(&keys.given(), row, at)?;
+    check_paths(&keys, at, others)?;
+    let DeviceKeys { slow, fast, map, cache, of, .. } = keys;
+    let backend = match (slow, fast) {
+        (Some(slow), Some(fast)) => Tiers { slow, fast, map, cache }.resolve(scheduler, at)?,
+        _ => resolve_backend(of, row, at)?,
+    };
+    let bytes_max = keys.request_bytes_max;
+    within(&key("request_bytes_max"), bytes_max, Size(4096), Size(4 << 20))?;
+    if !bytes_max.0.is_multiple_of(4096) {
+        let problem = "request_bytes_max is not a multiple of 4KiB";
+        return Err(Complaint::of_value(key("request_bytes_max"), problem).expected("such as 256KiB"));
+    }
+    // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
+    let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
+    within(&key("buffer_bytes_max"), keys.buffer_bytes_max, least, Size(1 << 40))?;
+    within(&key("queue_requests"), keys.queue_requests, 1, 65_536)?;
+    let depth = keys.depth.unwrap_or_else(|| backend.depth(row));
+    within(&key("depth"), depth, 1, 1024)?;
+    Ok(Device {
+        name,
+        scheduler,
+        depth,
+        queue_requests: keys.queue_requests,
+        request_bytes_max: bytes_max,
+        merge: keys.merge,
+        buffer_bytes_max: keys.buffer_bytes_max,
+        checksums: keys.checksums,
+        cores: resolve_workers(keys.cores, keys.checksums, at)?,
+        backend,
+    })
+}
+
+/// Without checksums workers would have nothing to do.
+fn resolve_workers(given: Option<Workers>, checksums: bool, at: &str) -> Result<Option<Workers>, Complaint> {
+    let Some(workers) = given else {
+        let usual =
+            || Workers::finish(<_>::default()).map_err(|error: toml::de::Error| Complaint::of_toml(&error, &[]));
+        return checksums.then(usual).transpose();
+    };
+    if !checksums {
+        let problem = "cores: the device has no checksums, so that workers would have nothing to do";
+        return Err(Complaint::of_value(format!("{at}.cores"), problem).expected("checksums = true beside it"));
+    }
+    within(&format!("{at}.cores.workers"), workers.workers.unwrap_or(1), 1, 256)?;
+    Ok(Some(workers))
+}
+
+/// The row that the key `backend` of a table names.
+pub(super) fn find_row(name: &str, at: &str) -> Result<&'static BackendRow, Complaint> {
+    BackendRow::find(name).ok_or_else(|| {
+        let names: Vec<_> = BACKENDS.iter().map(|row| row.name).collect();
+        let error = unknown("backend", name, &names, "");
+        Complaint::of_value(format!("{at}.backend"), error.problem).expected(error.expected).hint(error.hint)
+    })
+}
+
+/// Refuses keys of other backends, and missing ones.
+pub(super) fn check_keys(given: &[&str], row: &BackendRow, at: &str) -> Result<(), Complaint> {
+    let is_of_backends = |key: &str| BACKENDS.iter().any(|row| row.keys.contains(&key));
+    if let Some(key) = given.iter().find(|key| is_of_backends(key) && !row.keys.contains(key)) {
+        let problem = format!("backend {} takes no key `{key}`", row.name);
+        let expected = format!("of its own keys: {}", row.keys.join(", "));
+        return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
+    }
+    if let Some(key) = row.required.iter().find(|key| !given.contains(key)) {
+        return Err(Complaint::of_value(at, format!("backend {} needs the key `{key}`", row.name)));
+    }
+    Ok(())
+}
+
+/// Makes a backend that has no tiers.
+pub(super) fn resolve_backend(keys: BackendKeys, row: &BackendRow, at: &str) -> Result<Backend, Complaint> {
+    let size = keys.size.unwrap_or(Size(512));
+    within(&format!("{at}.size"), size, Size(512), Size(1 << 60))?;
+    let threads = keys.threads.unwrap_or(4);
+    within(&format!("{at}.threads"), threads, 1, 256)?;
+    Ok(match row.name {
+        "null" => Backend::Null { size },
+        "memory" => Backend::Memory { size },
+        "emulated" => Backend::Emulated {
+            model: keys.model.unwrap_or_default(),
+            size: keys.size,
+            seed: keys.seed.unwrap_or_default(),
+        },
+        "faulty" => Backend::Faulty { size, faults: keys.faults.unwrap_or_default() },
+        _ => Backend::File {
+            path: keys.path.unwrap_or_default(),
+            size: keys.size,
+            direct: keys.direct.unwrap_or(true),
+            io: keys.io.unwrap_or_default(),
+            threads,
+        },
+    })
+}
+
+/// Refuses a file that is named twice: nothing would keep operations that overlap apart.
+fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Complaint> {
+    let mut taken: Vec<PathBuf> = others.iter().flat_map(|other| other.backend.paths()).collect();
+    let of_tier = |tier: &Option<TierKeys>| tier.as_ref().and_then(|tier| tier.of.path.clone());
+    let paths = [
+        ("path", keys.of.path.clone()),
+        ("slow.path", of_tier(&keys.slow)),
+        ("fast.path", of_tier(&keys.fast)),
+        ("map", keys.map.clone()),
+    ];
+    for (key, path) in paths.into_iter().filter_map(|(key, path)| Some((key, path?))) {
+        if taken.contains(&path) {
+            let problem = format!("file {} is used already", path.display());
+            let expected = "a file of its own for each device, tier and map";
+            return Err(Complaint::of_value(format!("{at}.{key}"), problem).expected(expected));
+        }
+        taken.push(path);
+    }
+    Ok(())
+}

@@ -1,0 +1,45 @@
+//! Reading a spec: the file's keys, devices made of them, and the checks.
+
+use ioweir_config::{Complaint, KeySet as _, SpecError, keys};
+
+use super::device::{self, DeviceKeys};
+use super::{Export, Group, Server, Spec, Tenant};
+
+keys! {
+    /// The file as it is written.
+    struct File {
+        /// the server as a whole
+        server: Option<Server> = absent,
+        /// the devices
+        device: Vec<DeviceKeys> = absent,
+        /// groups of classes
+        group: Vec<Group> = absent,
+        /// what clients can ask for by name
+        export: Vec<Export> = absent,
+        /// clients that are recognised within an export
+        tenant: Vec<Tenant> = absent,
+    }
+}
+
+pub(super) fn parse(file: &str, text: &str) -> Result<Spec, SpecError> {
+    let read = toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS));
+    let spec = read.and_then(resolve).map_err(|complaint| complaint.in_file(file, Some(text)))?;
+    Ok(Spec { file: file.into(), ..spec })
+}
+
+/// Hints for errors of the TOML reader.
+const HINTS: &[(&str, &str)] = &[
+    ("unknown field", "`ioweir doc serve` lists the keys"),
+    ("missing field", "`ioweir doc serve` lists the keys"),
+    ("with a unit", "sizes, times and rates are text with a unit: \"64KiB\", \"10ms\", \"500/s\", \"10MiB/s\""),
+];
+
+fn resolve(file: File) -> Result<Spec, Complaint> {
+    let File { server, device, group, export, tenant } = file;
+    let server = match server {
+        Some(server) => server,
+        None => Server::finish(<_>::default()).map_err(|error| Complaint::of_toml(&error, HINTS))?,
+    };
+    let device = device::resolve_all(device, &group)?;
+    Spec { file: String::new(), server, device, group, export, tenant }.checked()
+}
