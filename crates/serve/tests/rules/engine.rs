@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use crate::bench::{Answer, Bench, Peer};
 use crate::client::*;
-use ioweir_core::{Nanos, Operation};
+use ioweir_core::tenant::Share;
+use ioweir_core::{Nanos, Operation, StreamId};
 use ioweir_serve::engine::{Call, Command, Observer};
 use ioweir_serve::nbd::Replies;
 use ioweir_serve::nbd::protocol::REQUEST_BYTES_MAX;
@@ -199,6 +200,26 @@ fn a_broken_connection_takes_what_is_queued_along() {
     assert_eq!((bench.engine.requests(), bench.engine.clients(), bench.engine.buffered_bytes()), (0, 1, 0));
     let bytes = ask(&mut bench, &mut other, &request(READ, 0, 2, 0, 20 * 8192))[0].bytes();
     assert_eq!(bytes.iter().filter(|&&byte| byte == 1).count(), 4096);
+}
+
+#[test]
+fn a_broken_connection_leaves_its_room_in_a_full_queue_to_others() {
+    let mut bench =
+        Bench::new("backend = \"null\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nmerge = false\nqueue_requests = 2");
+    bench.entitle(StreamId(0), Share { limit_per_second: 1, burst: 1, ..Share::weighted(1) });
+    let (mut peer, mut other) = (bench.connect(0, true), bench.connect(1, true));
+    for cookie in 0..6 {
+        peer.send(&request(READ, 0, cookie, 0, 512));
+    }
+    bench.turn();
+    // One was served. Two wait for the limit and fill the queue; the others are held back, though nothing is in flight.
+    other.send(&request(READ, 0, 9, 0, 512));
+    bench.turn();
+    assert!(other.answers().is_empty());
+    drop(peer);
+    bench.turn();
+    bench.turn();
+    assert_eq!(other.answers().iter().map(|answer| answer.cookie).collect::<Vec<_>>(), [9]);
 }
 
 #[test]
