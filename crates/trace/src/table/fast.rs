@@ -99,7 +99,8 @@ impl TableReader {
                 (None, _) => return Vec::new(),
             }
         }
-        steps
+        let volumes = steps.iter().filter(|step| matches!(step, Step::Volume(..))).count();
+        if volumes > 1 { Vec::new() } else { steps }
     }
 
     /// The values of a line without surprises.

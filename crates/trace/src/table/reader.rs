@@ -1,5 +1,7 @@
 //! The reader of every table: cuts a line into columns, reads each as its row says, and makes a record of them.
 
+use std::borrow::Cow;
+
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
 use super::fast::{Step, Word, quick_words};
@@ -514,8 +516,7 @@ impl TableReader {
         let volume = if let Some(volume) = values.known_volume {
             volume
         } else if self.shape.volume {
-            let [first, second] = values.volume;
-            let key = &line[first.0..second.1.max(first.1)];
+            let key = &*volume_key(line, values.volume);
             let name = || self.volume_name(line, &values);
             match self.shape.stream {
                 true => numbers.volumes.number(key, names, name)?,
@@ -557,6 +558,19 @@ impl TableReader {
         }
         let key = [text(line, first), b" ", text(line, second)].concat();
         numbers.streams.stream(&key, names)
+    }
+}
+
+/// What a volume is looked up by: its column, or both with the separator between them.
+#[inline]
+fn volume_key(line: &[u8], [first, second]: [Span; 2]) -> Cow<'_, [u8]> {
+    if second == (0, 0) {
+        Cow::Borrowed(text(line, first))
+    } else if second.0 == first.1 + 1 {
+        Cow::Borrowed(&line[first.0..second.1])
+    } else {
+        let separator = line.get(first.1..first.1 + 1).unwrap_or_default();
+        Cow::Owned([text(line, first), separator, text(line, second)].concat())
     }
 }
 

@@ -55,6 +55,14 @@ fn processes_letters_and_separators_are_those_of_the_line() {
 }
 
 #[test]
+fn two_columns_of_a_volume_may_be_apart() {
+    let text = "a,0.5,1,R,0,512\nb,0.6,1,R,0,512\na,0.7,2,R,0,512\na,0.8,1,R,0,512\n";
+    let read = by_list("volume,time:s,volume,op,offset:bytes,size:bytes", text);
+    assert_eq!(read.names.volumes, ["a1", "b1", "a2"]);
+    assert_eq!(read.records.iter().map(|record| record.volume).collect::<Vec<_>>(), [0, 1, 2, 0]);
+}
+
+#[test]
 fn a_file_finds_columns_by_their_names() {
     let toml = r#"
 separator = ","
