@@ -252,7 +252,7 @@ fn what_show_prints_is_read_back() {
 #[test]
 fn exports_are_written_whole_and_never_over_an_input() {
     let folder = folder();
-    let exports = ["report.json", "report.csv", "report.md", "report.html"];
+    let exports = ["report.json", "report.csv", "report.md", "report.html", "report.parquet", "report.txt"];
     let mut arguments = vec!["compare", "trace.csv", "--scheduler", "noop,cfq", "--quiet"];
     for export in exports {
         arguments.extend(["--export", export]);
@@ -557,7 +557,7 @@ fn experiments_are_kept_and_exported_in_every_form() {
     let folder = experiment();
     let arguments =
         ["simulate", "two.toml", "--scheduler", "reward", "--out", "runs", "--json", "a.json", "--export", "a.html"];
-    let forms = ["--export", "a.csv", "--export", "a.md"];
+    let forms = ["--export", "a.csv", "--export", "a.md", "--export", "a.parquet"];
     let write = || {
         assert!(run(folder.path(), &[&arguments[..], &forms].concat()).status.success());
         ["a.json", "a.html", "a.csv", "a.md"].map(|name| fs::read(folder.path().join(name)).unwrap())

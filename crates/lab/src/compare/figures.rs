@@ -113,7 +113,7 @@ fn push_courses(document: &mut Document, section: &Section<'_>) {
     }
     let tracks = section.runs().map(|run| run.tracks).max().unwrap_or(0);
     let upward = format!("track of {tracks}");
-    let way = |across: &dyn Fn() -> Axis, keep: &dyn Fn(&'_ HeadPoint) -> bool| {
+    let way = |across: &dyn Fn() -> Axis, keep: &dyn Fn(&HeadPoint) -> bool| {
         let chart = |(at, run): (usize, &Outcome)| {
             let points = run.head.iter().filter(|point| keep(point));
             let points = points.map(|point| (point.time.as_seconds(), f64::from(point.track))).collect();

@@ -19,13 +19,11 @@ mod views;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 pub use claims::{Claim, Class};
 pub use papers::{PAPERS, Paper};
 
 pub use crate::document::Provenance;
-use crate::document::{self as pages, Figure, Origin};
+use crate::document::{Figure, Origin, Table};
 use crate::run::{Progress, RunError};
 use crate::server::ServerError;
 use ioweir_config::SpecError;
@@ -58,19 +56,6 @@ pub struct Options {
     pub trace_files: Vec<PathBuf>,
 }
 
-/// A table of a page that is no document yet.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Table {
-    /// What it shows.
-    pub title: String,
-    /// How to read it.
-    pub text: String,
-    /// Head of each column.
-    pub columns: Vec<String>,
-    /// Name and cells of each row.
-    pub rows: Vec<(String, Vec<String>)>,
-}
-
 /// A finished reproduction.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
@@ -85,7 +70,7 @@ pub struct Reproduction {
     /// The claims.
     pub claims: Vec<Claim>,
     /// What the figures show, and what lies beyond them.
-    pub tables: Vec<pages::Table>,
+    pub tables: Vec<Table>,
     /// Charts.
     pub figures: Vec<Figure>,
 }
