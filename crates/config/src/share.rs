@@ -22,8 +22,8 @@ crate::keys! {
         reservation was "reservation_per_second": Option<Rate> = absent,
         /// served at most this often: "500/s"; "0/s" is no limit
         limit was "limit_per_second": Option<Rate> = absent,
-        /// how much may come at once above the limit after a pause; with 1, as where absent, every pause is lost, and a tenth of a second's
-        /// worth lets a class reach its limit beside others
+        /// how much may come at once above the limit after a pause; with 1, as where absent, every pause is lost, and a tenth
+        /// of a second's worth lets a class reach its limit beside others
         burst: Option<u64> = absent,
         /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
         limit_bytes was "limit_bytes_per_second": Option<ByteRate> = absent,

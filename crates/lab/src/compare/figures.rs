@@ -76,7 +76,8 @@ fn curve(name: &str, classes: &[(usize, &Row<'_>, &Class)]) -> Option<Chart> {
     let series = classes.iter().map(|(at, row, class)| {
         let point = |step: u32| {
             let rarity = rarity(&class.latency) * f64::from(step) / f64::from(CURVE_STEPS);
-            (rarity, class.latency.value_at_quantile(1.0 - 10f64.powf(-rarity)).max(1) as f64 / 1e9)
+            let seconds = class.latency.value_at_quantile(1.0 - 10f64.powf(-rarity)) as f64 / 1e9;
+            (rarity, seconds.max(10f64.powf(bottom - 9.0)))
         };
         Series::new(row.scheduler, Mark::Line, (0..=CURVE_STEPS).map(point).collect()).colour(*at)
     });

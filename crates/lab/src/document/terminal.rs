@@ -62,7 +62,7 @@ fn push_facts(out: &mut String, facts: &[(String, String)]) {
     out.push('\n');
     for (name, value) in facts {
         let blanks = width - name.width();
-        let _ = writeln!(out, "{}{:blanks$} {}", shown(name), "", shown(value));
+        let _ = writeln!(out, "{}{:blanks$}  {}", shown(name), "", shown(value));
     }
 }
 
