@@ -67,7 +67,7 @@ fn curve(name: &str, classes: &[(usize, &Row<'_>, &Class)]) -> Option<Chart> {
         ("p99.9999", 6.0),
     ];
     let histograms = || classes.iter().map(|(.., class)| &*class.latency);
-    let rarity_max = histograms().map(|histogram| rarity(histogram)).fold(f64::NEG_INFINITY, f64::max);
+    let rarity_max = histograms().map(rarity).fold(f64::NEG_INFINITY, f64::max);
     // The few fastest requests, served from a buffer perhaps, would take the room of all others.
     let low = histograms().map(|histogram| histogram.value_at_quantile(FASTEST_SHARE).max(1)).min()?;
     let high = histograms().map(|histogram| histogram.max().max(2)).max()?;

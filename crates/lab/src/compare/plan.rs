@@ -12,7 +12,7 @@ use super::{Comparison, DeviceMeta, Meta, Report};
 use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
-use crate::sim::{Load, Observer, Outcome, Window};
+use crate::sim::{Observer, Outcome, Window};
 use ioweir_config::{SchedulerChoice, Size};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::{self as trace, ReadOptions, TraceError};
@@ -140,9 +140,10 @@ impl Plan {
             for device in &self.devices {
                 for &depth in &spec.depths.0 {
                     for &load in &spec.loads {
+                        let traffic = Traffic::Trace(Arc::clone(trace), load);
                         for scheduler in &spec.schedulers {
-                            let seeds = spec.seeds.0.iter();
-                            jobs.extend(seeds.map(|&seed| self.job(trace, device, depth, load, scheduler, seed)));
+                            let job = self.job(traffic.clone(), device, depth, scheduler);
+                            jobs.extend(spec.seeds.0.iter().map(|&seed| Job { seed, ..job.clone() }));
                         }
                     }
                 }
@@ -151,14 +152,13 @@ impl Plan {
         jobs
     }
 
+    /// A job without its seed, which [`Self::jobs`] sets.
     fn job(
         &self,
-        trace: &Arc<TraceFiles>,
+        traffic: Traffic,
         (device, device_name): &(Arc<DeviceSpec>, String),
         depth: u32,
-        load: Load,
         scheduler: &SchedulerChoice,
-        seed: u64,
     ) -> Job {
         let spec = &self.comparison;
         Job {
@@ -169,9 +169,9 @@ impl Plan {
             fast: scheduler.row.places.then(|| (Arc::clone(&self.fast), spec.fast_device.clone())),
             limits: QueueLimits { depth, ..self.limits },
             lenient: spec.lenient,
-            seed,
+            seed: 0,
             window: Window { by_stream: spec.by_stream, ..Window::WHOLE },
-            traffic: Traffic::Trace(Arc::clone(trace), load),
+            traffic,
             point: Vec::new(),
         }
     }

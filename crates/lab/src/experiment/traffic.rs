@@ -61,7 +61,7 @@ struct Change {
 
 enum What {
     Comes,
-    Phase(PhaseSpec),
+    Phase(Box<PhaseSpec>),
     Leaves,
 }
 
@@ -240,7 +240,7 @@ impl ClassArrivals {
             changes.extend(phases.map(|phase| Change {
                 at: phase.at.nanos(),
                 class: number,
-                what: What::Phase(phase),
+                what: What::Phase(Box::new(phase)),
             }));
             changes.extend(spec.to.map(|to| Change { at: to.nanos(), class: number, what: What::Leaves }));
         }

@@ -322,6 +322,9 @@ impl Drawing<'_> {
     }
 }
 
+/// A claim with the range of the paper's value.
+type Beside<'a> = (&'a Claim, (f64, f64));
+
 /// The paper's values beside ours: a chart for each unit of a figure's claims that has more than one number of the paper.
 pub(super) fn beside(claims: &[&Claim]) -> Vec<Chart> {
     let mut units: Vec<&str> = Vec::new();
@@ -331,22 +334,21 @@ pub(super) fn beside(claims: &[&Claim]) -> Vec<Chart> {
         }
     }
     let chart = |unit: &str| {
-        let shown: Vec<(&Claim, (f64, f64))> = claims
+        let shown: Vec<Beside<'_>> = claims
             .iter()
             .filter(|claim| claim.unit == unit)
             .filter_map(|claim| Some((*claim, claim.paper_range?)))
             .collect();
-        let points = |value: &dyn Fn(&(&Claim, (f64, f64))) -> f64| {
-            shown.iter().enumerate().map(|(at, row)| (at as f64, value(row))).collect::<Vec<_>>()
+        let bars = |name: &str, value: fn(&Beside<'_>) -> f64| {
+            let points = shown.iter().enumerate().map(|(at, row)| (at as f64, value(row))).collect::<Vec<_>>();
+            Series::new(name, Mark::Bars, points)
         };
-        let bars =
-            |name: &str, value: &dyn Fn(&(&Claim, (f64, f64))) -> f64| Series::new(name, Mark::Bars, points(value));
-        let ours = bars("ours", &|row| row.0.ours.unwrap_or(f64::NAN));
+        let ours = bars("ours", |row| row.0.ours.unwrap_or(f64::NAN));
         let has_range = shown.iter().any(|(_, (low, high))| low != high);
         let series = if has_range {
-            vec![bars("paper, from", &|row| row.1.0), bars("paper, to", &|row| row.1.1), ours]
+            vec![bars("paper, from", |row| row.1.0), bars("paper, to", |row| row.1.1), ours]
         } else {
-            vec![bars("paper", &|row| row.1.0), ours]
+            vec![bars("paper", |row| row.1.0), ours]
         };
         let names = shown.iter().map(|(claim, _)| claim.id.clone());
         (shown.len() > 1).then(|| Chart {

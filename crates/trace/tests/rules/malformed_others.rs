@@ -21,7 +21,11 @@ const TEXTS: &[(&str, &str, &str)] = &[
     ),
     ("spc", "0,36028797018963968,512,R,0.5\n", "trace:1:3: LBA 36028797018963968 lies beyond 2^64 bytes"),
     ("spc", "0,8,512,R\n", "trace:1:10: the line has 4 columns\n  expected: ASU,LBA,Size,Opcode,Timestamp,..."),
-    ("tencent-csv", "1538323200,8,8,2,1063\n", "trace:1:16: IOType `2` is not known\n  expected: 0 or 1"),
+    (
+        "tencent-csv",
+        "1538323200,8,8,2,1063\n",
+        "trace:1:16: IOType `2` is not known\n  expected: 0 for a read or 1 for a write",
+    ),
     (
         "fiu",
         "8996 20782 gzip 283193184 8 X 6 0 56f1\n",
