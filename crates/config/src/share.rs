@@ -32,7 +32,7 @@ crate::keys! {
         burst_bytes: Option<Size> = absent,
         /// the latency that is to be kept, where the scheduler keeps one
         latency: Option<Duration> = absent,
-        /// the [[group]] that it belongs to; of classes, exports and tenants only
+        /// the group that it belongs to; of classes, exports and tenants only
         group: Option<String> = absent,
     }
 }

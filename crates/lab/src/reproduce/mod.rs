@@ -2,8 +2,8 @@
 //!
 //! A paper is data, in `papers/NAME` of the repository: `experiment.toml` says what is run, `claims.toml` what the paper
 //! claims, how ours is computed and by which rule a claim holds, `page.toml` what the page shows, `README.md` what differs.
-//! Every run fills one table of results ([`results`]) from which claims, tables and charts select by expressions
-//! ([`expression`]).
+//! Every run fills one table of results (`results`) from which claims, tables and charts select by expressions
+//! (`expression`).
 
 mod claims;
 mod document;

@@ -1,9 +1,9 @@
 //! The engine of one device: takes requests of its clients, lets the scheduler order them, and has the backend carry them
 //! out.
 //!
-//! A request goes through four components, each of which owns its state: [`sessions`] receive and decode it and send the
-//! replies; [`admission`] keeps its sub-requests in the scheduler; [`dispatch`] hands what the scheduler dispatches to the
-//! backend; [`accounts`] counts. [`Engine::turn`] connects them: it selects what has happened (a completion, a command, a
+//! A request goes through four components, each of which owns its state: `sessions` receive and decode it and send the
+//! replies; `admission` keeps its sub-requests in the scheduler; `dispatch` hands what the scheduler dispatches to the
+//! backend; `accounts` counts. [`Engine::turn`] connects them: it selects what has happened (a completion, a command, a
 //! socket that is ready), and applies what comes of it to the next component. Only one thing happens at a time, so there is
 //! nothing to lock. Time is an argument: [`Engine::wait`] and the thread around it are all that knows of a clock.
 //!
