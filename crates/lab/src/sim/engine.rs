@@ -154,7 +154,12 @@ impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
         Ok(())
     }
 
+    #[inline]
     fn report_refused(&mut self, arrivals: &mut impl Arrivals<S>) {
+        // Hardly ever is anybody refused, and draining nothing costs seventy instructions.
+        if self.records.refused.is_empty() {
+            return;
+        }
         for (stream, retry) in self.records.refused.drain(..) {
             arrivals.refused(stream, retry, self.now);
         }
