@@ -1,4 +1,4 @@
-//! Where does the command line meet the laboratory? Traces are named, found and opened here, and comparisons started.
+//! The command line's side of runs: finds and opens traces, and starts comparisons.
 
 use std::fs;
 use std::io::{self, IsTerminal as _};

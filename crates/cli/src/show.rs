@@ -1,4 +1,4 @@
-//! What did the program understand? Prints a comparison, an experiment, a server's spec or a device back, with every
+//! The verb `show`: prints a comparison, an experiment, a server's spec or a device back, with every
 //! default.
 
 use std::fs;

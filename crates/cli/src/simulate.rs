@@ -1,4 +1,4 @@
-//! Who gets what of a shared device? Reads an experiment, has it run, puts the report where it was asked for, and says which
+//! The verbs `simulate` and `explain`: reads an experiment, runs it, puts the report where it was asked for, and says which
 //! expectations were not met.
 
 use std::fs;

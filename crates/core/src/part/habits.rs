@@ -1,4 +1,4 @@
-//! How long does a process think between two requests, and does it seek?
+//! Habits of a process: its think time between requests, and its seeks.
 //!
 //! Both are means in which a sample counts an eighth and what was known before seven eighths, in integers as Linux has
 //! them in cfq, bfq and the anticipatory scheduler: `samples` and `total` are scaled by 256, so a mean needs no fraction.

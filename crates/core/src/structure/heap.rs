@@ -1,4 +1,4 @@
-//! A binary heap of slots by time, real or virtual, in which a slot's time can change: what comes first?
+//! A binary heap of slots by time, real or virtual, in which a slot's time can change.
 
 use alloc::boxed::Box;
 use alloc::vec;

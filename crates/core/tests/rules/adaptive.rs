@@ -1,4 +1,4 @@
-//! bid-adaptive, told as a story: whose bulk is next?
+//! bid-adaptive by example: whose bulk is next.
 
 use crate::driver::Disk;
 

@@ -1,4 +1,4 @@
-//! bid-hybrid, told as a story: which device does a request go to?
+//! bid-hybrid by example: the device that a request goes to.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

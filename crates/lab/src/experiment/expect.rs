@@ -1,4 +1,4 @@
-//! Did what was expected come out, and by how much not?
+//! Expectations of an experiment, and by how much a run missed them.
 
 use ioweir_config::{Duration, keys};
 use ioweir_core::Nanos;

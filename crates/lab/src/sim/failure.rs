@@ -1,4 +1,4 @@
-//! Why does a run stop before its trace ends?
+//! Failures that stop a run before its trace ends.
 
 use ioweir_trace::TraceError;
 

@@ -1,4 +1,4 @@
-//! Does bid-adaptive reach what it is for: completion as of the best scheduler, latencies as of the best Linux one?
+//! bid-adaptive reaches its goal: the completion of the best scheduler, the latencies of the best Linux one.
 //!
 //! The fast form of `experiments/bid/adaptive-cells`: the load of the figures. The other loads and queues are in the test
 //! that is marked as slow.

@@ -1,4 +1,4 @@
-//! Do forecasters keep what they promise, whatever they are told?
+//! Forecasters keep what they promise on any input.
 
 #![allow(clippy::unwrap_used, reason = "tests: a failure is to stop the test")]
 

@@ -1,4 +1,4 @@
-//! How is a running server asked, from another process?
+//! Client of the control socket: asks a running server from another process.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;

@@ -1,4 +1,4 @@
-//! What can be asked of a server through its control socket? One JSON object a line.
+//! Commands of the control socket: one JSON object per line.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! How is a running server changed? By assignments to keys of its spec, or by reading its file again: all of it, or nothing.
+//! Changes of a running server: assignments to keys of its spec, or its file read again, all or nothing.
 //!
 //! A change is made to the spec first, by the checks that every file goes through. What differs is then told to the engines,
 //! which all make it or none ([`crate::engine::Change`]). What a server is built of, its devices, exports and places, stays as

@@ -1,4 +1,4 @@
-//! A disk and a faster device that serve as one: where does what lie, and is it there after the power failed?
+//! A disk and a faster device that serve as one: where data lies, and that it survives a power failure.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 

@@ -1,4 +1,4 @@
-//! How far may a policy be behind an ideal fluid server, which serves all who ask at once, each by its weight?
+//! Bounds on how far a policy lags an ideal fluid server, which serves all who ask at once, each by its weight.
 
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::Share;

@@ -1,4 +1,4 @@
-//! Does reserving ahead give what following every step of every request would?
+//! Reserving ahead gives the times that following every step of every request would.
 //!
 //! To two per cent: a calendar lets a short transfer into a gap that came up later, but never moves what it has promised.
 

@@ -1,4 +1,4 @@
-//! Do tables of rates and block traces become the series that they hold?
+//! Tables of rates and block traces become the series that they hold.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests: a failure is to stop the test")]
 
