@@ -99,10 +99,13 @@ impl TraceFiles {
         let whole = Self { options: ReadOptions { volume: None, ..self.options.clone() }, resamples: false, ..self };
         let mut source = whole.open(0, u64::MAX)?;
         let mut batch = Vec::new();
-        while {
+        // Only the last batch of a trace is empty; all names are known then.
+        loop {
             source.read_batch(&mut batch)?;
-            !batch.is_empty()
-        } {}
+            if batch.is_empty() {
+                break;
+            }
+        }
         let names = source.names().volumes.clone();
         if names.len() > VOLUMES_MAX {
             let problem = format!("holds {} volumes", names.len());

@@ -26,30 +26,6 @@ pub struct Finished {
     pub stream: StreamId,
 }
 
-/// Hears what a run counts. Calls come in the order of simulated time.
-pub trait Gather {
-    /// Until `now`, for `span`, the device held this many dispatches.
-    fn passed(&mut self, _now: Nanos, _span: Nanos, _in_device: usize) {}
-
-    /// Until `now`, for `span`, this many requests have waited, while the device held `in_device` dispatches.
-    fn waited(&mut self, now: Nanos, span: Nanos, waiting: &Waiting, in_device: usize);
-
-    /// A request has waited this long outside the queue that [`Gather::waited`] does not count.
-    fn waited_outside(&mut self, nanos: u128);
-
-    /// The device has begun a dispatch, and this is how it serves it.
-    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service);
-
-    /// The data of a dispatch has been moved.
-    fn moved(&mut self, _now: Nanos, _operation: Operation, _bytes: u64) {}
-
-    /// A request was refused, its client being at its limit.
-    fn refused(&mut self, _now: Nanos, _stream: StreamId) {}
-
-    /// A request as submitted is done.
-    fn finished(&mut self, finished: &Finished);
-}
-
 /// Buckets of the throughput series: above this, neighbours are joined.
 const BUCKETS_MAX: usize = 2048;
 /// Width of the first buckets.
@@ -437,8 +413,10 @@ fn jain(requests: &[u64], clients: &Clients) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (requests.len() as f64 * squares) }
 }
 
-impl Gather for Collector {
-    fn waited(&mut self, now: Nanos, span: Nanos, waiting: &Waiting, in_device: usize) {
+/// What the event loop reports, in the order of simulated time.
+impl Collector {
+    /// Until `now`, for `span`, this many requests have waited, while the device held `in_device` dispatches.
+    pub(super) fn waited(&mut self, now: Nanos, span: Nanos, waiting: &Waiting, in_device: usize) {
         let measured = span.0.min(now.since(self.window.from).0);
         let mut waits = false;
         for (sum, &count) in self.wait_nanos.iter_mut().zip(&waiting.0) {
@@ -453,11 +431,13 @@ impl Gather for Collector {
         }
     }
 
-    fn waited_outside(&mut self, nanos: u128) {
+    /// A request has waited this long outside the queue that [`Self::waited`] does not count.
+    pub(super) fn waited_outside(&mut self, nanos: u128) {
         self.wait_nanos[Reason::QueueFull as usize] += nanos;
     }
 
-    fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+    /// The device has begun a dispatch, and this is how it serves it.
+    pub(super) fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
         let Service { finish, overhead_nanos, seek_nanos, rotation_nanos, transfer_nanos, queue_nanos, .. } = *service;
         self.served_by_tier(now, dispatch, service);
         if now < self.window.from {
@@ -488,19 +468,22 @@ impl Gather for Collector {
         }
     }
 
-    fn moved(&mut self, now: Nanos, operation: Operation, bytes: u64) {
+    /// The data of a dispatch has been moved.
+    pub(super) fn moved(&mut self, now: Nanos, operation: Operation, bytes: u64) {
         if self.window.keeps_series {
             self.throughput.add(now, operation, bytes);
         }
     }
 
-    fn refused(&mut self, now: Nanos, stream: StreamId) {
+    /// A request was refused, its client being at its limit.
+    pub(super) fn refused(&mut self, now: Nanos, stream: StreamId) {
         if now >= self.window.from {
             self.class(stream).counts.refused += 1;
         }
     }
 
-    fn finished(&mut self, finished: &Finished) {
+    /// A request as submitted is done.
+    pub(super) fn finished(&mut self, finished: &Finished) {
         let Finished { now, arrival, operation, bytes, stream } = *finished;
         if now >= self.step_end {
             self.end_steps(now);

@@ -8,7 +8,7 @@ use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, Scheduler, Slab, S
 
 use super::feed::LOOK_AHEAD_RECORDS;
 use super::records::{Records, sectors_of};
-use super::{Arrivals, Failure, Gather, Observer, Site};
+use super::{Arrivals, Collector, Failure, Observer, Site};
 use ioweir_device::{CommandOrder, CommandQueue, Device};
 use ioweir_trace::Record;
 
@@ -29,7 +29,7 @@ pub struct Simulation<'a, S> {
     pub until: Nanos,
 }
 
-/// What a run leaves beside what was gathered.
+/// What a run leaves beside what the collector has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// When the last dispatch was completed.
@@ -48,9 +48,9 @@ struct Flight {
     slot: u32,
 }
 
-struct Engine<'a, S, G, O> {
+struct Engine<'a, S, O> {
     driver: Driver<S>,
-    records: Records<'a, S, G, O>,
+    records: Records<'a, S, O>,
     device: &'a mut dyn Device,
     fast: Option<&'a mut (dyn Device + 'static)>,
     lenient: bool,
@@ -72,14 +72,14 @@ struct Engine<'a, S, G, O> {
     end: Nanos,
 }
 
-/// Runs whatever arrives, and gathers whatever is to be kept of it.
+/// Runs whatever arrives, and counts it in the collector.
 ///
 /// # Errors
 /// [`Failure`] where nothing more can arrive because of an error, or where a record does not fit the device.
-pub fn run<S: Scheduler, G: Gather, O: Observer<S>>(
+pub fn run<S: Scheduler, O: Observer<S>>(
     simulation: Simulation<'_, S>,
     arrivals: &mut impl Arrivals<S>,
-    gather: &mut G,
+    collector: &mut Collector,
     observer: &mut O,
 ) -> Result<Ended, Failure> {
     let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
@@ -88,7 +88,7 @@ pub fn run<S: Scheduler, G: Gather, O: Observer<S>>(
     let weighs = scheduler.weighs();
     let mut engine = Engine {
         driver: Driver::new(scheduler, &limits, Capacity { held: LOOK_AHEAD_RECORDS as u32, classes: 0 }),
-        records: Records::new(gather, observer),
+        records: Records::new(collector, observer),
         device,
         fast,
         lenient,
@@ -110,7 +110,7 @@ pub fn run<S: Scheduler, G: Gather, O: Observer<S>>(
     Ok(Ended { completion: engine.end, skipped: engine.records.skipped, unfinished })
 }
 
-impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
+impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
     fn run(&mut self, arrivals: &mut impl Arrivals<S>) -> Result<(), Failure> {
         loop {
             let arrival = arrivals.next_time(self.now, self.held())?.unwrap_or(Nanos::NEVER);
@@ -173,9 +173,8 @@ impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
     fn step_to(&mut self, next: Nanos) {
         let span = next.since(self.now);
         if span > Nanos::ZERO {
-            self.records.gather.passed(next, span, self.flights.len());
             if self.driver.waiting_count() > 0 {
-                self.records.gather.waited(next, span, &self.driver.waiting(), self.flights.len());
+                self.records.collector.waited(next, span, &self.driver.waiting(), self.flights.len());
             }
             (self.now, self.records.now) = (next, next);
         }
@@ -193,7 +192,7 @@ impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
             self.end = self.now;
             self.records.observer.completed(self.now, &dispatch);
             let bytes = u64::from(dispatch.sectors) * SECTOR_BYTES;
-            self.records.gather.moved(self.now, dispatch.operation, bytes);
+            self.records.collector.moved(self.now, dispatch.operation, bytes);
             self.driver.complete(self.now, &dispatch, |ended| self.records.finish(ended));
         }
     }
@@ -223,7 +222,7 @@ impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
         // A record that was read late has waited outside since it arrived.
         if arrival < self.now {
             let late = u128::from(self.now.since(arrival).0) * u128::from(sub_requests);
-            self.records.gather.waited_outside(late);
+            self.records.collector.waited_outside(late);
         }
     }
 
@@ -281,7 +280,7 @@ impl<S: Scheduler, G: Gather, O: Observer<S>> Engine<'_, S, G, O> {
             }
             _ => self.device.serve(self.now, dispatch),
         };
-        self.records.gather.dispatched(self.now, dispatch, &service);
+        self.records.collector.dispatched(self.now, dispatch, &service);
         if O::WATCHES {
             self.records.observer.started(self.now, dispatch, &service);
         }

@@ -18,7 +18,7 @@ mod replay;
 mod streams;
 
 pub use clients::{ClientClass, Clients, Streams};
-pub use collect::{Collector, Finished, Gather, Window};
+pub use collect::{Collector, Finished, Window};
 pub use engine::{Ended, Simulation, run};
 pub use failure::Failure;
 pub use feed::{Arrivals, Feed, LOOK_AHEAD_RECORDS, Site};

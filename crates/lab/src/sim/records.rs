@@ -6,7 +6,7 @@ use ioweir_core::driver::{Caller, Finished as Ended};
 use ioweir_core::{Nanos, Operation, RefusedCause, Request, SECTOR_BYTES, StreamId, Tag};
 use ioweir_trace::Record;
 
-use super::{Failure, Finished, Gather, Observer};
+use super::{Collector, Failure, Finished, Observer};
 
 /// A record that has arrived and is not done.
 #[derive(Clone, Copy)]
@@ -19,9 +19,9 @@ pub(super) struct InFlight {
 }
 
 /// Everything that is known of records, by the driver's slots of requests.
-pub(super) struct Records<'a, S, G, O> {
+pub(super) struct Records<'a, S, O> {
     pub(super) observer: &'a mut O,
-    pub(super) gather: &'a mut G,
+    pub(super) collector: &'a mut Collector,
     pub(super) now: Nanos,
     in_flight: Vec<InFlight>,
     arrived: u64,
@@ -43,11 +43,11 @@ pub(super) fn sectors_of(record: &Record) -> u64 {
     end - record.offset_bytes / SECTOR_BYTES
 }
 
-impl<'a, S, G: Gather, O: Observer<S>> Records<'a, S, G, O> {
-    pub(super) fn new(gather: &'a mut G, observer: &'a mut O) -> Self {
+impl<'a, S, O: Observer<S>> Records<'a, S, O> {
+    pub(super) fn new(collector: &'a mut Collector, observer: &'a mut O) -> Self {
         Self {
             observer,
-            gather,
+            collector,
             now: Nanos::ZERO,
             in_flight: Vec::new(),
             arrived: 0,
@@ -77,7 +77,7 @@ impl<'a, S, G: Gather, O: Observer<S>> Records<'a, S, G, O> {
     pub(super) fn finish(&mut self, ended: Ended) {
         if ended.is_last {
             let InFlight { number, arrival, bytes, operation, stream } = self.in_flight[ended.request as usize];
-            self.gather.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
+            self.collector.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
             self.observer.finished(number, self.now);
             self.completed.push(stream);
         }
@@ -113,7 +113,7 @@ impl<'a, S, G: Gather, O: Observer<S>> Records<'a, S, G, O> {
     }
 }
 
-impl<S, G: Gather, O: Observer<S>> Caller for Records<'_, S, G, O> {
+impl<S, O: Observer<S>> Caller for Records<'_, S, O> {
     #[inline]
     fn submitted(&mut self, request: u32, _handle: u32, tag: Tag, sub_request: &Request) {
         let number = self.in_flight[request as usize].number;
@@ -123,7 +123,7 @@ impl<S, G: Gather, O: Observer<S>> Caller for Records<'_, S, G, O> {
     fn split(&mut self, request: u32, handle: u32, _rest: &Request) -> u32 {
         // From now on one more waits; that it has waited until now is charged here.
         let arrival = self.in_flight[request as usize].arrival;
-        self.gather.waited_outside(u128::from(self.now.since(arrival).0));
+        self.collector.waited_outside(u128::from(self.now.since(arrival).0));
         handle
     }
 
@@ -133,7 +133,7 @@ impl<S, G: Gather, O: Observer<S>> Caller for Records<'_, S, G, O> {
         self.observer.refused(number, sub_request.sectors, ended.is_last, self.now);
         if ended.is_last {
             let retry = if let RefusedCause::AtLimit(retry) = cause { retry } else { self.now };
-            self.gather.refused(self.now, StreamId(stream));
+            self.collector.refused(self.now, StreamId(stream));
             self.refused.push((stream, retry));
         }
     }
