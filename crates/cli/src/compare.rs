@@ -92,7 +92,7 @@ fn reference(arguments: &CompareArguments, comparison: &Comparison) -> Result<Op
     // The short name of a compared scheduler will do.
     let full = name.parse::<SchedulerChoice>().ok();
     let found = comparison.schedulers.iter().find(|scheduler| Some(*scheduler) == full.as_ref());
-    let found = found.or_else(|| comparison.schedulers.iter().find(|scheduler| scheduler.row.name == name));
+    let found = found.or_else(|| comparison.schedulers.iter().find(|one| one.below.is_none() && one.row.name == name));
     found.map(|found| Some(found.to_string())).ok_or_else(|| {
         let compared: Vec<String> = comparison.schedulers.iter().map(ToString::to_string).collect();
         let compared: Vec<&str> = compared.iter().map(String::as_str).collect();

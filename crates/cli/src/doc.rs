@@ -7,7 +7,7 @@ use ioweir_config::{AMOUNT_EXAMPLES, Key, format_range, format_value, unknown};
 use ioweir_core::Reason;
 use ioweir_core::background::{SERVICES, Service};
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
-use ioweir_core::policy::{POLICIES, Parameter, PolicyRow};
+use ioweir_core::policy::{PAIR, POLICIES, Parameter, PolicyRow, find};
 use ioweir_device::{PRESETS, Preset};
 use ioweir_lab::document::FORMS;
 use ioweir_lab::experiment::{self, METRICS};
@@ -39,9 +39,17 @@ const TOPICS: &[Topic] = &[
     Topic {
         name: "policy",
         summary: "schedulers and their parameters",
-        entries: || POLICIES.iter().map(|row| (row.name, row.summary)).collect(),
-        about: "Schedulers. A parameter is set behind the name: bid-hdd:wait=2ms:history=4.",
-        entry: Some(|name| POLICIES.iter().find(|row| row.name == name).map(policy)),
+        entries: || {
+            let policies = POLICIES.iter().map(|row| (row.name, row.summary));
+            policies.chain([(PAIR.name, PAIR.summary)]).collect()
+        },
+        about: "Schedulers. A parameter is set behind the name: bid-hdd:wait=2ms:history=4. ORDER+ELEVATOR puts one for tenants \
+above one that is not: mclock+bid-hdd:history=4:window=32.",
+        entry: Some(|name| match name.split_once('+') {
+            Some((order, elevator)) => Some([pair(), find(order).map(policy)?, find(elevator).map(policy)?].join("\n")),
+            None if name == PAIR.name => Some(pair()),
+            None => find(name).map(policy),
+        }),
     },
     Topic {
         name: "cores",
@@ -226,12 +234,14 @@ pub(crate) fn act(arguments: &DocArguments) -> Result<(), Failure> {
     let Some(wanted) = &arguments.name else {
         return output::print(format!("{}\n\n{}", wrap(topic.about, 0), list(&entries)).as_bytes());
     };
+    if let Some(text) = topic.entry.and_then(|text| text(wanted)) {
+        return output::print(text.as_bytes());
+    }
     let found = entries.iter().find(|(name, _)| name == wanted).ok_or_else(|| {
         let names: Vec<_> = entries.iter().map(|entry| entry.0).collect();
         unknown(topic.name, wanted, &names, &format!("`ioweir doc {}` lists them", topic.name))
     })?;
-    let text = topic.entry.and_then(|text| text(wanted));
-    output::print(text.unwrap_or_else(|| list(&[*found])).as_bytes())
+    output::print(list(&[*found]).as_bytes())
 }
 
 /// Names and lines side by side, the lines wrapped.
@@ -263,6 +273,10 @@ fn wrap(text: &str, indent: usize) -> String {
         column += length;
     }
     out
+}
+
+fn pair() -> String {
+    format!("{}: {}\n\n{}\n{}", PAIR.name, PAIR.summary, wrap(PAIR.doc, 0), parameters(PAIR.parameters))
 }
 
 fn policy(row: &PolicyRow) -> String {

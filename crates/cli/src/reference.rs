@@ -6,7 +6,7 @@ use std::path::Path;
 use ioweir_config::{Duration, Key, format_range, format_value};
 use ioweir_core::background::{SERVICES, ServiceRow};
 use ioweir_core::cores::SCHEDULES;
-use ioweir_core::policy::{POLICIES, Parameter};
+use ioweir_core::policy::{PAIR, POLICIES, Parameter};
 use ioweir_device::PRESETS;
 use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
@@ -114,6 +114,7 @@ fn policies() -> String {
     for row in POLICIES {
         let _ = writeln!(out, "| [`{0}`](#{0}) | {1} |", row.name, cell(row.summary));
     }
+    let _ = writeln!(out, "| [{0}](#{0}) | {1} |", PAIR.name, cell(PAIR.summary));
     for row in POLICIES {
         let _ = write!(out, "\n## {}\n\n{}\n\nSource: {}\n", row.name, row.doc.trim(), row.source);
         if let Some(linux) = row.linux {
@@ -121,6 +122,7 @@ fn policies() -> String {
         }
         out += &parameters(row.parameters);
     }
+    let _ = write!(out, "\n## {}\n\n{}\n{}", PAIR.name, PAIR.doc, parameters(PAIR.parameters));
     out
 }
 

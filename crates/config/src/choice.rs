@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::str::FromStr;
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{SCHEDULES, ScheduleRow};
-use ioweir_core::policy::{POLICIES, Parameter, PolicyRow, SettingError, Settings, Unit};
+use ioweir_core::policy::{PAIR, POLICIES, PairRow, Parameter, PolicyRow, SettingError, Settings, Unit};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -14,10 +15,10 @@ use crate::{Duration, Size, UnitError, shown};
 /// A row of a table, with its settings; in a file it is text.
 ///
 /// ```
-/// use ioweir_config::SchedulerChoice;
-/// let choice: SchedulerChoice = "bid-hdd:wait=6ms:history=4".parse()?;
+/// use ioweir_config::ScheduleChoice;
+/// let choice: ScheduleChoice = "sord:hq-weight=90:qats=yes".parse()?;
 /// // What is at its default is left out.
-/// assert_eq!(choice.to_string(), "bid-hdd:history=4");
+/// assert_eq!(choice.to_string(), "sord:hq-weight=90:qats=yes");
 /// # Ok::<(), ioweir_config::ChoiceError>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +28,6 @@ pub struct Choice<R: 'static> {
     /// What is set.
     pub settings: Settings,
 }
-
-/// A scheduler of the block layer, with its settings.
-pub type SchedulerChoice = Choice<PolicyRow>;
 
 /// A schedule of a server's cores, with its settings.
 pub type ScheduleChoice = Choice<ScheduleRow>;
@@ -59,7 +57,7 @@ pub trait Choosable: Sized + 'static {
 }
 
 macro_rules! choosable {
-    ($row:ty, $rows:ident, $what:literal, $topic:literal) => {
+    ($row:ty, $rows:expr, $what:literal, $topic:literal) => {
         impl Choosable for $row {
             const ROWS: &'static [Self] = $rows;
             const WHAT: &'static str = $what;
@@ -85,6 +83,7 @@ macro_rules! choosable {
 }
 
 choosable!(PolicyRow, POLICIES, "scheduler", "policy");
+choosable!(PairRow, std::slice::from_ref(&PAIR), "pair", "policy");
 choosable!(ScheduleRow, SCHEDULES, "schedule", "cores");
 
 /// A choice that cannot be read.
@@ -111,9 +110,20 @@ impl<R: Choosable> Choice<R> {
     pub fn of(row: &'static R) -> Self {
         Self { row, settings: row.defaults() }
     }
+
+    /// Writes what is not at its default, each behind a colon.
+    pub(crate) fn fmt_settings(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for parameter in self.row.parameters() {
+            let value = self.row.get(&self.settings, parameter.name).unwrap_or(parameter.default);
+            if value != parameter.default {
+                write!(out, ":{}={}", parameter.name, format_value(parameter.unit, value))?;
+            }
+        }
+        Ok(())
+    }
 }
 
-impl<R: Choosable> std::str::FromStr for Choice<R> {
+impl<R: Choosable> FromStr for Choice<R> {
     type Err = ChoiceError;
 
     /// Reads `name[:parameter=value...]`.
@@ -147,16 +157,10 @@ impl<R: Choosable> std::str::FromStr for Choice<R> {
 }
 
 impl<R: Choosable> fmt::Display for Choice<R> {
-    /// The form that [`Choice::from_str`](std::str::FromStr::from_str) reads, without what is at its default.
+    /// The form that [`Choice::from_str`](FromStr::from_str) reads, without what is at its default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.row.name())?;
-        for parameter in self.row.parameters() {
-            let value = self.row.get(&self.settings, parameter.name).unwrap_or(parameter.default);
-            if value != parameter.default {
-                write!(out, ":{}={}", parameter.name, format_value(parameter.unit, value))?;
-            }
-        }
-        Ok(())
+        self.fmt_settings(out)
     }
 }
 
@@ -176,20 +180,28 @@ impl<R: Choosable> Serialize for Choice<R> {
 
 impl<'de, R: Choosable> Deserialize<'de> for Choice<R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text<R>(PhantomData<R>);
-        impl<R: Choosable> de::Visitor<'_> for Text<R> {
-            type Value = Choice<R>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(out, "the name of a {}", R::WHAT)
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Choice<R>, E> {
-                text.parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_str(Text(PhantomData))
+        deserialize_text(deserializer, R::WHAT)
     }
+}
+
+/// Reads a choice of `what` from text.
+pub(crate) fn deserialize_text<'de, D: Deserializer<'de>, T: FromStr<Err = ChoiceError>>(
+    deserializer: D,
+    what: &'static str,
+) -> Result<T, D::Error> {
+    struct Text<T>(PhantomData<T>, &'static str);
+    impl<T: FromStr<Err = ChoiceError>> de::Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(out, "the name of a {}", self.1)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            text.parse().map_err(E::custom)
+        }
+    }
+    deserializer.deserialize_str(Text(PhantomData, what))
 }
 
 /// A parameter's value in the form that is read back.
@@ -301,6 +313,7 @@ fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SchedulerChoice;
 
     #[test]
     fn a_choice_reads_back_what_it_prints() {

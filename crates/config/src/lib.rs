@@ -7,20 +7,20 @@ mod choice;
 mod error;
 mod format;
 mod keys;
+mod scheduler;
 mod share;
 mod text;
 
 pub use amount::{
     AMOUNT_EXAMPLES, AmountExample, AmountKind, ByteRate, Duration, Rate, Ratio, Size, UnitError, parse_decimal,
 };
-pub use choice::{
-    Choice, ChoiceError, Choosable, ScheduleChoice, SchedulerChoice, format_range, format_value, unknown,
-};
+pub use choice::{Choice, ChoiceError, Choosable, ScheduleChoice, format_range, format_value, unknown};
 pub use error::{Complaint, SpecError};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, shown};
 pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]
 pub use keys::{Old, read_table};
+pub use scheduler::SchedulerChoice;
 #[doc(hidden)]
 pub use serde;
 pub use share::{ShareKeys, ShareNumbers};

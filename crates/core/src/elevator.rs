@@ -3,12 +3,16 @@
 //! What every elevator shares is here: limits, merging, flushes that bypass the elevator, the device's depth, the life of a
 //! tag. An elevator only answers which request is next.
 
+use alloc::boxed::Box;
+use core::fmt;
+
+use crate::pair::Lower;
 use crate::queue::{Edge, RequestQueue};
 use crate::structure::{Links, List, NONE};
 use crate::tenant::TenantControl;
 use crate::{
-    CancelError, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, Tag, Tier,
-    Waiting,
+    CancelError, Direction, Dispatch, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step,
+    StreamId, Tag, Tier, Waiting,
 };
 
 /// An elevator's answer to the question for the next request.
@@ -35,6 +39,8 @@ pub(crate) trait Elevator {
     const PLACES: bool = false;
     /// Whether it chooses by the positioning times of the device, which its caller knows.
     const WEIGHS: bool = false;
+    /// Whether it idles for the next request of a stream.
+    const IDLES: bool = false;
 
     /// A request has been queued.
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32);
@@ -71,6 +77,14 @@ pub(crate) trait Elevator {
 
     /// Time has passed: what was due before `now` happens before what the call at `now` brings.
     fn advance(&mut self, _queue: &RequestQueue, _now: Nanos) {}
+
+    /// The stream for whose next request it keeps the device idle, or would once that has nothing queued.
+    fn idles_for(&self) -> Option<StreamId> {
+        None
+    }
+
+    /// Nothing that it idles or gathers for can come: the next request is to be chosen without.
+    fn stop_idling(&mut self, _now: Nanos) {}
 
     /// Which device holds the range of a request.
     fn route(&self, _request: &Request) -> Route {
@@ -217,6 +231,28 @@ impl<E: Elevator> BlockScheduler<E> {
     fn take(&mut self, slot: u32, tier: Tier) -> Step {
         self.ordered -= self.queue.entry(slot).members;
         self.dispatch(slot, tier)
+    }
+}
+
+impl<E: Elevator + Clone + fmt::Debug + Send + 'static> Lower for BlockScheduler<E> {
+    fn requests(&self, direction: Direction) -> u32 {
+        self.queue.requests(direction)
+    }
+
+    fn can_idle(&self) -> bool {
+        E::IDLES
+    }
+
+    fn idles_for(&self) -> Option<StreamId> {
+        self.elevator.idles_for()
+    }
+
+    fn stop_idling(&mut self, now: Nanos) {
+        self.elevator.stop_idling(now);
+    }
+
+    fn boxed(&self) -> Box<dyn Lower> {
+        Box::new(self.clone())
     }
 }
 

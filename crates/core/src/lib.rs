@@ -70,7 +70,8 @@
 //!
 //! [`policy`] has the table of policies. Those of the block layer are elevators, which order, over one request queue
 //! (limits, merging, flushes, tags): what they share is in `elevator` and `queue`. Those between tenants are orders of
-//! clients over the scheduler of [`tenant`] (shares, rate limits, groups, tags). `part` has what several of them order by
+//! clients over the scheduler of [`tenant`] (shares, rate limits, groups, tags). A `pair` is one of these above one of those.
+//! `part` has what several of them order by
 //! (sorted queues with a FIFO, think times, seeks), `structure` the slab, list, tree, heap and index of fixed capacity that
 //! all of it is built from. [`cores`] decides which queue a server's worker serves and for how long, and [`background`] when
 //! debt of background services is paid.
@@ -84,6 +85,7 @@ pub mod background;
 pub mod cores;
 pub mod driver;
 mod elevator;
+mod pair;
 mod part;
 pub mod policy;
 mod queue;

@@ -183,9 +183,14 @@ impl RequestQueue {
         self.entries.has_room()
     }
 
+    /// Requests of a direction after merging, in flight or not.
+    pub(crate) const fn requests(&self, direction: Direction) -> u32 {
+        self.requests[direction as usize]
+    }
+
     /// Whether one more request may be queued in this direction.
     pub(crate) fn has_room(&self, direction: Direction) -> bool {
-        self.requests[direction as usize] < self.limits.requests_per_direction
+        self.requests(direction) < self.limits.requests_per_direction
     }
 
     pub(crate) fn tag(&self, slot: u32) -> Tag {

@@ -15,7 +15,17 @@ use ioweir_serve::engine::{Call, Observer};
 use ioweir_trace::{self as trace, Input, ReadOptions, Target};
 use proptest::prelude::*;
 
-const POLICIES: [&str; 7] = ["noop", "deadline", "cfq", "bid-hdd", "bfq", "sfq", "bid-hybrid:packing-threshold=24KiB"];
+const POLICIES: [&str; 9] = [
+    "noop",
+    "deadline",
+    "cfq",
+    "bid-hdd",
+    "bfq",
+    "sfq",
+    "sfq+deadline:window=4",
+    "mclock+cfq:window=32",
+    "bid-hybrid:packing-threshold=24KiB",
+];
 /// Of the fast tier.
 const SLOTS: u64 = 64;
 
@@ -189,7 +199,7 @@ proptest! {
         let mut fast = DeviceSpec::load(&FAST.1).unwrap().build(0).unwrap();
         let choice = device(&keys(policy)).scheduler;
         let simulation = Simulation {
-            scheduler: choice.row.build(limits(policy), &choice.settings),
+            scheduler: choice.build(limits(policy)),
             limits: limits(policy),
             device: disk.as_mut(),
             fast: choice.row.places.then_some(fast.as_mut()),
@@ -206,7 +216,7 @@ proptest! {
     fn the_same_calls_give_the_same_answers(requests in requests(), policy in 0..POLICIES.len()) {
         let (calls, _) = serve(POLICIES[policy], &requests);
         let choice = device(&keys(POLICIES[policy])).scheduler;
-        let mut scheduler = choice.row.build(limits(POLICIES[policy]), &choice.settings);
+        let mut scheduler = choice.build(limits(POLICIES[policy]));
         for (now, call) in calls {
             match call {
                 Call::Submit(request, tag) => prop_assert_eq!(scheduler.submit(now, request), Ok(tag)),

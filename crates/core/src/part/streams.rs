@@ -47,6 +47,11 @@ impl Streams {
         self.by_id.find(u64::from(id.0), |_| true)
     }
 
+    /// The stream of a number that is in use.
+    pub(crate) fn id(&self, number: u32) -> StreamId {
+        self.ids[number as usize]
+    }
+
     /// Gives a stream a number that was never used, or that of a stream that is no longer needed.
     pub(crate) fn add(&mut self, id: StreamId, is_needed: impl Fn(u32) -> bool) -> u32 {
         let places = self.ids.len() as u32; // made from a u32

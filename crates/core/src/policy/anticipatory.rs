@@ -19,7 +19,7 @@ use crate::part::{Sides, Streams, nearest};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::settings::{HOUR, MILLI};
 use crate::structure::NONE;
-use crate::{Nanos, Reason, Request, Waiting};
+use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
 /// Longest backward distance (`MAXBACK`).
 const BACK_SECTORS_MAX: u64 = 1024 * 1024;
@@ -390,6 +390,16 @@ impl Anticipatory {
 }
 
 impl Elevator for Anticipatory {
+    const IDLES: bool = true;
+
+    fn idles_for(&self) -> Option<StreamId> {
+        self.last.map(|number| self.streams.id(number))
+    }
+
+    fn stop_idling(&mut self, _now: Nanos) {
+        self.anticipation = Anticipation::Over;
+    }
+
     fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
         self.stop_before(now);
     }

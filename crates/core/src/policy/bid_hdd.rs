@@ -343,6 +343,12 @@ impl BidHdd {
 }
 
 impl Elevator for BidHdd {
+    /// Marks the staging queue whose timer would expire first.
+    fn stop_idling(&mut self, _now: Nanos) {
+        let due = self.due();
+        self.mark_at(due);
+    }
+
     fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
         self.mark_until(now);
     }

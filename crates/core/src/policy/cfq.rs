@@ -13,7 +13,7 @@ use crate::part::{Lane, Lanes, Streams};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::settings::{HOUR, MILLI};
 use crate::structure::{Links, List};
-use crate::{Nanos, Reason, Request, Waiting};
+use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
 /// Seeks among the last 32 requests, above which a queue is seeky (`CFQQ_SEEKY`).
 const SEEKY_ABOVE: u32 = 32 / 8;
@@ -332,6 +332,16 @@ impl From<&Settings> for Config {
 }
 
 impl Elevator for Cfq {
+    const IDLES: bool = true;
+
+    fn idles_for(&self) -> Option<StreamId> {
+        self.slice.filter(|slice| slice.queue != ASYNC).map(|slice| self.streams.id(slice.queue))
+    }
+
+    fn stop_idling(&mut self, _now: Nanos) {
+        self.expire_slice();
+    }
+
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let entry = queue.entry(slot);
         let number = self.queue_of(entry);

@@ -135,6 +135,10 @@ impl Order for Drr {
         }
     }
 
+    fn refund(&mut self, node: u32, cost: u32, _receipt: u64) {
+        self.nodes[node as usize].allowance += u64::from(cost);
+    }
+
     fn explain(&self, _now: Nanos, node: u32, first: u32) -> RuleState {
         let allowance = |node: u32| self.nodes[node as usize].allowance;
         RuleState { rule: Rule::Turn, own: allowance(node), clock: self.quantum, first_tag: allowance(first) }

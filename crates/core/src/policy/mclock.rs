@@ -89,6 +89,14 @@ impl Order for Mclock {
         order.fair.rebase();
     }
 
+    fn receipt(&self) -> u64 {
+        self.0.receipt()
+    }
+
+    fn refund(&mut self, node: u32, cost: u32, receipt: u64) {
+        self.0.refund(node, cost, receipt);
+    }
+
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {
         let due = self.0.explain(now, node, first);
         due.unwrap_or_else(|| self.0.fair.explain(Rule::VirtualStart, node, first))

@@ -2,7 +2,8 @@
 //!
 //! A new policy is one file beside this one and one row of `policies!`: names on the command line, `ioweir doc`, the
 //! reference page and the tests that run over all policies come from that row. A policy is an elevator of the block layer or
-//! an order between tenants; [`Policy::tenants`] is `None` for the former.
+//! an order between tenants; [`Policy::tenants`] is `None` for the former. [`PolicyRow::build_above`] puts an order above an
+//! elevator.
 
 mod anticipatory;
 mod bfq;
@@ -24,7 +25,10 @@ mod reward;
 mod sptf;
 mod wfq;
 
+use alloc::boxed::Box;
+
 use crate::elevator::{BlockScheduler, Elevator};
+use crate::pair::{Lower, Pair, Upper};
 use crate::settings::settable;
 use crate::tenant::{Capacity, TenantControl, TenantScheduler};
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Scheduler, Step, StreamId, Tag, Waiting};
@@ -51,15 +55,115 @@ pub struct PolicyRow {
     /// Whether it serves clients by their shares, instead of ordering and merging requests for a device.
     pub knows_shares: bool,
     build: fn(QueueLimits, &Settings) -> Policy,
+    half: Half,
+}
+
+/// What a policy can be in a pair.
+#[derive(Clone, Copy, Debug)]
+enum Half {
+    Upper(fn(QueueLimits, &Settings) -> Box<dyn Upper>),
+    Lower(fn(QueueLimits, &Settings) -> Box<dyn Lower>),
 }
 
 settable!(PolicyRow);
+
+/// What a pair has beside the parameters of its halves: the parameters behind its elevator's.
+#[derive(Clone, Copy, Debug)]
+pub struct PairRow {
+    /// What errors call it.
+    pub name: &'static str,
+    /// One line: what it is.
+    pub summary: &'static str,
+    /// The parameters.
+    pub parameters: &'static [Parameter],
+    /// How a pair works.
+    pub doc: &'static str,
+}
+
+settable!(PairRow);
+
+/// The pairs.
+pub static PAIR: PairRow = PairRow {
+    name: "pair",
+    summary: "ORDER+ELEVATOR: an order of tenants above an elevator, such as sfq+deadline",
+    parameters: &[Parameter::count(
+        "window",
+        16,
+        1,
+        1 << 20,
+        "requests among which the elevator chooses; 1: the order alone decides, as many as are queued: the elevator",
+    )],
+    doc: "Any policy that is for tenants goes above any that is not, but for bid-hybrid, which places data. Parameters of each \
+stand behind its name, those of the pair behind the elevator's: reward:estimator=service+cfq:quantum=4:window=32. The order \
+decides whose request is next and releases it into the elevator, which merges and sorts what it holds. While the device is \
+full the elevator holds at most window - 1 requests, and the last comes when the device has room. A request is charged to its \
+tenant, and counts against its limit and its reservation, when it is released; if it is cancelled after that, all of it is \
+given back. Of merged requests each counts for its own tenant, and the time in the device is divided among them by their \
+sectors. What is released goes to the device after at most 2 x (window - 1) other dispatches, whatever the elevator does, so \
+the window adds at most that many times the longest service to a wait, and the time that the elevator idles. An elevator \
+that idles for a stream keeps a place of the window free for it, and idles only while the stream has nothing queued above; \
+one that can get nothing more neither idles nor gathers. The wait before the release has the order's reason, the wait after \
+it the elevator's.",
+};
+
+/// The elevator of a pair.
+#[derive(Clone, Copy, Debug)]
+pub struct Below {
+    /// The elevator.
+    pub row: &'static PolicyRow,
+    /// Its parameters.
+    pub settings: Settings,
+    /// Those of the pair.
+    pub pair: Settings,
+}
+
+/// Why two policies make no pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PairError {
+    /// The upper one is no order of tenants.
+    NoOrder,
+    /// The lower one is no elevator.
+    NoElevator,
+    /// The lower one places data on a second device.
+    Places,
+}
 
 impl PolicyRow {
     /// Makes a scheduler. All the memory that it will ever use is taken here.
     #[must_use]
     pub fn build(&self, limits: QueueLimits, settings: &Settings) -> Policy {
         (self.build)(limits, settings)
+    }
+
+    /// Whether a pair of this above `lower` can be made.
+    ///
+    /// # Errors
+    /// [`PairError`] says why not.
+    pub const fn goes_above(&self, lower: &Self) -> Result<(), PairError> {
+        match (&self.half, &lower.half) {
+            (_, Half::Upper(_)) => Err(PairError::NoElevator),
+            (Half::Lower(_), _) => Err(PairError::NoOrder),
+            _ if lower.places => Err(PairError::Places),
+            _ => Ok(()),
+        }
+    }
+
+    /// As [`Self::build`], above an elevator. What makes no pair ([`Self::goes_above`]) is built alone.
+    #[must_use]
+    pub fn build_above(&self, limits: QueueLimits, settings: &Settings, below: &Below) -> Policy {
+        let (Half::Upper(upper), Half::Lower(lower)) = (self.half, below.row.half) else {
+            return self.build(limits, settings);
+        };
+        let [window] = below.pair.values();
+        let window = u32::try_from(window).unwrap_or(u32::MAX).max(1);
+        let order = upper(Pair::upper_limits(&limits, window), settings);
+        // One request gives an elevator nothing to choose from, and it may not hold that back.
+        let elevator: Box<dyn Lower> = if window == 1 {
+            Box::new(BlockScheduler::new(limits, noop::Noop::new(&limits, (), &below.settings)))
+        } else {
+            lower(limits, &below.settings)
+        };
+        Policy(Inner::Pair(Box::new(Pair::new(limits, window, order, elevator))))
     }
 }
 
@@ -81,13 +185,10 @@ struct Row<F> {
 }
 
 impl<F> Row<F> {
-    const fn elevator(&self, places: bool, build: fn(QueueLimits, &Settings) -> Policy) -> PolicyRow {
+    const fn row(&self, places: bool, build: fn(QueueLimits, &Settings) -> Policy, half: Half) -> PolicyRow {
         let Self { name, summary, source, doc, linux, parameters, .. } = *self;
-        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares: false, build }
-    }
-
-    const fn order(&self, build: fn(QueueLimits, &Settings) -> Policy) -> PolicyRow {
-        PolicyRow { knows_shares: true, ..self.elevator(false, build) }
+        let knows_shares = matches!(half, Half::Upper(_));
+        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, build, half }
     }
 }
 
@@ -102,19 +203,32 @@ macro_rules! policies {
         enum Inner {
             $($variant(BlockScheduler<$module::$elevator>),)*
             $($tenant(TenantScheduler<$tenant_module::$order>),)*
+            Pair(Box<Pair>),
         }
 
         /// Every policy, in the order in which help lists them.
         pub static POLICIES: &[PolicyRow] = &[
-            $($module::$row.elevator(<$module::$elevator as Elevator>::PLACES, |limits, settings| {
-                let elevator = $module::$elevator::new(&limits, $module::$row.form, settings);
-                Policy(Inner::$variant(BlockScheduler::new(limits, elevator)))
-            }),)*
-            $($tenant_module::$tenant_row.order(|limits, settings| {
-                let order = |size: &_| $tenant_module::$order::new(size, $tenant_module::$tenant_row.form, settings);
-                let scheduler = TenantScheduler::new(limits, Capacity::from_settings(settings), order);
-                Policy(Inner::$tenant(scheduler))
-            }),)*
+            $({
+                fn scheduler(limits: QueueLimits, settings: &Settings) -> BlockScheduler<$module::$elevator> {
+                    BlockScheduler::new(limits, $module::$elevator::new(&limits, $module::$row.form, settings))
+                }
+                $module::$row.row(
+                    <$module::$elevator as Elevator>::PLACES,
+                    |limits, settings| Policy(Inner::$variant(scheduler(limits, settings))),
+                    Half::Lower(|limits, settings| Box::new(scheduler(limits, settings))),
+                )
+            },)*
+            $({
+                fn scheduler(limits: QueueLimits, settings: &Settings) -> TenantScheduler<$tenant_module::$order> {
+                    let order = |size: &_| $tenant_module::$order::new(size, $tenant_module::$tenant_row.form, settings);
+                    TenantScheduler::new(limits, Capacity::from_settings(settings), order)
+                }
+                $tenant_module::$tenant_row.row(
+                    false,
+                    |limits, settings| Policy(Inner::$tenant(scheduler(limits, settings))),
+                    Half::Upper(|limits, settings| Box::new(scheduler(limits, settings))),
+                )
+            },)*
         ];
 
         macro_rules! each {
@@ -122,6 +236,7 @@ macro_rules! policies {
                 match $dollar policy {
                     $(Inner::$variant($dollar scheduler) => $dollar call,)*
                     $(Inner::$tenant($dollar scheduler) => $dollar call,)*
+                    Inner::Pair($dollar scheduler) => $dollar call,
                 }
             };
         }

@@ -127,13 +127,21 @@ impl Order for Parda {
     }
 
     #[inline(always)]
-    fn completed(&mut self, now: Nanos, _node: u32, _slot: u32, dispatched: Nanos) {
+    fn completed(&mut self, now: Nanos, _node: u32, begun: Nanos, _cost: Nanos) {
         let end = *self.end.get_or_insert(now.after(self.interval));
-        self.latency_sum = self.latency_sum.saturating_add(now.since(dispatched).0);
+        self.latency_sum = self.latency_sum.saturating_add(now.since(begun).0);
         self.completed += 1;
         if now >= end {
             self.resize();
         }
+    }
+
+    fn receipt(&self) -> u64 {
+        self.fair.moved()
+    }
+
+    fn refund(&mut self, node: u32, _cost: u32, receipt: u64) {
+        self.fair.refund(node, receipt);
     }
 
     fn window(&self, depth: u32) -> u32 {

@@ -141,6 +141,10 @@ impl Order for Pclock {
         }
     }
 
+    fn refund(&mut self, node: u32, cost: u32, _receipt: u64) {
+        self.curves[node as usize].give(u64::from(cost));
+    }
+
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {
         let deadline = |node| self.deadlines.key(node).saturating_sub(self.moved);
         RuleState { rule: Rule::Deadline, own: deadline(node), clock: now.0, first_tag: deadline(first) }

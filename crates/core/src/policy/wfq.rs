@@ -124,6 +124,14 @@ impl Order for Wfq {
         self.fair.rebase();
     }
 
+    fn receipt(&self) -> u64 {
+        self.fair.moved()
+    }
+
+    fn refund(&mut self, node: u32, _cost: u32, receipt: u64) {
+        self.fair.refund(node, receipt);
+    }
+
     fn window(&self, depth: u32) -> u32 {
         self.depth.min(depth)
     }

@@ -73,6 +73,9 @@ pub enum Rule {
     Deadline,
     /// The smallest reward tag goes first.
     Reward,
+    /// The order has released it, and the elevator serves others first. Tags are the numbers of dispatches since, and of
+    /// requests in the elevator.
+    Elevator,
     /// It is next, and the device is full.
     Device,
     /// It is next, and the policy's window is full. Tags are the numbers of requests allowed and in flight.
@@ -97,6 +100,7 @@ impl Rule {
             Self::Reservation => "a client behind its reservation goes first",
             Self::Deadline => "a request with an earlier deadline goes first",
             Self::Reward => "a client whose requests have cost less, for its weight, goes first",
+            Self::Elevator => "it is in the elevator, which serves others first",
             Self::Device => "it is next, and the device is full",
             Self::Window => "it is next, and the window that keeps the latency is full",
         }
@@ -133,6 +137,7 @@ impl fmt::Display for Explanation {
             Rule::Limit | Rule::ByteLimit | Rule::GroupLimit | Rule::GroupByteLimit => {
                 write!(out, " until {}", self.eligible)
             }
+            Rule::Elevator => write!(out, ": {} dispatches so far, {} requests there", self.own, self.clock),
             Rule::Device => Ok(()),
             Rule::Window => write!(out, ": {} in flight of {}", self.clock, self.own),
             _ => {

@@ -59,6 +59,8 @@ pub(crate) struct Fair {
     rebased: u64,
     /// The node whose key is checked next.
     hand: u32,
+    /// By how much the last charge moved a start.
+    moved: u64,
 }
 
 /// The later of two points on the circle.
@@ -81,6 +83,7 @@ impl Fair {
             clock: 0,
             rebased: 0,
             hand: 0,
+            moved: 0,
         }
     }
 
@@ -131,8 +134,31 @@ impl Fair {
         let node = &mut self.nodes[node as usize];
         let start = node.start.wrapping_add(span.min(STEP_MAX));
         let latest = self.clock.wrapping_add(lead);
-        node.start = earlier(start, latest);
-        node.start
+        let start = earlier(start, latest);
+        self.moved = start.wrapping_sub(node.start);
+        node.start = start;
+        start
+    }
+
+    /// By how much the last charge moved a start.
+    pub(crate) const fn moved(&self) -> u64 {
+        self.moved
+    }
+
+    /// Takes back a charge that moved a node's start by `moved`.
+    pub(crate) fn refund(&mut self, node: u32, moved: u64) {
+        let start = &mut self.nodes[node as usize].start;
+        *start = start.wrapping_sub(moved);
+        let key = self.keys.key(node);
+        if self.is_near(key) {
+            self.rank_at(node, key.wrapping_sub(moved));
+        }
+    }
+
+    /// Whether a key belongs to an active node.
+    #[inline(always)]
+    const fn is_near(&self, key: u64) -> bool {
+        key.wrapping_sub(self.clock).wrapping_add(NEAR) < 2 * NEAR
     }
 
     /// Charges a node that was not ahead of the clock by more than one charge.
@@ -140,7 +166,8 @@ impl Fair {
     pub(crate) fn serve(&mut self, node: u32, cost: u32) -> Service {
         let node = &mut self.nodes[node as usize];
         let Node { start, per_unit } = *node;
-        node.start = start.wrapping_add(per_unit * u64::from(cost));
+        self.moved = per_unit * u64::from(cost);
+        node.start = start.wrapping_add(self.moved);
         Service { start, finish: node.start, per_unit }
     }
 
@@ -194,8 +221,7 @@ impl Fair {
     #[inline]
     pub(crate) fn first(&self) -> Option<u32> {
         let min = self.keys.min();
-        let ahead = min.wrapping_sub(self.clock).wrapping_add(NEAR);
-        (ahead < 2 * NEAR).then_some((min & NODE_MASK) as u32)
+        self.is_near(min).then_some((min & NODE_MASK) as u32)
     }
 
     /// The key that a node is ranked by.

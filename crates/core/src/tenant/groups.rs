@@ -112,6 +112,19 @@ impl Groups {
         }
     }
 
+    /// Takes back the charge of a client's request.
+    pub(crate) fn refund(&mut self, group: u32, client: u32, cost: u32) {
+        let is_active = self.members[client as usize].is_active;
+        if is_active {
+            self.deactivate(group, client);
+        }
+        let member = &mut self.members[client as usize];
+        member.start = member.start.wrapping_sub(member.per_unit * u64::from(cost));
+        if is_active {
+            self.activate(group, client);
+        }
+    }
+
     /// Keeps the start tags of inactive clients within half a circle of the clock. Called once for each dispatch.
     pub(crate) fn rebase(&mut self, group_of: impl Fn(u32) -> Option<u32>) {
         let client = self.hand;

@@ -85,6 +85,12 @@ impl Limit {
         ahead.eligible()
     }
 
+    /// Gives back the tokens of a request that is not served.
+    pub(crate) fn give(&mut self, load: Load) {
+        self.cost.give(load.cost);
+        self.bytes.give(load.bytes);
+    }
+
     /// Takes the tokens of a request.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos, load: Load) {

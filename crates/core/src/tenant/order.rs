@@ -36,7 +36,8 @@ pub(crate) struct RuleState {
 /// An order of nodes: clients, and groups of clients, by dense numbers.
 ///
 /// A node is *active* while it has a request that no limit holds back: from [`Order::activate`] to [`Order::deactivate`],
-/// or to a dispatch that leaves no next head. Nothing is charged before a dispatch, so a cancelled request needs no refund.
+/// or to a dispatch that leaves no next head. Nothing is charged before a dispatch, so a cancelled request needs no
+/// refund; one that is released into a pair's elevator gets one.
 pub(crate) trait Order {
     /// Whether requests wait because others go first; otherwise all wait for the device alone.
     const RANKS: bool = true;
@@ -79,8 +80,24 @@ pub(crate) trait Order {
     /// The head of the node that [`Order::next`] chose was dispatched; without a next head, the node is no longer active.
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>);
 
-    /// The device has completed a request that it had since `dispatched`.
-    fn completed(&mut self, _now: Nanos, _node: u32, _slot: u32, _dispatched: Nanos) {}
+    /// How the last dispatch was charged, for [`Order::refund`].
+    fn receipt(&self) -> u64 {
+        0
+    }
+
+    /// A request that was dispatched leaves without having been served: its charge is taken back.
+    fn refund(&mut self, _node: u32, _cost: u32, _receipt: u64) {}
+
+    /// The device has a request, or the merged request that this one leads.
+    fn begun(&mut self, _now: Nanos, _slot: u32) {}
+
+    /// The device has completed what it had since `begun`; answers with the time that this has cost it.
+    fn ended(&mut self, now: Nanos, _slot: u32, begun: Nanos) -> Nanos {
+        now.since(begun)
+    }
+
+    /// A request is served, which the device had since `begun`; `cost` is its part of what [`Order::ended`] answered.
+    fn completed(&mut self, _now: Nanos, _node: u32, _begun: Nanos, _cost: Nanos) {}
 
     /// The most requests in flight, at most the device's `depth`.
     fn window(&self, depth: u32) -> u32 {

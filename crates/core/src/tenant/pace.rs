@@ -101,6 +101,18 @@ impl Pace {
         self.carried = rest;
     }
 
+    /// Gives back what [`Self::take`] took.
+    pub(crate) fn give(&mut self, cost: u64) {
+        if self.is_limited() {
+            let per_second = u128::from(self.per_second);
+            let at = u128::from(self.full_at) * per_second + u128::from(self.carried);
+            let at = at.saturating_sub(u128::from(cost) * u128::from(SECOND));
+            // Not later than before, and less than a u64.
+            self.full_at = (at / per_second) as u64;
+            self.carried = (at % per_second) as u64;
+        }
+    }
+
     /// The carried remainder for requests of more than 16 GiB.
     #[cold]
     fn divide_long(&self, cost: u64) -> (u64, u64) {

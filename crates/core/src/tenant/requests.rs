@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub(crate) request: Request,
     /// When it was submitted; in flight, when it was dispatched.
     pub(crate) since: Nanos,
-    /// Order of submission.
+    /// Order of submission; of a released request, how it was charged.
     pub(crate) sequence: u64,
     /// Whose queue it is in.
     pub(crate) client: u32,
@@ -178,6 +178,16 @@ impl Requests {
         let Request { operation, flags, stream, sector, sectors } = self.entries[slot].request;
         let tag = self.entries.tag(slot);
         Dispatch { tag, operation, flags, stream, sector, sectors, members: 1, tier: Tier::Base }
+    }
+
+    /// A released request was charged like this.
+    pub(crate) fn charged(&mut self, slot: u32, receipt: u64) {
+        self.entries[slot].sequence = receipt;
+    }
+
+    /// A released request goes to the device now.
+    pub(crate) fn begun(&mut self, now: Nanos, slot: u32) {
+        self.entries[slot].since = now;
     }
 
     /// Frees the slot of a request that the device has completed; answers with it, and what it was ordered as.

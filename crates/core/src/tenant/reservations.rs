@@ -99,6 +99,23 @@ impl Reserved {
         self.due.set(node, due);
     }
 
+    /// How the last dispatch was charged: by how much its start moved, and whether its reservation paid.
+    pub(crate) fn receipt(&self) -> u64 {
+        self.fair.moved() << 1 | u64::from(self.is_due)
+    }
+
+    /// Takes a charge back.
+    pub(crate) fn refund(&mut self, node: u32, cost: u32, receipt: u64) {
+        self.fair.refund(node, receipt >> 1);
+        if receipt & 1 == 1 {
+            let pace = &mut self.paces[node as usize];
+            pace.give(u64::from(cost));
+            if self.due.key(node) != NEVER {
+                self.due.set(node, pace.eligible().0.min(NEVER - 1));
+            }
+        }
+    }
+
     /// Why a node waits for `first`, if that is due by its reservation.
     pub(crate) fn explain(&self, now: Nanos, node: u32, first: u32) -> Option<RuleState> {
         self.first_due(now)?;

@@ -13,13 +13,15 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::fmt;
 
 use super::cost::CostModel;
 use super::groups::Groups;
 use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
-use super::requests::{Fifo, Requests, State};
+use super::requests::{Entry, Fifo, Requests, State};
 use super::{Capacity, Share, TenantControl};
+use crate::pair::Upper;
 use crate::structure::{Index, Links, List, NONE, Tournament};
 use crate::{
     CancelError, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag, Waiting,
@@ -370,12 +372,94 @@ impl<P: Order> TenantScheduler<P> {
         (eligible > now).then_some(eligible)
     }
 
+    /// Frees the slot of a dispatched request; answers with it, and the node that it was ordered as.
+    #[inline(always)]
+    fn finish(&mut self, tag: Tag) -> (Entry, u32) {
+        let (entry, node) = self.requests.finish(tag);
+        self.in_flight -= 1;
+        self.by_direction[entry.request.operation.direction() as usize] -= 1;
+        let of = &mut self.clients[entry.client as usize];
+        of.in_flight -= 1;
+        if of.fifo.length == 0 {
+            self.release_if_idle(entry.client);
+        }
+        (entry, node)
+    }
+
+    /// Takes back what the dispatch of a request has taken from the limit of a node.
+    fn give_back(&mut self, node: u32, load: Load, is_throttled: bool) {
+        self.node_limits[node as usize].give(load);
+        if is_throttled {
+            self.throttle(node);
+        }
+    }
+
     /// Puts a client into the list of idle ones if it is.
     #[inline]
     pub(crate) fn release_if_idle(&mut self, client: u32) {
         if self.is_idle(client) {
             self.idle_links.push_back(&mut self.idle, client);
         }
+    }
+}
+
+impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P> {
+    fn release_freely(&mut self) {
+        self.limits.depth = u32::MAX;
+    }
+
+    fn release(&mut self, now: Nanos) -> Step {
+        self.step_to(now);
+        let step = self.take(now);
+        if let Step::Dispatch(dispatch) = &step {
+            self.requests.charged(dispatch.tag.slot, self.order.receipt());
+        }
+        step
+    }
+
+    fn begun(&mut self, now: Nanos, tag: Tag, leads: bool) {
+        self.requests.begun(now, tag.slot);
+        if leads {
+            self.order.begun(now, tag.slot);
+        }
+    }
+
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Nanos {
+        self.step_to(now);
+        let begun = self.requests.entry(tag.slot).since;
+        self.order.ended(now, tag.slot, begun)
+    }
+
+    fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos) {
+        let (entry, node) = self.finish(tag);
+        self.order.completed(now, node, entry.since, cost);
+    }
+
+    fn refund(&mut self, now: Nanos, tag: Tag) {
+        self.step_to(now);
+        let (entry, node) = self.finish(tag);
+        let client = entry.client;
+        self.give_back(client, entry.load(), self.clients[client as usize].is_throttled);
+        if let Some(group) = node.checked_sub(self.client_count()) {
+            let before = self.groups.first(group);
+            self.groups.refund(group, client, entry.cost());
+            self.give_back(node, entry.load(), self.groups.group(group).is_throttled);
+            self.group_head_changed(now, group, before);
+        }
+        self.order.refund(node, entry.cost(), entry.sequence);
+    }
+
+    fn request(&self, tag: Tag) -> Option<&Request> {
+        self.requests.slot(tag).map(|slot| &self.requests.entry(slot).request)
+    }
+
+    fn has_queued(&self, stream: StreamId) -> bool {
+        let client = self.by_stream.find(u64::from(stream.0), |_| true).unwrap_or(OTHERS);
+        self.clients[client as usize].fifo.length > 0
+    }
+
+    fn boxed(&self) -> Box<dyn Upper> {
+        Box::new(self.clone())
     }
 }
 
@@ -410,20 +494,18 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
 
     fn poll(&mut self, now: Nanos) -> Step {
         self.step_to(now);
-        self.take(now)
+        let step = self.take(now);
+        if let Step::Dispatch(dispatch) = &step {
+            self.order.begun(now, dispatch.tag.slot);
+        }
+        step
     }
 
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
-        let (entry, node) = self.requests.finish(tag);
-        self.in_flight -= 1;
-        self.by_direction[entry.request.operation.direction() as usize] -= 1;
-        let of = &mut self.clients[entry.client as usize];
-        of.in_flight -= 1;
-        if of.fifo.length == 0 {
-            self.release_if_idle(entry.client);
-        }
-        self.order.completed(now, node, tag.slot, entry.since);
+        let (entry, node) = self.finish(tag);
+        let cost = self.order.ended(now, tag.slot, entry.since);
+        self.order.completed(now, node, entry.since, cost);
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {

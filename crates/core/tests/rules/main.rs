@@ -18,5 +18,6 @@ mod golden_linux;
 mod hybrid;
 mod model;
 mod no_allocation;
+mod pairs;
 mod starvation;
 mod tenants;

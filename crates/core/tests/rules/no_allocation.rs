@@ -13,6 +13,8 @@ use ioweir_core::policy::{POLICIES, Policy};
 use ioweir_core::tenant::{GroupId, Share};
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
 
+use crate::pairs::{elevators, orders, pair};
+
 thread_local! {
     /// Of this thread only: the test harness allocates in its own.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -73,7 +75,9 @@ fn load(scheduler: &mut impl Scheduler, steps: u64) -> u64 {
             served += 1;
         }
         while let Step::Dispatch(dispatch) = scheduler.poll(now) {
-            flight = Some(dispatch.tag);
+            if let Some(tag) = flight.replace(dispatch.tag) {
+                scheduler.complete(now, tag);
+            }
         }
         let waiting: u32 = scheduler.waiting().0.iter().sum();
         if waiting != scheduler.queued() {
@@ -156,6 +160,14 @@ fn no_policy_allocates_after_construction() {
         let after = ALLOCATIONS.get();
         assert!(served > 10_000, "{}: served {served}, or lost count of who waits", row.name);
         assert_eq!(after - before, 0, "{} allocates", row.name);
+    }
+    for (row, elevator) in orders().flat_map(|row| elevators().map(move |elevator| (row.name, elevator.name))) {
+        let mut scheduler = pair(row, elevator, 8, QueueLimits { depth: 2, ..QueueLimits::with_requests(8) });
+        let before = ALLOCATIONS.get();
+        let served = load(&mut scheduler, 5_000);
+        let after = ALLOCATIONS.get();
+        assert!(served > 500, "{row}+{elevator}: served {served}, or lost count of who waits");
+        assert_eq!(after - before, 0, "{row}+{elevator} allocates");
     }
     let before = ALLOCATIONS.get();
     drop(std::hint::black_box(Box::new(1)));

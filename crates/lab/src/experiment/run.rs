@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use ioweir_core::QueueLimits;
-use ioweir_core::policy::{Policy, PolicyRow, Settings};
+use ioweir_core::policy::{Policy, Settings};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -71,7 +71,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                 device: Arc::clone(&device),
                 device_name: String::new(),
                 fast: None,
-                limits: limits(&experiment, scheduler.row),
+                limits: limits(&experiment, &scheduler),
                 lenient: false,
                 seed,
                 window: Window {
@@ -103,10 +103,10 @@ fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     settings
 }
 
-/// Limits of the queue and of the device. An elevator merges what a trace asks for, as in a comparison; otherwise requests
-/// are not merged, since each counts for its client.
-fn limits(experiment: &Experiment, row: &PolicyRow) -> QueueLimits {
-    let merge = !row.knows_shares && experiment.classes.iter().any(|class| class.trace.is_some());
+/// Limits of the queue and of the device. An elevator merges what a trace asks for, as in a comparison.
+fn limits(experiment: &Experiment, scheduler: &SchedulerChoice) -> QueueLimits {
+    let replays = experiment.classes.iter().any(|class| class.trace.is_some());
+    let merge = scheduler.merges() && experiment.merge.unwrap_or(replays);
     let requests = experiment.queue_room(merge);
     let members = if merge { QueueLimits::with_requests(requests).members.min(MEMBERS_MAX) } else { 0 };
     let largest = experiment.classes.iter().map(|class| class.size.0 / ioweir_core::SECTOR_BYTES).max().unwrap_or(0);

@@ -28,6 +28,8 @@ keys! {
         /// requests that the queue holds; what the backlogs add up to, and some thousands, where absent; 128 beside the
         /// backlogs where an elevator serves a trace
         queue_requests: Option<u32> = absent,
+        /// whether elevators merge adjacent requests, alone and in pairs; where absent, they do if a class replays a trace
+        merge: Option<bool> = absent,
         /// the throughput that the device is said to have, "4k/s": reservations beyond it are refused; all are accepted where
         /// absent
         capacity: Option<Rate> = absent,
@@ -71,7 +73,7 @@ keys! {
         /// how an open loop's arrivals are spaced: poisson or constant
         arrivals: Spacing = (Spacing::Poisson),
         /// the requests of this trace, at its times. An elevator sees its streams and merges, as `ioweir compare` does; a
-        /// scheduler that knows shares sees the clients of the class, over which the streams are spread, and does not merge
+        /// scheduler that knows shares sees the clients of the class, over which the streams are spread
         trace: Option<String> = absent,
         /// share of reads; the others are writes
         read_ratio: Ratio = (Ratio::ONE),

@@ -91,7 +91,7 @@ impl Job {
         let sectors = device.sectors();
         let mut collector = Collector::new(self.window, self.clients(), limits.depth);
         let simulation = Simulation {
-            scheduler: self.scheduler.row.build(limits, &self.settings),
+            scheduler: SchedulerChoice { settings: self.settings, ..self.scheduler }.build(limits),
             limits,
             device: &mut *device,
             fast: fast.as_mut().map(|(device, _)| &mut **device),

@@ -10,6 +10,8 @@ use ioweir_lab::document::json_list;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
 
+const PAIRS: [&str; 2] = ["sfq+deadline", "mclock+bfq:window=4"];
+
 const LOADS: [&str; 5] = ["recorded", "x50", "closed:1", "closed:2", "closed:32"];
 
 fn scheduler(name: &str) -> SchedulerChoice {
@@ -40,11 +42,11 @@ fn check(comparison: &Comparison) {
 #[test]
 fn every_scheduler_serves_every_request_once_at_every_load() {
     for trace in traces() {
-        for row in POLICIES {
+        for name in POLICIES.iter().map(|row| row.name).chain(PAIRS) {
             for load in LOADS {
                 check(&Comparison {
                     traces: vec![trace.clone()],
-                    schedulers: vec![scheduler(row.name)],
+                    schedulers: vec![scheduler(name)],
                     loads: vec![load.parse().expect("a load")],
                     ..Comparison::default()
                 });
@@ -56,11 +58,11 @@ fn every_scheduler_serves_every_request_once_at_every_load() {
 #[test]
 fn it_holds_too_for_deep_devices_small_queues_and_without_merging() {
     let trace = traces().into_iter().find(|name| name.contains("hdd-emul/sort")).expect("there");
-    for row in POLICIES {
+    for name in POLICIES.iter().map(|row| row.name).chain(PAIRS) {
         for (queue_requests, depth, merge) in [(1, 1, true), (4, 8, true), (256, 32, false), (4096, 1, true)] {
             check(&Comparison {
                 traces: vec![trace.clone()],
-                schedulers: vec![scheduler(row.name)],
+                schedulers: vec![scheduler(name)],
                 loads: vec!["x50".parse().expect("a load")],
                 queue_requests,
                 depths: depth.into(),

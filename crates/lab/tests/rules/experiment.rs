@@ -33,14 +33,22 @@ fn busy(scheduler: &str) -> String {
     )
 }
 
+const PAIRS: [&str; 4] =
+    ["sfq+deadline", "mclock+cfq:window=4", "reward:estimator=service+bid-hdd", "parda+sptf:window=64"];
+
+/// Every policy of one device, and some pairs.
+fn schedulers() -> impl Iterator<Item = &'static str> {
+    POLICIES.iter().filter(|row| !row.places).map(|row| row.name).chain(PAIRS)
+}
+
 #[test]
 fn every_scheduler_serves_every_request_of_an_experiment_once() {
-    for row in POLICIES.iter().filter(|row| !row.places) {
+    for name in schedulers() {
         let mut checker = Checker::new(1024, 4);
-        let (cell, ended) = run_observed(&parse(&busy(row.name)), &mut checker).expect(row.name);
+        let (cell, ended) = run_observed(&parse(&busy(name)), &mut checker).expect(name);
         checker.conclude_served(cell.requests_simulated);
-        assert_eq!((ended.unfinished, ended.skipped), (0, 0), "{}", row.name);
-        assert!(cell.requests_simulated > 1_000, "{} {}", row.name, cell.requests_simulated);
+        assert_eq!((ended.unfinished, ended.skipped), (0, 0), "{name}");
+        assert!(cell.requests_simulated > 1_000, "{name} {}", cell.requests_simulated);
     }
 }
 
@@ -229,13 +237,13 @@ fn an_expectation_that_is_not_met_says_by_how_much() {
 
 #[test]
 fn every_request_can_be_explained_under_every_scheduler() {
-    for row in POLICIES.iter().filter(|row| !row.places) {
-        let experiment = parse(&busy(row.name));
-        let story = explain(&experiment, &Which::Slowest("closed".into())).expect(row.name);
+    for name in schedulers() {
+        let experiment = parse(&busy(name));
+        let story = explain(&experiment, &Which::Slowest("closed".into())).expect(name);
         assert!(story.contains(" of closed client ") && story.contains("  done at "), "{story}");
-        assert!(story.contains("  waited for ") && story.contains("dispatched meanwhile"), "{}: {story}", row.name);
+        assert!(story.contains("  waited for ") && story.contains("dispatched meanwhile"), "{name}: {story}");
         for number in [0, 17, 400] {
-            explain(&experiment, &Which::Request(number)).expect(row.name);
+            explain(&experiment, &Which::Request(number)).expect(name);
         }
         assert!(explain(&experiment, &Which::Request(u64::MAX)).is_err());
     }

@@ -172,7 +172,7 @@ impl Admission {
             fast_block_sectors: fast.block_sectors,
             ..QueueLimits::with_requests(device.queue_requests)
         };
-        let mut scheduler = device.scheduler.row.build(limits, &device.scheduler.settings);
+        let mut scheduler = device.scheduler.build(limits);
         for extent in fast.placed {
             // A policy that holds no more extents takes the rest to be on the slow device; the backend finds them.
             scheduler.place(extent.start, extent.end);

@@ -174,8 +174,7 @@ struct Shares {
 
 impl Shares {
     fn new(devices: &[Device]) -> Self {
-        let build =
-            |device: &Device| device.scheduler.row.build(QueueLimits::with_requests(1), &device.scheduler.settings);
+        let build = |device: &Device| device.scheduler.build(QueueLimits::with_requests(1));
         Self { schedulers: devices.iter().map(build).collect(), classes: 0 }
     }
 

@@ -85,7 +85,7 @@ pub(super) fn resolve_all(all: Vec<DeviceKeys>, groups: &[Group]) -> Result<Vec<
 
 fn count_groups(device: &mut Device, groups: &[Group]) {
     let its = groups.iter().filter(|group| group.device == device.name).count() as u64;
-    let SchedulerChoice { row, settings } = &mut device.scheduler;
+    let SchedulerChoice { row, settings, .. } = &mut device.scheduler;
     if row.get(settings, "groups").is_some_and(|places| places < its) {
         // More than there can be is an error of the group that finds no place.
         let most = row.parameters.iter().find(|parameter| parameter.name == "groups").map_or(0, |groups| groups.max);

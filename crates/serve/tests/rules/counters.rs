@@ -77,7 +77,7 @@ impl Model {
             ..QueueLimits::with_requests(device.queue_requests)
         };
         let choice = device.scheduler;
-        let mut scheduler = choice.row.build(limits, &choice.settings);
+        let mut scheduler = choice.build(limits);
         let (mut model, mut now) = (Self::default(), Nanos::ZERO);
         for &(time, call) in calls {
             let span = time.since(now).0;

@@ -30,7 +30,7 @@ use super::Settings;
 use crate::elevator::{Elevator, Next};
 use crate::part::{Lanes, Streams};
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
-use crate::{Nanos, Reason, Request, Waiting};
+use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
 /// Requests below this are small, and only those are seeks on a device that does not rotate.
 const SMALL_SECTORS: u32 = 32;
@@ -327,6 +327,16 @@ impl Bfq {
 }
 
 impl Elevator for Bfq {
+    const IDLES: bool = true;
+
+    fn idles_for(&self) -> Option<StreamId> {
+        self.turn.filter(|turn| turn.queue != ASYNC).map(|turn| self.streams.id(turn.queue))
+    }
+
+    fn stop_idling(&mut self, now: Nanos) {
+        self.end_turn(End::Idled, now);
+    }
+
     fn advance(&mut self, _queue: &RequestQueue, now: Nanos) {
         self.stop_idling_before(now);
     }

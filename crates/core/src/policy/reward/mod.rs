@@ -300,11 +300,7 @@ impl Order for Reward {
                 adjusted.served_only.rank_at(node, self.order.fair.start(node));
             }
             Charging::Response(_) => {}
-            Charging::Service(service) => {
-                service.dispatched(now, taken.slot);
-                self.charge_ahead(node, next.is_some());
-            }
-            Charging::Ahead => self.charge_ahead(node, next.is_some()),
+            Charging::Service(_) | Charging::Ahead => self.charge_ahead(node, next.is_some()),
         }
         if next.is_none() {
             self.order.fair.deactivate(node);
@@ -312,15 +308,43 @@ impl Order for Reward {
         self.order.fair.rebase();
     }
 
+    fn receipt(&self) -> u64 {
+        match self.charging {
+            Charging::Response(_) => u64::from(self.order.is_due),
+            Charging::Service(_) | Charging::Ahead => self.order.receipt(),
+        }
+    }
+
+    fn refund(&mut self, node: u32, cost: u32, receipt: u64) {
+        let of = &mut self.nodes[node as usize];
+        of.in_flight -= 1;
+        let is_over = of.in_flight == 0 && !of.is_active;
+        if let (true, Charging::Response(adjusted)) = (is_over, &mut self.charging) {
+            adjusted.served_only.deactivate(node);
+        }
+        self.order.refund(node, cost, receipt);
+    }
+
     #[inline(always)]
-    fn completed(&mut self, now: Nanos, node: u32, slot: u32, dispatched: Nanos) {
+    fn begun(&mut self, now: Nanos, slot: u32) {
+        if let Charging::Service(service) = &mut self.charging {
+            service.dispatched(now, slot);
+        }
+    }
+
+    #[inline(always)]
+    fn ended(&mut self, now: Nanos, slot: u32, begun: Nanos) -> Nanos {
+        match &mut self.charging {
+            Charging::Response(_) | Charging::Ahead => now.since(begun),
+            Charging::Service(service) => service.completed(now, slot),
+        }
+    }
+
+    #[inline(always)]
+    fn completed(&mut self, now: Nanos, node: u32, _begun: Nanos, cost: Nanos) {
         let of = &mut self.nodes[node as usize];
         of.in_flight -= 1;
         let Node { in_flight, is_active, reservation_per_second, .. } = *of;
-        let cost = match &mut self.charging {
-            Charging::Response(_) | Charging::Ahead => now.since(dispatched),
-            Charging::Service(service) => service.completed(now, slot),
-        };
         let mean = self.learn(node, cost.0);
         if !matches!(self.charging, Charging::Response(_)) {
             return;

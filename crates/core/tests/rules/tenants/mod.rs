@@ -11,4 +11,4 @@ mod limits;
 mod models;
 mod rewards;
 mod starvation;
-mod world;
+pub(crate) mod world;

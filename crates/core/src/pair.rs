@@ -1,0 +1,404 @@
+//! A pair: an order of tenants above an elevator. The order decides whose request is next, the elevator where the device goes.
+//!
+//! The order *releases* requests into the elevator, which merges and sorts what it holds. The window W says among how many
+//! requests the elevator chooses: while the device is full it holds at most W - 1, and the last comes when the device has
+//! room. With W = 1 the order alone decides; with a window as large as the queue, the elevator alone.
+//!
+//! A request is charged to its tenant, and counts against its limit and its reservation, when it is released; merged requests
+//! count each for its own tenant, and divide the time in the device by their sectors. The wait before the release has the
+//! order's reason, the wait after it the elevator's.
+//!
+//! **Bound.** What is released goes to the device after at most 2 (W - 1) other dispatches, whatever the elevator: once the
+//! oldest has been passed so often that those in the elevator would exceed that, nothing more is released before it has
+//! gone. The window so adds at most 2 (W - 1) times the longest service to a wait, and what the elevator idles.
+//!
+//! **Idling.** An elevator that idles for a stream keeps one place of the window free for it. It idles while the stream has
+//! nothing queued above: then the order decides whose request comes, and an elevator into which nothing more can come
+//! dispatches instead of idling or gathering.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use core::fmt;
+
+use crate::structure::{Links, List, NONE};
+use crate::tenant::{Explanation, GroupId, Rule, Share, ShareError, TenantControl};
+use crate::{
+    CancelError, Direction, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag,
+    Waiting,
+};
+
+/// An order of tenants as the upper half.
+pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
+    /// The pair limits what is released, no longer the device's depth.
+    fn release_freely(&mut self);
+
+    /// As [`Scheduler::poll`], for the elevator.
+    fn release(&mut self, now: Nanos) -> Step;
+
+    /// A released request goes to the device; of a merged one, the first `leads`.
+    fn begun(&mut self, now: Nanos, tag: Tag, leads: bool);
+
+    /// The device has completed what this request leads; answers with the time that it has cost.
+    fn ended(&mut self, now: Nanos, tag: Tag) -> Nanos;
+
+    /// A released request is served, for this part of the time.
+    fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos);
+
+    /// A released request is cancelled: what it was charged is given back.
+    fn refund(&mut self, now: Nanos, tag: Tag);
+
+    /// The request of a tag, queued or released.
+    fn request(&self, tag: Tag) -> Option<&Request>;
+
+    /// Whether a client has requests that are not released.
+    fn has_queued(&self, client: StreamId) -> bool;
+
+    /// A copy.
+    fn boxed(&self) -> Box<dyn Upper>;
+}
+
+/// An elevator as the lower half.
+pub(crate) trait Lower: Scheduler + fmt::Debug + Send {
+    /// Requests of a direction after merging, those in flight included.
+    fn requests(&self, direction: Direction) -> u32;
+
+    /// Whether it ever idles for a stream's next request.
+    fn can_idle(&self) -> bool;
+
+    /// The stream that it idles for, or would once that has nothing queued.
+    fn idles_for(&self) -> Option<StreamId>;
+
+    /// Nothing more can come: it is to decide with what it has.
+    fn stop_idling(&mut self, now: Nanos);
+
+    /// A copy.
+    fn boxed(&self) -> Box<dyn Lower>;
+}
+
+/// A request that the order has released, by its slot there.
+#[derive(Clone, Copy, Debug)]
+struct Released {
+    /// Its tag in the elevator.
+    lower: Tag,
+    /// Dispatches before its release.
+    dispatches_before: u64,
+}
+
+/// The tag of nothing.
+const NO_TAG: Tag = Tag { slot: NONE, generation: 0 };
+
+#[derive(Debug)]
+pub(crate) struct Pair {
+    order: Box<dyn Upper>,
+    elevator: Box<dyn Lower>,
+    window: u32,
+    can_idle: bool,
+    released: Box<[Released]>,
+    /// Tags in the order, by slots of the elevator.
+    upper: Box<[Tag]>,
+    /// Requests in the elevator, in the order of release.
+    waiting: List,
+    links: Links,
+    /// Requests in the order, by direction.
+    unreleased: [u32; 2],
+    requests_per_direction: u32,
+    depth: u32,
+    in_flight: u32,
+    dispatches: u64,
+}
+
+/// Why the order releases nothing now.
+enum Held {
+    /// The elevator takes no more.
+    Blocked,
+    /// What the order answered.
+    ByOrder(Step),
+}
+
+impl Pair {
+    /// The limits of the order: every submitted request has a slot there, and a place in the elevator.
+    pub(crate) fn upper_limits(limits: &QueueLimits, window: u32) -> QueueLimits {
+        let requests_per_direction = limits.slots() / 2;
+        QueueLimits { requests_per_direction, depth: limits.depth.saturating_add(window - 1), ..*limits }
+    }
+
+    pub(crate) fn new(limits: QueueLimits, window: u32, mut order: Box<dyn Upper>, elevator: Box<dyn Lower>) -> Self {
+        let slots = limits.slots();
+        order.release_freely();
+        let can_idle = elevator.can_idle();
+        Self {
+            order,
+            elevator,
+            window,
+            can_idle,
+            released: vec![Released { lower: NO_TAG, dispatches_before: 0 }; slots as usize].into_boxed_slice(),
+            upper: vec![NO_TAG; slots as usize].into_boxed_slice(),
+            waiting: List::EMPTY,
+            links: Links::new(slots),
+            unreleased: [0; 2],
+            requests_per_direction: limits.requests_per_direction,
+            depth: limits.depth,
+            in_flight: 0,
+            dispatches: 0,
+        }
+    }
+
+    /// A pair places no data.
+    #[allow(clippy::unused_self, reason = "the counterpart of a block scheduler's")]
+    pub(crate) fn place(&mut self, _start: u64, _end: u64) -> bool {
+        false
+    }
+
+    pub(crate) fn tenants(&self) -> Option<&dyn TenantControl> {
+        Some(self)
+    }
+
+    pub(crate) fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
+        Some(self)
+    }
+
+    /// The tag in the elevator of a released request.
+    fn lower(&self, tag: Tag) -> Option<Tag> {
+        self.order.request(tag)?;
+        Some(self.released[tag.index()].lower).filter(|lower| *lower != NO_TAG)
+    }
+
+    /// Whether the elevator, which may hold `most` requests, takes one more.
+    fn takes(&self, most: u32) -> bool {
+        let held = self.elevator.queued();
+        if held >= most {
+            return false;
+        }
+        let oldest = self.waiting.head();
+        oldest == NONE || {
+            let passed = self.dispatches - self.released[oldest as usize].dispatches_before;
+            passed + u64::from(held) <= 2 * u64::from(self.window - 1)
+        }
+    }
+
+    /// Releases requests until the elevator holds `most`.
+    fn release(&mut self, now: Nanos, most: u32) -> Held {
+        while self.takes(most) {
+            let dispatch = match self.order.release(now) {
+                Step::Dispatch(dispatch) => dispatch,
+                step => return Held::ByOrder(step),
+            };
+            let Some(&request) = self.order.request(dispatch.tag) else { break };
+            let lower = self.elevator.submit(now, request);
+            assert!(lower.is_ok(), "an elevator has a place for each request of the order: {lower:?}");
+            let lower = lower.unwrap_or(NO_TAG);
+            let slot = dispatch.tag.slot;
+            self.released[slot as usize] = Released { lower, dispatches_before: self.dispatches };
+            self.upper[lower.index()] = dispatch.tag;
+            self.links.push_back(&mut self.waiting, slot);
+            self.unreleased[request.operation.direction() as usize] -= 1;
+        }
+        Held::Blocked
+    }
+
+    /// The step of the elevator in terms of the pair: its dispatch under the order's tag, or a wait that ends where the
+    /// order's does if that is sooner.
+    fn answer(&mut self, now: Nanos, step: Step, held: &Held) -> Step {
+        match (step, held) {
+            (Step::Dispatch(mut dispatch), _) => {
+                let leader = self.upper[dispatch.tag.index()];
+                let mut next = Some(dispatch.tag);
+                while let Some(lower) = next {
+                    let tag = self.upper[lower.index()];
+                    self.order.begun(now, tag, tag == leader);
+                    self.links.remove(&mut self.waiting, tag.slot);
+                    next = if dispatch.members == 1 { None } else { self.elevator.next_member(lower) };
+                }
+                self.dispatches += 1;
+                self.in_flight += 1;
+                dispatch.tag = leader;
+                Step::Dispatch(dispatch)
+            }
+            (Step::WaitUntil(time, reason), Held::ByOrder(Step::WaitUntil(until, _))) => {
+                Step::WaitUntil(time.min(*until), reason)
+            }
+            (Step::Idle, Held::ByOrder(step)) => *step,
+            (Step::Idle, Held::Blocked) if self.order.queued() > 0 => Step::WaitUntil(Nanos::NEVER, Reason::DeviceFull),
+            (step, _) => step,
+        }
+    }
+
+    /// Answers a poll; `ask` polls the elevator.
+    fn step(&mut self, now: Nanos, ask: impl Fn(&mut dyn Lower) -> Step) -> Step {
+        let held = self.release(now, self.window - 1);
+        if self.in_flight >= self.depth {
+            let step = ask(&mut *self.elevator);
+            return self.answer(now, step, &held);
+        }
+        if self.can_idle {
+            match ask(&mut *self.elevator) {
+                Step::WaitUntil(time, Reason::Anticipating)
+                    if self.elevator.idles_for().is_some_and(|stream| !self.order.has_queued(stream)) =>
+                {
+                    return self.answer(now, Step::WaitUntil(time, Reason::Anticipating), &held);
+                }
+                Step::WaitUntil(..) | Step::Idle => {}
+                step @ Step::Dispatch(_) => return self.answer(now, step, &held),
+            }
+        }
+        let held = self.release(now, self.window);
+        let mut step = ask(&mut *self.elevator);
+        if let (Step::WaitUntil(_, Reason::Anticipating | Reason::Staging), Held::Blocked) = (&step, &held) {
+            self.elevator.stop_idling(now);
+            step = ask(&mut *self.elevator);
+        }
+        self.answer(now, step, &held)
+    }
+
+    /// What most requests in the elevator wait for.
+    fn lower_reason(&self) -> Reason {
+        let waiting = self.elevator.waiting();
+        let most =
+            Reason::ALL.into_iter().max_by_key(|&reason| (waiting.count(reason), Reason::COUNT - reason as usize));
+        most.unwrap_or(Reason::DeviceFull)
+    }
+}
+
+impl Clone for Pair {
+    fn clone(&self) -> Self {
+        Self {
+            order: self.order.boxed(),
+            elevator: self.elevator.boxed(),
+            released: self.released.clone(),
+            upper: self.upper.clone(),
+            links: self.links.clone(),
+            ..*self
+        }
+    }
+}
+
+impl Scheduler for Pair {
+    fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
+        let direction = request.operation.direction();
+        if self.unreleased[direction as usize] + self.elevator.requests(direction) >= self.requests_per_direction {
+            return Err(Refused { request, cause: RefusedCause::Full });
+        }
+        let tag = self.order.submit(now, request)?;
+        self.unreleased[direction as usize] += 1;
+        self.released[tag.index()].lower = NO_TAG;
+        self.release(now, self.window - 1);
+        Ok(tag)
+    }
+
+    fn poll(&mut self, now: Nanos) -> Step {
+        self.step(now, |elevator| elevator.poll(now))
+    }
+
+    fn weighs(&self) -> bool {
+        self.elevator.weighs()
+    }
+
+    fn poll_weighed(&mut self, now: Nanos, weigh: &dyn Fn(&Request) -> u64) -> Step {
+        self.step(now, |elevator| elevator.poll_weighed(now, weigh))
+    }
+
+    fn complete(&mut self, now: Nanos, tag: Tag) {
+        let lower = self.lower(tag);
+        assert!(lower.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
+        let lower = lower.unwrap_or(NO_TAG);
+        let cost = self.order.ended(now, tag);
+        let members = || core::iter::successors(Some(lower), |&lower| self.elevator.next_member(lower));
+        let order = &self.order;
+        let sectors_of = |tag: Tag| order.request(tag).map_or(0, |request| u64::from(request.sectors));
+        let all: u64 = members().map(|lower| sectors_of(self.upper[lower.index()])).sum();
+        let (mut next, mut sectors, mut charged) = (Some(lower), 0, 0);
+        while let Some(lower) = next {
+            let tag = self.upper[lower.index()];
+            next = self.elevator.next_member(lower);
+            sectors += self.order.request(tag).map_or(0, |request| u64::from(request.sectors));
+            // The parts add up to the whole; at most that.
+            let until = if next.is_none() {
+                cost.0
+            } else {
+                (u128::from(cost.0) * u128::from(sectors) / u128::from(all.max(1))) as u64
+            };
+            self.order.completed(now, tag, Nanos(until - charged));
+            charged = until;
+        }
+        self.elevator.complete(now, lower);
+        self.in_flight -= 1;
+    }
+
+    fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {
+        let Some(lower) = self.lower(tag) else {
+            let request = self.order.cancel(now, tag)?;
+            self.unreleased[request.operation.direction() as usize] -= 1;
+            return Ok(request);
+        };
+        let request = self.elevator.cancel(now, lower)?;
+        self.links.remove(&mut self.waiting, tag.slot);
+        self.order.refund(now, tag);
+        Ok(request)
+    }
+
+    fn next_member(&self, tag: Tag) -> Option<Tag> {
+        let lower = self.elevator.next_member(self.lower(tag)?)?;
+        Some(self.upper[lower.index()])
+    }
+
+    fn queued(&self) -> u32 {
+        self.order.queued() + self.elevator.queued()
+    }
+
+    fn waiting(&self) -> Waiting {
+        let (mut waiting, lower) = (self.order.waiting(), self.elevator.waiting());
+        for (count, lower) in waiting.0.iter_mut().zip(lower.0) {
+            *count += lower;
+        }
+        waiting
+    }
+}
+
+impl TenantControl for Pair {
+    fn configure(&mut self, now: Nanos, client: StreamId, share: Share) -> Result<(), ShareError> {
+        self.order.configure(now, client, share)
+    }
+
+    fn configure_group(&mut self, now: Nanos, group: GroupId, share: Share) -> Result<(), ShareError> {
+        self.order.configure_group(now, group, share)
+    }
+
+    fn remove(&mut self, now: Nanos, client: StreamId) -> Result<(), ShareError> {
+        TenantControl::remove(&mut *self.order, now, client)
+    }
+
+    fn set_capacity(&mut self, now: Nanos, capacity_per_second: u64) -> Result<(), ShareError> {
+        self.order.set_capacity(now, capacity_per_second)
+    }
+
+    fn share(&self, client: StreamId) -> Share {
+        self.order.share(client)
+    }
+
+    fn reason(&self, client: StreamId) -> Reason {
+        if self.order.has_queued(client) { TenantControl::reason(&*self.order, client) } else { self.lower_reason() }
+    }
+
+    fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation> {
+        let lower = self.lower(tag);
+        if lower.is_none() {
+            return self.order.explain(now, tag);
+        }
+        let released = &self.released[tag.index()];
+        // In flight it does not wait.
+        let (mut slot, mut ahead) = (self.waiting.head(), 0);
+        while slot != NONE && slot != tag.slot {
+            (slot, ahead) = (self.links.next(slot), ahead + 1);
+        }
+        (slot != NONE).then(|| Explanation {
+            rule: Rule::Elevator,
+            reason: self.lower_reason(),
+            ahead,
+            own: self.dispatches - released.dispatches_before,
+            clock: u64::from(self.elevator.queued()),
+            first: None,
+            first_tag: 0,
+            eligible: now,
+        })
+    }
+}
