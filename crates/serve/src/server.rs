@@ -316,7 +316,7 @@ impl Starting {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));
             }
-            let result = run(&mut engine, clock);
+            let result = run(&name, &mut engine, clock);
             // A server without its device ends.
             Stopper::stop(&stopper);
             result
@@ -347,11 +347,14 @@ fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Resu
     Ok(engine)
 }
 
-fn run(engine: &mut Engine, clock: MachineClock) -> Result<(), ServeError> {
+fn run(name: &str, engine: &mut Engine, clock: MachineClock) -> Result<(), ServeError> {
     let broken = |error: io::Error| failed("a device has failed", &error);
     loop {
         let now = clock.now();
         match engine.turn(now).map_err(broken)? {
+            Turn::Stopped if engine.failure().is_some() => {
+                return Err(ServeError(format!("device {name}: what was written may be gone: a flush has failed")));
+            }
             Turn::Stopped => return Ok(()),
             Turn::WaitUntil(until) => {
                 let span = if until == ioweir_core::Nanos::NEVER { until } else { until.since(clock.now()) };

@@ -16,6 +16,7 @@ use rustix::io::ReadWriteFlags;
 use super::store::EXTENTS_MAX;
 use super::{Action, Io, Outcome};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer};
+use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
@@ -32,6 +33,9 @@ pub(super) struct Files {
     pub(super) cached: File,
     /// With direct I/O, where the file system supports it.
     pub(super) direct: Option<File>,
+    /// For flushes alone. The kernel reports a failed writeback once on each open file, so that a durable write of one client
+    /// must not take the report that another's flush is to get.
+    pub(super) sync: File,
     pub(super) size_bytes: u64,
     /// Why there is no direct I/O though the spec asks for it.
     remark: String,
@@ -75,6 +79,7 @@ impl Files {
             Err(error) if direct => (None, format!(" (direct I/O is refused: {error})")),
             _ => (None, String::new()),
         };
+        let sync = options.open(path).map_err(|error| failed(path, "cannot be opened again", &error))?;
         if past.is_some() {
             // Direct I/O would have to write back cached pages, request by request: better all at once, now.
             rustix::fs::fdatasync(&cached).map_err(|error| failed(path, "cannot be flushed", &error.into()))?;
@@ -82,7 +87,7 @@ impl Files {
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::DontNeed);
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::Random);
         }
-        Ok(Self { path: path.into(), cached, direct: past, size_bytes: length, remark })
+        Ok(Self { path: path.into(), cached, direct: past, sync, size_bytes: length, remark })
     }
 
     pub(super) fn describe(&self) -> String {
@@ -103,7 +108,7 @@ impl Files {
         match action {
             Action::Read => self.read(io)?,
             Action::Write => self.write(io)?,
-            Action::Flush => rustix::fs::fdatasync(&self.cached)?,
+            Action::Flush => rustix::fs::fdatasync(&self.sync)?,
             Action::Trim => {
                 // A device that cannot free space has fulfilled a trim.
                 match self.allocate(FallocateFlags::PUNCH_HOLE, offset, length) {
@@ -203,6 +208,11 @@ impl Files {
         }
         Ok(extents)
     }
+}
+
+/// The error of an operation on a file. Whatever a flush fails of, the kernel has given up the data.
+pub(super) fn error_of(action: Action, error: &io::Error) -> NbdError {
+    if action == Action::Flush { NbdError::InputOutput } else { NbdError::from_io(error) }
 }
 
 fn length_of(file: &File) -> io::Result<u64> {

@@ -44,7 +44,8 @@ pub enum Action {
     Read,
     /// Data from the buffers to the device.
     Write,
-    /// Make durable what was completed before.
+    /// Make durable what was completed before. It fails with [`NbdError::NoSpace`] only where nothing is lost and a later
+    /// flush may succeed; after any other error what was completed before may be gone.
     Flush,
     /// The range is not needed any more.
     Trim,
@@ -201,6 +202,15 @@ pub trait Backend {
     /// What was checked so far, where there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         None
+    }
+}
+
+/// Whether opening the backend again brings back what was durable.
+pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
+    match backend {
+        spec::Backend::File { .. } => true,
+        spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
+        _ => false,
     }
 }
 
