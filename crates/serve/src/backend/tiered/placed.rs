@@ -296,13 +296,14 @@ impl Placed {
         self.done.push(op.staged.done());
     }
 
-    fn wait_for_sync(&mut self, now: Nanos, op: Op) {
+    fn wait_for_sync(&mut self, now: Nanos, mut op: Op) {
+        if let Some(error) = self.loss() {
+            // It began before the sync failed.
+            op.staged.result = Err(error);
+            return self.finish(op);
+        }
         let number = self.ops.insert(op);
         self.waiting.push(number);
-        if self.loss().is_some() {
-            // A write that began before the sync failed.
-            return self.end_sync(now, self.loss().map_or(Ok(()), Err));
-        }
         if self.sync.is_none() {
             self.begin_sync(now);
         }
