@@ -10,8 +10,8 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ioweir_config::format_bytes;
-use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
-use rustix::io::ReadWriteFlags;
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::store::EXTENTS_MAX;
 use super::{Action, Io, Outcome};
@@ -53,9 +53,10 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
 
 impl Files {
     /// Opens a file or a block device. A missing file is created where the spec gives a size.
-    pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result<Self, String> {
+    /// No other server may use it, unless both only read.
+    pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool, read_only: bool) -> Result<Self, String> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(!read_only);
         let cached = match (options.open(path), size_bytes) {
             (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound => {
                 let made = options.clone().create_new(true).open(path);
@@ -64,8 +65,18 @@ impl Files {
                 keep_name(path).map_err(|error| failed(path, "its folder cannot be flushed", &error))?;
                 made
             }
-            (opened, _) => opened.map_err(|error| failed(path, "cannot be opened to read and write", &error))?,
+            (opened, _) => opened.map_err(|error| {
+                let what = if read_only { "cannot be opened to read" } else { "cannot be opened to read and write" };
+                failed(path, what, &error)
+            })?,
         };
+        let lock =
+            if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+        match rustix::fs::flock(&cached, lock) {
+            Err(Errno::WOULDBLOCK) => return Err(format!("{}: is locked: another server uses it", path.display())),
+            // Some file systems have no locks.
+            _ => {}
+        }
         let length = length_of(&cached).map_err(|error| failed(path, "has no length", &error))?;
         if let Some(size) = size_bytes
             && size != length

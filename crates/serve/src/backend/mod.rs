@@ -219,7 +219,7 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
 /// # Errors
 /// The problem, in words.
 pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
-    let backend = open_backend(&device.backend, device.depth, registered)?;
+    let backend = open_backend(&device.backend, device.depth, device.read_only, registered)?;
     let Some(cores) = device.cores.filter(|_| device.checksums) else { return Ok(backend) };
     let begun = match &device.backend {
         spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
@@ -231,7 +231,12 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     Ok(Box::new(Checked::new(backend, begun, workers)?))
 }
 
-fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
+fn open_backend(
+    backend: &spec::Backend,
+    depth: u32,
+    read_only: bool,
+    registered: &mut [Buffer],
+) -> Result<Box<dyn Backend>, String> {
     let sizes = |size: &ioweir_config::Size| size.0;
     Ok(match backend {
         spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
@@ -241,7 +246,7 @@ fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) 
         }
         spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Media::new(sizes(size)), *faults)),
         spec::Backend::File { path, size, direct, io, threads } => {
-            let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct)?);
+            let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct, read_only)?);
             open_file(files, *io, depth, *threads, registered)?
         }
         spec::Backend::Tiered { slow, fast, cache, map } => {

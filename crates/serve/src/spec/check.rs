@@ -92,6 +92,33 @@ impl Spec {
     }
 
     fn check_tenants(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
+        for device in &mut self.device {
+            let mut its = self.export.iter().filter(|export| export.device == device.name).peekable();
+            device.read_only = its.peek().is_some() && its.all(|export| export.read_only);
+        }
+        self.check_access()
+    }
+
+    /// An export that says nothing beside one that does is a mistake: all could open it.
+    fn check_access(&self) -> Result<(), Complaint> {
+        let states = |export: &Export| !export.allow.is_empty();
+        if let Some(number) = self.export.iter().position(|export| !states(export))
+            && let Some(other) = self.export.iter().find(|export| states(export))
+        {
+            let problem = format!("allow: nobody is named, and export `{}` says who may open it", shown(&other.name));
+            let complaint = Complaint::of_value(format!("export[{number}].name"), problem);
+            return Err(complaint.expected("allow beside it, such as [\"uid:1000\"] or [\"anyone\"]"));
+        }
+        let asks_clients = self.server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+        for (number, export) in self.export.iter().enumerate() {
+            let by_certificate = |allowed: &&Allowed| matches!(allowed, Allowed::Certificate(_));
+            if let Some(allowed) = export.allow.iter().find(by_certificate).filter(|_| !asks_clients) {
+                let problem = format!("allow: no client is asked for a certificate, so that none is {allowed}");
+                let hint =
+                    "add [server.tls] with certificate, key, and clients: the authority that signs their certificates";
+                return Err(Complaint::of_value(format!("export[{number}].allow"), problem).hint(hint));
+            }
+        }
         let asks_clients = self.server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
         if !self.tenant.is_empty() && !asks_clients {
             let problem = "certificate: no client is asked for one, so that no client would be this tenant";

@@ -97,6 +97,9 @@ pub struct Device {
     pub name: String,
     /// What it is made of.
     #[serde(flatten)]
+    /// Whether all its exports refuse writes, so that its file need not be writable.
+    #[serde(skip)]
+    pub read_only: bool,
     pub backend: Backend,
     /// Policy, in the form `name[:parameter=value...]`.
     pub scheduler: SchedulerChoice,
