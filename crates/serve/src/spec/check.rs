@@ -1,6 +1,6 @@
 //! Checks of a spec as a whole: places, names that tables refer to each other by, and shares that schedulers can give.
 
-use ioweir_config::{Complaint, KeySet as _, ShareKeys, key_path, shown, unknown};
+use ioweir_config::{Complaint, KeySet as _, ShareKeys, Size, key_path, shown, unknown};
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
@@ -84,6 +84,10 @@ impl Spec {
             if export.description.len() > STRING_BYTES_MAX {
                 let problem = format!("longer than {STRING_BYTES_MAX} bytes");
                 return Err(Complaint::of_value(format!("{at}.description"), problem));
+            }
+            if !export.offset.unwrap_or(Size(0)).0.is_multiple_of(4096) {
+                let problem = "offset is not a multiple of 4KiB";
+                return Err(Complaint::of_value(format!("{at}.offset"), problem).expected("such as 1GiB"));
             }
             let device = find_device(&self.device, &export.device, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;

@@ -141,10 +141,14 @@ keys! {
         name: String = required,
         /// a line about it, for clients that list exports
         description: String = (String::new()),
-        /// the device that it shows, all of it
+        /// the device that it shows, all of it or a slice
         device: String = required,
         /// whether writes are refused
         read_only: bool = (false),
+        /// where the slice begins, a multiple of 4KiB; at the beginning of the device where absent
+        offset: Option<Size> = absent,
+        /// how long it is; to the end of the device where absent
+        size: Option<Size> = absent,
         ..share: ShareKeys,
     }
 }

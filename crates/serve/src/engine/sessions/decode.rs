@@ -70,7 +70,9 @@ impl Sessions {
             self.refuse(slot, request, error);
             return true;
         }
-        let bytes_max = self.request_bytes_max;
+        let (bytes_max, base) = (self.request_bytes_max, export.offset_bytes);
+        // Within the export, which is within the device.
+        let offset = base + offset;
         if command == Command::Read {
             let pool = &self.room.pool;
             let charge = pieces(offset, length, bytes_max).map(|(_, length)| pool.charge(length as usize)).sum();
@@ -81,7 +83,7 @@ impl Sessions {
             }
         }
         connection.in_flight += 1;
-        let number = self.requests.insert(ClientRequest::new(slot, connection.class.0, agreed.replies, request));
+        let number = self.requests.insert(ClientRequest::new(slot, connection.class.0, agreed.replies, base, request));
         match command {
             Command::Read => {
                 for piece in pieces(offset, length, bytes_max) {
