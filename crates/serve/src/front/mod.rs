@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use std::time::Duration;
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -30,6 +31,8 @@ pub use listen::Listener;
 /// Bytes of a negotiation that are read in one call; decrypted they may be more.
 const READ_BYTES: usize = 16 << 10;
 const TOKEN_WAKE: u64 = u64::MAX;
+/// For how long no client is accepted where descriptors are short.
+const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
 /// Set in the epoll tokens of listeners.
 const TOKEN_LISTENER: u64 = 1 << 33;
@@ -72,6 +75,10 @@ pub(crate) struct Front {
     wake: Arc<OwnedFd>,
     /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
+    /// When clients are accepted again, where descriptors are short.
+    listens_at: Nanos,
+    /// Who may open each export.
+    allowed: Vec<Vec<Allowed>>,
     permits: Permits,
     tls: Option<tls::Server>,
     tunables: Arc<Tunables>,
@@ -145,6 +152,8 @@ impl Front {
             _signals: plan.signals,
             permits: Permits::default(),
             tls: plan.tls,
+            listens_at: Nanos::NEVER,
+            allowed: plan.allowed,
             tunables: plan.tunables,
             clock: plan.clock,
             is_single: plan.single.is_some(),
@@ -199,10 +208,15 @@ impl Front {
                 return Ok(());
             }
         }
+            if self.listens_at <= self.clock.now() {
+                self.listens_at = Nanos::NEVER;
+                self.watch_listeners(EventFlags::IN);
+            }
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let until = self.callers.iter().map(|(_, caller)| caller.until).min();
+        let callers = self.callers.iter().map(|(_, caller)| caller.until).min();
+        let until = callers.into_iter().chain(Some(self.listens_at).filter(|at| *at < Nanos::NEVER)).min();
         let span = until.map(|until| until.since(self.clock.now()).0);
         let timeout = span.map(|nanos| Timespec {
             tv_sec: (nanos / 1_000_000_000).cast_signed(),
@@ -223,9 +237,11 @@ impl Front {
                     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
                     self.welcome(socket, None);
                 }
-                // No client waits, or it has gone. Where descriptors are short, the next event tries again.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause_listening(),
+                // No client waits, or it has gone.
                 Err(_) => return,
             }
+                    let _ = keep_alive(&socket);
         }
     }
 
@@ -234,6 +250,19 @@ impl Front {
         let permit = Permit::take(&self.permits.0, self.tunables.connections_max(), &self.wake);
         let Some(permit) = permit else { return };
         let tls = match &self.tls {
+    /// Descriptors or memory are short: waiting clients would wake this thread again and again.
+    fn pause_listening(&mut self) {
+        self.listens_at = self.clock.now().after(LISTENING_PAUSE);
+        self.watch_listeners(EventFlags::empty());
+    }
+
+    fn watch_listeners(&self, flags: EventFlags) {
+        for (number, listener) in (0..).zip(&self.listeners) {
+            // It was watched before, and takes no memory.
+            let _ = epoll::modify(&self.epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), flags);
+        }
+    }
+
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
             Some(_) => nbd::Tls::Offered,
@@ -328,6 +357,36 @@ enum Pace {
 impl Caller {
     fn talk(&mut self, server: Option<&tls::Server>) -> Result<Pace, Errno> {
         loop {
+/// A client whose machine is gone is noticed within two minutes.
+fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
+    use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
+    set_socket_keepalive(socket, true)?;
+    set_tcp_keepidle(socket, Duration::from_secs(60))?;
+    set_tcp_keepintvl(socket, Duration::from_secs(15))?;
+    set_tcp_keepcnt(socket, 4)
+}
+
+/// What the system says of a client. One on the standard streams is a process of the server's own user.
+fn identity_of(socket: &OwnedFd, is_single: bool) -> Identity {
+    if is_single {
+        let process = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        return Identity { process: Some(process), ..Identity::default() };
+    }
+    let address =
+        rustix::net::getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
+    if let Some(address) = address {
+        return Identity { address: Some(address.ip()), ..Identity::default() };
+    }
+    let process = rustix::net::sockopt::socket_peercred(socket).ok();
+    Identity { process: process.map(|process| (process.uid.as_raw(), process.gid.as_raw())), ..Identity::default() }
+}
+
+/// The exports that a client may not open. Where an export says nothing, all may.
+fn hidden_from(allowed: &[Vec<Allowed>], client: &Identity) -> Vec<usize> {
+    let is_hidden = |its: &Vec<Allowed>| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
+    (0..).zip(allowed).filter(|(_, its)| is_hidden(its)).map(|(number, _)| number).collect()
+}
+
             if !self.send()? {
                 return Ok(Pace::Wait { for_output: true });
             }
