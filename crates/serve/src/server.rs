@@ -133,6 +133,7 @@ impl Server {
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
             classes: spec.classes(),
+            allowed: spec.export.iter().map(|export| export.allow.clone()).collect(),
             tls: tls.map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
@@ -274,7 +275,7 @@ fn describe(export: &Export, spec: &Spec, opened: &[Opened]) -> Result<nbd::Expo
         size_bytes,
         read_only: export.read_only,
         block_bytes_preferred: ALIGNMENT_BYTES as u32,
-    }
+    })
 }
 
 fn catch_signals() -> io::Result<UnixStream> {

@@ -251,7 +251,8 @@ fn open_backend(
         }
         spec::Backend::Tiered { slow, fast, cache, map } => {
             let mut tier = |name: &str, tier: &spec::Tier| {
-                open_backend(&tier.backend, tier.depth, registered).map_err(|error| format!("{name} tier: {error}"))
+                open_backend(&tier.backend, tier.depth, false, registered)
+                    .map_err(|error| format!("{name} tier: {error}"))
             };
             let (slow, fast, depth) = (tier("slow", slow)?, tier("fast", fast)?, fast.depth);
             match (cache, map) {

@@ -6,12 +6,13 @@
 mod listen;
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-
 use std::time::Duration;
+
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -23,16 +24,16 @@ use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
 use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
-use crate::spec::{Class, class_of};
+use crate::spec::{Allowed, Class, Identity, class_of};
 use crate::tls;
 
 pub use listen::Listener;
 
 /// Bytes of a negotiation that are read in one call; decrypted they may be more.
 const READ_BYTES: usize = 16 << 10;
-const TOKEN_WAKE: u64 = u64::MAX;
 /// For how long no client is accepted where descriptors are short.
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
+const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
 /// Set in the epoll tokens of listeners.
 const TOKEN_LISTENER: u64 = 1 << 33;
@@ -46,6 +47,9 @@ struct Caller {
     /// Its TLS session, once it is encrypted.
     session: Option<Box<tls::Session>>,
     negotiation: Negotiation,
+    identity: Identity,
+    /// Whether its certificate, where it has to show one, has been looked at.
+    is_known: bool,
     unread: Vec<u8>,
     unsent: Vec<u8>,
     until: Nanos,
@@ -71,14 +75,14 @@ pub(crate) struct Front {
     /// The engine of each export.
     engines: Vec<Handle>,
     classes: Vec<Class>,
-    epoll: OwnedFd,
-    wake: Arc<OwnedFd>,
-    /// Readable once a signal has arrived.
-    _signals: Option<UnixStream>,
     /// When clients are accepted again, where descriptors are short.
     listens_at: Nanos,
     /// Who may open each export.
     allowed: Vec<Vec<Allowed>>,
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    /// Readable once a signal has arrived.
+    _signals: Option<UnixStream>,
     permits: Permits,
     tls: Option<tls::Server>,
     tunables: Arc<Tunables>,
@@ -95,6 +99,7 @@ pub(crate) struct Plan {
     pub(crate) exports: Arc<[Export]>,
     pub(crate) engines: Vec<Handle>,
     pub(crate) classes: Vec<Class>,
+    pub(crate) allowed: Vec<Vec<Allowed>>,
     pub(crate) signals: Option<UnixStream>,
     pub(crate) tls: Option<tls::Server>,
     pub(crate) tunables: Arc<Tunables>,
@@ -147,13 +152,13 @@ impl Front {
             exports: plan.exports,
             engines: plan.engines,
             classes: plan.classes,
+            listens_at: Nanos::NEVER,
+            allowed: plan.allowed,
             epoll,
             wake,
             _signals: plan.signals,
             permits: Permits::default(),
             tls: plan.tls,
-            listens_at: Nanos::NEVER,
-            allowed: plan.allowed,
             tunables: plan.tunables,
             clock: plan.clock,
             is_single: plan.single.is_some(),
@@ -203,15 +208,15 @@ impl Front {
                 }
             }
             self.cut_off_slow();
+            if self.listens_at <= self.clock.now() {
+                self.listens_at = Nanos::NEVER;
+                self.watch_listeners(EventFlags::IN);
+            }
             let is_over = self.is_single && self.permits.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
             }
         }
-            if self.listens_at <= self.clock.now() {
-                self.listens_at = Nanos::NEVER;
-                self.watch_listeners(EventFlags::IN);
-            }
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
@@ -235,21 +240,16 @@ impl Front {
                 Ok(socket) => {
                     // A unix socket has no such option.
                     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+                    let _ = keep_alive(&socket);
                     self.welcome(socket, None);
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause_listening(),
                 // No client waits, or it has gone.
                 Err(_) => return,
             }
-                    let _ = keep_alive(&socket);
         }
     }
 
-    /// Greets a client, if the server takes one more.
-    fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
-        let permit = Permit::take(&self.permits.0, self.tunables.connections_max(), &self.wake);
-        let Some(permit) = permit else { return };
-        let tls = match &self.tls {
     /// Descriptors or memory are short: waiting clients would wake this thread again and again.
     fn pause_listening(&mut self) {
         self.listens_at = self.clock.now().after(LISTENING_PAUSE);
@@ -263,15 +263,24 @@ impl Front {
         }
     }
 
+    /// Greets a client, if the server takes one more.
+    fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
+        let permit = Permit::take(&self.permits.0, self.tunables.connections_max(), &self.wake);
+        let Some(permit) = permit else { return };
+        let tls = match &self.tls {
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
             Some(_) => nbd::Tls::Offered,
         };
-        let negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
+        let identity = identity_of(&input, output.is_some());
+        let mut negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
+        negotiation.hide(hidden_from(&self.allowed, &identity));
         let unsent = negotiation.greeting().to_vec();
         let until = self.clock.now().after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
-        let caller = Caller { input, output, session, negotiation, unread: Vec::new(), unsent, until, ending, permit };
+        let (unread, is_known) = (Vec::new(), false);
+        let caller =
+            Caller { input, output, session, negotiation, identity, is_known, unread, unsent, until, ending, permit };
         let slot = self.callers.insert(caller);
         let Some(caller) = self.callers.get(slot) else { return };
         let data = u64::from(slot);
@@ -290,7 +299,7 @@ impl Front {
     /// Continues a negotiation as far as it goes without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
-        match caller.talk(self.tls.as_ref()) {
+        match caller.talk(self.tls.as_ref(), &self.allowed) {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
             Err(_) => drop(self.callers.remove(slot)),
@@ -348,15 +357,6 @@ impl Front {
     }
 }
 
-/// The next step of a negotiation.
-enum Pace {
-    Wait { for_output: bool },
-    Ended,
-}
-
-impl Caller {
-    fn talk(&mut self, server: Option<&tls::Server>) -> Result<Pace, Errno> {
-        loop {
 /// A client whose machine is gone is noticed within two minutes.
 fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
@@ -387,6 +387,15 @@ fn hidden_from(allowed: &[Vec<Allowed>], client: &Identity) -> Vec<usize> {
     (0..).zip(allowed).filter(|(_, its)| is_hidden(its)).map(|(number, _)| number).collect()
 }
 
+/// The next step of a negotiation.
+enum Pace {
+    Wait { for_output: bool },
+    Ended,
+}
+
+impl Caller {
+    fn talk(&mut self, server: Option<&tls::Server>, allowed: &[Vec<Allowed>]) -> Result<Pace, Errno> {
+        loop {
             if !self.send()? {
                 return Ok(Pace::Wait { for_output: true });
             }
@@ -398,6 +407,12 @@ fn hidden_from(allowed: &[Vec<Allowed>], client: &Identity) -> Vec<usize> {
             if self.unread.is_empty() && !self.receive()? {
                 // A TLS handshake has answers though nothing was decrypted.
                 return Ok(Pace::Wait { for_output: !self.send()? });
+            }
+            // What was decrypted comes after the certificate.
+            if let Some(session) = self.session.as_ref().filter(|_| !self.is_known) {
+                self.is_known = true;
+                self.identity.certificate = session.client_names();
+                self.negotiation.hide(hidden_from(allowed, &self.identity));
             }
             let mut input = self.unread.as_slice();
             let progress = self.negotiation.feed(&mut input, &mut self.unsent);

@@ -6,7 +6,7 @@ use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
 use super::classes::WEIGHT;
-use super::{Device, Group, Holder, Listen, Server, Spec, Tls};
+use super::{Allowed, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
@@ -92,10 +92,6 @@ impl Spec {
             let device = find_device(&self.device, &export.device, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
         }
-        Ok(())
-    }
-
-    fn check_tenants(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
         for device in &mut self.device {
             let mut its = self.export.iter().filter(|export| export.device == device.name).peekable();
             device.read_only = its.peek().is_some() && its.all(|export| export.read_only);
@@ -123,6 +119,10 @@ impl Spec {
                 return Err(Complaint::of_value(format!("export[{number}].allow"), problem).hint(hint));
             }
         }
+        Ok(())
+    }
+
+    fn check_tenants(&mut self, shares: &mut Shares) -> Result<(), Complaint> {
         let asks_clients = self.server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
         if !self.tenant.is_empty() && !asks_clients {
             let problem = "certificate: no client is asked for one, so that no client would be this tenant";

@@ -62,7 +62,8 @@ impl Sessions {
             return true;
         }
         let agreed = connection.agreed;
-        let mut checked = request.check(&self.exports[agreed.export], agreed.allocation);
+        let export = &self.exports[agreed.export];
+        let mut checked = request.check(export, agreed.allocation);
         if request.has(COMMAND_DF) && command == Command::Read && !agreed.replies.has_chunks() {
             checked = checked.and(Err(NbdError::Invalid));
         }
