@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ioweir_lab::compare::Goal;
 
 use super::OutputArguments;
 
@@ -34,7 +35,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
     pub(crate) fast_device: Option<String>,
 
-    /// Schedulers, separated by commas, parameters behind colons: bid-hdd:wait=2ms [default: noop,deadline,cfq,bid-hdd]
+    /// Schedulers, separated by commas, parameters behind colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,bid-hdd]
     #[arg(
         long,
         value_name = "NAME[:PARAMETER=VALUE...],...",
@@ -75,6 +76,11 @@ pub(crate) struct CompareArguments {
     /// Figures by stream (process, client) of the trace beside those of all, the slowest first
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,
+
+    /// What the best scheduler is best at: completion, mean (latency), or read-p99 (the 99 % quantile of the latency of
+    /// reads) [default: completion]
+    #[arg(long, value_name = "GOAL", value_parser = Goal::ALL.map(Goal::name), help_heading = "Output")]
+    pub(crate) goal: Option<String>,
 
     /// Scheduler that completion times are relative to [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Output")]

@@ -10,7 +10,9 @@ use ioweir_core::{Operation, Reason};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::advice::{Advice, advice};
 use super::numbers as n;
+use super::section::Section;
 use super::{Meta, Report};
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Outcome, StreamOutcome};
@@ -24,18 +26,21 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub(super) struct JsonReport<'a> {
     meta: JsonMeta<'a>,
     pub(super) results: Vec<JsonResult<'a>>,
+    /// For each trace, device, depth and load for which there is some.
+    advice: Vec<JsonAdvice<'a>>,
     /// Absent where there is one seed. As the results, with `{mean, half_width, seeds}` in place of each number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     over_seeds: Vec<Value>,
 }
 
 impl<'a> JsonReport<'a> {
-    pub(super) fn new(report: &'a Report) -> Result<Self, serde_json::Error> {
+    pub(super) fn new(report: &'a Report, sections: &[Section<'a>]) -> Result<Self, serde_json::Error> {
         let meta = &report.meta;
         let over_seeds: Result<_, _> = report.over_seeds().iter().map(|summary| over_seeds(summary, meta)).collect();
         Ok(Self {
             meta: JsonMeta { schema_version: SCHEMA_VERSION, meta },
             results: report.outcomes.iter().map(|outcome| JsonResult::new(outcome, meta)).collect(),
+            advice: sections.iter().filter_map(JsonAdvice::new).collect(),
             over_seeds: over_seeds?,
         })
     }
@@ -71,6 +76,25 @@ fn joined(values: &[&Value], are_samples: bool) -> Value {
             serde_json::to_value(figure).unwrap_or_default()
         }
         None => values[0].clone(),
+    }
+}
+
+/// What to set on a Linux host.
+#[derive(Serialize)]
+struct JsonAdvice<'a> {
+    trace: &'a str,
+    volume: &'a str,
+    load: &'a str,
+    device: &'a str,
+    depth: u32,
+    #[serde(flatten)]
+    advice: Advice,
+}
+
+impl<'a> JsonAdvice<'a> {
+    fn new(section: &Section<'a>) -> Option<Self> {
+        let Section { trace, volume, load, device, depth, .. } = *section;
+        Some(Self { trace, volume, load, device, depth, advice: advice(section)? })
     }
 }
 

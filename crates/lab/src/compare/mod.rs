@@ -1,5 +1,6 @@
 //! Comparisons: traces under several schedulers and loads, on several devices, side by side.
 
+mod advice;
 mod data;
 mod document;
 mod figures;
@@ -10,6 +11,7 @@ mod section;
 #[cfg(test)]
 mod tests;
 
+pub use advice::Goal;
 pub use data::SCHEMA_VERSION;
 pub use document::document;
 pub(crate) use figures::{magnified, within};
@@ -61,6 +63,8 @@ pub struct Comparison {
     /// Seeds of everything random: the spindle's phase at time zero. With several, traces are resampled too.
     #[serde(rename = "seed")]
     pub seeds: OneOrMore<u64>,
+    /// By what the best scheduler is chosen: `completion`, `mean` (latency) or `read-p99`.
+    pub goal: Goal,
     /// Whether figures by stream are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_stream: bool,
@@ -77,13 +81,14 @@ impl Default for Comparison {
             lenient: false,
             devices: "hdd".to_owned().into(),
             fast_device: "ssd-slc".into(),
-            schedulers: ["noop", "deadline", "cfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),
+            schedulers: ["none", "mq-deadline", "kyber", "bfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),
             loads: vec![Load::RECORDED],
             queue_requests: 128,
             request_bytes_max: Size(512 << 10),
             merge: true,
             depths: 1.into(),
             seeds: 0.into(),
+            goal: Goal::Completion,
             by_stream: false,
         }
     }
