@@ -55,6 +55,12 @@ impl Goal {
     }
 }
 
+/// The schedulers of today's Linux.
+const TODAY: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+
+/// What is worse by this share is clearly worse.
+const CLEAR_SHARE: f64 = 0.05;
+
 /// What to set on a Linux host.
 #[derive(Serialize)]
 pub(super) struct Advice {
@@ -72,64 +78,73 @@ fn word(row: &Row<'_>) -> Option<&'static str> {
     policy::find(row.scheduler.split(':').next()?)?.linux
 }
 
-/// The advice that a section gives; none where today's Linux has none of its schedulers.
+/// A row's number by the goal; zero where it has none.
+fn value(goal: Goal, row: &Row<'_>) -> f64 {
+    row.mean(|run| goal.of_run(run)).unwrap_or(0.0)
+}
+
+/// The share of `other`'s number that `best` does without.
+fn saved(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> f64 {
+    1.0 - value(goal, best) / value(goal, other)
+}
+
+/// The advice that a section gives; none where there is no choice, or today's Linux has none of its schedulers.
 pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
     let goal = section.goal;
     let ranked = section.ranked();
     let host: Vec<&Row<'_>> = ranked.iter().copied().filter(|row| word(row).is_some()).collect();
     let (best, worst) = (*host.first()?, *host.last()?);
-    let value = |row: &Row<'_>| row.mean(|run| goal.of_run(run)).unwrap_or(0.0);
     let nothing = |text: String| Some(Advice { goal, scheduler: None, command: None, text });
-    if value(best) <= 0.0 {
+    if ranked.len() < 2 {
+        return None;
+    }
+    if value(goal, best) <= 0.0 {
         return nothing(format!("There is no advice by {}: the trace has no such requests.", goal.noun()));
     }
-    let is_first = value(best) <= value(ranked[0]);
-    if host.len() == 1 && !is_first {
-        return nothing(format!(
-            "Of these, today's Linux has only {}; mq-deadline, kyber and bfq beside it would tell which to set.",
-            best.scheduler
-        ));
-    }
-    let saved = |other: &Row<'_>| 1.0 - value(best) / value(other);
-    if host.len() > 1 && saved(worst) < SAME_SHARE {
+    if host.len() > 1 {
+        let spread = saved(goal, best, worst);
+        if spread >= SAME_SHARE {
+            return recommended(goal, &host);
+        }
         return nothing(format!(
             "By {} the schedulers of today's Linux lie within {} of each other, so keep the one that is set{}.",
             goal.noun(),
-            percent(saved(worst)),
+            percent(spread),
             other_goal(goal, &host)
         ));
     }
-    // One that is compared with none of its kind is measured by the slowest of all.
-    let worst = if host.len() > 1 { worst } else { ranked[ranked.len() - 1] };
-    let mut others: Vec<&Row<'_>> = host.get(1).copied().into_iter().collect();
-    others.retain(|other| other.scheduler != worst.scheduler);
-    others.extend(Some(worst).filter(|worst| worst.scheduler != best.scheduler));
-    let margins: Vec<String> = others
-        .iter()
-        .enumerate()
-        .map(|(at, row)| {
-            format!("{}{} than {}", percent(saved(row)), ["", " less"][usize::from(at == 0)], row.scheduler)
-        })
-        .collect();
-    let margins: Vec<&str> = margins.iter().map(String::as_str).collect();
+    // The only one of its kind is measured by all, and named where it is the first of them.
+    if ranked[0].scheduler == best.scheduler {
+        return recommended(goal, &ranked);
+    }
+    let others: Vec<&str> = TODAY.into_iter().filter(|name| word(best) != Some(*name)).collect();
+    nothing(format!(
+        "Of these, today's Linux has only {}; {} beside it would tell which to set.",
+        best.scheduler,
+        and_list(&others)
+    ))
+}
+
+/// The first of these rows, by how much it is better than the next and than the last, and why.
+fn recommended(goal: Goal, rows: &[&Row<'_>]) -> Option<Advice> {
+    let (best, others) = rows.split_first()?;
+    let (next, last) = (others.first()?, others.last()?);
+    let clearly_worse = |row: &&&Row<'_>| saved(goal, best, row) >= CLEAR_SHARE;
+    // The reason is about the next that is clearly worse.
+    let reason = reason(goal, best, others.iter().find(clearly_worse).unwrap_or(last));
+    let less = |row: &Row<'_>| percent(saved(goal, best, row));
+    let margin = match others.len() {
+        1 => format!("{} less than {}", less(next), next.scheduler),
+        _ => format!("{} less than {} and {} than {}", less(next), next.scheduler, less(last), last.scheduler),
+    };
     let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);
     // Parameters go by other names and units there, so that a choice with parameters is only begun by this.
     let rest = if best.scheduler.contains(':') { ", and set its parameters in queue/iosched" } else { "" };
-    let numbers = if margins.is_empty() {
-        format_seconds(value(best))
-    } else {
-        format!("{}, {}, because {}", format_seconds(value(best)), and_list(&margins), reason(goal, best, worst))
-    };
-    Some(Advice {
-        goal,
-        scheduler: Some(best.scheduler.clone()),
-        text: format!(
-            "Of what today's Linux has, {} is best by {}: {numbers}: {command}{rest}",
-            best.scheduler,
-            goal.noun()
-        ),
-        command: Some(command),
-    })
+    let (name, noun, best_value) = (&best.scheduler, goal.noun(), format_seconds(value(goal, best)));
+    let text = format!(
+        "Of what today's Linux has, {name} is best by {noun}: {best_value}, {margin}, because {reason}: {command}{rest}"
+    );
+    Some(Advice { goal, scheduler: Some(name.to_string()), command: Some(command), text })
 }
 
 /// A goal by which they differ, where they do not by this one.
@@ -144,20 +159,20 @@ fn other_goal(goal: Goal, host: &[&Row<'_>]) -> String {
     other.map_or_else(String::new, |other| format!("; --goal {} tells them apart", other.name()))
 }
 
-/// Why `best` is better than `worst` by the goal.
-fn reason(goal: Goal, best: &Row<'_>, worst: &Row<'_>) -> String {
+/// Why `best` is better than `other` by the goal.
+fn reason(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> String {
     let writes =
         |row: &Row<'_>| row.mean(|run| n::quantile(&run.by_operation[Operation::Write as usize].latency, 0.99));
     if goal == Goal::ReadP99
-        && let (Some(low), Some(high)) = (writes(worst), writes(best))
+        && let (Some(low), Some(high)) = (writes(other), writes(best))
         && low < high * (1.0 - SAME_SHARE)
     {
         let (low, high) = (format_seconds(low), format_seconds(high));
-        return format!("it lets writes wait for reads (p99 of writes {high} against {low})");
+        return format!("it lets writes wait for reads (their p99 is {high}, with {} {low})", other.scheduler);
     }
-    let saved = |cause: &Cause| Some((cause.of)(worst)? - (cause.of)(best)?);
+    let saved = |cause: &Cause| Some((cause.of)(other)? - (cause.of)(best)?);
     // A cause counts that explains a twentieth of the slower one's time.
-    let whole = worst.mean(|run| Goal::Completion.of_run(run)).unwrap_or(0.0);
+    let whole = other.mean(|run| Goal::Completion.of_run(run)).unwrap_or(0.0);
     let mut found: Option<(&Cause, f64)> = None;
     for cause in &CAUSES {
         let Some(saved) = saved(cause).filter(|saved| *saved >= whole / 20.0) else { continue };
@@ -167,9 +182,9 @@ fn reason(goal: Goal, best: &Row<'_>, worst: &Row<'_>) -> String {
     }
     if let Some((cause, _)) = found {
         let seconds = |row| format_seconds((cause.of)(row).unwrap_or(0.0));
-        return format!("{} {} instead of {}", cause.says, seconds(best), seconds(worst));
+        return format!("with {} {} {} instead of {}", other.scheduler, cause.says, seconds(other), seconds(best));
     }
-    waits(best, worst)
+    waits(best, other)
 }
 
 /// A part of a run's time that one scheduler can save and another spend.
@@ -190,15 +205,15 @@ const CAUSES: [Cause; 5] = [
 ];
 
 /// What requests wait for less, or that only their order differs.
-fn waits(best: &Row<'_>, worst: &Row<'_>) -> String {
+fn waits(best: &Row<'_>, other: &Row<'_>) -> String {
     let mean = |row: &Row<'_>, reason: Reason| {
         row.mean(|run| n::ratio(n::seconds(run.wait_nanos[reason as usize]), run.all.requests as f64)).unwrap_or(0.0)
     };
-    let saved = |reason: &Reason| mean(worst, *reason) - mean(best, *reason);
+    let saved = |reason: &Reason| mean(other, *reason) - mean(best, *reason);
     match Reason::ALL.into_iter().max_by(|left, right| saved(left).total_cmp(&saved(right))) {
         Some(reason) if saved(&reason) > 0.0 => {
-            let (less, more) = (format_seconds(mean(best, reason)), format_seconds(mean(worst, reason)));
-            format!("requests wait {less} instead of {more} on average {}", during(reason))
+            let (less, more) = (format_seconds(mean(best, reason)), format_seconds(mean(other, reason)));
+            format!("with {} requests wait {more} instead of {less} on average {}", other.scheduler, during(reason))
         }
         _ => "it orders the same waits in another way".into(),
     }

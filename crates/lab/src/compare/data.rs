@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::advice::{Advice, advice};
 use super::numbers as n;
 use super::section::Section;
-use super::{Meta, Report};
+use super::{Depth, Meta, Report};
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
@@ -115,7 +115,7 @@ pub(super) struct JsonResult<'a> {
     load: &'a str,
     scheduler: &'a str,
     device: &'a str,
-    /// Absent where one was asked for, which stands in the spec.
+    /// Absent where one number was asked for, which stands in the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     depth: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -260,7 +260,7 @@ impl<'a> JsonResult<'a> {
             trace: &outcome.trace,
             // Where one was named, the spec has it.
             volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
-            depth: (spec.depths.0.len() > 1).then_some(outcome.depth),
+            depth: (!matches!(spec.depths.0[..], [Depth::Of(_)])).then_some(outcome.depth),
             seed: (spec.seeds.0.len() > 1).then_some(outcome.seed),
             streams: spec.by_stream.then(|| outcome.streams.iter().map(JsonStream::new).collect()),
             load: &outcome.load,

@@ -13,7 +13,7 @@ use super::{Meta, Report};
 use crate::document::{
     Better, Cell, Column, Document, DocumentError, Emphasis, Format, Provenance, SAME_SHARE, Table, Value, records_of,
 };
-use crate::sim::Outcome;
+use crate::sim::{Load, Outcome};
 
 /// The columns that come first in the records; the others follow by name.
 const LEADING: [&str; 14] = [
@@ -146,8 +146,10 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
         seeds => format!("; means of {seeds} seeds with 95 % intervals"),
     };
     document.text(format!(
-        "{} requests; relative to {}; * best{seeds}",
+        "{} requests; {} in the device at once{}; relative to {}; * best{seeds}",
         format_count(reference.run().all.requests),
+        section.depth,
+        outstanding(section),
         reference.scheduler
     ));
     document.push(results(section));
@@ -157,6 +159,18 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
     document.push(streams(section));
     for row in section.rows.iter().filter(|row| row.skipped() > 0) {
         document.text(format!("{}: records skipped: {}", row.scheduler, format_count(row.skipped())));
+    }
+}
+
+/// What a closed loop means here: how many streams keep how many requests outstanding.
+fn outstanding(section: &Section<'_>) -> String {
+    let Ok(Load::Closed { outstanding }) = section.load.parse() else { return String::new() };
+    let streams = section.reference().run().stream_names.len() as u64;
+    let all = format_count(u64::from(outstanding) * streams);
+    match streams {
+        0 => String::new(),
+        1 => format!("; 1 stream keeps {outstanding} outstanding"),
+        _ => format!("; {} streams keep {outstanding} outstanding each, {all} in all", format_count(streams)),
     }
 }
 
