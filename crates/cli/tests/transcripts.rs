@@ -90,6 +90,7 @@ fn usage_errors_say_what_was_meant() {
 #[test]
 fn bad_values_say_what_was_expected() {
     let folder = folder();
+    fs::write(folder.path().join("own.parquet"), b"PAR1\xff\xfe").unwrap();
     insta::assert_snapshot!(transcripts(
         folder.path(),
         &[
@@ -100,7 +101,14 @@ fn bad_values_say_what_was_expected() {
             &["compare", "trace.csv", "--request-bytes-max", "512"],
             &["compare", "trace.csv", "--device", "hdx"],
             &["compare", "trace.csv", "--format", "blktrase"],
-            &["compare", "trace.csv", "--reference", "cfg"],
+            &["compare", "trace.csv", "--reference", "bfg"],
+            &["compare", "trace.csv", "--seed", "1,2,x"],
+            &["compare", "trace.csv", "--seed", "-1"],
+            &["compare", "trace.csv", "--depth", "32.5"],
+            &["compare", "trace.csv", "--goal", "p99"],
+            &["simulate", "trace.csv"],
+            &["simulate", "own.parquet"],
+            &["validate", "."],
             &["compare", "trace.csv", "--export", "report.pdf"],
             &["compare", "missing.csv"],
             &["doc", "polcy"],
@@ -166,7 +174,7 @@ fn json_on_standard_output_is_alone_there() {
     let output = run(folder.path(), &["compare", "trace.csv", "--json", "-"]);
     assert!(output.status.success() && output.stderr.is_empty());
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(value["results"].as_array().unwrap().len(), 4);
+    assert_eq!(value["results"].as_array().unwrap().len(), 5);
     assert_eq!(value["results"][0]["requests"], 100);
     assert_eq!(value["meta"]["spec"]["traces"][0], "trace.csv");
 }
@@ -457,6 +465,13 @@ fn a_plan_is_made_and_what_stands_in_its_way_is_said() {
     let output = run(folder.path(), &["plan", "load.csv", "--policy", "policy.toml", "--json", "-"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["plan"]["bins"].as_array().unwrap().len(), 24);
+    run(folder.path(), &["plan", "load.csv", "--policy", "policy.toml", "--export", "plan.html"]);
+    let page = fs::read_to_string(folder.path().join("plan.html")).unwrap();
+    assert_eq!(
+        page.matches("busy hours</span>").count(),
+        page.matches("role=\"img\"").count(),
+        "every chart marks them"
+    );
 }
 
 /// Two tenants on a tiered array, and expectations of them, one of which is not met.
