@@ -1,4 +1,4 @@
-//! The quick way through a line of a table: one pass from the front, without cutting it first.
+//! The quick way through a line of a table: one pass from the front, before its end is known.
 //!
 //! It gives up at anything unusual, and the careful way then reads the line or says what is wrong with it. What it reads
 //! is what the careful way reads.
@@ -10,10 +10,17 @@ use super::{Column, Heading, Role, Separator, Value};
 use crate::reader::fields::{Span, Unit};
 use crate::reader::names::Volumes;
 use crate::reader::number::{digits, scan, scan_fixed, word as word_at};
+use crate::reader::units::LINE_BYTES_MAX;
 
-/// What is read of a line from one separator to the next.
+/// What is read of a line from one separator to the next, and the byte that ends it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
+pub(super) struct Step {
+    kind: Kind,
+    end: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
     /// A whole number for this role, in a unit of this many nanoseconds.
     Whole(Role, u64),
     /// A number with decimals, of which this many count; more are an error, or dropped.
@@ -27,7 +34,10 @@ pub(super) enum Step {
     Text,
 }
 
-/// A word of at most eight bytes, compared in one step.
+/// The longest word that is compared in one step, with the byte after it.
+const WORD_BYTES_MAX: usize = 7;
+
+/// A word of the operation with the byte that ends its column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
     bytes: u64,
@@ -37,15 +47,17 @@ pub(super) struct Word {
 }
 
 /// The words of the operation; none where one is too long.
-pub(super) fn quick_words(columns: &[Column]) -> Vec<Word> {
-    let operation = columns.iter().find(|column| column.role == Role::Operation);
-    let Some(Value::Words(words)) = operation.map(|column| column.value) else { return Vec::new() };
-    if words.iter().any(|(word, _)| !(1..=8).contains(&word.len())) {
+pub(super) fn quick_words(columns: &[Column], separator: Separator) -> Vec<Word> {
+    let place = columns.iter().position(|column| column.role == Role::Operation);
+    let (Some(place), Separator::Byte(separator)) = (place, separator) else { return Vec::new() };
+    let Value::Words(words) = columns[place].value else { return Vec::new() };
+    if words.iter().any(|(word, _)| word.is_empty() || word.len() > WORD_BYTES_MAX) {
         return Vec::new();
     }
+    let end = if place + 1 == columns.len() { b'\n' } else { separator };
     let packed = words.iter().map(|(word, operation)| {
-        let mask = u64::MAX >> (64 - 8 * word.len());
-        Word { bytes: word_at(word.as_bytes(), 0), mask, length: word.len(), operation: *operation }
+        let bytes = word_at(&[word.as_bytes(), &[end]].concat(), 0);
+        Word { bytes, mask: u64::MAX >> (56 - 8 * word.len()), length: word.len(), operation: *operation }
     });
     packed.collect()
 }
@@ -53,7 +65,8 @@ pub(super) fn quick_words(columns: &[Column]) -> Vec<Word> {
 impl TableReader {
     /// The steps of this table; none where it has no quick way.
     pub(super) fn quick_steps(&self) -> Vec<Step> {
-        let plain = matches!(self.separator, Separator::Byte(_)) && !matches!(self.table.heading, Heading::Names(_));
+        let Separator::Byte(separator) = self.separator else { return Vec::new() };
+        let plain = !matches!(self.table.heading, Heading::Names(_));
         let wordless = self.columns.iter().any(|column| {
             column.role == Role::Operation && matches!(column.value, Value::Words(_)) && self.words.is_empty()
         });
@@ -62,110 +75,133 @@ impl TableReader {
         if !plain || wordless || twice || self.has(Role::Completion) || self.has(Role::Stream) {
             return Vec::new();
         }
-        let mut steps: Vec<Step> = Vec::new();
+        let mut kinds: Vec<Kind> = Vec::new();
         for column in &self.columns {
-            match (step(column), steps.last_mut()) {
-                (Some(Step::Volume(_, number)), Some(Step::Volume(count, numbers))) => {
+            match (kind(column), kinds.last_mut()) {
+                (Some(Kind::Volume(_, number)), Some(Kind::Volume(count, numbers))) => {
                     *count += 1;
                     *numbers |= number;
                 }
-                (Some(step), _) => steps.push(step),
+                (Some(kind), _) => kinds.push(kind),
                 (None, _) => return Vec::new(),
             }
         }
-        let volumes = steps.iter().filter(|step| matches!(step, Step::Volume(..))).count();
-        if volumes > 1 { Vec::new() } else { steps }
+        if kinds.iter().filter(|kind| matches!(kind, Kind::Volume(..))).count() > 1 {
+            return Vec::new();
+        }
+        let ends = std::iter::repeat_n(separator, kinds.len().saturating_sub(1)).chain([b'\n']);
+        kinds.into_iter().zip(ends).map(|(kind, end)| Step { kind, end }).collect()
     }
 
-    /// Reads the values of a line without surprises.
+    /// Reads the values of the line at the start of `rest`, where it is whole and without surprises; returns its length
+    /// without its end.
     #[inline]
-    pub(super) fn fast(&mut self, line: &[u8], volumes: &Volumes) -> Option<()> {
+    pub(super) fn fast(&mut self, rest: &[u8], volumes: &Volumes) -> Option<usize> {
         let Separator::Byte(separator) = self.separator else { return None };
-        let last = self.steps.len().checked_sub(1)?;
         let values = &mut self.values;
         (values.operation, values.has_latency) = (self.table.operation, self.shape.latency);
-        let mut at = 0;
-        for (number, step) in self.steps.iter().enumerate() {
-            match *step {
-                Step::Whole(role, unit) => {
-                    let scanned = scan(line, &mut at)?;
-                    values.numbers[role as usize] = if unit == 1 { scanned } else { scanned.checked_mul(unit)? };
+        let (mut at, mut found, mut end) = (0, 0, 1);
+        for step in &self.steps {
+            end = step.end;
+            found = match step.kind {
+                Kind::Whole(role, unit) => {
+                    let (number, found) = scan(rest, &mut at)?;
+                    values.numbers[role as usize] = if unit == 1 { number } else { number.checked_mul(unit)? };
+                    found
                 }
-                Step::Decimals(role, decimals, exact) => {
-                    values.numbers[role as usize] = scan_fixed(line, &mut at, decimals, exact)?;
+                Kind::Decimals(role, decimals, exact) => {
+                    let (number, found) = scan_fixed(rest, &mut at, decimals, exact)?;
+                    values.numbers[role as usize] = number;
+                    found
                 }
-                Step::Words => {
-                    let head = word_at(line, at);
-                    let ends = |length: usize| line.get(at + length).is_none_or(|byte| *byte == separator);
-                    let found = self.words.iter().find(|word| head & word.mask == word.bytes && ends(word.length))?;
-                    values.operation = Some(found.operation);
-                    at += found.length;
+                Kind::Words => {
+                    let head = word_at(rest, at);
+                    let word = self.words.iter().find(|word| head & word.mask == word.bytes)?;
+                    values.operation = Some(word.operation);
+                    at += word.length;
+                    end
                 }
-                Step::Letters => {
-                    values.letters = span(line, at, separator);
-                    at = values.letters.1;
+                Kind::Letters | Kind::Command | Kind::Text => {
+                    let (span, found) = text(rest, &mut at, separator)?;
+                    match step.kind {
+                        Kind::Letters => values.letters = span,
+                        Kind::Command => values.command = span,
+                        _ => {}
+                    }
+                    found
                 }
-                Step::Volume(columns, digits) => {
-                    let again = volumes.again(&line[at..], separator);
+                Kind::Volume(columns, digits) => {
+                    let again = volumes.again(&rest[at..], end);
                     values.known_volume = again.map(|(number, _)| number);
-                    at = match again {
-                        Some((_, length)) => at + length - 1,
-                        None => {
-                            values.volume = volume(line, at, separator, columns, digits)?;
-                            values.volume[1].1.max(values.volume[0].1)
-                        }
-                    };
+                    if let Some((_, length)) = again {
+                        at += length - 1;
+                        end
+                    } else {
+                        let (spans, found) = volume(rest, &mut at, separator, columns, digits)?;
+                        values.volume = spans;
+                        found
+                    }
                 }
-                Step::Command => {
-                    values.command = span(line, at, separator);
-                    at = values.command.1;
-                }
-                Step::Text => at = span(line, at, separator).1,
+            };
+            if found != end {
+                break;
             }
-            match line.get(at) {
-                Some(&byte) if byte == separator => at += 1,
-                None if number == last => return self.finish(line).ok(),
-                _ => return None,
-            }
+            at += 1;
         }
-        if self.table.more_columns { self.finish(line).ok() } else { None }
+        let length = if found == end {
+            at - 1
+        } else if self.table.more_columns && end == b'\n' && found == separator {
+            at + memchr::memchr(b'\n', &rest[at..])?
+        } else {
+            return None;
+        };
+        if length > LINE_BYTES_MAX {
+            return None;
+        }
+        self.finish(&rest[..length]).ok().map(|()| length)
     }
 }
 
-/// The columns of a volume. That of the line before is known to be right.
+/// The text at `at`, which moves to its end, and the separator or end of line that follows; `None` where none does.
 #[inline]
-fn volume(line: &[u8], at: usize, separator: u8, columns: usize, numbers: bool) -> Option<[Span; 2]> {
-    let first = span(line, at, separator);
-    let spans =
-        if columns == 2 { [first, span(line, (first.1 + 1).min(line.len()), separator)] } else { [first, (0, 0)] };
-    let last = if columns == 2 { spans[1] } else { first };
-    let blank = |byte: &u8| byte.is_ascii_whitespace();
-    let text = &line[last.0..last.1];
-    let checked = if numbers { digits(text).is_some() } else { !text.iter().any(blank) };
-    let edges = !line[first.0..first.1].iter().any(blank);
-    (columns <= 2 && checked && edges).then_some(spans)
+fn text(rest: &[u8], at: &mut usize, separator: u8) -> Option<(Span, u8)> {
+    let start = *at;
+    let length = rest.get(start..)?.iter().position(|&byte| byte == separator || byte == b'\n')?;
+    *at += length;
+    let found = rest[*at];
+    // What is before an end of line of two bytes is not part of the text.
+    (found != b'\n' || rest[start..*at].last() != Some(&b'\r')).then_some(((start, *at), found))
 }
 
-/// From `at` to the separator.
+/// The columns of a volume, and what follows. That of the line before is known to be right.
 #[inline]
-fn span(line: &[u8], at: usize, separator: u8) -> Span {
-    let rest = &line[at..];
-    (at, at + rest.iter().position(|&byte| byte == separator).unwrap_or(rest.len()))
+fn volume(rest: &[u8], at: &mut usize, separator: u8, columns: usize, numbers: bool) -> Option<([Span; 2], u8)> {
+    let (first, mut found) = text(rest, at, separator)?;
+    let (mut last, mut spans) = (first, [first, (0, 0)]);
+    if columns == 2 {
+        *at += 1;
+        (found == separator).then_some(())?;
+        (last, found) = text(rest, at, separator)?;
+        spans[1] = last;
+    }
+    let blank = |span: Span| rest[span.0..span.1].iter().any(u8::is_ascii_whitespace);
+    let right = if numbers { digits(&rest[last.0..last.1]).is_some() } else { !blank(last) };
+    (columns <= 2 && right && !blank(first)).then_some((spans, found))
 }
 
-fn step(column: &Column) -> Option<Step> {
+fn kind(column: &Column) -> Option<Kind> {
     let role = column.role;
     match (role, column.value) {
-        (Role::Operation, Value::Words(_)) => Some(Step::Words),
-        (Role::Operation, Value::Letters) => Some(Step::Letters),
-        (Role::Volume, Value::Number | Value::Text) => Some(Step::Volume(1, column.value == Value::Number)),
-        (Role::Command, _) => Some(Step::Command),
-        (Role::Ignored, Value::Text) => Some(Step::Text),
+        (Role::Operation, Value::Words(_)) => Some(Kind::Words),
+        (Role::Operation, Value::Letters) => Some(Kind::Letters),
+        (Role::Volume, Value::Number | Value::Text) => Some(Kind::Volume(1, column.value == Value::Number)),
+        (Role::Command, _) => Some(Kind::Command),
+        (Role::Ignored, Value::Text) => Some(Kind::Text),
         (Role::Operation | Role::Volume | Role::Stream, _) => None,
-        (_, Value::Time(unit)) => Some(Step::Decimals(role, unit.decimals(), false)),
-        (_, Value::Seconds) => Some(Step::Decimals(role, Unit::Seconds.decimals(), true)),
-        (_, Value::Ticks(unit)) => Some(Step::Whole(role, unit)),
-        (_, Value::Size(_) | Value::Number) => Some(Step::Whole(role, 1)),
+        (_, Value::Time(unit)) => Some(Kind::Decimals(role, unit.decimals(), false)),
+        (_, Value::Seconds) => Some(Kind::Decimals(role, Unit::Seconds.decimals(), true)),
+        (_, Value::Ticks(unit)) => Some(Kind::Whole(role, unit)),
+        (_, Value::Size(_) | Value::Number) => Some(Kind::Whole(role, 1)),
         _ => None,
     }
 }

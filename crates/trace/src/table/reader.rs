@@ -74,6 +74,8 @@ pub(crate) struct TableReader {
     plain: Vec<u8>,
     /// Those of the line that was read last: kept here, since moving them costs a tenth of the speed.
     pub(super) values: Values,
+    /// Whether they are those of the line that comes next, which the quick way has read.
+    ready: bool,
     /// The arrival of the next request, where the columns have gaps.
     next_arrival: u64,
     pub(super) shape: Shape,
@@ -109,6 +111,7 @@ impl TableReader {
             spans: Vec::new(),
             plain: Vec::new(),
             values: Values::default(),
+            ready: false,
             next_arrival: 0,
             shape: Shape::default(),
         };
@@ -136,7 +139,7 @@ impl TableReader {
             offset_unit_bytes: unit_bytes(Role::Offset),
             length_unit_bytes: unit_bytes(Role::Length),
         };
-        self.words = quick_words(&self.columns);
+        self.words = quick_words(&self.columns, self.separator);
         self.steps = self.quick_steps();
     }
 
@@ -542,7 +545,7 @@ impl TableReader {
     /// The record of a line that is no heading.
     #[inline]
     pub(crate) fn request(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Record> {
-        if self.fast(line, &numbers.volumes).is_none() {
+        if !std::mem::take(&mut self.ready) {
             self.careful(line)?;
         }
         let values = &self.values;
@@ -665,6 +668,14 @@ struct Lines {
 }
 
 impl Decoder for Lines {
+    #[inline]
+    fn cut(&mut self, rest: &[u8]) -> Option<(usize, usize)> {
+        let quick = if self.reader.started { self.reader.fast(rest, &self.numbers.volumes) } else { None };
+        self.reader.ready = quick.is_some();
+        let length = quick.or_else(|| memchr::memchr(b'\n', rest))?;
+        Some((length, length + 1))
+    }
+
     #[inline]
     fn unit(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
         self.reader.line(line, &mut self.numbers, names)
