@@ -370,4 +370,8 @@ impl Scheduler for Policy {
     fn reason(&self, stream: StreamId) -> Option<Reason> {
         self.tenants().map(|tenants| tenants.reason(stream))
     }
+
+    fn reservations_behind(&self) -> Nanos {
+        self.tenants().map_or(Nanos::ZERO, TenantControl::reservations_behind)
+    }
 }

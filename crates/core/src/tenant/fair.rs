@@ -229,6 +229,11 @@ impl Fair {
         self.keys.key(node) & !NODE_MASK
     }
 
+    /// Whether the start of a node is not ahead of the clock.
+    pub(crate) fn is_behind(&self, node: u32) -> bool {
+        later(self.nodes[node as usize].start, self.clock) == self.clock
+    }
+
     /// Why a node waits for `first`, by virtual time.
     pub(crate) fn explain(&self, rule: Rule, node: u32, first: u32) -> RuleState {
         RuleState { rule, own: self.key(node), clock: self.clock, first_tag: self.key(first) }
