@@ -171,6 +171,13 @@ impl Fair {
         Service { start, finish: node.start, per_unit }
     }
 
+    /// Divides the lead of a node, which is not active.
+    pub(crate) fn forgive(&mut self, node: u32, divisor: u64) {
+        let start = &mut self.nodes[node as usize].start;
+        let lead = later(*start, self.clock).wrapping_sub(self.clock);
+        *start = self.clock.wrapping_add(lead / divisor);
+    }
+
     /// A node becomes active.
     #[inline]
     pub(crate) fn resume(&mut self, node: u32) {

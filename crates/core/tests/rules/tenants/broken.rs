@@ -3,7 +3,7 @@
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
 
-use super::world::{MILLI, SECOND, World, build, control, limits, near};
+use super::world::{MILLI, Random, SECOND, World, build, control, limits, near};
 
 const ORDERS: &[(&str, &[(&str, u64)])] = &[
     ("mclock", &[]),
@@ -76,6 +76,18 @@ fn a_device_that_stalls_breaks_reservations_for_as_long_as_it_does() {
     let behind = control(&mut world.policy).reservations_behind();
     assert!(near(behind.as_seconds(), 2.9, 0.01), "{behind}");
     assert!(near(world.completed[0] as f64, (20.0 - 2.9) * 500.0, 0.01), "{:?}", world.completed);
+}
+
+#[test]
+fn a_reservation_of_the_fair_share_takes_nothing_beyond_it() {
+    for &(name, parameters) in &ORDERS[..3] {
+        let mut random = Random(1);
+        let mut world = world(name, parameters, &[reserved(2_000), Share::DEFAULT]);
+        world = World::new(world.policy, &[16, 16], 1, Box::new(move |_, _| random.exponential(MILLI / 4)));
+        world.run_until(SECOND);
+        let rates = world.rates_until(61 * SECOND);
+        assert!(near(rates[0], rates[1], 0.015), "{name} {parameters:?}: {rates:?}");
+    }
 }
 
 #[test]
