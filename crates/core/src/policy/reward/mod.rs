@@ -49,11 +49,15 @@ weights differ by at most D + 1 charges each with D in flight (one with `estimat
 to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost \
 c': none starves, since a cost is at most 2.1 s. Beyond the source: `estimator=service` charges the device's service time \
 instead of the response time, estimated from the order of completions, so that a queue in the device does not level the \
-clients' costs; it charges at dispatch, by the mean so far, so that one client does not fill a deep device. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the device's time at the worst mean cost seen of \
-each client; a new client counts as the worst of all. `floor`: no client is charged more than the mean charge of all over \
-it, which leaves it at least floor x weight / sum of weights of all requests, however expensive they become, so that the \
-preference for others does not make a client ever more expensive; and a client that has had less than that part of all \
-dispatches goes before others, and before those that are due by their reservations. Differs from the source: a response counts at most 2.1 s.",
+clients' costs; it charges at dispatch, by the mean so far, so that one client does not fill a deep device. It \
+presumes one queue: tiers side by side, of which the fast one overtakes the slow, look like one wide device, the \
+charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); above tiers \
+`response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
+device's time at the worst mean cost seen of each client; a new client counts as the worst of all. `floor`: no client \
+is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights of all \
+requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
+and a client that has had less than that part of all dispatches goes before others, and before those that are due by \
+their reservations. Differs from the source: a response counts at most 2.1 s.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -67,7 +71,8 @@ dispatches goes before others, and before those that are due by their reservatio
             min: 0,
             max: 2,
             help: "cost of a request: response time in the device, charged at completion, or service time, charged at dispatch by \
-the mean so far; response-ahead: response time, charged at dispatch; fixed at the start",
+the mean so far, right for a device of one queue and diluted above tiers; response-ahead: response time, charged at \
+dispatch; fixed at the start",
         },
         Parameter::count(
             "floor",
