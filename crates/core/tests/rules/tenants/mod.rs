@@ -11,5 +11,6 @@ mod latency;
 mod limits;
 mod models;
 mod rewards;
+mod room;
 mod starvation;
 pub(crate) mod world;
