@@ -34,6 +34,8 @@ fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
     // Names that end in .html are escaped as HTML.
     environment.add_template("document.html", TEMPLATE)?;
     environment.add_filter("prose", |text: String| Value::from_safe_string(marked(&text)));
+    // Names with parameters are long, and may break after a colon.
+    environment.add_filter("wrapped", |text: String| Value::from_safe_string(marked(&text).replace(':', ":<wbr>")));
     let template = environment.get_template("document.html")?;
     let large = |points: &usize| *points > SERIES_POINTS.0;
     let series = document.figures().flat_map(|figure| &figure.charts).flat_map(|chart| &chart.series);

@@ -287,19 +287,17 @@ fn actual_line(plan: &Plan, values: impl Iterator<Item = f64>) -> Series {
     Series::new("actual", Mark::Line, points.collect())
 }
 
-/// The share of the highest expected load from which on hours are busy.
-const BUSY_SHARE: f64 = 0.5;
-
-/// Shades the busy hours behind what a chart shows.
+/// Shades the busy hours behind what a chart shows: more than the mean of the plan is expected then.
 fn mark_busy_hours(plan: &Plan, chart: &mut Chart) {
-    let peak = plan.bins.iter().map(|bin| bin.foreground_iops.expected).max().unwrap_or(0) as f64;
+    let all: u64 = plan.bins.iter().map(|bin| bin.foreground_iops.expected).sum();
+    let mean = all as f64 / plan.bins.len().max(1) as f64;
     let bands = chart.series.iter().flat_map(|series| &series.band).map(|band| band.2);
     let values = chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
     let top = values.chain(bands).filter(|value| value.is_finite()).fold(0.0, f64::max);
-    if peak == 0.0 || top == 0.0 {
+    if mean == 0.0 || top == 0.0 {
         return;
     }
-    let is_busy = |bin: &PlanBin| bin.foreground_iops.expected as f64 >= peak * BUSY_SHARE;
+    let is_busy = |bin: &PlanBin| bin.foreground_iops.expected as f64 > mean;
     let level = over_time(plan, |bin| if is_busy(bin) { top } else { 0.0 });
     // Those that follow keep the colours that they had before.
     for (number, series) in chart.series.iter_mut().enumerate() {
@@ -323,8 +321,8 @@ fn foreground(plan: &Plan, actual: Option<Actual<'_>>) -> Figure {
     let chart = Chart { title: "Foreground".into(), across: time(plan), upward, series };
     Figure::new(
         "What is expected of the foreground",
-        "The band goes from the low to the high quantile, bin by bin. In each chart the busy hours are shaded: at least half of the \
-         highest load is expected then.",
+        "The band goes from the low to the high quantile, bin by bin. In each chart the busy hours are shaded: more than the \
+         mean of the plan is expected then.",
         vec![chart],
     )
 }

@@ -75,8 +75,8 @@ fn found(groups: &[(String, Vec<&Claim>)]) -> String {
         let (count, all) = (fails(claims), claims.len());
         let unit = if first.unit.is_empty() { String::new() } else { format!(" {}", first.unit) };
         Some(format!(
-            "{name}: {count} of {all} {}, first of them \u{201c}{}\u{201d}: the paper has {}, here it is {ours}{unit}.",
-            if count == 1 { "fails" } else { "fail" },
+            "{name}: {count} of {all} {} \u{201c}{}\u{201d}: the paper has {}, here it is {ours}{unit}.",
+            if count == 1 { "fails:" } else { "fail, first of them" },
             first.claim,
             first.paper
         ))

@@ -182,7 +182,7 @@ fn a_claim_that_fails_is_reported_as_failing() {
     let done = reproduced(claims("at_least = 101"));
     let text = done.document().expect("it renders").to_terminal(false);
     assert!(text.contains("FAILS"), "{text}");
-    let found = "No figure or table holds throughout.\nFigure 1: 1 of 1 fails, first of them \u{201c}IOPS\u{201d}: the paper has 90, here it is 100.00.";
+    let found = "No figure or table holds throughout.\nFigure 1: 1 of 1 fails: \u{201c}IOPS\u{201d}: the paper has 90, here it is 100.00.";
     assert!(text.contains(found), "{text}");
     assert!(done.summary().starts_with("0 of 1 claims hold"));
     assert!(json(&done).contains("\"holds\": false"));
