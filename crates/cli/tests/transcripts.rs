@@ -702,3 +702,28 @@ fn a_running_server_is_changed_or_says_why_not() {
     assert_eq!(served.line("weight"), "ioweir: export.gold.weight 300 -> 400");
     insta::assert_snapshot!([told, wrong, refused].join("\n"));
 }
+
+#[test]
+fn the_first_example_of_the_readme_prints_what_the_readme_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let command = readme.lines().find_map(|line| line.split_once(" -- compare traces/")).unwrap().1;
+    let first = format!("traces/{}", command.split(" --export").next().unwrap());
+    let arguments: Vec<&str> = ["compare"].into_iter().chain(first.split(' ')).chain(["--quiet"]).collect();
+    let output = run(&root, &arguments);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let (_, example) = readme.split_once("The first command prints").unwrap();
+    let example = example.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("    "));
+    let (tables, sentences): (Vec<&str>, Vec<&str>) = example.partition(|line| line.contains("   "));
+    assert!(tables.len() > 4 && sentences.len() > 1, "the README shows sentences and a table");
+    // The README breaks sentences where its lines end.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&printed).contains(&words(&sentences.join(" "))), "{printed}");
+    for row in &tables[1..] {
+        let mut cells = row.split_whitespace();
+        let name = cells.next().unwrap();
+        let found = printed.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
+        let found: Vec<&str> = found.split_whitespace().collect();
+        assert!(cells.all(|cell| found.contains(&cell)), "{row}: {found:?}");
+    }
+}
