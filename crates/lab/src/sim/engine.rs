@@ -53,7 +53,6 @@ struct Engine<'a, S, O> {
     records: Records<'a, S, O>,
     device: &'a mut dyn Device,
     fast: Option<&'a mut (dyn Device + 'static)>,
-    lenient: bool,
     until: Nanos,
     now: Nanos,
     timer: Nanos,
@@ -88,10 +87,9 @@ pub fn run<S: Scheduler, O: Observer<S>>(
     let weighs = scheduler.weighs();
     let mut engine = Engine {
         driver: Driver::new(scheduler, &limits, Capacity { held: LOOK_AHEAD_RECORDS as u32, classes: 0 }),
-        records: Records::new(collector, observer),
+        records: Records::new(collector, observer, device.sectors(), lenient),
         device,
         fast,
-        lenient,
         until,
         now: Nanos::ZERO,
         timer: Nanos::NEVER,
@@ -135,7 +133,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             let mut site = Site { scheduler: self.driver.scheduler_mut(), device: &mut *self.device };
             arrivals.act(self.now, &mut site)?;
             while let Some((arrival, record)) = arrivals.next(self.now, self.held())? {
-                if self.records.fits(&record, self.device.sectors(), self.lenient)? {
+                if self.records.fits(&record)? {
                     self.arrive(&record, arrival);
                 } else {
                     arrivals.completed(record.stream.0, self.now);

@@ -64,15 +64,23 @@ struct Input<'a> {
 
 impl Input<'_> {
     /// The next record, left where it is.
+    #[inline]
     fn peek(&mut self) -> Result<Option<&Record>, TraceError> {
         if self.at == self.batch.len() && !self.ended {
-            self.at = 0;
-            self.source.read_batch(&mut self.batch)?;
-            self.ended = self.batch.is_empty();
+            self.read()?;
         }
         Ok(self.batch.get(self.at))
     }
 
+    #[cold]
+    fn read(&mut self) -> Result<(), TraceError> {
+        self.at = 0;
+        self.source.read_batch(&mut self.batch)?;
+        self.ended = self.batch.is_empty();
+        Ok(())
+    }
+
+    #[inline]
     fn take(&mut self) -> Result<Option<Record>, TraceError> {
         let record = self.peek()?.copied();
         self.at += usize::from(record.is_some());
@@ -128,6 +136,7 @@ impl<'a> Feed<'a> {
     }
 
     /// The next record as the run sees it.
+    #[inline]
     fn take(&mut self) -> Result<Option<Record>, TraceError> {
         let record = self.input.take()?;
         Ok(record.map(|record| Record { stream: self.numbers.number(record.stream), ..record }))
@@ -137,13 +146,12 @@ impl<'a> Feed<'a> {
         if held >= LOOK_AHEAD_RECORDS {
             return Ok(None);
         }
-        let (load, origin) = (self.load, self.origin);
-        let due = self.input.peek()?.is_some_and(|record| origin.after(load.arrival(record.time)) <= now);
-        if !due {
+        let Some(record) = self.input.peek()? else { return Ok(None) };
+        let arrival = self.origin.after(self.load.arrival(record.time));
+        if arrival > now {
             return Ok(None);
         }
-        let record = self.take()?;
-        Ok(record.map(|record| (origin.after(load.arrival(record.time)), record)))
+        Ok(self.take()?.map(|record| (arrival, record)))
     }
 
     fn next_closed(&mut self, now: Nanos, held: usize, limit: u32) -> Result<Option<(Nanos, Record)>, TraceError> {
