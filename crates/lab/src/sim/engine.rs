@@ -123,10 +123,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             }
             self.step_to(next);
             if finish == next {
-                self.complete_due();
-                for stream in self.records.completed.drain(..) {
-                    arrivals.completed(stream, self.now);
-                }
+                self.complete_due(arrivals);
                 self.driver.retry(self.now, &mut self.records);
                 self.report_refused(arrivals);
             }
@@ -179,7 +176,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
     }
 
     /// Completes all that the device has finished by now.
-    fn complete_due(&mut self) {
+    fn complete_due(&mut self, arrivals: &mut impl Arrivals<S>) {
         while let Some(&Reverse(Flight { finish, slot, .. })) = self.flights.peek()
             && finish <= self.now
         {
@@ -191,7 +188,11 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             self.records.observer.completed(self.now, &dispatch);
             let bytes = u64::from(dispatch.sectors) * SECTOR_BYTES;
             self.records.collector.moved(self.now, dispatch.operation, bytes);
-            self.driver.complete(self.now, &dispatch, |ended| self.records.finish(ended));
+            self.driver.complete(self.now, &dispatch, |ended| {
+                if let Some(stream) = self.records.finish(ended) {
+                    arrivals.completed(stream, self.now);
+                }
+            });
         }
     }
 
@@ -240,10 +241,13 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
         }
     }
 
+    #[inline]
     fn poll(&mut self) -> Step {
-        if !self.weighs {
-            return self.driver.poll(self.now);
-        }
+        if self.weighs { self.poll_weighed() } else { self.driver.poll(self.now) }
+    }
+
+    #[cold]
+    fn poll_weighed(&mut self) -> Step {
         let (now, device) = (self.now, &*self.device);
         self.driver.poll_weighed(now, &|request| device.positioning_nanos(now, &Dispatch::alone(request)))
     }

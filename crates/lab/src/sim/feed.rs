@@ -79,13 +79,6 @@ impl Input<'_> {
         self.ended = self.batch.is_empty();
         Ok(())
     }
-
-    #[inline]
-    fn take(&mut self) -> Result<Option<Record>, TraceError> {
-        let record = self.peek()?.copied();
-        self.at += usize::from(record.is_some());
-        Ok(record)
-    }
 }
 
 /// One stream of a closed loop.
@@ -135,13 +128,6 @@ impl<'a> Feed<'a> {
         self.input.source.names()
     }
 
-    /// The next record as the run sees it.
-    #[inline]
-    fn take(&mut self) -> Result<Option<Record>, TraceError> {
-        let record = self.input.take()?;
-        Ok(record.map(|record| Record { stream: self.numbers.number(record.stream), ..record }))
-    }
-
     fn next_open(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, TraceError> {
         if held >= LOOK_AHEAD_RECORDS {
             return Ok(None);
@@ -151,7 +137,9 @@ impl<'a> Feed<'a> {
         if arrival > now {
             return Ok(None);
         }
-        Ok(self.take()?.map(|record| (arrival, record)))
+        let record = Record { stream: self.numbers.number(record.stream), ..*record };
+        self.input.at += 1;
+        Ok(Some((arrival, record)))
     }
 
     fn next_closed(&mut self, now: Nanos, held: usize, limit: u32) -> Result<Option<(Nanos, Record)>, TraceError> {
@@ -164,7 +152,9 @@ impl<'a> Feed<'a> {
             }
         }
         while held + self.backlog < LOOK_AHEAD_RECORDS {
-            let Some(record) = self.take()? else { break };
+            let Some(record) = self.input.peek()? else { break };
+            let record = Record { stream: self.numbers.number(record.stream), ..*record };
+            self.input.at += 1;
             let number = record.stream.0 as usize;
             if self.streams.len() <= number {
                 self.streams.resize_with(number + 1, Stream::default);

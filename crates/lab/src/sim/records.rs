@@ -31,8 +31,6 @@ pub(super) struct Records<'a, S, O> {
     capacity: u64,
     /// Skip what lies past the device's end.
     is_lenient: bool,
-    /// Whose records have completed at this moment.
-    pub(super) completed: Vec<u32>,
     /// Whose records were refused, and when they would be taken.
     pub(super) refused: Vec<(u32, Nanos)>,
     scheduler: PhantomData<fn(S)>,
@@ -59,7 +57,6 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
             volume: None,
             capacity,
             is_lenient,
-            completed: Vec::new(),
             refused: Vec::new(),
             scheduler: PhantomData,
         }
@@ -79,14 +76,16 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         }
     }
 
-    /// A sub-request has been served.
-    pub(super) fn finish(&mut self, ended: Ended) {
-        if ended.is_last {
-            let InFlight { number, arrival, bytes, operation, stream } = self.in_flight[ended.request as usize];
-            self.collector.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
-            self.observer.finished(number, self.now);
-            self.completed.push(stream);
+    /// A sub-request has been served; answers with the stream whose record is done with it.
+    #[inline]
+    pub(super) fn finish(&mut self, ended: Ended) -> Option<u32> {
+        if !ended.is_last {
+            return None;
         }
+        let InFlight { number, arrival, bytes, operation, stream } = self.in_flight[ended.request as usize];
+        self.collector.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
+        self.observer.finished(number, self.now);
+        Some(stream)
     }
 
     /// Whether a record fits the run: one address space, and within the device. What does not is skipped where that is
