@@ -4,12 +4,11 @@
 use std::fs;
 
 use ioweir_device::{DeviceSpec, PRESETS};
-use ioweir_serve::spec::Spec;
 
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{engine, output, simulate};
+use crate::{engine, output, server, simulate};
 
 /// The largest file that is taken for a spec.
 const SPEC_BYTES_MAX: u64 = 4 << 20;
@@ -22,8 +21,8 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         engine::check_file("preset or file", name)?;
     }
     let text = if is_preset { String::new() } else { read_spec(name)? };
-    if Spec::is_meant_by(&text) {
-        return output::print(Spec::parse(name, &text)?.to_toml().as_bytes());
+    if let Some(printed) = server::printed(name, &text) {
+        return output::print(printed?.as_bytes());
     }
     if !is_preset && is_experiment(&text) {
         return output::print(simulate::read(name)?.to_toml().as_bytes());

@@ -12,7 +12,9 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use background::{ForecastArguments, PlanArguments, SeriesArguments};
 pub(crate) use compare::{CompareArguments, ReadingArguments};
-pub(crate) use ctl::{CtlArguments, CtlVerb};
+pub(crate) use ctl::CtlArguments;
+#[cfg(feature = "serve")]
+pub(crate) use ctl::CtlVerb;
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TraceArguments, TraceVerb};
 
