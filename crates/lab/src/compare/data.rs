@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use hdrhistogram::Histogram;
 use ioweir_core::{Operation, Reason};
 use serde::Serialize;
 use serde_json::Value;
@@ -15,7 +14,7 @@ use super::numbers as n;
 use super::section::Section;
 use super::{Depth, Meta, Report};
 use crate::experiment::{Figure, Summary};
-use crate::sim::{Class, FastOutcome, Outcome, StreamOutcome};
+use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
 
 /// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
@@ -318,12 +317,12 @@ impl JsonLatency {
 }
 
 impl JsonServiceTime {
-    fn new(histogram: &Histogram<u64>) -> Self {
+    fn new(latencies: &Latencies) -> Self {
         Self {
-            p50: n::quantile(histogram, 0.5),
-            p99: n::quantile(histogram, 0.99),
-            max: n::maximum(histogram),
-            samples: histogram.len(),
+            p50: n::quantile(latencies, 0.5),
+            p99: n::quantile(latencies, 0.99),
+            max: n::maximum(latencies),
+            samples: latencies.len(),
         }
     }
 }
