@@ -1,6 +1,5 @@
 //! The advice names what the table beside it shows as best among what today's Linux has, for every goal and device.
 
-use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -9,7 +8,7 @@ use super::fixture::report_of;
 use crate::compare::{Comparison, Goal, Report, document, run};
 use crate::document::Form;
 use crate::run::{Origin, Silent};
-use crate::sim::HISTOGRAM_DIGITS;
+use crate::sim::Latencies;
 
 /// What Linux calls the schedulers of these tests.
 const LINUX: [(&str, &str); 5] =
@@ -75,9 +74,9 @@ fn made(goal: Goal, rows: &[(&str, u64, u64, u64)]) -> Report {
         outcome.scheduler = scheduler.into();
         outcome.completion = Nanos::from_millis(completion);
         outcome.all.latency_sum_nanos = u128::from(mean) * 1_000_000 * u128::from(outcome.all.requests);
-        let mut latency = Histogram::new(HISTOGRAM_DIGITS).unwrap();
-        latency.record(p99 * 1_000_000).unwrap();
-        outcome.by_operation[Operation::Read as usize].latency = latency.into();
+        let mut latency = Latencies::default();
+        latency.record(p99 * 1_000_000);
+        outcome.by_operation[Operation::Read as usize].latency = latency;
     }
     report
 }
