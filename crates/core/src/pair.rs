@@ -395,6 +395,10 @@ impl TenantControl for Pair {
         self.order.share(client)
     }
 
+    fn reservations_behind(&self) -> Nanos {
+        TenantControl::reservations_behind(&*self.order)
+    }
+
     fn reason(&self, client: StreamId) -> Reason {
         if self.order.has_queued(client) { TenantControl::reason(&*self.order, client) } else { self.lower_reason() }
     }

@@ -270,4 +270,11 @@ pub trait Scheduler {
     fn reason(&self, _stream: StreamId) -> Option<Reason> {
         None
     }
+
+    /// By how much time all reservations have fallen behind, from the start: [`TenantControl::reservations_behind`].
+    ///
+    /// [`TenantControl::reservations_behind`]: crate::tenant::TenantControl::reservations_behind
+    fn reservations_behind(&self) -> Nanos {
+        Nanos::ZERO
+    }
 }

@@ -248,6 +248,7 @@ policies! {
     $
     block {
         Noop, noop::Noop, ROW;
+        NoElevator, noop::Noop, NONE;
         Clook, clook::Clook, ROW;
         Deadline, deadline::Deadline, LINUX;
         DeadlinePaper, deadline::Deadline, PAPER;
@@ -379,5 +380,9 @@ impl Scheduler for Policy {
 
     fn reason(&self, stream: StreamId) -> Option<Reason> {
         self.tenants().map(|tenants| tenants.reason(stream))
+    }
+
+    fn reservations_behind(&self) -> Nanos {
+        self.tenants().map_or(Nanos::ZERO, TenantControl::reservations_behind)
     }
 }
