@@ -322,7 +322,7 @@ impl RawSource for Merge {
     fn nothing_found(&self) -> TraceError {
         let file = self.files.first().map_or("", |file| &*file.name);
         if self.files.iter().all(|file| file.record == 0) {
-            return TraceError::new(file, Position::File, "the file is empty").expected("a trace");
+            return super::empty(file);
         }
         self.sink.events.nothing_found(file)
     }

@@ -233,7 +233,7 @@ impl<D: Decoder> RawSource for Units<D> {
 
     fn nothing_found(&self) -> TraceError {
         if self.count == 0 {
-            return TraceError::new(&*self.file, Position::File, "the file is empty").expected("a trace");
+            return crate::format::empty(&self.file);
         }
         self.decoder.nothing_found(&self.file)
     }
