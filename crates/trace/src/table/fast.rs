@@ -3,7 +3,7 @@
 //! It gives up at anything unusual, and the careful way then reads the line or says what is wrong with it. What it reads
 //! is what the careful way reads.
 
-use ioweir_core::Operation;
+use ioweir_core::{Flags, Operation};
 
 use super::reader::TableReader;
 use super::{Column, Heading, Role, Separator, Value};
@@ -34,6 +34,8 @@ enum Kind {
     Text,
 }
 
+/// The most letters of the block layer whose meaning is remembered.
+const LETTERS_MAX: usize = 16;
 /// The longest word that is compared in one step, with the byte after it.
 const WORD_BYTES_MAX: usize = 7;
 
@@ -44,6 +46,16 @@ pub(super) struct Word {
     mask: u64,
     length: usize,
     operation: Operation,
+    flags: Flags,
+}
+
+impl Word {
+    /// None where it is empty or too long.
+    fn new(word: &[u8], end: u8, operation: Operation, flags: Flags) -> Option<Self> {
+        let length = Some(word.len()).filter(|length| (1..=WORD_BYTES_MAX).contains(length))?;
+        let bytes = word_at(&[word, &[end]].concat(), 0);
+        Some(Self { bytes, mask: u64::MAX >> (56 - 8 * length), length, operation, flags })
+    }
 }
 
 /// The words of the operation; none where one is too long.
@@ -51,15 +63,9 @@ pub(super) fn quick_words(columns: &[Column], separator: Separator) -> Vec<Word>
     let place = columns.iter().position(|column| column.role == Role::Operation);
     let (Some(place), Separator::Byte(separator)) = (place, separator) else { return Vec::new() };
     let Value::Words(words) = columns[place].value else { return Vec::new() };
-    if words.iter().any(|(word, _)| word.is_empty() || word.len() > WORD_BYTES_MAX) {
-        return Vec::new();
-    }
     let end = if place + 1 == columns.len() { b'\n' } else { separator };
-    let packed = words.iter().map(|(word, operation)| {
-        let bytes = word_at(&[word.as_bytes(), &[end]].concat(), 0);
-        Word { bytes, mask: u64::MAX >> (56 - 8 * word.len()), length: word.len(), operation: *operation }
-    });
-    packed.collect()
+    let packed = words.iter().map(|(word, operation)| Word::new(word.as_bytes(), end, *operation, Flags::NONE));
+    packed.collect::<Option<_>>().unwrap_or_default()
 }
 
 impl TableReader {
@@ -114,22 +120,26 @@ impl TableReader {
                     values.numbers[role as usize] = number;
                     found
                 }
-                Kind::Words => {
+                Kind::Words | Kind::Letters => {
                     let head = word_at(rest, at);
-                    let word = self.words.iter().find(|word| head & word.mask == word.bytes)?;
-                    values.operation = Some(word.operation);
-                    at += word.length;
-                    end
-                }
-                Kind::Letters | Kind::Command | Kind::Text => {
-                    let (span, found) = text(rest, &mut at, separator)?;
-                    match step.kind {
-                        Kind::Letters => values.letters = span,
-                        Kind::Command => values.command = span,
-                        _ => {}
+                    if let Some(word) = self.words.iter().find(|word| head & word.mask == word.bytes) {
+                        (values.operation, values.flags, values.letters) = (Some(word.operation), word.flags, None);
+                        at += word.length;
+                        end
+                    } else if matches!(step.kind, Kind::Letters) {
+                        let (span, found) = text(rest, &mut at, separator)?;
+                        values.letters = Some(span);
+                        found
+                    } else {
+                        return None;
                     }
+                }
+                Kind::Command => {
+                    let (span, found) = text(rest, &mut at, separator)?;
+                    values.command = span;
                     found
                 }
+                Kind::Text => text(rest, &mut at, separator)?.1,
                 Kind::Volume(columns, digits) => {
                     let again = volumes.again(&rest[at..], end);
                     values.known_volume = again.map(|(number, _)| number);
@@ -162,15 +172,50 @@ impl TableReader {
     }
 }
 
+impl TableReader {
+    /// Remembers what letters mean, so that they are compared as a word from now on. After an `F` in front the meaning is
+    /// that of the length as well.
+    #[cold]
+    pub(super) fn remember(&mut self, letters: &[u8]) {
+        let Some(end) = self.steps.iter().find(|step| matches!(step.kind, Kind::Letters)).map(|step| step.end) else {
+            return;
+        };
+        let word = self.values.operation.and_then(|operation| Word::new(letters, end, operation, self.values.flags));
+        let Some(word) = word.filter(|_| letters.first() != Some(&b'F') && self.words.len() < LETTERS_MAX) else {
+            return;
+        };
+        if self.words.iter().all(|known| known.bytes != word.bytes) {
+            self.words.push(word);
+        }
+    }
+}
+
 /// The text at `at`, which moves to its end, and the separator or end of line that follows; `None` where none does.
 #[inline]
 fn text(rest: &[u8], at: &mut usize, separator: u8) -> Option<(Span, u8)> {
     let start = *at;
-    let length = rest.get(start..)?.iter().position(|&byte| byte == separator || byte == b'\n')?;
-    *at += length;
-    let found = rest[*at];
-    // What is before an end of line of two bytes is not part of the text.
-    (found != b'\n' || rest[start..*at].last() != Some(&b'\r')).then_some(((start, *at), found))
+    let (separators, line_ends) = (repeated(separator), repeated(b'\n'));
+    while *at < rest.len() {
+        let word = word_at(rest, *at);
+        let ends = zero_bytes(word ^ separators) | zero_bytes(word ^ line_ends);
+        *at += (ends.trailing_zeros() / 8) as usize;
+        if ends != 0 {
+            let found = *rest.get(*at)?;
+            // What is before an end of line of two bytes is not part of the text.
+            return (found != b'\n' || rest[start..*at].last() != Some(&b'\r')).then_some(((start, *at), found));
+        }
+    }
+    None
+}
+
+/// A word of that byte.
+const fn repeated(byte: u8) -> u64 {
+    byte as u64 * 0x0101_0101_0101_0101
+}
+
+/// Marks the bytes of a word that are zero; marks above the lowest may be wrong.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080
 }
 
 /// The columns of a volume, and what follows. That of the line before is known to be right.
