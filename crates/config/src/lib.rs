@@ -9,6 +9,7 @@ mod format;
 mod keys;
 mod scheduler;
 mod share;
+mod table;
 mod text;
 
 pub use amount::{
@@ -24,3 +25,4 @@ pub use scheduler::SchedulerChoice;
 #[doc(hidden)]
 pub use serde;
 pub use share::{ShareKeys, ShareNumbers};
+pub use table::{from_table, to_table};

@@ -337,6 +337,10 @@ impl<E: Elevator> Scheduler for BlockScheduler<E> {
         self.queue.next_member(tag)
     }
 
+    fn slots(&self) -> u32 {
+        self.queue.limits().slots()
+    }
+
     fn queued(&self) -> u32 {
         self.ordered + self.bypass.length()
     }

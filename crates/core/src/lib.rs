@@ -98,6 +98,6 @@ mod time;
 
 pub use queue::QueueLimits;
 pub use request::{Direction, Flags, Operation, Request, SECTOR_BYTES, StreamId, Tag};
-pub use scheduler::{CancelError, Dispatch, Reason, Refused, RefusedCause, Scheduler, Step, Tier, Waiting};
+pub use scheduler::{CancelError, Dispatch, Reason, Refused, RefusedCause, Room, Scheduler, Step, Tier, Waiting};
 pub use structure::Slab;
 pub use time::Nanos;

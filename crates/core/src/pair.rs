@@ -23,14 +23,14 @@ use core::fmt;
 use crate::structure::{Links, List, NONE};
 use crate::tenant::{Explanation, GroupId, Rule, Share, ShareError, TenantControl};
 use crate::{
-    CancelError, Direction, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag,
-    Waiting,
+    CancelError, Direction, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Room, Scheduler, Step,
+    StreamId, Tag, Waiting,
 };
 
 /// An order of tenants as the upper half.
 pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
-    /// The pair limits what is released, no longer the device's depth.
-    fn release_freely(&mut self);
+    /// The pair limits what is released, no longer the device's depth, and has room for this many requests of a direction.
+    fn release_freely(&mut self, requests_per_direction: u32);
 
     /// As [`Scheduler::poll`], for the elevator.
     fn release(&mut self, now: Nanos) -> Step;
@@ -49,6 +49,9 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
 
     /// The request of a tag, queued or released.
     fn request(&self, tag: Tag) -> Option<&Request>;
+
+    /// Whether a client has room of its own left.
+    fn keeps_room(&self, client: StreamId) -> bool;
 
     /// Whether a client has requests that are not released.
     fn has_queued(&self, client: StreamId) -> bool;
@@ -122,9 +125,17 @@ impl Pair {
         QueueLimits { requests_per_direction, depth: limits.depth.saturating_add(window - 1), ..*limits }
     }
 
+    /// The limits of the elevator, below an order with so many slots: what is released finds room, also where clients have
+    /// room of their own beside what they share.
+    pub(crate) fn lower_limits(limits: &QueueLimits, window: u32, slots: u32) -> QueueLimits {
+        let released = slots.min(limits.depth.saturating_add(window));
+        let requests_per_direction = limits.requests_per_direction.max(released);
+        QueueLimits { requests_per_direction, members: slots, ..*limits }
+    }
+
     pub(crate) fn new(limits: QueueLimits, window: u32, mut order: Box<dyn Upper>, elevator: Box<dyn Lower>) -> Self {
-        let slots = limits.slots();
-        order.release_freely();
+        let (slots, lower_slots) = (order.slots(), elevator.slots());
+        order.release_freely(limits.requests_per_direction);
         let can_idle = elevator.can_idle();
         Self {
             order,
@@ -132,7 +143,7 @@ impl Pair {
             window,
             can_idle,
             released: vec![Released { lower: NO_TAG, dispatches_before: 0 }; slots as usize].into_boxed_slice(),
-            upper: vec![NO_TAG; slots as usize].into_boxed_slice(),
+            upper: vec![NO_TAG; lower_slots as usize].into_boxed_slice(),
             waiting: List::EMPTY,
             links: Links::new(slots),
             unreleased: [0; 2],
@@ -275,7 +286,8 @@ impl Clone for Pair {
 impl Scheduler for Pair {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
         let direction = request.operation.direction();
-        if self.unreleased[direction as usize] + self.elevator.requests(direction) >= self.requests_per_direction {
+        let requests = self.unreleased[direction as usize] + self.elevator.requests(direction);
+        if requests >= self.requests_per_direction && !self.order.keeps_room(request.stream) {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         let tag = self.order.submit(now, request)?;
@@ -341,6 +353,14 @@ impl Scheduler for Pair {
         Some(self.upper[lower.index()])
     }
 
+    fn slots(&self) -> u32 {
+        self.order.slots()
+    }
+
+    fn room(&self, stream: StreamId) -> Option<Room> {
+        self.order.room(stream)
+    }
+
     fn queued(&self) -> u32 {
         self.order.queued() + self.elevator.queued()
     }
@@ -373,6 +393,10 @@ impl TenantControl for Pair {
 
     fn share(&self, client: StreamId) -> Share {
         self.order.share(client)
+    }
+
+    fn reservations_behind(&self) -> Nanos {
+        TenantControl::reservations_behind(&*self.order)
     }
 
     fn reason(&self, client: StreamId) -> Reason {

@@ -206,6 +206,16 @@ pub enum CancelError {
     Merged,
 }
 
+/// What a client has of the queue of a scheduler that gives each client room of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The client. Streams for which there is no place in the table share one.
+    pub client: u32,
+    /// Zero while it has less than what is kept free for it, and nothing that it submits is [`RefusedCause::Full`]. Above
+    /// that, its requests in proportion to its weight: who has least is to have the room that is left.
+    pub fill: u64,
+}
+
 /// A policy on one device. The documentation of the crate says in which order the calls come and what they promise.
 pub trait Scheduler {
     /// Queues a request, or refuses it.
@@ -242,6 +252,14 @@ pub trait Scheduler {
     /// The member after `tag` in its merged request; from the tag of a dispatch on, this walks all members.
     fn next_member(&self, tag: Tag) -> Option<Tag>;
 
+    /// Tags have slots below this.
+    fn slots(&self) -> u32;
+
+    /// What the client of a stream has of the queue; `None` where all streams share its room.
+    fn room(&self, _stream: StreamId) -> Option<Room> {
+        None
+    }
+
     /// The number of submitted requests that are queued.
     fn queued(&self) -> u32;
 
@@ -251,5 +269,12 @@ pub trait Scheduler {
     /// The one reason for which all queued requests of a stream wait, where the scheduler tells streams apart.
     fn reason(&self, _stream: StreamId) -> Option<Reason> {
         None
+    }
+
+    /// By how much time all reservations have fallen behind, from the start: [`TenantControl::reservations_behind`].
+    ///
+    /// [`TenantControl::reservations_behind`]: crate::tenant::TenantControl::reservations_behind
+    fn reservations_behind(&self) -> Nanos {
+        Nanos::ZERO
     }
 }

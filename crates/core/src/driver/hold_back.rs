@@ -1,9 +1,11 @@
-//! Requests that the scheduler refused for lack of room: held back, first come first served in each direction.
+//! Requests that the scheduler refused for lack of room: held back in lines, first come first served in each direction.
 //!
-//! This is the one place that knows who is held back and who is tried again first. A request that is longer than the queue
-//! takes is held as one range however many sub-requests it will become.
+//! This is the one place that knows who is held back and who is tried again first. Where the scheduler gives each client room
+//! of its own there is a line for each client that is held back, and the one that has least of the queue for its weight is
+//! tried first. Otherwise there is one line. A request that is longer than the queue takes is held as one range however many
+//! sub-requests it will become.
 
-use crate::structure::NONE;
+use crate::structure::{Heap, Index, NONE};
 use crate::{Direction, Operation, Request, Slab};
 
 /// A range of a client request that waits to be submitted, sub-request by sub-request.
@@ -63,10 +65,33 @@ struct Queue {
     tail: u32,
 }
 
+/// What is held back of one client, by direction, or of all clients.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    client: u32,
+    queues: [Queue; 2],
+}
+
+impl Line {
+    const fn of(client: u32) -> Self {
+        Self { client, queues: [Queue { head: NONE, tail: NONE }; 2] }
+    }
+
+    const fn is_empty(&self, direction: Direction) -> bool {
+        self.queues[direction as usize].head == NONE
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct HoldBack {
     slots: Slab<Link>,
-    queues: [Queue; 2],
+    lines: Slab<Line>,
+    by_client: Index,
+    /// Lines that are not empty in a direction, by how much of the queue their clients have for their weights.
+    turns: [Heap<u64>; 2],
+    /// Breaks ties in `turns`: clients that have as much take turns.
+    sequence: u64,
+    is_by_client: bool,
     /// Sub-requests that the ranges stand for.
     sub_requests: u32,
 }
@@ -74,17 +99,51 @@ pub(super) struct HoldBack {
 /// Slots that only pieces of ranges take that are held already, so that a split finds room.
 const SPLIT_SLOTS: u32 = 64;
 
+/// The line of all clients, where there is but one.
+pub(super) const SHARED: u32 = 0;
+
 impl HoldBack {
-    pub(super) fn new(capacity: u32) -> Self {
-        let blank = || Link { held: Held::NOTHING, next: NONE };
-        let slots = Slab::new(capacity.saturating_add(SPLIT_SLOTS), blank);
-        Self { slots, queues: [Queue { head: NONE, tail: NONE }; 2], sub_requests: 0 }
+    pub(super) fn new(capacity: u32, is_by_client: bool) -> Self {
+        let slots = capacity.saturating_add(SPLIT_SLOTS);
+        let lines = if is_by_client { slots } else { 1 };
+        let mut hold_back = Self {
+            slots: Slab::new(slots, blank),
+            lines: Slab::new(lines, || Line::of(NONE)),
+            by_client: Index::new(lines),
+            turns: core::array::from_fn(|_| Heap::new(lines)),
+            sequence: 0,
+            is_by_client,
+            sub_requests: 0,
+        };
+        if !is_by_client {
+            // It is there for ever.
+            hold_back.lines.take();
+        }
+        hold_back
     }
 
     /// Doubles the room; answers for how many ranges there is room now.
     pub(super) fn grow(&mut self) -> u32 {
         let capacity = (self.slots.capacity() - SPLIT_SLOTS).max(SPLIT_SLOTS).saturating_mul(2);
-        self.slots.grow(capacity.saturating_add(SPLIT_SLOTS), || Link { held: Held::NOTHING, next: NONE });
+        let slots = capacity.saturating_add(SPLIT_SLOTS);
+        self.slots.grow(slots, blank);
+        if self.is_by_client {
+            let before = self.lines.capacity();
+            self.lines.grow(slots, || Line::of(NONE));
+            let (mut by_client, mut turns) = (Index::new(slots), core::array::from_fn::<_, 2, _>(|_| Heap::new(slots)));
+            for line in 0..before {
+                for (turns, old) in turns.iter_mut().zip(&self.turns) {
+                    if let Some((fill, sequence)) = old.key(line) {
+                        turns.set(line, fill, sequence);
+                    }
+                }
+                let client = self.lines[line].client;
+                if client != NONE {
+                    by_client.insert(client.into(), line);
+                }
+            }
+            (self.by_client, self.turns) = (by_client, turns);
+        }
         capacity
     }
 
@@ -98,9 +157,21 @@ impl HoldBack {
         self.slots.capacity() - self.slots.len() > 2
     }
 
-    #[inline]
-    pub(super) fn is_empty(&self, direction: Direction) -> bool {
-        self.queues[direction as usize].head == NONE
+    /// Whether each client has a line of its own.
+    #[inline(always)]
+    pub(super) const fn is_by_client(&self) -> bool {
+        self.is_by_client
+    }
+
+    /// Whether nothing is held back.
+    #[inline(always)]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    #[inline(always)]
+    pub(super) fn is_line_empty(&self, line: u32, direction: Direction) -> bool {
+        self.lines[line].is_empty(direction)
     }
 
     #[inline]
@@ -108,9 +179,43 @@ impl HoldBack {
         self.sub_requests
     }
 
-    pub(super) fn push_back(&mut self, held: Held, sub_requests: u32) {
-        let queue = &mut self.queues[held.next.operation.direction() as usize];
+    /// The line of a client of which something is held back.
+    pub(super) fn line(&self, client: u32) -> Option<u32> {
+        self.by_client.find(client.into(), |_| true)
+    }
+
+    /// The line of a client, for something to be held back.
+    pub(super) fn line_to_hold(&mut self, client: u32) -> u32 {
+        self.line(client).unwrap_or_else(|| {
+            // There are as many lines as ranges.
+            let line = self.lines.insert(Line::of(client)).unwrap_or(SHARED);
+            self.by_client.insert(client.into(), line);
+            line
+        })
+    }
+
+    /// The line whose turn it is in a direction, and how much of the queue its client has.
+    #[inline]
+    pub(super) fn first_line(&self, direction: Direction) -> Option<(u64, u32)> {
+        if self.is_by_client {
+            return self.turns[direction as usize].first();
+        }
+        (!self.lines[SHARED].is_empty(direction)).then_some((0, SHARED))
+    }
+
+    /// A client has this much of the queue for its weight now, and something may be held back of it that was not before.
+    pub(super) fn set_fill(&mut self, line: u32, fill: u64) {
+        self.sequence += 1;
+        for (queue, turns) in self.lines[line].queues.iter().zip(&mut self.turns) {
+            if queue.head != NONE {
+                turns.set(line, fill, self.sequence);
+            }
+        }
+    }
+
+    pub(super) fn push_back(&mut self, line: u32, held: Held, sub_requests: u32) {
         let Some(slot) = self.slots.insert(Link { held, next: NONE }) else { return };
+        let queue = &mut self.lines[line].queues[held.next.operation.direction() as usize];
         match queue.tail {
             NONE => queue.head = slot,
             tail => self.slots[tail].next = slot,
@@ -119,8 +224,8 @@ impl HoldBack {
         self.sub_requests += sub_requests;
     }
 
-    pub(super) fn push_front(&mut self, held: Held, sub_requests: u32) {
-        let queue = &mut self.queues[held.next.operation.direction() as usize];
+    pub(super) fn push_front(&mut self, line: u32, held: Held, sub_requests: u32) {
+        let queue = &mut self.lines[line].queues[held.next.operation.direction() as usize];
         let Some(slot) = self.slots.insert(Link { held, next: queue.head }) else { return };
         if queue.tail == NONE {
             queue.tail = slot;
@@ -129,15 +234,15 @@ impl HoldBack {
         self.sub_requests += sub_requests;
     }
 
-    /// The range whose turn it is.
-    pub(super) fn first(&self, direction: Direction) -> Option<Held> {
-        let head = self.queues[direction as usize].head;
+    /// The range of a line whose turn it is.
+    pub(super) fn first(&self, line: u32, direction: Direction) -> Option<Held> {
+        let head = self.lines[line].queues[direction as usize].head;
         (head != NONE).then(|| self.slots[head].held)
     }
 
     /// The first range's next sub-request is held back no longer; what is left of it keeps its turn.
-    pub(super) fn pass_first(&mut self, direction: Direction, rest: Option<Held>) {
-        let queue = &mut self.queues[direction as usize];
+    pub(super) fn pass_first(&mut self, line: u32, direction: Direction, rest: Option<Held>) {
+        let queue = &mut self.lines[line].queues[direction as usize];
         let head = queue.head;
         self.sub_requests -= 1;
         if let Some(rest) = rest {
@@ -149,29 +254,62 @@ impl HoldBack {
             queue.tail = NONE;
         }
         self.slots.release(head);
+        self.close_if_empty(line);
     }
 
-    /// Takes out the oldest range of which `is_wanted` is true.
+    /// Takes out a range of which `is_wanted` is true: the oldest of its line and direction.
     pub(super) fn remove(&mut self, request_sectors_max: u32, is_wanted: impl Fn(&Held) -> bool) -> Option<Held> {
-        for queue in &mut self.queues {
-            let (mut before, mut slot) = (NONE, queue.head);
-            while slot != NONE {
-                let Link { held, next } = self.slots[slot];
-                if is_wanted(&held) {
-                    match before {
-                        NONE => queue.head = next,
-                        before => self.slots[before].next = next,
+        for line in 0..self.lines.capacity() {
+            for direction in Direction::ALL {
+                let queue = self.lines[line].queues[direction as usize];
+                let (mut before, mut slot) = (NONE, queue.head);
+                while slot != NONE {
+                    let Link { held, next } = self.slots[slot];
+                    if is_wanted(&held) {
+                        self.sub_requests -= held.sub_requests(request_sectors_max);
+                        self.unlink(line, direction, before, slot);
+                        return Some(held);
                     }
-                    if queue.tail == slot {
-                        queue.tail = before;
-                    }
-                    self.slots.release(slot);
-                    self.sub_requests -= held.sub_requests(request_sectors_max);
-                    return Some(held);
+                    (before, slot) = (slot, next);
                 }
-                (before, slot) = (slot, next);
             }
         }
         None
     }
+
+    fn unlink(&mut self, line: u32, direction: Direction, before: u32, slot: u32) {
+        let next = self.slots[slot].next;
+        let queue = &mut self.lines[line].queues[direction as usize];
+        match before {
+            NONE => queue.head = next,
+            before => self.slots[before].next = next,
+        }
+        if queue.tail == slot {
+            queue.tail = before;
+        }
+        self.slots.release(slot);
+        self.close_if_empty(line);
+    }
+
+    /// A line that is empty in a direction waits for no turn there; one that is empty is no longer its client's.
+    fn close_if_empty(&mut self, line: u32) {
+        if !self.is_by_client {
+            return;
+        }
+        let of = self.lines[line];
+        for direction in Direction::ALL {
+            if of.is_empty(direction) {
+                self.turns[direction as usize].remove(line);
+            }
+        }
+        if Direction::ALL.iter().all(|&direction| of.is_empty(direction)) {
+            self.by_client.remove(of.client.into(), line);
+            self.lines[line] = Line::of(NONE);
+            self.lines.release(line);
+        }
+    }
+}
+
+const fn blank() -> Link {
+    Link { held: Held::NOTHING, next: NONE }
 }

@@ -6,8 +6,10 @@
 //! - **Splitting.** What is longer than [`QueueLimits::request_sectors_max`] becomes several sub-requests, in order.
 //!   Discards stay whole. A request that lies on two devices ([`RefusedCause::Split`]) is split where the scheduler says.
 //! - **Hold-back.** What finds no room waits outside, first come first served in each direction; nothing of the same
-//!   direction passes it. [`Driver::retry`] tries again where something of a direction has completed since, because
-//!   otherwise there is neither room nor anything new to merge with. The pieces of a split keep their turn.
+//!   direction passes it. Where each client has room of its own ([`Scheduler::room`]) that holds for each client by itself:
+//!   nobody waits outside for another's requests, and who has least of the queue for its weight goes in first.
+//!   [`Driver::retry`] tries again where something has completed since, because otherwise there is neither room nor
+//!   anything new to merge with. The pieces of a split keep their turn.
 //! - **Refusal.** What a client at its limit is refused goes back to the caller ([`Caller::refused`]) and is not held.
 //! - **Merged requests.** [`Driver::members`] walks the sub-requests that a dispatch carries; [`Driver::complete`] ends them.
 //!   The last sub-request of a request to end ends the request, once.
@@ -70,7 +72,7 @@ use crate::{
 
 use accounts::ClassAccounts;
 pub use accounts::ClassState;
-use hold_back::{Held, HoldBack};
+use hold_back::{Held, HoldBack, SHARED};
 
 /// What a driver is made for, beside its scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,14 +160,15 @@ impl<S: Scheduler> Driver<S> {
     /// A driver of a fresh scheduler with these limits.
     #[must_use]
     pub fn new(scheduler: S, limits: &QueueLimits, capacity: Capacity) -> Self {
-        let slots = limits.slots();
+        let slots = scheduler.slots();
         let nothing = SubRequest { request: NONE, handle: 0, class: 0 };
+        let is_by_client = scheduler.room(StreamId(0)).is_some();
         Self {
             scheduler,
             request_sectors_max: limits.request_sectors_max.max(1),
             requests: Slab::new(slots.saturating_add(capacity.held), || 0),
             sub_requests: vec![nothing; slots as usize].into_boxed_slice(),
-            hold_back: HoldBack::new(capacity.held),
+            hold_back: HoldBack::new(capacity.held, is_by_client),
             taken: [0; 2],
             freed: [false; 2],
             classes: ClassAccounts::new(capacity.classes),
@@ -228,7 +231,7 @@ impl<S: Scheduler> Driver<S> {
         let mut held = Held { request, handle, next, following: sectors - u64::from(first) };
         let sub_requests = held.sub_requests(sectors_max);
         self.requests[request] += sub_requests;
-        while self.hold_back.is_empty(operation.direction()) {
+        while !self.is_held_back(stream, operation.direction()) {
             match self.scheduler.submit(now, held.next) {
                 Ok(tag) => {
                     self.classes.queued(now, stream.0);
@@ -249,7 +252,9 @@ impl<S: Scheduler> Driver<S> {
         }
         let left = held.sub_requests(sectors_max);
         self.classes.held(now, stream.0, left);
-        self.hold_back.push_back(held, left);
+        let line = self.line_to_hold(stream);
+        self.hold_back.push_back(line, held, left);
+        self.hold_back.set_fill(line, 0);
         Ok(sub_requests)
     }
 
@@ -258,8 +263,11 @@ impl<S: Scheduler> Driver<S> {
     pub fn retry(&mut self, now: Nanos, caller: &mut impl Caller) {
         for direction in Direction::ALL {
             let is_freed = core::mem::take(&mut self.freed[direction as usize]);
+            let Some((fill, _)) = self.hold_back.first_line(direction) else { continue };
             // With nothing of its own in the scheduler, a direction waits for room that the other one has taken.
-            if (is_freed || self.taken[direction as usize] == 0) && !self.hold_back.is_empty(direction) {
+            let is_free = is_freed || self.taken[direction as usize] == 0;
+            // A client's own room is for both directions.
+            if is_free || (self.hold_back.is_by_client() && fill == 0) {
                 self.submit_held(now, direction, caller);
             }
         }
@@ -302,6 +310,7 @@ impl<S: Scheduler> Driver<S> {
         while let Some(tag) = next {
             let SubRequest { request, handle, class } = self.sub_requests[tag.index()];
             self.classes.finished(class);
+            self.touch(class);
             finished(Finished { request, handle, is_last: self.end(request, 1) });
             left -= 1;
             next = if left == 0 { None } else { self.scheduler.next_member(tag) };
@@ -323,6 +332,7 @@ impl<S: Scheduler> Driver<S> {
         self.taken[direction] -= 1;
         self.freed[direction] = true;
         self.classes.cancelled(now, class);
+        self.touch(class);
         Ok(Finished { request, handle, is_last: self.end(request, 1) })
     }
 
@@ -428,24 +438,61 @@ impl<S: Scheduler> Driver<S> {
         caller.refused(Finished { request: *request, handle: *handle, is_last }, next, cause);
     }
 
+    /// Whether something of the same direction waits outside that a request of this stream may not pass.
+    #[inline(always)]
+    fn is_held_back(&self, stream: StreamId, direction: Direction) -> bool {
+        if self.hold_back.is_empty() {
+            return false;
+        }
+        let line = match self.scheduler.room(stream) {
+            None => Some(SHARED),
+            Some(room) => self.hold_back.line(room.client),
+        };
+        line.is_some_and(|line| !self.hold_back.is_line_empty(line, direction))
+    }
+
+    fn line_to_hold(&mut self, stream: StreamId) -> u32 {
+        self.scheduler.room(stream).map_or(SHARED, |room| self.hold_back.line_to_hold(room.client))
+    }
+
+    /// Something of a stream leaves the scheduler: how much it has there is found out when its turn comes.
+    #[inline(always)]
+    fn touch(&mut self, stream: u32) {
+        if self.hold_back.is_by_client()
+            && !self.hold_back.is_empty()
+            && let Some(room) = self.scheduler.room(StreamId(stream))
+            && let Some(line) = self.hold_back.line(room.client)
+        {
+            self.hold_back.set_fill(line, 0);
+        }
+    }
+
     fn submit_held(&mut self, now: Nanos, direction: Direction, caller: &mut impl Caller) {
-        while let Some(held) = self.hold_back.first(direction) {
+        while let Some((fill, line)) = self.hold_back.first_line(direction)
+            && let Some(held) = self.hold_back.first(line, direction)
+        {
+            if let Some(room) = self.scheduler.room(held.next.stream)
+                && room.fill > fill
+            {
+                self.hold_back.set_fill(line, room.fill);
+                continue;
+            }
             let class = held.next.stream.0;
             match self.scheduler.submit(now, held.next) {
                 Ok(tag) => {
-                    self.pass_first(now, &held);
+                    self.pass_first(now, line, &held);
                     self.classes.queued(now, class);
                     self.queued(tag, &held, caller);
                 }
                 Err(refused) => match refused.cause {
                     RefusedCause::Full => return,
                     RefusedCause::Split(sectors) if self.hold_back.can_split() => {
-                        self.pass_first(now, &held);
+                        self.pass_first(now, line, &held);
                         self.split(now, &held, sectors, caller);
                     }
                     RefusedCause::Split(_) => return,
                     cause => {
-                        self.pass_first(now, &held);
+                        self.pass_first(now, line, &held);
                         self.refuse(&held, cause, caller);
                     }
                 },
@@ -453,10 +500,10 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// The first sub-request that is held back leaves, and what follows it within its range has its turn.
-    fn pass_first(&mut self, now: Nanos, held: &Held) {
+    /// The first sub-request of a line leaves it, and what follows it within its range has its turn.
+    fn pass_first(&mut self, now: Nanos, line: u32, held: &Held) {
         self.classes.released(now, held.next.stream.0, 1);
-        self.hold_back.pass_first(held.next.operation.direction(), held.rest(self.request_sectors_max));
+        self.hold_back.pass_first(line, held.next.operation.direction(), held.rest(self.request_sectors_max));
     }
 
     /// Splits a sub-request on its way in: its pieces come before all that is held back, which is nothing.
@@ -474,7 +521,9 @@ impl<S: Scheduler> Driver<S> {
         let rest_handle = caller.split(request, handle, &rest);
         self.classes.held(now, next.stream.0, 2);
         let first = Request { sectors, ..next };
-        self.hold_back.push_front(Held { request, handle: rest_handle, next: rest, following: 0 }, 1);
-        self.hold_back.push_front(Held { request, handle, next: first, following: 0 }, 1);
+        let line = self.line_to_hold(next.stream);
+        self.hold_back.push_front(line, Held { request, handle: rest_handle, next: rest, following: 0 }, 1);
+        self.hold_back.push_front(line, Held { request, handle, next: first, following: 0 }, 1);
+        self.hold_back.set_fill(line, 0);
     }
 }

@@ -18,7 +18,9 @@ pub(crate) static ROW: Row<()> = Row {
 with the smallest start tag, as under `sfq`. A request served by its reservation is charged to the weight too: a client \
 gets the larger of its reservation and its part by weight. Reservations are met exactly while the device delivers more \
 than all that is reserved: a client gets r a second, less at most one request each of those due before it; what a slow \
-device could not deliver is made up for, up to a tenth of a second's worth. Weights share the rest within c1/w1 + c2/w2, \
+device could not deliver is made up for, up to a tenth of a second's worth. What is more than that breaks reservations \
+(`reservation-broken`): all shrink in proportion, and until a second after a twentieth of the dispatches goes by weight, so \
+that none starves. Weights share the rest within c1/w1 + c2/w2, \
 and as close to a fluid server as `sfq`. Limits: at most burst + limit x d in any window of length d. Example: 1,000/s, A \
 reserves 500 at weight 1, B and C have weight 100: A gets 500, B and C 250 each. Differs from the source: the share tag \
 lives in virtual time and starts at the clock when a client becomes active, so that a client that paused starves no \
@@ -95,6 +97,10 @@ impl Order for Mclock {
 
     fn refund(&mut self, node: u32, cost: u32, receipt: u64) {
         self.0.refund(node, cost, receipt);
+    }
+
+    fn behind(&self) -> Nanos {
+        self.0.behind()
     }
 
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {

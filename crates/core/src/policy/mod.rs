@@ -31,7 +31,7 @@ use crate::elevator::{BlockScheduler, Elevator};
 use crate::pair::{Lower, Pair, Upper};
 use crate::settings::settable;
 use crate::tenant::{Capacity, TenantControl, TenantScheduler};
-use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Scheduler, Step, StreamId, Tag, Waiting};
+use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
 pub use crate::settings::{PARAMETERS_MAX, Parameter, SettingError, Settings, Unit};
 
@@ -157,11 +157,12 @@ impl PolicyRow {
         let [window] = below.pair.values();
         let window = u32::try_from(window).unwrap_or(u32::MAX).max(1);
         let order = upper(Pair::upper_limits(&limits, window), settings);
+        let limits_below = Pair::lower_limits(&limits, window, order.slots());
         // One request gives an elevator nothing to choose from, and it may not hold that back.
         let elevator: Box<dyn Lower> = if window == 1 {
-            Box::new(BlockScheduler::new(limits, noop::Noop::new(&limits, (), &below.settings)))
+            Box::new(BlockScheduler::new(limits_below, noop::Noop::new(&limits_below, (), &below.settings)))
         } else {
-            lower(limits, &below.settings)
+            lower(limits_below, &below.settings)
         };
         Policy(Inner::Pair(Box::new(Pair::new(limits, window, order, elevator))))
     }
@@ -359,6 +360,15 @@ impl Scheduler for Policy {
         each!(&self.0, scheduler => scheduler.next_member(tag))
     }
 
+    fn slots(&self) -> u32 {
+        each!(&self.0, scheduler => scheduler.slots())
+    }
+
+    #[inline(always)]
+    fn room(&self, stream: StreamId) -> Option<Room> {
+        each!(&self.0, scheduler => scheduler.room(stream))
+    }
+
     fn queued(&self) -> u32 {
         each!(&self.0, scheduler => scheduler.queued())
     }
@@ -369,5 +379,9 @@ impl Scheduler for Policy {
 
     fn reason(&self, stream: StreamId) -> Option<Reason> {
         self.tenants().map(|tenants| tenants.reason(stream))
+    }
+
+    fn reservations_behind(&self) -> Nanos {
+        self.tenants().map_or(Nanos::ZERO, TenantControl::reservations_behind)
     }
 }

@@ -37,6 +37,12 @@ impl<T: Copy + Ord + Default> Heap<T> {
         (self.length > 0).then(|| (self.entries[0].time, self.entries[0].slot))
     }
 
+    /// The time and sequence of `slot`, if it is in.
+    pub(crate) fn key(&self, slot: u32) -> Option<(T, u64)> {
+        let entry = self.entries.get(self.positions[slot as usize] as usize)?;
+        Some((entry.time, entry.sequence))
+    }
+
     /// Puts `slot` in, or moves it to another time.
     pub(crate) fn set(&mut self, slot: u32, time: T, sequence: u64) {
         let entry = Entry { time, sequence, slot };
@@ -123,6 +129,8 @@ mod tests {
                     model.remove(&slot);
                 }
                 let first = model.iter().map(|(&slot, &key)| (key, slot)).min();
+                let key = model.get(&slot).map(|&(time, number)| (Nanos(time), number));
+                prop_assert_eq!(heap.key(slot), key);
                 prop_assert_eq!(heap.first(), first.map(|((time, _), slot)| (Nanos(time), slot)));
             }
         }

@@ -36,6 +36,10 @@ pub trait TenantControl {
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 
+    /// By how much time all reservations together have fallen behind, from the start: zero unless they are broken. Of a span
+    /// d in which this grows by b, an active client with a reservation of r has got r (d - b) at least.
+    fn reservations_behind(&self) -> Nanos;
+
     /// The reason for which all of a client's queued requests wait. [`crate::Scheduler::waiting`] counts those of all clients.
     fn reason(&self, client: StreamId) -> Reason;
 
@@ -71,6 +75,8 @@ pub enum Rule {
     Reservation,
     /// The earliest deadline goes first. Tags are times in nanoseconds.
     Deadline,
+    /// A client that has had less than its floor goes first. Tags are virtual times in dispatches.
+    Floor,
     /// The smallest reward tag goes first.
     Reward,
     /// The order has released it, and the elevator serves others first. Tags are the numbers of dispatches since, and of
@@ -99,6 +105,7 @@ impl Rule {
             Self::Turn => "it is another client's turn",
             Self::Reservation => "a client behind its reservation goes first",
             Self::Deadline => "a request with an earlier deadline goes first",
+            Self::Floor => "a client that has had less than its floor goes first",
             Self::Reward => "a client whose requests have cost less, for its weight, goes first",
             Self::Elevator => "it is in the elevator, which serves others first",
             Self::Device => "it is next, and the device is full",

@@ -171,6 +171,13 @@ impl Fair {
         Service { start, finish: node.start, per_unit }
     }
 
+    /// Divides the lead of a node, which is not active.
+    pub(crate) fn forgive(&mut self, node: u32, divisor: u64) {
+        let start = &mut self.nodes[node as usize].start;
+        let lead = later(*start, self.clock).wrapping_sub(self.clock);
+        *start = self.clock.wrapping_add(lead / divisor);
+    }
+
     /// A node becomes active.
     #[inline]
     pub(crate) fn resume(&mut self, node: u32) {
@@ -227,6 +234,11 @@ impl Fair {
     /// The key that a node is ranked by.
     pub(crate) fn key(&self, node: u32) -> u64 {
         self.keys.key(node) & !NODE_MASK
+    }
+
+    /// Whether the start of a node is not ahead of the clock.
+    pub(crate) fn is_behind(&self, node: u32) -> bool {
+        later(self.nodes[node as usize].start, self.clock) == self.clock
     }
 
     /// Why a node waits for `first`, by virtual time.

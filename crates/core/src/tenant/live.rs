@@ -127,6 +127,10 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         self.find(stream).map_or(self.order.default_share(), |client| self.shares[client as usize])
     }
 
+    fn reservations_behind(&self) -> Nanos {
+        self.order.behind()
+    }
+
     fn reason(&self, stream: StreamId) -> Reason {
         let client = self.find(stream).unwrap_or(OTHERS);
         let of = &self.clients[client as usize];

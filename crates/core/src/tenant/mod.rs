@@ -33,7 +33,7 @@ pub const GROUPS_MAX: u32 = 2_000;
 const _: () = assert!(1 + CLIENTS_MAX + GROUPS_MAX <= fair::NODES_MAX);
 
 pub(crate) use cost::CostModel;
-pub(crate) use fair::{Fair, LEAD_MAX, earlier};
+pub(crate) use fair::{Fair, LEAD_MAX, UNIT, earlier};
 pub(crate) use order::{Head, Order, RuleState, Size};
 pub(crate) use pace::Pace;
 pub(crate) use reservations::{LEAD, Reserved};

@@ -104,6 +104,11 @@ pub(crate) trait Order {
         depth
     }
 
+    /// By how much time reservations have fallen behind.
+    fn behind(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// Why a node waits for `first`, which is next.
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState;
 }

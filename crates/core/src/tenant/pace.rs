@@ -41,6 +41,10 @@ impl Pace {
         self.per_second != 0
     }
 
+    pub(crate) const fn per_second(&self) -> u64 {
+        self.per_second
+    }
+
     /// Sets the rate, and a burst of 1 to 2^33. Tokens used stay used.
     pub(crate) fn configure(&mut self, now: Nanos, per_second: u64, burst: u64) {
         if per_second == 0 {

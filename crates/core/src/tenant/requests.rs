@@ -88,6 +88,10 @@ impl Requests {
         self.entries.has_room()
     }
 
+    pub(crate) fn slots(&self) -> u32 {
+        self.entries.capacity()
+    }
+
     /// The slot of a tag that names a request.
     #[inline]
     pub(crate) fn slot(&self, tag: Tag) -> Option<u32> {

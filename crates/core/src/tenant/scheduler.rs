@@ -8,6 +8,10 @@
 //! the longest idle first. When all entries are taken, new clients share one, number zero, which has the default share: they
 //! are served as one client.
 //!
+//! **Room.** Clients share the room of the queue while there is any, and each has a little that is kept free for it: as many
+//! requests as keep the device busy. So a client that fills the queue, or whose requests wait for its limit, shuts out no
+//! other, and the order always sees a request of each client that has one.
+//!
 //! **Bounded calls.** Clients whose limits end at the same moment become active sixteen a poll, the longest throttled first.
 //! Of n at once, each is active after n / 16 polls.
 
@@ -24,7 +28,8 @@ use super::{Capacity, Share, TenantControl};
 use crate::pair::Upper;
 use crate::structure::{Index, Links, List, NONE, Tournament};
 use crate::{
-    CancelError, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Scheduler, Step, StreamId, Tag, Waiting,
+    CancelError, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Room, Scheduler, Step, StreamId, Tag,
+    Waiting,
 };
 
 /// The client that new streams share when the table is full.
@@ -49,6 +54,9 @@ pub(crate) struct Client {
     /// Neither limited nor in a group: nothing is counted for it.
     pub(crate) is_plain: bool,
 }
+
+/// The most slots that are kept free for clients in all.
+const KEPT_SLOTS_MAX: u32 = 1 << 16;
 
 /// The stream of an unused entry.
 const UNASSIGNED: StreamId = StreamId(u32::MAX);
@@ -76,6 +84,8 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) reserved_per_second: u64,
     pub(crate) capacity_per_second: u64,
     limits: QueueLimits,
+    /// Requests, of either direction, for which each client has room though the others have taken the rest.
+    kept: u32,
     by_direction: [u32; 2],
     pub(crate) queued: u32,
     pub(crate) in_flight: u32,
@@ -86,12 +96,10 @@ impl<P: Order> TenantScheduler<P> {
     pub(crate) fn new(limits: QueueLimits, capacity: Capacity, order: impl FnOnce(&Size) -> P) -> Self {
         let clients = capacity.entries();
         let nodes = capacity.nodes();
-        let order = order(&Size {
-            nodes,
-            slots: limits.requests().max(1),
-            depth: limits.depth,
-            cost_max: capacity.cost.max(limits.request_sectors_max),
-        });
+        let kept = limits.depth.min(KEPT_SLOTS_MAX / clients).max(1).min(limits.requests_per_direction);
+        let slots = limits.requests().saturating_add(kept * clients).max(1);
+        let order =
+            order(&Size { nodes, slots, depth: limits.depth, cost_max: capacity.cost.max(limits.request_sectors_max) });
         let share = order.default_share();
         let client = Client {
             fifo: Fifo::EMPTY,
@@ -106,7 +114,7 @@ impl<P: Order> TenantScheduler<P> {
         };
         let mut scheduler = Self {
             order,
-            requests: Requests::new(limits.requests().max(1)),
+            requests: Requests::new(slots),
             clients: vec![client; clients as usize].into_boxed_slice(),
             shares: vec![share; clients as usize].into_boxed_slice(),
             by_stream: Index::new(clients),
@@ -121,6 +129,7 @@ impl<P: Order> TenantScheduler<P> {
             reserved_per_second: 0,
             capacity_per_second: 0,
             limits,
+            kept,
             by_direction: [0; 2],
             queued: 0,
             in_flight: 0,
@@ -201,6 +210,31 @@ impl<P: Order> TenantScheduler<P> {
         let share = self.order.default_share();
         self.set_share(now, client, share);
         client
+    }
+
+    /// The client that a stream has, as far as it has one.
+    pub(crate) fn known_client(&self, stream: StreamId) -> u32 {
+        let client = self.usual_client(stream).or_else(|| self.by_stream.find(u64::from(stream.0), |_| true));
+        client.unwrap_or(OTHERS)
+    }
+
+    /// Whether one more request of a stream is refused for lack of room.
+    #[inline(always)]
+    fn is_full(&self, request: &Request) -> bool {
+        let direction = request.operation.direction() as usize;
+        self.by_direction[direction] >= self.limits.requests_per_direction && !self.has_kept_room(request.stream)
+    }
+
+    /// Whether the client of a stream has less than what is kept free for it.
+    #[inline(always)]
+    fn has_kept_room(&self, stream: StreamId) -> bool {
+        self.requests_of(self.known_client(stream)) < self.kept
+    }
+
+    /// What a client has in the queue and in the device.
+    fn requests_of(&self, client: u32) -> u32 {
+        let of = &self.clients[client as usize];
+        of.fifo.length + of.in_flight
     }
 
     /// A free entry of the table, which the caller has to assign.
@@ -404,8 +438,9 @@ impl<P: Order> TenantScheduler<P> {
 }
 
 impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P> {
-    fn release_freely(&mut self) {
+    fn release_freely(&mut self, requests_per_direction: u32) {
         self.limits.depth = u32::MAX;
+        self.kept = self.kept.min(requests_per_direction);
     }
 
     fn release(&mut self, now: Nanos) -> Step {
@@ -454,8 +489,11 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
     }
 
     fn has_queued(&self, stream: StreamId) -> bool {
-        let client = self.by_stream.find(u64::from(stream.0), |_| true).unwrap_or(OTHERS);
-        self.clients[client as usize].fifo.length > 0
+        self.clients[self.known_client(stream) as usize].fifo.length > 0
+    }
+
+    fn keeps_room(&self, stream: StreamId) -> bool {
+        self.has_kept_room(stream)
     }
 
     fn boxed(&self) -> Box<dyn Upper> {
@@ -469,8 +507,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         if request.sectors > self.limits.request_sectors_max && request.operation != crate::Operation::Discard {
             return Err(Refused { request, cause: RefusedCause::TooLarge });
         }
-        let direction = request.operation.direction() as usize;
-        if !self.requests.has_room() || self.by_direction[direction] >= self.limits.requests_per_direction {
+        if !self.requests.has_room() || self.is_full(&request) {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         // A client with more queued is active already, and nothing is counted for a plain client.
@@ -525,6 +562,20 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
 
     fn next_member(&self, _tag: Tag) -> Option<Tag> {
         None
+    }
+
+    fn slots(&self) -> u32 {
+        self.requests.slots()
+    }
+
+    fn room(&self, stream: StreamId) -> Option<Room> {
+        let client = self.known_client(stream);
+        let requests = self.requests_of(client);
+        let share = &self.shares[client as usize];
+        let weight = share.group.map_or(share.weight, |group| self.groups.group(group.0).share.weight);
+        // A weight is at least one.
+        let fill = if requests < self.kept { 0 } else { (u64::from(requests) << 20) / u64::from(weight.max(1)) };
+        Some(Room { client, fill })
     }
 
     fn queued(&self) -> u32 {

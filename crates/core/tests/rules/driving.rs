@@ -46,8 +46,9 @@ struct World {
     in_flight: BTreeMap<usize, Sub>,
     /// Sub-requests that have not reached the scheduler yet, by request: since when each waits, in order.
     outside: BTreeMap<usize, VecDeque<Nanos>>,
-    /// The request and the sector that went in last, by direction.
-    last_in: [Option<(usize, u64)>; 2],
+    /// The request and the sector that went in last, by direction, and by class where each has room of its own.
+    last_in: BTreeMap<(usize, u32), (usize, u64)>,
+    is_by_class: bool,
     /// Waiting by class as the model sees it: sub-requests times time.
     waited: [u64; CLASSES as usize],
 }
@@ -65,10 +66,10 @@ impl World {
 
     /// The next sub-request of a request leaves the outside.
     fn pass(&mut self, number: usize, sub_request: &Request) -> Nanos {
-        let direction = sub_request.operation.direction() as usize;
+        let class = if self.is_by_class { sub_request.stream.0 } else { 0 };
         let key = (number, sub_request.sector);
-        assert!(self.last_in[direction].is_none_or(|last| last < key), "first come, first served");
-        self.last_in[direction] = Some(key);
+        let last = self.last_in.insert((sub_request.operation.direction() as usize, class), key);
+        assert!(last.is_none_or(|last| last < key), "first come, first served");
         let whole = &mut self.wholes[number];
         assert_eq!(sub_request.sector, whole.until, "sub-requests follow one another");
         whole.until += u64::from(sub_request.sectors);
@@ -139,9 +140,10 @@ impl Run {
             let limited = Share { limit_per_second: 900, ..Share::DEFAULT };
             control.configure(Nanos::ZERO, StreamId(1), limited).unwrap();
         }
+        let is_by_class = scheduler.tenants().is_some();
         Self {
             driver: Driver::new(scheduler, &limits, Capacity { held: 2, classes: CLASSES }),
-            world: World::default(),
+            world: World { is_by_class, ..World::default() },
             flights: VecDeque::new(),
             waits: [0; Reason::COUNT],
             grown: 0,

@@ -3,6 +3,7 @@
 use ioweir_core::Reason;
 use serde_json::{Map, Value as Json, json};
 
+use super::metric::reservations_kept;
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary};
 use crate::document::{
     self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, Provenance, Series, Table, Value,
@@ -54,7 +55,22 @@ fn headline(report: &ExperimentReport) -> String {
         (all, 0) => format!("; all {all} expectations are met"),
         (all, missed) => format!("; {missed} of {all} expectations are not met"),
     };
-    format!("{} after {} of warm-up, {seeds}{verdict}.", experiment.duration, experiment.warm_up)
+    let broken = broken(report).map_or_else(String::new, |broken| format!(" {broken}"));
+    format!("{} after {} of warm-up, {seeds}{verdict}.{broken}", experiment.duration, experiment.warm_up)
+}
+
+/// The signal that a device delivers less than what is reserved: the worst run.
+fn broken(report: &ExperimentReport) -> Option<String> {
+    let kept = |summary: &Summary| summary.cells.iter().map(reservations_kept).fold(1.0, f64::min);
+    let worst = report.summaries.iter().min_by(|one, other| kept(one).total_cmp(&kept(other)))?;
+    (kept(worst) < 1.0).then(|| {
+        format!(
+            "reservation-broken: the device does not deliver what is reserved; under {} it is {:.1} % of that, and each \
+             reservation shrinks alike.",
+            name(report, worst),
+            kept(worst) * 100.0
+        )
+    })
 }
 
 /// A figure's name with its unit.
@@ -224,9 +240,12 @@ fn runs(report: &ExperimentReport) -> Table {
         ("IOPS", "iops"),
         ("Jain's index", "jain"),
         ("work conservation", "work_conservation"),
+        ("reservations kept", "reservations_kept"),
         ("fast tier busy", "fast_busy"),
         ("slow tier busy", "slow_busy"),
     ]);
+    let metrics: Vec<_> =
+        metrics.into_iter().filter(|metric| metric.1.name != "reservations_kept" || broken(report).is_some()).collect();
     let columns = std::iter::once(Column::text("")).chain(metrics.iter().map(|metric| metric.0.clone()));
     let mut table = Table::new("All together", columns).caption(
         "Jain's index is of what each client got for its weight. Work is conserved while the device holds all that it may \

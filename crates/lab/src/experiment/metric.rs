@@ -43,6 +43,11 @@ fn busy(measured: &Outcome, tier: &str) -> Option<f64> {
     Some(tier.busy_nanos as f64 / measured.span.0 as f64)
 }
 
+/// The part of reservations that the device delivered.
+pub(super) fn reservations_kept(measured: &Outcome) -> f64 {
+    1.0 - seconds(measured.reservations_behind.0) / seconds(measured.completion.0.max(1))
+}
+
 /// Every figure, in the order of the reports.
 pub const METRICS: &[Metric] = &[
     Metric {
@@ -123,6 +128,14 @@ pub const METRICS: &[Metric] = &[
         is_time: false,
         of_class: None,
         of_run: Some(|measured| Some(f64::from(measured.conserving_millionths) / 1e6)),
+    },
+    Metric {
+        name: "reservations_kept",
+        help: "of what was reserved and asked for, the part that the device delivered, the warm-up included: 1 unless \
+               reservations are broken",
+        is_time: false,
+        of_class: None,
+        of_run: Some(|measured| Some(reservations_kept(measured))),
     },
     Metric {
         name: "fast_busy",

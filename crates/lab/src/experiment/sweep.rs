@@ -1,10 +1,9 @@
 //! The points of a sweep: experiments, each with other values of the keys that are swept.
 
-use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::spec::Experiment;
-use ioweir_config::{Complaint, KeySet as _, ShareKeys};
+use ioweir_config::{Complaint, KeySet as _, ShareKeys, from_table, to_table};
 
 /// Points of a sweep.
 const POINTS_MAX: usize = 10_000;
@@ -35,7 +34,7 @@ pub(super) fn points(experiment: &Experiment) -> Result<Vec<Point>, Complaint> {
         ));
     }
     let base = Experiment { sweep: Table::new(), ..experiment.clone() };
-    let table = Table::try_from(&base).map_err(|error| Complaint::expecting("sweep", error.to_string(), ""))?;
+    let table = to_table(&base).map_err(|error| Complaint::expecting("sweep", error, ""))?;
     (0..count).map(|number| point(number, &axes, &table)).collect()
 }
 
@@ -52,9 +51,8 @@ fn point(number: usize, axes: &[(&str, &[Value])], table: &Table) -> Result<Poin
         let setting: Vec<String> = set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         format!("{}: {problem}", setting.join(", "))
     };
-    let experiment = Experiment::deserialize(table);
-    let experiment =
-        experiment.map_err(|error| Complaint::expecting("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
+    let experiment: Experiment = from_table(&table)
+        .map_err(|error| Complaint::expecting("sweep", wrong(error.message().replace('\n', "; ")), ""))?;
     let checked = experiment.checked().map_err(|complaint| complaint.about("sweep", wrong));
     Ok(Point { experiment: checked?, set })
 }

@@ -38,6 +38,8 @@ pub struct Ended {
     pub skipped: u64,
     /// Records that were not done when the run ended.
     pub unfinished: u64,
+    /// By how much time reservations have fallen behind.
+    pub reservations_behind: Nanos,
 }
 
 /// A dispatch in the device; ordered by finish, then by dispatch.
@@ -107,7 +109,8 @@ pub fn run<S: Scheduler, O: Observer<S>>(
     };
     engine.run(arrivals)?;
     let unfinished = u64::from(engine.driver.requests());
-    Ok(Ended { completion: engine.end, skipped: engine.records.skipped, unfinished })
+    let reservations_behind = engine.driver.scheduler().reservations_behind();
+    Ok(Ended { completion: engine.end, skipped: engine.records.skipped, unfinished, reservations_behind })
 }
 
 impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {

@@ -116,6 +116,9 @@ pub struct Outcome {
     pub tracks: u64,
     /// Request-time spent waiting, by [`Reason`]; with the service times this adds up to the latencies.
     pub wait_nanos: [u128; Reason::COUNT],
+    /// By how much time reservations have fallen behind since the start, the warm-up included.
+    #[serde(with = "nanos", default)]
+    pub reservations_behind: Nanos,
     /// Jain's index of the requests that each client had served, divided by its weight.
     pub jain_millionths: u32,
     /// Of the time in which requests waited, the share in which the device held all that it may.

@@ -52,7 +52,7 @@ impl Outcome {
     #[must_use]
     pub(crate) fn of_run(self, ended: &Ended, device: &dyn Device) -> Self {
         let span = if self.span == Nanos::NEVER { ended.completion } else { self.span };
-        let (completion, skipped) = (ended.completion, ended.skipped);
-        Self { span, completion, skipped, tracks: device.tracks(), flash: device.flash(), ..self }
+        let &Ended { completion, skipped, reservations_behind, .. } = ended;
+        Self { span, completion, skipped, reservations_behind, tracks: device.tracks(), flash: device.flash(), ..self }
     }
 }

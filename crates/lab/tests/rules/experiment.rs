@@ -285,7 +285,7 @@ fn examples_of_the_repository_are_experiments_and_read_back_as_themselves() {
 fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
     let text = busy("wfq")
-        .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\ncapacity = \"1M/s\"\nduration", 1)
+        .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\ncapacity = \"1M/s\"\nduration", 1)
         .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
         .replace("name = \"closed\"", "name = \"closed\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(

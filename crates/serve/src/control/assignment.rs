@@ -1,9 +1,9 @@
 //! Assignments to keys of a running spec, such as `export.gold.weight=300`, judged by the same checks as a file.
 
-use ioweir_config::{Complaint, Key, ShareKeys, shown, unknown};
+use ioweir_config::{Complaint, Key, ShareKeys, from_table, shown, to_table, unknown};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use toml::{Table, Value};
+use toml::Value;
 
 use super::difference::keys_of;
 use crate::spec::Spec;
@@ -119,13 +119,13 @@ impl<'a> Assignment<'a> {
             let complaint = Complaint::of_toml(error, &[]);
             format!("{}: {}", shown(self.text), complaint.problem())
         };
-        let mut table = Table::try_from(&*keys).map_err(|error| format!("the spec cannot be written: {error}"))?;
+        let mut table = to_table(keys).map_err(|error| format!("the spec cannot be written: {error}"))?;
         table.remove(self.key.name);
         if self.value != "none" {
             let value = self.value.parse().map_or_else(|_| Value::String(self.value.into()), Value::Integer);
             table.insert(self.name.into(), value);
         }
-        *keys = table.try_into().map_err(|error| wrong(&error))?;
+        *keys = from_table(&table).map_err(|error| wrong(&error))?;
         Ok(())
     }
 }

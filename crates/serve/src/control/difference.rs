@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ioweir_config::{Key, KeySet as _, ShareKeys};
+use ioweir_config::{Key, KeySet as _, ShareKeys, to_table};
 use toml::{Table, Value};
 
 use crate::spec::{Server, Spec};
@@ -25,7 +25,7 @@ pub(super) fn keys_of(table: &str) -> Vec<Key> {
 /// # Errors
 /// What does not change while a server runs.
 pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
-    let table = |spec: &Spec| Table::try_from(spec).map_err(|error| format!("the spec cannot be written: {error}"));
+    let table = |spec: &Spec| to_table(spec).map_err(|error| format!("the spec cannot be written: {error}"));
     let (old, new) = (table(old)?, table(new)?);
     let none = Value::Array(Vec::new());
     let mut found = Vec::new();

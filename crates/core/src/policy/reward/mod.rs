@@ -7,8 +7,9 @@
 //! by the mean so far, in the virtual time of [`sfq`](super::wfq).
 //!
 //! Invariants: no client starts before the clock; a client is charged for its own requests only. With a floor f the charge is
-//! at most the mean charge of all requests over f.
+//! at most the mean charge of all requests over f, and who has had less than its floor goes first ([`floor`]).
 
+mod floor;
 mod means;
 mod service;
 
@@ -22,6 +23,7 @@ use crate::tenant::{
     CLIENTS, COST, Fair, GROUPS, Head, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Share, ShareError, Size,
     earlier,
 };
+use floor::Floor;
 use means::Means;
 use service::Service;
 
@@ -47,11 +49,15 @@ weights differ by at most D + 1 charges each with D in flight (one with `estimat
 to a fluid server as `sfq`. A client whose requests cost c waits for at most c w' / (c' w) + 1 requests of one whose cost \
 c': none starves, since a cost is at most 2.1 s. Beyond the source: `estimator=service` charges the device's service time \
 instead of the response time, estimated from the order of completions, so that a queue in the device does not level the \
-clients' costs; it charges at dispatch, by the mean so far, so that one client does not fill a deep device. Reservations \
-and limits as `mclock`; a reservation is accepted if all of them fit into the device's time at the worst mean cost seen of \
-each client; a new client counts as the worst of all. `floor`: no client is charged more than the mean charge of all over \
-it, which leaves it at least floor x weight / sum of weights of all requests, however expensive they become, so that the \
-preference for others does not make a client ever more expensive. Differs from the source: a response counts at most 2.1 s.",
+clients' costs; it charges at dispatch, by the mean so far, so that one client does not fill a deep device. It \
+presumes one queue: tiers side by side, of which the fast one overtakes the slow, look like one wide device, the \
+charge is diluted, and the slow tier idles (of the paper's Table 2 the second client loses 8 to 62 %); above tiers \
+`response` is right. Reservations and limits as `mclock`; a reservation is accepted if all of them fit into the \
+device's time at the worst mean cost seen of each client; a new client counts as the worst of all. `floor`: no client \
+is charged more than the mean charge of all over it, which leaves it at least floor x weight / sum of weights of all \
+requests, however expensive they become, so that the preference for others does not make a client ever more expensive; \
+and a client that has had less than that part of all dispatches goes before others, and before those that are due by \
+their reservations. Differs from the source: a response counts at most 2.1 s.",
     linux: None,
     parameters: &[
         CLIENTS,
@@ -65,7 +71,8 @@ preference for others does not make a client ever more expensive. Differs from t
             min: 0,
             max: 2,
             help: "cost of a request: response time in the device, charged at completion, or service time, charged at dispatch by \
-the mean so far; response-ahead: response time, charged at dispatch; fixed at the start",
+the mean so far, right for a device of one queue and diluted above tiers; response-ahead: response time, charged at \
+dispatch; fixed at the start",
         },
         Parameter::count(
             "floor",
@@ -124,7 +131,9 @@ pub(crate) struct Reward {
     charging: Charging,
     means: Means,
     nodes: Box<[Node]>,
-    floor: u64,
+    /// The floor in thousandths, zero for none.
+    floor_thousandths: u64,
+    floor: Option<Box<Floor>>,
     /// The mean charge, times 2^[`MEAN_SHIFT`].
     mean_charge: u64,
     /// The largest mean cost of any node.
@@ -148,7 +157,8 @@ impl Reward {
             charging,
             means: Means::new(size.nodes, window as u32), // at most 1,024
             nodes: vec![node; size.nodes as usize].into_boxed_slice(),
-            floor,
+            floor_thousandths: floor,
+            floor: (floor > 0).then(|| Box::new(Floor::new(size.nodes, floor))),
             mean_charge: 0,
             worst_nanos: 0,
             needed_nanos: 0,
@@ -162,7 +172,7 @@ impl Reward {
         if self.mean_charge == 0 {
             self.mean_charge = charge << MEAN_SHIFT;
         }
-        if let Some(most) = (self.mean_charge * THOUSAND).checked_div(self.floor) {
+        if let Some(most) = (self.mean_charge * THOUSAND).checked_div(self.floor_thousandths) {
             charge = charge.min((most >> MEAN_SHIFT).max(1));
         }
         self.mean_charge = self.mean_charge - (self.mean_charge >> MEAN_SHIFT) + charge;
@@ -239,6 +249,9 @@ impl Order for Reward {
 
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
         self.order.set_share(now, node, share);
+        if let Some(floor) = &mut self.floor {
+            floor.set_weight(node, share.weight);
+        }
         let worst_nanos = self.worst_nanos;
         let of = &mut self.nodes[node as usize];
         self.needed_nanos -= u128::from(of.reservation_per_second) * u128::from(of.worst_nanos);
@@ -264,6 +277,9 @@ impl Order for Reward {
             Charging::Response(adjusted) => adjusted.served_only.deactivate(node),
         }
         self.order.activate(now, node);
+        if let Some(floor) = &mut self.floor {
+            floor.activate(node);
+        }
     }
 
     fn deactivate(&mut self, node: u32) {
@@ -273,16 +289,23 @@ impl Order for Reward {
             adjusted.served_only.rank_at(node, self.order.fair.start(node));
         }
         self.order.deactivate(node);
+        if let Some(floor) = &mut self.floor {
+            floor.deactivate(node);
+        }
     }
 
     #[inline]
     fn next(&mut self, now: Nanos) -> Option<u32> {
+        if let Some(node) = self.floor.as_ref().and_then(|floor| floor.first()) {
+            self.order.choose(now, node);
+            return Some(node);
+        }
         self.order.next(now)
     }
 
     #[inline]
     fn peek(&self, now: Nanos) -> Option<u32> {
-        self.order.peek(now)
+        self.floor.as_ref().and_then(|floor| floor.first()).or_else(|| self.order.peek(now))
     }
 
     #[inline(always)]
@@ -290,6 +313,9 @@ impl Order for Reward {
         let of = &mut self.nodes[node as usize];
         of.in_flight += 1;
         of.is_active = next.is_some();
+        if let Some(floor) = &mut self.floor {
+            floor.dispatched(node, next.is_some());
+        }
         if self.order.is_due {
             self.order.take_due(now, node, taken.cost, next.is_some());
         } else if next.is_none() {
@@ -375,7 +401,14 @@ impl Order for Reward {
         self.order.fair.rebase();
     }
 
+    fn behind(&self) -> Nanos {
+        self.order.behind()
+    }
+
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {
+        if let Some(floor) = self.floor.as_ref().filter(|floor| floor.first().is_some()) {
+            return floor.explain(node, first);
+        }
         if let Some(due) = self.order.explain(now, node, first) {
             return due;
         }

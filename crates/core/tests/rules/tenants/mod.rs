@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod broken;
 mod changes;
 mod failures;
 mod fairness;
@@ -10,5 +11,6 @@ mod latency;
 mod limits;
 mod models;
 mod rewards;
+mod room;
 mod starvation;
 pub(crate) mod world;

@@ -125,7 +125,7 @@ impl Model {
         match (self.name, due) {
             ("mclock", Some(_)) => {
                 of.due += u128::from(SECOND);
-                of.start = of.start.min(clock + 8 * span);
+                of.start = of.start.min(clock + 256 * span);
             }
             ("sfq" | "mclock", _) => self.clock = clock.max(begun),
             ("wfq", _) => self.clock = clock.max(of.start),

@@ -8,7 +8,7 @@ mod stored;
 
 use std::collections::BTreeMap;
 
-use ioweir_config::SpecError;
+use ioweir_config::{SpecError, from_table};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Spanned, Table, Value};
@@ -168,8 +168,8 @@ fn set(mut table: Table, values: &Table) -> Result<Table, String> {
     Ok(table)
 }
 
-fn read<T: DeserializeOwned>(table: Table) -> Result<T, String> {
-    T::deserialize(table).map_err(|error| error.message().trim_end().replace('\n', "; "))
+fn read<T: DeserializeOwned>(table: &Table) -> Result<T, String> {
+    from_table(table).map_err(|error| error.message().trim_end().replace('\n', "; "))
 }
 
 /// Whether a string or number of that name is anywhere in the value.
@@ -196,13 +196,13 @@ impl Run {
     fn check(&self) -> Result<(), String> {
         for (_, table) in self.tables(false)?.into_iter().chain(self.tables(true)?) {
             match self.kind {
-                Kind::Comparison => read::<comparison::Spec>(table).map(|_| ()),
+                Kind::Comparison => read::<comparison::Spec>(&table).map(|_| ()),
                 Kind::Experiment => experiment::read(&self.name, &table).map(|_| ()),
-                Kind::Server => read::<server::Spec>(table).map(|_| ()),
-                Kind::Days => read::<background::DaysSpec>(table).map(|_| ()),
-                Kind::Forecast => read::<background::ForecastSpec>(table).map(|_| ()),
-                Kind::Stored => read::<stored::Spec>(table).map(|_| ()),
-                Kind::Written => read::<stored::WrittenSpec>(table).map(|_| ()),
+                Kind::Server => read::<server::Spec>(&table).map(|_| ()),
+                Kind::Days => read::<background::DaysSpec>(&table).map(|_| ()),
+                Kind::Forecast => read::<background::ForecastSpec>(&table).map(|_| ()),
+                Kind::Stored => read::<stored::Spec>(&table).map(|_| ()),
+                Kind::Written => read::<stored::WrittenSpec>(&table).map(|_| ()),
             }?;
         }
         Ok(())
@@ -228,13 +228,13 @@ impl Run {
         let name = self.name.as_str();
         let wrong = ReproduceError::Value;
         match self.kind {
-            Kind::Comparison => comparison::run(name, read(table).map_err(wrong)?, context),
+            Kind::Comparison => comparison::run(name, read(&table).map_err(wrong)?, context),
             Kind::Experiment => experiment::run(name, variant, &table, context),
-            Kind::Server => server::run(name, read(table).map_err(wrong)?, context),
-            Kind::Days => background::run_days(name, &table, read(table.clone()).map_err(wrong)?, context),
-            Kind::Forecast => background::run_forecasts(name, read(table).map_err(wrong)?, context),
-            Kind::Stored => stored::run(name, self.stored, &read(table).map_err(wrong)?),
-            Kind::Written => Ok(stored::written(name, &read(table).map_err(wrong)?)),
+            Kind::Server => server::run(name, read(&table).map_err(wrong)?, context),
+            Kind::Days => background::run_days(name, &table, read(&table).map_err(wrong)?, context),
+            Kind::Forecast => background::run_forecasts(name, read(&table).map_err(wrong)?, context),
+            Kind::Stored => stored::run(name, self.stored, &read(&table).map_err(wrong)?),
+            Kind::Written => Ok(stored::written(name, &read(&table).map_err(wrong)?)),
         }
     }
 

@@ -1,0 +1,25 @@
+//! Specs as tables of values, so that keys can be compared and set by name.
+//!
+//! Both directions go by text. Serde builds a second reader and a second writer of every spec for `toml::Value`, which were a
+//! sixth of the code of the lab; these run once a sweep or a control command.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::Table;
+
+/// A spec as a table.
+///
+/// # Errors
+/// What cannot be written as TOML, in words.
+pub fn to_table(spec: &impl Serialize) -> Result<Table, String> {
+    let text = toml::to_string(spec).map_err(|error| error.to_string())?;
+    text.parse().map_err(|error: toml::de::Error| error.message().to_owned())
+}
+
+/// A table as a spec.
+///
+/// # Errors
+/// As of a file with this table's text.
+pub fn from_table<T: DeserializeOwned>(table: &Table) -> Result<T, toml::de::Error> {
+    toml::from_str(&table.to_string())
+}
