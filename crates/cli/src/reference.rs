@@ -86,6 +86,9 @@ fn holds(format: &Format) -> String {
     if holds.flags.bits() == 0 {
         not.push("flags".to_owned());
     }
+    if !holds.priorities {
+        not.push("I/O priorities".to_owned());
+    }
     if !holds.streams {
         not.push("streams apart from volumes".to_owned());
     }

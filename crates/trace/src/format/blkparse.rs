@@ -1,5 +1,7 @@
 //! blkparse text in its default output format.
 
+use ioweir_core::Priority;
+
 use super::one_file;
 use crate::reader::RawSource;
 use crate::reader::events::{Action, EventLine, EventLines, EventText, Request};
@@ -121,7 +123,7 @@ impl EventText for Blkparse {
         let Some(extent) = extent(line, letters.1)? else { return Ok(None) };
         let command = command(line, extent.end)?;
         let Extent { sector, sectors, at, .. } = extent;
-        Ok(Some(Request { device: event.known, letters, sector, sectors, at, command }))
+        Ok(Some(Request { device: event.known, letters, sector, sectors, at, priority: Priority::NONE, command }))
     }
 }
 

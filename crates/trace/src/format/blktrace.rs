@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use ioweir_core::{Flags, Operation};
+use ioweir_core::{Flags, Operation, Priority};
 
 use crate::input::{Chunks, unreadable};
 use crate::reader::RawSource;
@@ -363,7 +363,7 @@ impl Requests {
                 Err(fault) => return Err(fault),
             },
         };
-        let described = Described { time_nanos: head.time, operation, flags, extent };
+        let described = Described { time_nanos: head.time, operation, flags, priority: Priority::NONE, extent };
         let device = head.device.to_be_bytes();
         if wanted == Use::Completion {
             self.events.complete(&described, &device);

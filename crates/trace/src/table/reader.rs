@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ioweir_core::{Flags, Nanos, Operation, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 
 use super::fast::{Step, Word, quick_words};
 use super::{Column, Heading, Role, Separator, Table, Value};
@@ -581,7 +581,18 @@ impl TableReader {
             let next = time.checked_add(number(Role::Gap));
             self.next_arrival = next.ok_or_else(|| Fault::new(0, "the gaps do not fit 64 bits of nanoseconds"))?;
         }
-        Ok(Record { time: Nanos(time), offset_bytes, length_bytes, operation, flags, stream, volume, latency })
+        let priority = Priority::NONE;
+        Ok(Record {
+            time: Nanos(time),
+            offset_bytes,
+            length_bytes,
+            operation,
+            flags,
+            priority,
+            stream,
+            volume,
+            latency,
+        })
     }
 
     /// The columns of a volume with what is put before each.

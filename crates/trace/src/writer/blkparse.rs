@@ -13,6 +13,7 @@ use crate::{Names, Record, TraceError};
 pub(crate) const WRITER: Writer = Writer {
     open: |target| Ok(Box::new(Lines { target, sequence: 0, line: Vec::new() })),
     holds: Holds {
+        priorities: false,
         volume_name: |_, name| device(name).is_some(),
         latency_unit_nanos: None,
         clock: Clock::Dropped,

@@ -14,6 +14,7 @@ pub(crate) const WRITER: Writer = Writer {
     holds: Holds {
         time_unit_nanos: 1_000,
         flags: Flags::NONE,
+        priorities: false,
         streams: false,
         latency_unit_nanos: None,
         clock: Clock::Dropped,

@@ -14,7 +14,13 @@ const HEADING: &[u8] = b"time_s,pid,comm,op,lba,sectors\n";
 pub(crate) const WRITER: Writer = Writer {
     open: |target| Ok(Box::new(Rows { target, header_written: false, volume: None, line: Vec::new() })),
     // The volume is called like the file.
-    holds: Holds { volume_name: |_, _| false, latency_unit_nanos: None, clock: Clock::Dropped, ..Holds::ALL },
+    holds: Holds {
+        priorities: false,
+        volume_name: |_, _| false,
+        latency_unit_nanos: None,
+        clock: Clock::Dropped,
+        ..Holds::ALL
+    },
 };
 
 struct Rows {

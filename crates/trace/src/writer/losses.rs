@@ -3,7 +3,7 @@
 //! Each writer states what it holds; what a trace has beyond that is counted while it is converted, so that nothing is
 //! lost in silence.
 
-use ioweir_core::{Flags, Operation};
+use ioweir_core::{Flags, Operation, Priority};
 
 use crate::{Names, Record};
 
@@ -18,6 +18,8 @@ pub struct Holds {
     pub flushes: bool,
     /// The flags that it keeps.
     pub flags: Flags,
+    /// I/O priorities.
+    pub priorities: bool,
     /// Streams apart from volumes.
     pub streams: bool,
     /// Whether the volume of this number keeps its name.
@@ -51,6 +53,7 @@ impl Holds {
         discards: true,
         flushes: true,
         flags: FLAGS_ALL,
+        priorities: true,
         streams: true,
         volume_name: |_, _| true,
         latency_unit_nanos: Some(1),
@@ -69,10 +72,11 @@ pub struct Loss {
 }
 
 /// The kinds of losses, in the order in which they are reported.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "discards, which are left out",
     "flushes, which are left out",
     "flags (synchronous, metadata and the like)",
+    "I/O priorities",
     "streams apart from volumes",
     "names of volumes",
     "latencies",
@@ -84,13 +88,14 @@ const KINDS: [&str; 10] = [
 const DISCARDS: usize = 0;
 const FLUSHES: usize = 1;
 const FLAGS: usize = 2;
-const STREAMS: usize = 3;
-const VOLUME_NAMES: usize = 4;
-const LATENCIES: usize = 5;
-const ABSENT: usize = 6;
-const LATENCY_GRAIN: usize = 7;
-const TIME_GRAIN: usize = 8;
-const CLOCK: usize = 9;
+const PRIORITIES: usize = 3;
+const STREAMS: usize = 4;
+const VOLUME_NAMES: usize = 5;
+const LATENCIES: usize = 6;
+const ABSENT: usize = 7;
+const LATENCY_GRAIN: usize = 8;
+const TIME_GRAIN: usize = 9;
+const CLOCK: usize = 10;
 const MADE_UP: &str = "the lack of a wall clock: times begin at 1970-01-01";
 
 /// Counts losses while a trace is converted.
@@ -126,6 +131,7 @@ impl Ledger {
             _ => {}
         }
         lost(FLAGS, record.flags.bits() & !holds.flags.bits() != 0);
+        lost(PRIORITIES, !holds.priorities && record.priority != Priority::NONE);
         if !holds.streams {
             lost(STREAMS, names.streams.get(record.stream.0 as usize) != names.volumes.get(record.volume as usize));
         }

@@ -19,6 +19,7 @@ pub(crate) const WRITER: Writer = Writer {
         discards: false,
         flushes: false,
         flags: Flags::NONE,
+        priorities: false,
         streams: false,
         volume_name: |_, name| host_and_disk(name).is_some(),
         latency_unit_nanos: Some(TICK_NANOS),

@@ -14,6 +14,7 @@ pub(crate) const WRITER: Writer = Writer {
         discards: false,
         flushes: false,
         flags: Flags::NONE,
+        priorities: false,
         streams: false,
         volume_name: |number, name| name == number.to_string(),
         latency_unit_nanos: None,
