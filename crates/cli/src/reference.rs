@@ -106,7 +106,7 @@ fn holds(format: &Format) -> String {
     if not.is_empty() {
         return "\nWritten, it holds all that a trace has.\n".to_owned();
     }
-    format!("\nWritten, it does not hold: {}. A conversion says how many requests that touches.\n", not.join(", "))
+    format!("\nWritten, it does not hold: {}. A conversion says how many requests that affects.\n", not.join(", "))
 }
 
 fn policies() -> String {

@@ -1,4 +1,4 @@
-//! A part of a trace as a trace of its own: a time, some streams, a range of offsets.
+//! Cuts a part out of a trace: a span of time, some streams, a range of offsets.
 
 use std::collections::BTreeMap;
 

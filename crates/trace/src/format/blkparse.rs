@@ -1,4 +1,4 @@
-//! blkparse text in its default output format.
+//! Reads blkparse text in its default output format.
 
 use ioweir_core::Priority;
 
@@ -17,11 +17,10 @@ pub(crate) const FORMAT: Format = Format {
     title: "blkparse text, default output format",
     doc: include_str!("docs/blkparse.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect,
     open,
     write: Some(blkparse::WRITER),
-    table: None,
+    ..Format::UNSAID
 };
 
 fn detect(head: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! The binary records that the kernel's block tracer writes, a file for each processor or all in one.
+//! Reads blktrace's binary records, from one file per processor or from one merged file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,11 +19,9 @@ pub(crate) const FORMAT: Format = Format {
     title: "blktrace binary, version 7",
     doc: include_str!("docs/blktrace.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect: |head| Layout::of(head).is_some(),
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 const MAGIC: u32 = 0x6561_7400;

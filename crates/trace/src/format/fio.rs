@@ -1,4 +1,4 @@
-//! The logs that fio writes and replays, versions 1, 2 and 3.
+//! Reads the I/O logs that fio writes and replays, versions 1, 2 and 3.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -18,12 +18,10 @@ pub(crate) const FORMAT: Format = Format {
     name: "fio-iolog",
     title: "fio I/O log, versions 1, 2 and 3",
     doc: include_str!("docs/fio-iolog.md"),
-    window_records: 0,
-    ambiguous: false,
     detect,
     open,
     write: Some(crate::writer::fio::WRITER),
-    table: None,
+    ..Format::UNSAID
 };
 
 fn detect(head: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! Block events as the text that the kernel's ftrace, trace-cmd and perf print them.
+//! Reads block events as ftrace, trace-cmd and perf print them.
 
 use ioweir_core::{Priority, PriorityClass};
 
@@ -16,11 +16,9 @@ pub(crate) const FORMAT: Format = Format {
     title: "ftrace, trace-cmd and perf script text of block events",
     doc: include_str!("docs/ftrace.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect,
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 const EXPECTED: &str = "command-pid [cpu] flags seconds: event: arguments";

@@ -56,8 +56,8 @@ pub struct Format {
 }
 
 impl Format {
-    /// What the format of a table has beside it.
-    pub(crate) const TABLE: Self = Self {
+    /// What a row has where it says nothing.
+    pub(crate) const UNSAID: Self = Self {
         name: "",
         title: "",
         window_records: 0,
@@ -71,7 +71,7 @@ impl Format {
 
     pub(crate) const fn of_table(table: &'static Table) -> Self {
         let Table { name, title, window_records, ambiguous, write, .. } = *table;
-        Self { name, title, window_records, ambiguous, write, table: Some(table), ..Self::TABLE }
+        Self { name, title, window_records, ambiguous, write, table: Some(table), ..Self::UNSAID }
     }
 
     /// Columns, units, what to know before use; Markdown.
@@ -128,7 +128,7 @@ const CODED: [Format; 15] = [
 ];
 
 const ALL: [Format; CODED.len() + TABLES.len()] = {
-    let mut all = [Format::TABLE; CODED.len() + TABLES.len()];
+    let mut all = [Format::UNSAID; CODED.len() + TABLES.len()];
     let mut place = 0;
     while place < all.len() {
         all[place] = if place < CODED.len() { CODED[place] } else { Format::of_table(&TABLES[place - CODED.len()]) };

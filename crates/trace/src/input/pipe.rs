@@ -1,4 +1,4 @@
-//! Input that can be read only once: standard input, named pipes, terminals.
+//! Pipes: input that can be read only once, such as standard input, named pipes and terminals.
 //!
 //! Recognising a format reads the head, and a comparison reads the whole trace once for every run. So what comes out of a
 //! pipe is kept, first in memory and then in a temporary file, and every further reading starts from what is kept. A pipe

@@ -1,4 +1,4 @@
-//! What readers of block-layer events share: which kind becomes a record, completions, processes and volumes.
+//! Turns block-layer events into records: chooses the kind, and keeps completions, processes and volumes.
 
 use ioweir_core::{Flags, Nanos, Operation, Priority};
 

@@ -1,4 +1,4 @@
-//! The order of records by their times, and the check that they lie on the device.
+//! Puts records in the order of their times, and checks that they lie on the device.
 //!
 //! Most formats are in order or broken. Those that are collected from several processors may be out by a few records: a window
 //! of a stated number of records sorts them, and what is later than that is an error.

@@ -1,4 +1,4 @@
-//! The letters by which the block layer describes a request.
+//! Parses and writes the letters by which the block layer describes a request (rwbs).
 //!
 //! The same letter means different things in different places: `F` before the operation asks for a flush before the
 //! data, `F` after it for the data to be durable. So they are read by position:

@@ -1,4 +1,4 @@
-//! One reader of everything that is a sequence of units: lines of text, or binary records of a known length.
+//! Reads everything that is a sequence of units: lines of text, or binary records of a known length.
 //!
 //! A format says what one unit means. Cutting, numbering, the order of times, skipping and errors are here.
 

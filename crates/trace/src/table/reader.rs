@@ -1,4 +1,4 @@
-//! The reader of every table: cuts a line into columns, reads each as its row says, and makes a record of them.
+//! Reads every table: cuts a line into columns, reads each as its row says, and makes a record of them.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The writer of the text that blkparse prints.
+//! Writes the text that blkparse prints.
 
 use std::io::Write;
 

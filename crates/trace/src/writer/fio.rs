@@ -1,4 +1,4 @@
-//! The writer of logs that fio replays.
+//! Writes I/O logs that fio replays.
 
 use std::collections::BTreeSet;
 use std::io::Write;

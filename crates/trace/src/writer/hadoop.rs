@@ -1,4 +1,4 @@
-//! The writer of this project's CSV of block-layer events.
+//! Writes this project's CSV of block-layer events.
 
 use std::io::Write;
 

@@ -1,4 +1,4 @@
-//! Writers of traces, and conversion from one format to another.
+//! Writes traces, and converts them from one format to another.
 
 pub(crate) mod blkparse;
 pub(crate) mod fio;
@@ -12,7 +12,7 @@ pub(crate) mod spc;
 
 use std::io::{self, Write};
 
-use crate::writer::losses::{Holds, Ledger, Loss};
+use crate::writer::losses::{Counted, Holds, Loss};
 use crate::{Format, Names, Position, Record, TraceError, TraceSource};
 
 /// Where a trace is written to: a stream and its name for errors.
@@ -107,7 +107,7 @@ pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) ->
             .expected(format!("one of: {}", writable.join(", "))));
     };
     let mut sink = (writer.open)(target)?;
-    let mut ledger = Ledger::new(writer.holds);
+    let mut counted = Counted::new(writer.holds);
     let mut batch = Vec::with_capacity(crate::BATCH_RECORDS);
     let mut records = 0;
     loop {
@@ -117,12 +117,12 @@ pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) ->
         }
         if records == 0 {
             sink.start(source.epoch_unix_nanos());
-            ledger.start(source.epoch_unix_nanos());
+            counted.start(source.epoch_unix_nanos());
         }
         records += batch.len() as u64;
-        ledger.count(&batch, source.names());
+        counted.count(&batch, source.names());
         sink.write_batch(&batch, source.names())?;
     }
     sink.finish(source.names(), source.epoch_unix_nanos())?;
-    Ok(Converted { records, losses: ledger.finish(source.epoch_unix_nanos()) })
+    Ok(Converted { records, losses: counted.finish(source.epoch_unix_nanos()) })
 }

@@ -1,4 +1,4 @@
-//! The writer of MSR Cambridge CSV.
+//! Writes MSR Cambridge CSV.
 
 use std::io::Write;
 

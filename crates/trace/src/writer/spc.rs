@@ -1,4 +1,4 @@
-//! The writer of SPC trace files.
+//! Writes SPC trace files.
 
 use std::io::Write;
 

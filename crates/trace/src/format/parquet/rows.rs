@@ -1,4 +1,4 @@
-//! The reader of Parquet files, a row group at a time.
+//! Reads Parquet files, one row group at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
