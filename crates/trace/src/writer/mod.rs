@@ -9,6 +9,7 @@ pub(crate) mod msr;
 pub(crate) mod parquet;
 pub(crate) mod requests;
 pub(crate) mod spc;
+mod text;
 
 use std::io::{self, Write};
 
