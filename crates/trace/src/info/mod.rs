@@ -118,6 +118,16 @@ pub struct Stream {
 
 /// Reads a trace to its end.
 ///
+/// ```
+/// use ioweir_trace::{Input, ReadOptions, TraceError, info, open_inputs};
+///
+/// let csv = "time_s,pid,comm,op,lba,sectors\n0.5,7,dd,R,0,8\n0.7,7,dd,R,8,8\n";
+/// let mut source = open_inputs(vec![Input::from_bytes("example.csv", csv.into())], &ReadOptions::default())?;
+/// let info = info(&mut *source)?;
+/// assert_eq!((info.requests, info.read_bytes, info.sequential_in_trace_ratio), (2, 8192, Some(0.5)));
+/// # Ok::<(), TraceError>(())
+/// ```
+///
 /// # Errors
 /// [`TraceError`] of the source.
 pub fn info(source: &mut dyn TraceSource) -> Result<Info, TraceError> {

@@ -97,6 +97,18 @@ pub trait TraceSink: Send {
 
 /// Writes all of `source` as `format`; returns how much that was, and what the format could not hold of it.
 ///
+/// ```
+/// use ioweir_trace::{Input, ReadOptions, Target, TraceError, convert, format, open_inputs};
+///
+/// let csv = "time_s,pid,comm,op,lba,sectors\n0.5,7,dd,RA,0,8\n";
+/// let mut source = open_inputs(vec![Input::from_bytes("example.csv", csv.into())], &ReadOptions::default())?;
+/// let target = Target::new("example.spc", Box::new(std::io::sink()));
+/// let converted = convert(&mut *source, format("spc").expect("it is a row"), target)?;
+/// assert_eq!(converted.records, 1);
+/// assert!(converted.losses.iter().any(|loss| loss.what.starts_with("flags") && loss.requests == 1));
+/// # Ok::<(), TraceError>(())
+/// ```
+///
 /// # Errors
 /// [`TraceError`] of the source, of the target, and where the format cannot be written or cannot hold a record.
 pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) -> Result<Converted, TraceError> {
