@@ -355,6 +355,6 @@ fn an_ftrace_event_of_a_newer_kernel_says_its_priority() {
     assert_eq!(read(""), Ok(Priority::NONE));
     for unknown in ["be,0,8", "best,0,4", "be,4", "be,0,4,1", "be,x,4"] {
         let error = read(&format!(" {unknown}")).unwrap_err().to_string();
-        assert!(error.starts_with(&format!("trace:1:64: priority `{unknown}` is not known")), "{error}");
+        assert!(error.starts_with(&format!("trace:1:60: priority `{unknown}` is not known")), "{error}");
     }
 }
