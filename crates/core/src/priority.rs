@@ -77,6 +77,6 @@ impl Priority {
     /// The priority of such a number; `None` where there is no such class.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
-        if bits < Self::LEVELS * PriorityClass::ALL.len() as u8 { Some(Self(bits)) } else { None }
+        if bits <= Self::LEVELS * PriorityClass::Idle as u8 + (Self::LEVELS - 1) { Some(Self(bits)) } else { None }
     }
 }
