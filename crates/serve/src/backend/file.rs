@@ -284,11 +284,12 @@ mod tests {
     #[test]
     fn a_device_is_never_made_and_a_file_is_said_to_be() {
         let nowhere = Path::new("/dev/ioweir-no-such-device");
-        let error = Files::open(nowhere, Some(4096), false).expect_err("it is not there");
+        let error = Files::open(nowhere, Some(4096), false, false).expect_err("it is not there");
         assert!(error.starts_with("/dev/ioweir-no-such-device: no such device\n  expected: "), "{error}");
         assert!(!nowhere.exists());
         let folder = tempfile::tempdir().expect("a folder");
-        let open = || Files::open(&folder.path().join("disk"), Some(4096), false).expect("it can be made").describe();
+        let open =
+            || Files::open(&folder.path().join("disk"), Some(4096), false, false).expect("it can be made").describe();
         assert!(open().ends_with(", made now"));
         assert!(!open().contains("made now"));
     }
