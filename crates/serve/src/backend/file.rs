@@ -87,10 +87,9 @@ impl Files {
         };
         let lock =
             if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
-        match rustix::fs::flock(&cached, lock) {
-            Err(Errno::WOULDBLOCK) => return Err(format!("{}: is locked: another server uses it", path.display())),
-            // Some file systems have no locks.
-            _ => {}
+        // Some file systems have no locks.
+        if rustix::fs::flock(&cached, lock) == Err(Errno::WOULDBLOCK) {
+            return Err(format!("{}: is locked: another server uses it", path.display()));
         }
         let length = length_of(&cached).map_err(|error| failed(path, "has no length", &error))?;
         if let Some(size) = size_bytes
