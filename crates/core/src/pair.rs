@@ -12,7 +12,8 @@
 //! oldest has been passed so often that those in the elevator would exceed that, nothing more is released before it has
 //! gone. The window so adds at most 2 (W - 1) times the longest service to a wait, and what the elevator idles.
 //!
-//! **Idling.** An elevator that idles for a stream keeps one place of the window free for it. It idles while the stream has
+//! **Idling.** Where requests cost the device's time, the time that an elevator idles costs the tenant that it idles for. An
+//! elevator that idles for a stream keeps one place of the window free for it. It idles while the stream has
 //! nothing queued above: then the order decides whose request comes, and an elevator into which nothing more can come
 //! dispatches instead of idling or gathering.
 
@@ -32,6 +33,9 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
     /// The pair limits what is released, no longer the device's depth, and has room for this many requests of a direction.
     fn release_freely(&mut self, requests_per_direction: u32);
 
+    /// Time has gone on.
+    fn step_to(&mut self, now: Nanos);
+
     /// As [`Scheduler::poll`], for the elevator.
     fn release(&mut self, now: Nanos) -> Step;
 
@@ -46,6 +50,9 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
 
     /// A released request is cancelled: what it was charged is given back.
     fn refund(&mut self, now: Nanos, tag: Tag);
+
+    /// The device has idled for so long for a client's next request.
+    fn idled(&mut self, now: Nanos, client: StreamId, span: Nanos);
 
     /// The request of a tag, queued or released.
     fn request(&self, tag: Tag) -> Option<&Request>;
@@ -108,6 +115,8 @@ pub(crate) struct Pair {
     depth: u32,
     in_flight: u32,
     dispatches: u64,
+    /// The stream that the device idles for, and since when.
+    idling: Option<(StreamId, Nanos)>,
 }
 
 /// Why the order releases nothing now.
@@ -151,6 +160,7 @@ impl Pair {
             depth: limits.depth,
             in_flight: 0,
             dispatches: 0,
+            idling: None,
         }
     }
 
@@ -234,8 +244,40 @@ impl Pair {
         }
     }
 
+    /// Charges the time for which the device has idled to the stream it was for, and notes for which it idles now.
+    fn charge_idling(&mut self, now: Nanos, step: &Step) {
+        let is_idling = self.in_flight == 0 && matches!(step, Step::WaitUntil(_, Reason::Anticipating));
+        let stream = if is_idling { self.elevator.idles_for() } else { None };
+        if let Some((before, since)) = self.idling
+            && stream != Some(before)
+        {
+            self.order.idled(now, before, now.since(since));
+            self.idling = None;
+        }
+        self.idling = self.idling.or(stream.map(|stream| (stream, now)));
+    }
+
+    /// Adapts the window to the latency of a request that is done.
+    fn measure(&mut self, now: Nanos, tag: Tag) {
+        if self.window.is_adaptive()
+            && let Some(request) = self.order.request(tag)
+        {
+            let latency = self.order.share(request.stream).latency;
+            self.window.completed(now, self.submitted[tag.index()], latency);
+        }
+    }
+
     /// Answers a poll; `ask` polls the elevator.
     fn step(&mut self, now: Nanos, ask: impl Fn(&mut dyn Lower) -> Step) -> Step {
+        self.order.step_to(now);
+        let step = self.decide(now, ask);
+        if self.can_idle {
+            self.charge_idling(now, &step);
+        }
+        step
+    }
+
+    fn decide(&mut self, now: Nanos, ask: impl Fn(&mut dyn Lower) -> Step) -> Step {
         let held = self.release(now, self.window - 1);
         if self.in_flight >= self.depth {
             let step = ask(&mut *self.elevator);
