@@ -95,6 +95,7 @@ mod settings;
 mod structure;
 pub mod tenant;
 mod time;
+mod window;
 
 pub use queue::QueueLimits;
 pub use request::{Direction, Flags, Operation, Request, SECTOR_BYTES, StreamId, Tag};

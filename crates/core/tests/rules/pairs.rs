@@ -496,3 +496,38 @@ fn an_order_goes_above_an_elevator_and_nothing_else() {
     assert_eq!(above("sfq", "bid-hybrid"), Err(PairError::Places));
     assert!(build("sfq", &[], limits(1)).tenants().is_some());
 }
+
+#[test]
+fn an_adaptive_window_is_the_largest_that_keeps_the_latency() {
+    // Sorting makes a request cheaper; with more than some of them to choose from the last waits too long.
+    let longest = |latency: u64| {
+        let mut policy = pair("fifo", "clook", 0, limits(1));
+        let share = Share { latency: Nanos(latency), ..Share::DEFAULT };
+        control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
+        let (mut now, mut random, mut late, mut done) = (Nanos::ZERO, Random(4), 0u64, 0u64);
+        let (mut submitted, mut waiting, mut most) = (BTreeMap::new(), 0u32, 0);
+        for step in 0..200_000 {
+            // An open load: what the window lets wait is what waits.
+            while waiting < 40 {
+                let tag = policy.submit(now, read(0, random.below(1_000_000) * 800)).unwrap();
+                submitted.insert(tag.index(), now);
+                waiting += 1;
+            }
+            let Step::Dispatch(dispatch) = policy.poll(now) else { panic!("there are some") };
+            now = now.after(Nanos(MILLI));
+            policy.complete(now, dispatch.tag);
+            waiting -= 1;
+            let took = now.since(submitted[&dispatch.tag.index()]).0;
+            if step > 100_000 {
+                (late, done, most) = (late + u64::from(took > latency), done + 1, most.max(took));
+            }
+        }
+        (late as f64 / done as f64, most)
+    };
+    // 40 wait, a millisecond each: in order nobody waits longer, and the window adds what is over.
+    let (late, most) = longest(60 * MILLI);
+    assert!(late < 0.03, "{late}");
+    assert!((45 * MILLI..120 * MILLI).contains(&most), "it grows as far as it may: {most}");
+    let (_, strict) = longest(41 * MILLI);
+    assert!(strict < most, "{strict} {most}");
+}
