@@ -363,7 +363,7 @@ fn forecaster(row: &ForecasterRow) -> String {
 type Keys = LazyLock<Vec<(String, Key)>>;
 
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
-static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(ioweir_serve::spec::key_tables()));
+static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
 
 fn key_paths(tables: Vec<(&str, Vec<Key>)>) -> Vec<(String, Key)> {
     let path = |table: &str, key: Key| {

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod compare;
-mod control;
 mod doc;
 mod engine;
 mod failure;
@@ -15,12 +14,12 @@ mod output;
 mod plan;
 mod reference;
 mod reproduce;
-mod serve;
+#[cfg_attr(not(feature = "serve"), path = "no_server.rs")]
+mod server;
 mod show;
 mod simulate;
-mod top;
 mod trace;
-#[cfg(test)]
+#[cfg(all(test, feature = "serve"))]
 mod units;
 
 use std::ffi::OsString;
@@ -64,9 +63,9 @@ fn act(verb: Verb) -> Result<(), Failure> {
         Verb::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Verb::Plan(arguments) => plan::act(&arguments),
         Verb::Validate(arguments) => reproduce::validate(&arguments),
-        Verb::Serve(arguments) => serve::act(&arguments),
-        Verb::Top(arguments) => top::act(&arguments),
-        Verb::Ctl(arguments) => control::act(&arguments),
+        Verb::Serve(arguments) => server::serve(&arguments),
+        Verb::Top(arguments) => server::top(&arguments),
+        Verb::Ctl(arguments) => server::control(&arguments),
         Verb::Doc(arguments) => doc::act(&arguments),
         Verb::Show(arguments) => show::act(&arguments),
         Verb::Completions(arguments) => {

@@ -12,7 +12,6 @@ use ioweir_lab::experiment::{self, METRICS};
 use ioweir_lab::forecast::FORECASTERS;
 use ioweir_lab::server::{COSTS, PLATFORMS, WORKLOADS};
 use ioweir_lab::workload::MIXES;
-use ioweir_serve::spec::{self, BACKENDS};
 use ioweir_trace::{Clock, FORMATS, Format};
 
 use crate::failure::Failure;
@@ -225,11 +224,11 @@ fn serving() -> String {
         "{NOTE}\n# Keys of a server\n\nWhat `ioweir serve FILE` reads. Sizes, times and rates are text with a unit. `ioweir show FILE` prints \
          a file with every default; [block-server.md](../block-server.md) is the guide.\n"
     );
-    out += &key_sections(&spec::key_tables());
+    out += &key_sections(&crate::server::key_tables());
     out += "\n## Backends\n\n| backend | what it is | its keys |\n|---|---|---|\n";
-    for row in BACKENDS {
-        let keys: Vec<_> = row.keys.iter().map(|key| format!("`{key}`")).collect();
-        let _ = writeln!(out, "| `{}` | {} | {} |", row.name, cell(row.summary), keys.join(", "));
+    for (name, summary, keys) in crate::server::backends() {
+        let keys: Vec<_> = keys.iter().map(|key| format!("`{key}`")).collect();
+        let _ = writeln!(out, "| `{name}` | {} | {} |", cell(summary), keys.join(", "));
     }
     out
 }

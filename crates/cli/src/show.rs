@@ -1,15 +1,15 @@
 //! The verb `show`: prints a comparison, an experiment, a server's spec or a device back, with every
 //! default.
 
-use std::fs;
+use std::{fs, io};
 
+use ioweir_config::shown;
 use ioweir_device::{DeviceSpec, PRESETS};
-use ioweir_serve::spec::Spec;
 
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{engine, output, simulate};
+use crate::{engine, output, server, simulate};
 
 /// The largest file that is taken for a spec.
 const SPEC_BYTES_MAX: u64 = 4 << 20;
@@ -22,8 +22,8 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
         engine::check_file("preset or file", name)?;
     }
     let text = if is_preset { String::new() } else { read_spec(name)? };
-    if Spec::is_meant_by(&text) {
-        return output::print(Spec::parse(name, &text)?.to_toml().as_bytes());
+    if let Some(printed) = server::printed(name, &text) {
+        return output::print(printed?.as_bytes());
     }
     if !is_preset && is_experiment(&text) {
         return output::print(simulate::read(name)?.to_toml().as_bytes());
@@ -50,5 +50,15 @@ pub(crate) fn read_spec(name: &str) -> Result<String, Failure> {
     if size > SPEC_BYTES_MAX {
         return Err(Failure::input(format!("{name}: longer than {SPEC_BYTES_MAX} bytes"), "a TOML file", ""));
     }
-    fs::read_to_string(name).map_err(|error| Failure::unreadable(name, &error))
+    let no_spec = || {
+        let hint = "a trace is replayed by `ioweir compare TRACE`, or as the key `trace` of an experiment's class";
+        Failure::input(format!("{}: not TOML", shown(name)), "a TOML file: lines such as key = value", hint)
+    };
+    match fs::read_to_string(name) {
+        // Tables of a trace have no `=`.
+        Ok(text) if text.contains('=') || text.trim().is_empty() => Ok(text),
+        Ok(_) => Err(no_spec()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(no_spec()),
+        Err(error) => Err(Failure::unreadable(name, &error)),
+    }
 }

@@ -21,9 +21,7 @@ pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
 pub use writer::losses::{Clock, Holds, Loss};
-#[cfg(feature = "parquet")]
-pub use writer::parquet::request_file;
-pub use writer::requests::{RequestSink, RunNames, Served};
+pub use writer::requests::{RequestSink, RunNames, Served, request_file};
 pub use writer::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 
 use ioweir_core::{Flags, Nanos, Operation, StreamId};

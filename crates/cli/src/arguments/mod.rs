@@ -12,7 +12,9 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use background::{ForecastArguments, PlanArguments, SeriesArguments};
 pub(crate) use compare::{CompareArguments, ReadingArguments};
-pub(crate) use ctl::{CtlArguments, CtlVerb};
+pub(crate) use ctl::CtlArguments;
+#[cfg(feature = "serve")]
+pub(crate) use ctl::CtlVerb;
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
 pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TraceArguments, TraceVerb};
 
@@ -135,7 +137,10 @@ impl Paper {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  ioweir validate disksim-measured\n\nExit code 3 where a model misses its gate.")]
+#[command(
+    after_help = "Example:\n  ioweir validate disksim-measured\n\nExit code 3 where a model misses its gate, 2 where \
+nothing was validated."
+)]
 pub(crate) struct ValidateArguments {
     /// Folder with traces measured on disks, in DiskSim's validation form
     #[arg(value_name = "FOLDER")]

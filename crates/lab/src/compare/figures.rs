@@ -1,13 +1,12 @@
 //! Figures of a comparison: completion, latency, throughput, the head's way, and where the time went.
 
-use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation};
 
 use super::document::{latencies, reasons_met};
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{Axis, Chart, Document, Figure, Mark, Series, format_seconds};
-use crate::sim::{Class, HeadPoint, Outcome, Throughput};
+use crate::sim::{Class, HeadPoint, Latencies, Outcome, Throughput};
 
 /// Points of the part of the head's way that is drawn by itself.
 const MAGNIFIED_POINTS: usize = 400;
@@ -66,17 +65,17 @@ fn curve(name: &str, classes: &[(usize, &Row<'_>, &Class)]) -> Option<Chart> {
         ("p99.999", 5.0),
         ("p99.9999", 6.0),
     ];
-    let histograms = || classes.iter().map(|(.., class)| &*class.latency);
-    let rarity_max = histograms().map(rarity).fold(f64::NEG_INFINITY, f64::max);
+    let all = || classes.iter().map(|(.., class)| &class.latency);
+    let rarity_max = all().map(rarity).fold(f64::NEG_INFINITY, f64::max);
     // The few fastest requests, served from a buffer perhaps, would take the room of all others.
-    let low = histograms().map(|histogram| histogram.value_at_quantile(FASTEST_SHARE).max(1)).min()?;
-    let high = histograms().map(|histogram| histogram.max().max(2)).max()?;
+    let low = all().map(|latencies| latencies.quantile(FASTEST_SHARE).max(1)).min()?;
+    let high = all().map(|latencies| latencies.max().max(2)).max()?;
     let (bottom, top) = ((low as f64).log10().floor(), (high as f64).log10().ceil());
     let decades = (0..=(top - bottom) as u32).map(|step| 10f64.powf(bottom + f64::from(step) - 9.0));
     let series = classes.iter().map(|(at, row, class)| {
         let point = |step: u32| {
             let rarity = rarity(&class.latency) * f64::from(step) / f64::from(CURVE_STEPS);
-            let seconds = class.latency.value_at_quantile(1.0 - 10f64.powf(-rarity)) as f64 / 1e9;
+            let seconds = class.latency.quantile(1.0 - 10f64.powf(-rarity)) as f64 / 1e9;
             (rarity, seconds.max(10f64.powf(bottom - 9.0)))
         };
         Series::new(row.scheduler, Mark::Line, (0..=CURVE_STEPS).map(point).collect()).colour(*at)
@@ -95,8 +94,8 @@ fn curve(name: &str, classes: &[(usize, &Row<'_>, &Class)]) -> Option<Chart> {
 }
 
 /// The decimal logarithm of one in how many requests the slowest is.
-fn rarity(histogram: &Histogram<u64>) -> f64 {
-    (histogram.len() as f64).log10()
+fn rarity(latencies: &Latencies) -> f64 {
+    (latencies.len() as f64).log10()
 }
 
 /// Throughput and the head's way over time; nothing where the runs take no time.

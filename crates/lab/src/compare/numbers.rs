@@ -1,8 +1,6 @@
 //! Numbers of a run that follow from its counts. JSON, tables and figures take them from here, so that none disagree.
 
-use hdrhistogram::Histogram;
-
-use crate::sim::{Class, Outcome};
+use crate::sim::{Class, Latencies, Outcome};
 
 /// Seconds from whole nanoseconds.
 pub(super) fn seconds(nanos: u128) -> f64 {
@@ -46,14 +44,14 @@ pub(super) fn latency_mean(class: &Class) -> Option<f64> {
     ratio(seconds(class.latency_sum_nanos), class.requests as f64)
 }
 
-/// A quantile of a histogram of nanoseconds, in seconds; none where it is empty.
-pub(super) fn quantile(histogram: &Histogram<u64>, quantile: f64) -> Option<f64> {
-    (!histogram.is_empty()).then(|| seconds(u128::from(histogram.value_at_quantile(quantile))))
+/// A quantile of latencies, in seconds; none where it is empty.
+pub(super) fn quantile(latencies: &Latencies, quantile: f64) -> Option<f64> {
+    (!latencies.is_empty()).then(|| seconds(u128::from(latencies.quantile(quantile))))
 }
 
-/// The largest entry of a histogram of nanoseconds, in seconds; none where it is empty.
-pub(super) fn maximum(histogram: &Histogram<u64>) -> Option<f64> {
-    (!histogram.is_empty()).then(|| seconds(u128::from(histogram.max())))
+/// The largest entry of latencies, in seconds; none where it is empty.
+pub(super) fn maximum(latencies: &Latencies) -> Option<f64> {
+    (!latencies.is_empty()).then(|| seconds(u128::from(latencies.max())))
 }
 
 /// Request-time spent waiting, for all reasons, in nanoseconds.

@@ -1,34 +1,26 @@
 //! The outcome of a server run: response times, shares, fill levels, and saturation.
 
-use hdrhistogram::Histogram;
 use ioweir_core::cores::Kind;
 
-use crate::sim::HISTOGRAM_DIGITS;
+use crate::sim::Latencies;
 
 /// Client requests of one kind, or all.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Responses {
     /// Response times, nanoseconds.
-    pub time: Histogram<u64>,
+    pub time: Latencies,
     /// Their sum, for an exact mean.
     pub sum_nanos: u128,
 }
 
 impl Responses {
-    pub(super) fn empty() -> Self {
-        let mut time = Histogram::new(HISTOGRAM_DIGITS).expect("the digits are allowed");
-        time.auto(true);
-        Self { time, sum_nanos: 0 }
-    }
-
     pub(super) fn add(&mut self, nanos: u64) {
-        self.time += nanos;
+        self.time.record(nanos);
         self.sum_nanos += u128::from(nanos);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        // Both histograms have the same bounds, or grow to them.
-        let _ = self.time.add(&other.time);
+        self.time.add(&other.time);
         self.sum_nanos += other.sum_nanos;
     }
 
@@ -41,7 +33,7 @@ impl Responses {
     /// A quantile, in seconds; none where there were no requests.
     #[must_use]
     pub fn quantile_seconds(&self, quantile: f64) -> Option<f64> {
-        (!self.time.is_empty()).then(|| self.time.value_at_quantile(quantile) as f64 / 1e9)
+        (!self.time.is_empty()).then(|| self.time.quantile(quantile) as f64 / 1e9)
     }
 }
 

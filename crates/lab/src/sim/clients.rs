@@ -69,20 +69,27 @@ impl Clients {
     }
 
     /// The client that a stream belongs to.
+    #[inline]
     #[must_use]
     pub fn client(&self, stream: StreamId) -> usize {
         if self.class_of.len() == 1 {
             return 0;
         }
-        let Some(number) = stream.0.checked_sub(self.streams_from).filter(|_| !self.traces.is_empty()) else {
-            return stream.0 as usize;
-        };
+        match stream.0.checked_sub(self.streams_from) {
+            Some(number) if !self.traces.is_empty() => self.client_of_traces(number),
+            _ => stream.0 as usize,
+        }
+    }
+
+    /// The client that the stream of this number belongs to, counted over the traces.
+    fn client_of_traces(&self, number: u32) -> usize {
         let traces = self.traces.len() as u32;
         let class = self.traces[(number % traces) as usize] as usize;
         (self.first[class] + number / traces % self.classes[class].clients) as usize
     }
 
     /// The class of a client.
+    #[inline]
     #[must_use]
     pub fn class(&self, client: usize) -> usize {
         self.class_of[client] as usize

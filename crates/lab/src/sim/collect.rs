@@ -1,12 +1,13 @@
 //! The collector: counts what happens in a run, by operation, by class of clients and by device, in memory that does not
 //! grow with the length of the run.
 
-use hdrhistogram::Histogram;
 use ioweir_core::{Dispatch, Nanos, Operation, Reason, SECTOR_BYTES, StreamId, Tier, Waiting};
 
 use super::clients::Clients;
+use super::course::{HeadTrack, Series};
+use super::latencies::Latencies;
 use super::outcome::{
-    Class, ClassOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step, Throughput, TierOutcome, histogram,
+    Class, ClassOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step, Throughput, TierOutcome,
 };
 use super::streams::StreamCounters;
 use ioweir_device::Service;
@@ -24,96 +25,6 @@ pub struct Finished {
     pub bytes: u64,
     /// Whose it was.
     pub stream: StreamId,
-}
-
-/// Buckets of the throughput series: above this, neighbours are joined.
-const BUCKETS_MAX: usize = 2048;
-/// Width of the first buckets.
-const BUCKET_MIN: Nanos = Nanos(1_000_000);
-/// Head positions kept: above this, every other one is dropped.
-const HEAD_POINTS_MAX: usize = 1 << 16;
-
-/// Bytes over time; time does not go back.
-struct Series {
-    throughput: Throughput,
-    /// The bucket of the last addition, and where it ends.
-    at: usize,
-    end: Nanos,
-}
-
-impl Series {
-    fn new() -> Self {
-        let throughput = Throughput { bucket: BUCKET_MIN, read_bytes: Vec::new(), write_bytes: Vec::new() };
-        Self { throughput, at: 0, end: BUCKET_MIN }
-    }
-
-    fn add(&mut self, now: Nanos, operation: Operation, bytes: u64) {
-        if now >= self.end {
-            self.find_bucket(now);
-        }
-        let series = match operation {
-            Operation::Read => &mut self.throughput.read_bytes,
-            Operation::Write => &mut self.throughput.write_bytes,
-            Operation::Discard | Operation::Flush => return,
-        };
-        if series.len() <= self.at {
-            series.resize(self.at + 1, 0);
-        }
-        series[self.at] += bytes;
-    }
-
-    fn find_bucket(&mut self, now: Nanos) {
-        let Throughput { bucket, read_bytes, write_bytes } = &mut self.throughput;
-        while now.0 / bucket.0 >= BUCKETS_MAX as u64 {
-            bucket.0 *= 2;
-            halve(read_bytes);
-            halve(write_bytes);
-        }
-        let at = now.0 / bucket.0;
-        self.at = at as usize;
-        self.end = Nanos((at + 1) * bucket.0);
-    }
-
-    /// Both series with the same length.
-    fn into_throughput(mut self) -> Throughput {
-        let Throughput { read_bytes, write_bytes, .. } = &mut self.throughput;
-        let length = read_bytes.len().max(write_bytes.len());
-        read_bytes.resize(length, 0);
-        write_bytes.resize(length, 0);
-        self.throughput
-    }
-}
-
-/// Joins neighbours.
-fn halve(series: &mut Vec<u64>) {
-    let joined = series.chunks(2).map(|pair| pair.iter().sum());
-    *series = joined.collect();
-}
-
-/// Keeps every n-th head position; n doubles whenever there are too many.
-struct HeadTrack {
-    points: Vec<HeadPoint>,
-    stride: u32,
-    skip: u32,
-}
-
-impl HeadTrack {
-    fn add(&mut self, point: HeadPoint) {
-        if self.skip > 0 {
-            self.skip -= 1;
-            return;
-        }
-        self.skip = self.stride - 1;
-        self.points.push(point);
-        if self.points.len() >= HEAD_POINTS_MAX {
-            let mut keep = false;
-            self.points.retain(|_| {
-                keep = !keep;
-                keep
-            });
-            self.stride *= 2;
-        }
-    }
 }
 
 /// For how long a device has been at work. It may serve several at once: the time when it serves any, not the sum.
@@ -165,61 +76,74 @@ struct TierCounters {
     busy_until: Nanos,
 }
 
-/// Counters of a class. Latencies go into the histogram of the current step, and from there into that of the class.
-struct ClassCounters {
-    counts: ClassOutcome,
-    latency: Histogram<u64>,
-    step_latency: Histogram<u64>,
-    step_sum_nanos: u64,
-}
-
-impl ClassCounters {
-    fn new(name: &str, clients: u32) -> Self {
-        let counts = ClassOutcome { name: name.into(), clients, ..ClassOutcome::default() };
-        Self { counts, latency: histogram(), step_latency: histogram(), step_sum_nanos: 0 }
-    }
-
-    fn end_step(&mut self, is_measured: bool) {
-        let histogram = &mut self.step_latency;
-        let requests = histogram.len();
-        let quantile = |quantile: f64| histogram.value_at_quantile(quantile);
-        self.counts.steps.push(if requests == 0 {
-            Step::default()
-        } else {
-            Step {
-                requests,
-                mean_nanos: self.step_sum_nanos / requests,
-                p50_nanos: quantile(0.5),
-                p99_nanos: quantile(0.99),
-                p999_nanos: quantile(0.999),
-            }
-        });
-        if is_measured {
-            self.latency += &*histogram;
-        }
-        histogram.reset();
-        self.step_sum_nanos = 0;
-    }
-
-    fn into_outcome(self) -> ClassOutcome {
-        let is_empty = self.latency.is_empty();
-        let quantile = |quantile: f64| if is_empty { 0 } else { self.latency.value_at_quantile(quantile) };
-        ClassOutcome {
-            latency_p50_nanos: quantile(0.5),
-            latency_p99_nanos: quantile(0.99),
-            latency_p999_nanos: quantile(0.999),
-            latency_max_nanos: quantile(1.0),
-            ..self.counts
-        }
-    }
-}
-
 /// Requests of one operation, without their latencies.
 #[derive(Clone, Copy, Default)]
 struct OperationCounters {
     requests: u64,
     bytes: u64,
     latency_sum_nanos: u128,
+}
+
+impl OperationCounters {
+    fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.latency_sum_nanos += other.latency_sum_nanos;
+    }
+}
+
+/// Counters of a class. Latencies go into those of the current step, and from there into those of the class.
+struct ClassCounters {
+    counts: ClassOutcome,
+    by_operation: [OperationCounters; Operation::ALL.len()],
+    latency: Latencies,
+    step_latency: Latencies,
+    step_sum_nanos: u64,
+}
+
+impl ClassCounters {
+    fn new(name: &str, clients: u32) -> Self {
+        Self {
+            counts: ClassOutcome { name: name.into(), clients, ..ClassOutcome::default() },
+            by_operation: Default::default(),
+            latency: Latencies::default(),
+            step_latency: Latencies::default(),
+            step_sum_nanos: 0,
+        }
+    }
+
+    fn end_step(&mut self, is_measured: bool) {
+        let latency = &mut self.step_latency;
+        let requests = latency.len();
+        self.counts.steps.push(Step {
+            requests,
+            mean_nanos: self.step_sum_nanos.checked_div(requests).unwrap_or(0),
+            p50_nanos: latency.quantile(0.5),
+            p99_nanos: latency.quantile(0.99),
+            p999_nanos: latency.quantile(0.999),
+        });
+        if is_measured {
+            self.latency.add(latency);
+        }
+        latency.clear();
+        self.step_sum_nanos = 0;
+    }
+
+    fn into_outcome(self) -> ClassOutcome {
+        let mut all = OperationCounters::default();
+        self.by_operation.iter().for_each(|operation| all.add(operation));
+        ClassOutcome {
+            requests: all.requests,
+            reads: self.by_operation[Operation::Read as usize].requests,
+            bytes: all.bytes,
+            latency_sum_nanos: u64::try_from(all.latency_sum_nanos).unwrap_or(u64::MAX),
+            latency_p50_nanos: self.latency.quantile(0.5),
+            latency_p99_nanos: self.latency.quantile(0.99),
+            latency_p999_nanos: self.latency.quantile(0.999),
+            latency_max_nanos: self.latency.max(),
+            ..self.counts
+        }
+    }
 }
 
 /// Everything that is counted during a run.
@@ -234,8 +158,7 @@ pub struct Collector {
     /// When the current step ends.
     step_end: Nanos,
     streams: StreamCounters,
-    by_operation: [OperationCounters; Operation::ALL.len()],
-    latency: [Histogram<u64>; Operation::ALL.len()],
+    latency: [Latencies; Operation::ALL.len()],
     dispatches: u64,
     merged_requests: u64,
     busy: Busy,
@@ -243,7 +166,7 @@ pub struct Collector {
     fast_busy: Busy,
     tiers: [TierCounters; Tier::ALL.len()],
     service: ServiceSums,
-    service_time: Histogram<u64>,
+    service_time: Latencies,
     seeks: u64,
     seek_distance_tracks: u64,
     seek_distance_squares: u128,
@@ -268,8 +191,7 @@ impl Collector {
             step_end: window.interval,
             clients,
             streams: StreamCounters::default(),
-            by_operation: Default::default(),
-            latency: Operation::ALL.map(|_| histogram()),
+            latency: Default::default(),
             dispatches: 0,
             merged_requests: 0,
             busy: Busy::default(),
@@ -277,7 +199,7 @@ impl Collector {
             fast_busy: Busy::default(),
             tiers: Default::default(),
             service: ServiceSums::default(),
-            service_time: histogram(),
+            service_time: Latencies::default(),
             seeks: 0,
             seek_distance_tracks: 0,
             seek_distance_squares: 0,
@@ -285,7 +207,7 @@ impl Collector {
             waiting_nanos: 0,
             held_back_nanos: 0,
             throughput: Series::new(),
-            head: HeadTrack { points: Vec::new(), stride: 1, skip: 0 },
+            head: HeadTrack::default(),
         }
     }
 
@@ -339,17 +261,18 @@ impl Collector {
 
     /// Counts and latencies by operation, and those of all together.
     fn operations(&mut self) -> (Class, [Class; Operation::ALL.len()]) {
-        let (mut all, mut latency) = (Class::default(), histogram());
+        let mut all = Class::default();
         let by_operation = Operation::ALL.map(|operation| {
-            let OperationCounters { requests, bytes, latency_sum_nanos } = self.by_operation[operation as usize];
-            let own = std::mem::replace(&mut self.latency[operation as usize], histogram());
-            latency += &own;
+            let mut counts = OperationCounters::default();
+            self.classes.iter().for_each(|class| counts.add(&class.by_operation[operation as usize]));
+            let OperationCounters { requests, bytes, latency_sum_nanos } = counts;
+            let latency = std::mem::take(&mut self.latency[operation as usize]);
             all.requests += requests;
             all.bytes += bytes;
             all.latency_sum_nanos += latency_sum_nanos;
-            Class { requests, bytes, latency: own.into(), latency_sum_nanos }
+            all.latency.add(&latency);
+            Class { requests, bytes, latency, latency_sum_nanos }
         });
-        all.latency = latency.into();
         (all, by_operation)
     }
 
@@ -361,7 +284,7 @@ impl Collector {
         if let [only] = &mut self.classes[..]
             && !self.window.has_steps()
         {
-            only.latency = (*all.latency).clone();
+            only.latency = all.latency.clone();
         }
         let tier = |tier: Tier| {
             let TierCounters { requests, service_nanos, busy_nanos, .. } = self.tiers[tier as usize];
@@ -382,7 +305,7 @@ impl Collector {
             fast: has_fast.then_some(self.fast),
             busy: self.busy.time,
             service: self.service,
-            service_time: self.service_time.into(),
+            service_time: self.service_time,
             seeks: self.seeks,
             seek_distance_tracks: self.seek_distance_tracks,
             seek_distance_squares: self.seek_distance_squares,
@@ -461,7 +384,8 @@ impl Collector {
         if !self.window.keeps_series {
             return;
         }
-        self.service_time += overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
+        let service_nanos = overhead_nanos + seek_nanos + rotation_nanos + transfer_nanos + queue_nanos;
+        self.service_time.record(service_nanos);
         if dispatch.sectors > 0 {
             let time = Nanos(finish.0 - transfer_nanos);
             self.head.add(HeadPoint { time, track: service.track, operation: dispatch.operation });
@@ -492,23 +416,20 @@ impl Collector {
         let client = self.clients.client(stream);
         let class = &mut self.classes[self.clients.class(client)];
         if self.window.has_steps() {
-            class.step_latency += latency;
+            class.step_latency.record(latency);
             class.step_sum_nanos += latency;
         }
         if now < self.window.from {
             return;
         }
         self.client_requests[client] += 1;
-        class.counts.requests += 1;
-        class.counts.reads += u64::from(operation == Operation::Read);
-        class.counts.bytes += bytes;
-        class.counts.latency_sum_nanos = class.counts.latency_sum_nanos.saturating_add(latency);
-        let kind = &mut self.by_operation[operation as usize];
-        kind.requests += 1;
-        kind.bytes += bytes;
-        kind.latency_sum_nanos += u128::from(latency);
+        class.by_operation[operation as usize].add(&OperationCounters {
+            requests: 1,
+            bytes,
+            latency_sum_nanos: latency.into(),
+        });
         if self.window.keeps_series {
-            self.latency[operation as usize] += latency;
+            self.latency[operation as usize].record(latency);
         }
         if self.window.by_stream {
             self.streams.finished(stream.0, bytes, latency);
@@ -519,20 +440,6 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn throughput_keeps_every_byte_whatever_the_span() {
-        let mut series = Series::new();
-        let mut bytes = 0;
-        for step in 0..5_000u64 {
-            series.add(Nanos(step * step * 1_000_000), Operation::Read, step);
-            bytes += step;
-        }
-        let throughput = series.into_throughput();
-        assert!(throughput.read_bytes.len() <= BUCKETS_MAX);
-        assert_eq!(throughput.read_bytes.iter().sum::<u64>(), bytes);
-        assert_eq!(throughput.write_bytes.len(), throughput.read_bytes.len());
-    }
 
     #[test]
     fn busy_is_when_anything_is_in_the_device() {
@@ -550,18 +457,6 @@ mod tests {
         }
         assert_eq!(collector.busy.time, Nanos(24));
         assert_eq!(collector.service.transfer_nanos, 10 + 3 + 8 + 10);
-    }
-
-    #[test]
-    fn head_points_are_thinned_evenly_and_keep_the_first() {
-        let mut head = HeadTrack { points: Vec::new(), stride: 1, skip: 0 };
-        for number in 0..1_000_000u64 {
-            head.add(HeadPoint { time: Nanos(number), track: 0, operation: Operation::Read });
-        }
-        assert!(head.points.len() < HEAD_POINTS_MAX);
-        let gaps: Vec<u64> = head.points.windows(2).map(|pair| pair[1].time.0 - pair[0].time.0).collect();
-        assert_eq!(head.points[0].time, Nanos(0));
-        assert!(gaps.iter().all(|&gap| gap == gaps[0]), "{:?}", &gaps[..4]);
     }
 
     #[test]

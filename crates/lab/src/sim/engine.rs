@@ -55,7 +55,6 @@ struct Engine<'a, S, O> {
     records: Records<'a, S, O>,
     device: &'a mut dyn Device,
     fast: Option<&'a mut (dyn Device + 'static)>,
-    lenient: bool,
     until: Nanos,
     now: Nanos,
     timer: Nanos,
@@ -90,10 +89,9 @@ pub fn run<S: Scheduler, O: Observer<S>>(
     let weighs = scheduler.weighs();
     let mut engine = Engine {
         driver: Driver::new(scheduler, &limits, Capacity { held: LOOK_AHEAD_RECORDS as u32, classes: 0 }),
-        records: Records::new(collector, observer),
+        records: Records::new(collector, observer, device.sectors(), lenient),
         device,
         fast,
-        lenient,
         until,
         now: Nanos::ZERO,
         timer: Nanos::NEVER,
@@ -128,17 +126,14 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             }
             self.step_to(next);
             if finish == next {
-                self.complete_due();
-                for stream in self.records.completed.drain(..) {
-                    arrivals.completed(stream, self.now);
-                }
+                self.complete_due(arrivals);
                 self.driver.retry(self.now, &mut self.records);
                 self.report_refused(arrivals);
             }
             let mut site = Site { scheduler: self.driver.scheduler_mut(), device: &mut *self.device };
             arrivals.act(self.now, &mut site)?;
             while let Some((arrival, record)) = arrivals.next(self.now, self.held())? {
-                if self.records.fits(&record, self.device.sectors(), self.lenient)? {
+                if self.records.fits(&record)? {
                     self.arrive(&record, arrival);
                 } else {
                     arrivals.completed(record.stream.0, self.now);
@@ -184,7 +179,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
     }
 
     /// Completes all that the device has finished by now.
-    fn complete_due(&mut self) {
+    fn complete_due(&mut self, arrivals: &mut impl Arrivals<S>) {
         while let Some(&Reverse(Flight { finish, slot, .. })) = self.flights.peek()
             && finish <= self.now
         {
@@ -196,7 +191,11 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             self.records.observer.completed(self.now, &dispatch);
             let bytes = u64::from(dispatch.sectors) * SECTOR_BYTES;
             self.records.collector.moved(self.now, dispatch.operation, bytes);
-            self.driver.complete(self.now, &dispatch, |ended| self.records.finish(ended));
+            self.driver.complete(self.now, &dispatch, |ended| {
+                if let Some(stream) = self.records.finish(ended) {
+                    arrivals.completed(stream, self.now);
+                }
+            });
         }
     }
 
@@ -245,10 +244,13 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
         }
     }
 
+    #[inline]
     fn poll(&mut self) -> Step {
-        if !self.weighs {
-            return self.driver.poll(self.now);
-        }
+        if self.weighs { self.poll_weighed() } else { self.driver.poll(self.now) }
+    }
+
+    #[cold]
+    fn poll_weighed(&mut self) -> Step {
         let (now, device) = (self.now, &*self.device);
         self.driver.poll_weighed(now, &|request| device.positioning_nanos(now, &Dispatch::alone(request)))
     }

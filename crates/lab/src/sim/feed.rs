@@ -64,19 +64,20 @@ struct Input<'a> {
 
 impl Input<'_> {
     /// The next record, left where it is.
+    #[inline]
     fn peek(&mut self) -> Result<Option<&Record>, TraceError> {
         if self.at == self.batch.len() && !self.ended {
-            self.at = 0;
-            self.source.read_batch(&mut self.batch)?;
-            self.ended = self.batch.is_empty();
+            self.read()?;
         }
         Ok(self.batch.get(self.at))
     }
 
-    fn take(&mut self) -> Result<Option<Record>, TraceError> {
-        let record = self.peek()?.copied();
-        self.at += usize::from(record.is_some());
-        Ok(record)
+    #[cold]
+    fn read(&mut self) -> Result<(), TraceError> {
+        self.at = 0;
+        self.source.read_batch(&mut self.batch)?;
+        self.ended = self.batch.is_empty();
+        Ok(())
     }
 }
 
@@ -127,23 +128,18 @@ impl<'a> Feed<'a> {
         self.input.source.names()
     }
 
-    /// The next record as the run sees it.
-    fn take(&mut self) -> Result<Option<Record>, TraceError> {
-        let record = self.input.take()?;
-        Ok(record.map(|record| Record { stream: self.numbers.number(record.stream), ..record }))
-    }
-
     fn next_open(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, TraceError> {
         if held >= LOOK_AHEAD_RECORDS {
             return Ok(None);
         }
-        let (load, origin) = (self.load, self.origin);
-        let due = self.input.peek()?.is_some_and(|record| origin.after(load.arrival(record.time)) <= now);
-        if !due {
+        let Some(record) = self.input.peek()? else { return Ok(None) };
+        let arrival = self.origin.after(self.load.arrival(record.time));
+        if arrival > now {
             return Ok(None);
         }
-        let record = self.take()?;
-        Ok(record.map(|record| (origin.after(load.arrival(record.time)), record)))
+        let record = Record { stream: self.numbers.number(record.stream), ..*record };
+        self.input.at += 1;
+        Ok(Some((arrival, record)))
     }
 
     fn next_closed(&mut self, now: Nanos, held: usize, limit: u32) -> Result<Option<(Nanos, Record)>, TraceError> {
@@ -156,7 +152,9 @@ impl<'a> Feed<'a> {
             }
         }
         while held + self.backlog < LOOK_AHEAD_RECORDS {
-            let Some(record) = self.take()? else { break };
+            let Some(record) = self.input.peek()? else { break };
+            let record = Record { stream: self.numbers.number(record.stream), ..*record };
+            self.input.at += 1;
             let number = record.stream.0 as usize;
             if self.streams.len() <= number {
                 self.streams.resize_with(number + 1, Stream::default);

@@ -7,9 +7,11 @@
 
 mod clients;
 mod collect;
+mod course;
 mod engine;
 mod failure;
 mod feed;
+mod latencies;
 mod load;
 mod observe;
 mod outcome;
@@ -22,10 +24,10 @@ pub use collect::{Collector, Finished, Window};
 pub use engine::{Ended, Simulation, run};
 pub use failure::Failure;
 pub use feed::{Arrivals, Feed, LOOK_AHEAD_RECORDS, Site};
+pub use latencies::Latencies;
 pub use load::{Load, LoadError};
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
-    Class, ClassOutcome, Distribution, FastOutcome, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Step,
-    StreamOutcome, Throughput, TierOutcome,
+    Class, ClassOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step, StreamOutcome, Throughput, TierOutcome,
 };
 pub use replay::simulate;

@@ -1,39 +1,10 @@
 //! The outcome of one run: counts, quantiles and series by operation, by class and by device; of a comparison and of an
 //! experiment alike.
 
-use std::ops::Deref;
-use std::sync::LazyLock;
-
-use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 use serde::{Deserialize, Serialize};
 
-/// Significant decimal digits that latency histograms keep: a quantile is within 0.1 %.
-pub const HISTOGRAM_DIGITS: u8 = 3;
-
-/// Latencies of requests, in nanoseconds. It reads as a histogram, which is empty where a run keeps sums alone.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Distribution(Option<Box<Histogram<u64>>>);
-
-impl From<Histogram<u64>> for Distribution {
-    fn from(histogram: Histogram<u64>) -> Self {
-        Self((!histogram.is_empty()).then(|| Box::new(histogram)))
-    }
-}
-
-impl Deref for Distribution {
-    type Target = Histogram<u64>;
-
-    fn deref(&self) -> &Histogram<u64> {
-        static EMPTY: LazyLock<Histogram<u64>> = LazyLock::new(histogram);
-        self.0.as_deref().unwrap_or(&EMPTY)
-    }
-}
-
-/// A histogram of nanoseconds that grows to what it is given.
-pub(super) fn histogram() -> Histogram<u64> {
-    Histogram::new(HISTOGRAM_DIGITS).expect("a histogram takes up to five digits")
-}
+use super::Latencies;
 
 /// Requests of one kind (all, reads, writes ...) of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,7 +15,7 @@ pub struct Class {
     pub bytes: u64,
     /// Arrival to completion, nanoseconds, one entry a request as submitted; kept for comparisons.
     #[serde(skip)]
-    pub latency: Distribution,
+    pub latency: Latencies,
     /// Sum of the latencies, for an exact mean.
     pub latency_sum_nanos: u128,
 }
@@ -105,7 +76,7 @@ pub struct Outcome {
     pub service: ServiceSums,
     /// Device service time of each dispatch, nanoseconds; kept for comparisons.
     #[serde(skip)]
-    pub service_time: Distribution,
+    pub service_time: Latencies,
     /// Head movements: changes of track, between requests and within them.
     pub seeks: u64,
     /// Tracks crossed by them.

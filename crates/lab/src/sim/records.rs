@@ -27,8 +27,10 @@ pub(super) struct Records<'a, S, O> {
     arrived: u64,
     pub(super) skipped: u64,
     volume: Option<u32>,
-    /// Whose records have completed at this moment.
-    pub(super) completed: Vec<u32>,
+    /// Sectors of the device.
+    capacity: u64,
+    /// Skip what lies past the device's end.
+    is_lenient: bool,
     /// Whose records were refused, and when they would be taken.
     pub(super) refused: Vec<(u32, Nanos)>,
     scheduler: PhantomData<fn(S)>,
@@ -44,7 +46,7 @@ pub(super) fn sectors_of(record: &Record) -> u64 {
 }
 
 impl<'a, S, O: Observer<S>> Records<'a, S, O> {
-    pub(super) fn new(collector: &'a mut Collector, observer: &'a mut O) -> Self {
+    pub(super) fn new(collector: &'a mut Collector, observer: &'a mut O, capacity: u64, is_lenient: bool) -> Self {
         Self {
             observer,
             collector,
@@ -53,7 +55,8 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
             arrived: 0,
             skipped: 0,
             volume: None,
-            completed: Vec::new(),
+            capacity,
+            is_lenient,
             refused: Vec::new(),
             scheduler: PhantomData,
         }
@@ -73,21 +76,33 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         }
     }
 
-    /// A sub-request has been served.
-    pub(super) fn finish(&mut self, ended: Ended) {
-        if ended.is_last {
-            let InFlight { number, arrival, bytes, operation, stream } = self.in_flight[ended.request as usize];
-            self.collector.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
-            self.observer.finished(number, self.now);
-            self.completed.push(stream);
+    /// A sub-request has been served; answers with the stream whose record is done with it.
+    #[inline]
+    pub(super) fn finish(&mut self, ended: Ended) -> Option<u32> {
+        if !ended.is_last {
+            return None;
         }
+        let InFlight { number, arrival, bytes, operation, stream } = self.in_flight[ended.request as usize];
+        self.collector.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
+        self.observer.finished(number, self.now);
+        Some(stream)
     }
 
     /// Whether a record fits the run: one address space, and within the device. What does not is skipped where that is
     /// allowed.
-    pub(super) fn fits(&mut self, record: &Record, capacity: u64, is_lenient: bool) -> Result<bool, Failure> {
+    #[inline]
+    pub(super) fn fits(&mut self, record: &Record) -> Result<bool, Failure> {
+        let end = (record.offset_bytes / SECTOR_BYTES).saturating_add(sectors_of(record));
+        if *self.volume.get_or_insert(record.volume) == record.volume && end <= self.capacity {
+            return Ok(true);
+        }
+        self.skip(record, end).map(|()| false)
+    }
+
+    #[cold]
+    fn skip(&mut self, record: &Record, end: u64) -> Result<(), Failure> {
         let number = self.arrived + self.skipped + 1;
-        if *self.volume.get_or_insert(record.volume) != record.volume {
+        if self.volume != Some(record.volume) {
             return Err(Failure::Record {
                 number,
                 problem: "the trace goes on in another address space".into(),
@@ -95,19 +110,14 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
                 hint: "choose one with --volume; `ioweir trace info` lists them".into(),
             });
         }
-        let sector = record.offset_bytes / SECTOR_BYTES;
-        let end = sector.saturating_add(sectors_of(record));
-        if end <= capacity {
-            return Ok(true);
-        }
-        if is_lenient {
+        if self.is_lenient {
             self.skipped += 1;
-            return Ok(false);
+            return Ok(());
         }
         Err(Failure::Record {
             number,
-            problem: format!("sectors {sector} to {end} lie past the end of the device"),
-            expected: format!("nothing past sector {capacity}"),
+            problem: format!("sectors {} to {end} lie past the end of the device", record.offset_bytes / SECTOR_BYTES),
+            expected: format!("nothing past sector {}", self.capacity),
             hint: "take a larger device with --device, or skip such records with --lenient".into(),
         })
     }

@@ -7,7 +7,7 @@ use super::outcome::StreamOutcome;
 /// Streams that are counted apart; those beyond are counted together.
 const STREAMS_MAX: usize = 1 << 16;
 
-/// Counters of one stream. Latencies are counted at three digits, as histograms do, but only where there are any: most streams
+/// Counters of one stream. Latencies are counted at three digits, as latenciess do, but only where there are any: most streams
 /// are short.
 #[derive(Clone, Debug, Default)]
 struct Counters {
@@ -21,7 +21,7 @@ struct Counters {
 #[derive(Debug, Default)]
 pub(super) struct StreamCounters(Vec<Counters>);
 
-/// The largest latency that counts as the same: within 0.1 %, as in a histogram of three digits.
+/// The largest latency that counts as the same: within 0.1 %, as in a latencies of three digits.
 const fn rounded(nanos: u64) -> u64 {
     let shift = (u64::BITS - nanos.leading_zeros()).saturating_sub(11);
     nanos | ((1 << shift) - 1)
@@ -77,20 +77,20 @@ impl Counters {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::histogram;
+    use super::super::Latencies;
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_a_histogram() {
-        let (mut streams, mut histogram) = (StreamCounters::default(), histogram());
+    fn quantiles_are_those_of_a_latencies() {
+        let (mut streams, mut latencies) = (StreamCounters::default(), Latencies::default());
         for number in 0..10_000_u64 {
             let nanos = number * number * 977 % 3_000_000_007;
             streams.finished(0, 512, nanos);
-            histogram += nanos;
+            latencies.record(nanos);
         }
         let stream = &streams.into_outcomes(|number| number.to_string())[0];
         assert_eq!((stream.requests, stream.bytes), (10_000, 5_120_000));
-        let of = |quantile| histogram.value_at_quantile(quantile);
+        let of = |quantile| latencies.quantile(quantile);
         let ours = (stream.latency_p50_nanos, stream.latency_p99_nanos, stream.latency_max_nanos);
         assert_eq!(ours, (of(0.5), of(0.99), of(1.0)));
     }

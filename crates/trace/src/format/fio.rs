@@ -112,7 +112,7 @@ impl Lines {
         };
         at += length;
         let offset_bytes = scan_to(line, &mut at, b' ')?;
-        let length_bytes = scan(line, &mut at)?;
+        let (length_bytes, _) = scan(line, &mut at)?;
         offset_bytes.checked_add(length_bytes)?;
         let time = Nanos(micros.checked_mul(MICROSECOND_NANOS)?);
         if at != line.len() {

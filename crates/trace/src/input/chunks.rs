@@ -2,27 +2,46 @@
 
 use std::io::{self, Read};
 
+use bytes::Bytes;
+
 use super::{CHUNK_BYTES, fill};
 
 /// A stream and the window over it.
 pub struct Chunks {
     stream: Box<dyn Read + Send>,
-    bytes: Vec<u8>,
+    held: Held,
     start: usize,
     end: usize,
     offset_bytes: u64,
     ended: bool,
 }
 
+/// What the window is over.
+enum Held {
+    /// A part of the stream.
+    Part(Vec<u8>),
+    /// All of it, which was in memory before.
+    All(Bytes),
+}
+
 impl Chunks {
     pub(super) fn new(stream: Box<dyn Read + Send>) -> Self {
-        Self { stream, bytes: Vec::new(), start: 0, end: 0, offset_bytes: 0, ended: false }
+        Self { stream, held: Held::Part(Vec::new()), start: 0, end: 0, offset_bytes: 0, ended: false }
+    }
+
+    /// Of bytes in memory, which are not copied.
+    pub(super) fn of_bytes(bytes: Bytes) -> Self {
+        let (stream, end) = (Box::new(io::empty()), bytes.len());
+        Self { stream, held: Held::All(bytes), start: 0, end, offset_bytes: 0, ended: true }
     }
 
     /// The bytes that were read and not consumed.
     #[must_use]
     pub fn available(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
+        match &self.held {
+            Held::Part(bytes) => &bytes[self.start..self.end],
+            Held::All(bytes) => &bytes[self.start..self.end],
+        }
     }
 
     /// The position of [`Self::available`] in the stream.
@@ -43,15 +62,16 @@ impl Chunks {
     /// # Errors
     /// [`io::Error`] where the stream cannot be read.
     pub fn more(&mut self) -> io::Result<bool> {
+        let Held::Part(bytes) = &mut self.held else { return Ok(false) };
         if self.ended {
             return Ok(false);
         }
         // What is left of an incomplete unit moves to the front: less than a unit a chunk.
-        self.bytes.copy_within(self.start..self.end, 0);
+        bytes.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        self.bytes.resize(CHUNK_BYTES, 0);
-        let count = fill(&mut *self.stream, &mut self.bytes[self.end..])?;
+        bytes.resize(CHUNK_BYTES, 0);
+        let count = fill(&mut *self.stream, &mut bytes[self.end..])?;
         self.end += count;
         self.ended = count == 0;
         Ok(count > 0)

@@ -26,6 +26,8 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub const HEAD_BYTES: usize = 1 << 16;
 /// The most memory that unpacking xz takes: enough for its highest level, whose dictionary is 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
+/// By how many bytes a packing is recognised.
+const MAGIC_BYTES: usize = 6;
 /// Endings of file names that only say how the content is packed.
 pub(crate) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
@@ -108,7 +110,7 @@ impl Input {
     }
 
     fn unpack(&self) -> io::Result<Box<dyn Read + Send>> {
-        let mut magic = [0; 6];
+        let mut magic = [0; MAGIC_BYTES];
         let length = fill(&mut self.stored()?, &mut magic)?;
         let buffered = || io::Result::Ok(BufReader::with_capacity(CHUNK_BYTES, self.stored()?));
         Ok(match packing(&magic[..length]) {
@@ -135,6 +137,11 @@ impl Input {
     /// # Errors
     /// [`TraceError`] where the file cannot be opened or unpacked.
     pub fn open(&self) -> Result<Chunks, TraceError> {
+        if let Data::Memory(bytes) = &self.data
+            && matches!(packing(&bytes[..bytes.len().min(MAGIC_BYTES)]), Packing::Plain)
+        {
+            return Ok(Chunks::of_bytes(bytes.clone()));
+        }
         self.unpack().map(Chunks::new).map_err(|error| self.broken(&error))
     }
 

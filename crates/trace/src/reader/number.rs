@@ -177,9 +177,22 @@ pub(crate) fn scaled(value: u64, unit_nanos: u64, at: usize, what: &str) -> Faul
     })
 }
 
-/// Eight bytes at once.
 const EIGHT_BYTES: usize = 8;
-const POWERS_OF_TEN: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
+
+/// The eight bytes at `at`, the first in the lowest byte; zeros stand for what lies past the end.
+#[inline(always)]
+pub(crate) fn word(line: &[u8], at: usize) -> u64 {
+    if let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk) {
+        return u64::from_le_bytes(*chunk);
+    }
+    match line.last_chunk::<EIGHT_BYTES>() {
+        Some(last) => {
+            let before = u32::try_from(at + EIGHT_BYTES - line.len()).unwrap_or(u32::MAX);
+            u64::from_le_bytes(*last).checked_shr(before.saturating_mul(8)).unwrap_or(0)
+        }
+        None => line.iter().skip(at).rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
 
 /// How many bytes at the start of `word` (little-endian) are digits.
 #[inline]
@@ -199,66 +212,74 @@ const fn eight_digits(word: u64) -> u64 {
     (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 << 32 | 1) >> 32
 }
 
-/// The digits at `at`, which moves to their end. `None` where there are none or more than nineteen: such a line is read
-/// again with care, which says what is wrong with it.
+/// `value` continued by the first `count` digits of `word`, at most seven.
+#[inline(always)]
+const fn continued(value: u64, word: u64, count: usize) -> u64 {
+    // Zeros come in front of the digits; in two steps, since a shift by 64 is none.
+    value.wrapping_mul(TENS[count]).wrapping_add(eight_digits(word << (56 - 8 * count) << 8))
+}
+
+/// Byte `count` of a word, at most the eighth.
+#[inline(always)]
+const fn byte_at(word: u64, count: usize) -> u8 {
+    (word >> (8 * count)).to_le_bytes()[0]
+}
+
+/// The digits at `at`, which moves to their end, and the byte that follows, zero at the end of the line. `None` where there
+/// are no digits or more than nineteen: such a line is read again with care, which says what is wrong with it.
 // Called several times a line: a call each costs a tenth of the speed.
 #[inline(always)]
-pub(crate) fn scan(line: &[u8], at: &mut usize) -> Option<u64> {
-    const DIGITS_MAX: usize = 19;
-    let start = *at;
-    let mut value = 0;
-    while let Some(chunk) = line.get(*at..).and_then(|rest| rest.first_chunk::<EIGHT_BYTES>()) {
-        let word = u64::from_le_bytes(*chunk);
-        let count = leading_digits(word);
-        if count == 0 {
-            break;
-        }
-        if *at - start + count > DIGITS_MAX {
-            return None;
-        }
-        let digits = eight_digits(word << (64 - 8 * count));
-        value = value * POWERS_OF_TEN[count] + digits;
+pub(crate) fn scan(line: &[u8], at: &mut usize) -> Option<(u64, u8)> {
+    let first = word(line, *at);
+    let count = leading_digits(first);
+    if count < EIGHT_BYTES {
         *at += count;
-        if count < EIGHT_BYTES {
-            return Some(value);
-        }
+        return (count > 0).then(|| (continued(0, first, count), byte_at(first, count)));
     }
-    while let Some(digit) = line.get(*at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit <= 9) {
-        if *at - start == DIGITS_MAX {
-            return None;
-        }
-        value = value * 10 + u64::from(digit);
-        *at += 1;
+    let second = word(line, *at + EIGHT_BYTES);
+    let count = leading_digits(second);
+    if count < EIGHT_BYTES {
+        *at += EIGHT_BYTES + count;
+        return Some((continued(eight_digits(first), second, count), byte_at(second, count)));
     }
-    (*at > start).then_some(value)
+    let third = word(line, *at + 2 * EIGHT_BYTES);
+    let count = leading_digits(third);
+    // Nineteen digits fit 64 bits.
+    if count > 3 {
+        return None;
+    }
+    *at += 2 * EIGHT_BYTES + count;
+    let high = eight_digits(first) * TENS[EIGHT_BYTES] + eight_digits(second);
+    Some((continued(high, third, count), byte_at(third, count)))
 }
 
-/// As [`scan`], and the byte that must follow is passed over.
+/// The digits at `at`, and the byte that must follow is passed over.
 #[inline(always)]
 pub(crate) fn scan_to(line: &[u8], at: &mut usize, follows: u8) -> Option<u64> {
-    let value = scan(line, at)?;
-    pass(line, at, follows)?;
-    Some(value)
+    let (value, next) = scan(line, at)?;
+    *at += 1;
+    (next == follows).then_some(value)
 }
 
-/// A number with or without decimals at `at`, times ten to the power of `decimals`, at most nine. More decimals are dropped,
-/// or where it must be `exact` refused.
+/// A number with or without decimals at `at`, times ten to the power of `decimals`, at most nine, and the byte that follows.
+/// More decimals are dropped, or where it must be `exact` refused.
 #[inline(always)]
-pub(crate) fn scan_fixed(line: &[u8], at: &mut usize, decimals: usize, exact: bool) -> Option<u64> {
-    let whole = scan(line, at)?.checked_mul(TENS[decimals.min(9)])?;
-    if line.get(*at) != Some(&b'.') {
-        return Some(whole);
+pub(crate) fn scan_fixed(line: &[u8], at: &mut usize, decimals: usize, exact: bool) -> Option<(u64, u8)> {
+    let (whole, next) = scan(line, at)?;
+    let whole = whole.checked_mul(TENS[decimals.min(9)])?;
+    if next != b'.' {
+        return Some((whole, next));
     }
     *at += 1;
     let start = *at;
-    let fraction = scan(line, at)?;
+    let (fraction, next) = scan(line, at)?;
     let digits = *at - start;
     let fraction = match decimals.checked_sub(digits) {
         Some(missing) => fraction * TENS[missing],
         None if exact => return None,
         None => fraction / TENS[digits - decimals],
     };
-    whole.checked_add(fraction)
+    Some((whole.checked_add(fraction)?, next))
 }
 
 /// Powers of ten that fit 64 bits.
@@ -271,12 +292,6 @@ const TENS: [u64; 20] = {
     }
     tens
 };
-
-/// Passes over one byte.
-#[inline]
-pub(crate) fn pass(line: &[u8], at: &mut usize, byte: u8) -> Option<()> {
-    (line.get(*at) == Some(&byte)).then(|| *at += 1)
-}
 
 #[cfg(test)]
 mod tests {
@@ -293,7 +308,8 @@ mod tests {
             let digits_count = number.to_string().len();
             prop_assert_eq!(digits(&text.as_bytes()[..digits_count]), Some(number));
             let scanned = scan(text.as_bytes(), &mut at);
-            prop_assert_eq!(scanned, (digits_count <= 19).then_some(number));
+            let next = tail.bytes().next().unwrap_or(0);
+            prop_assert_eq!(scanned, (digits_count <= 19).then_some((number, next)));
             if scanned.is_some() {
                 prop_assert_eq!(at, digits_count);
             }
@@ -302,7 +318,7 @@ mod tests {
         #[test]
         fn whatever_scans_as_seconds_parses_as_the_same(text in "[0-9]{0,21}[.]?[0-9]{0,11}[,x]?") {
             let mut at = 0;
-            if let Some(nanos) = scan_fixed(text.as_bytes(), &mut at, 9, true) {
+            if let Some((nanos, _)) = scan_fixed(text.as_bytes(), &mut at, 9, true) {
                 prop_assert_eq!(seconds(text.as_bytes(), 0, at, "time").ok(), Some(nanos));
             }
         }
@@ -311,7 +327,7 @@ mod tests {
         fn bytes_that_are_no_digits_end_a_number(bytes in prop::collection::vec(any::<u8>(), 0..30)) {
             let count = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
             let mut at = 0;
-            let scanned = scan(&bytes, &mut at);
+            let scanned = scan(&bytes, &mut at).map(|(number, _)| number);
             prop_assert_eq!(scanned, if count > 19 { None } else { digits(&bytes[..count]) });
         }
     }

@@ -24,6 +24,15 @@ pub(crate) trait Decoder: Send {
         None
     }
 
+    /// Bytes of the next unit, without and with the end of its line; `None` where it is not whole yet.
+    #[inline]
+    fn cut(&mut self, rest: &[u8]) -> Option<(usize, usize)> {
+        match self.unit_bytes() {
+            None => memchr(b'\n', rest).map(|length| (length, length + 1)),
+            Some(size) => Some((size.max(1), size.max(1))).filter(|_| rest.len() >= size.max(1)),
+        }
+    }
+
     /// What a unit says: a record with its time as it is written there, or nothing.
     fn unit(&mut self, unit: &[u8], names: &mut Names) -> Faulty<Option<Record>>;
 
@@ -87,18 +96,9 @@ impl<D: Decoder> Units<D> {
         let mut used = 0;
         while batch.len() < BATCH_RECORDS {
             let rest = &available[used..];
-            let (unit, step) = match self.decoder.unit_bytes() {
-                None => match memchr(b'\n', rest) {
-                    Some(length) => (&rest[..length], length + 1),
-                    None => break,
-                },
-                Some(size) => match rest.get(..size.max(1)) {
-                    Some(unit) => (unit, unit.len()),
-                    None => break,
-                },
-            };
+            let Some((length, step)) = self.decoder.cut(rest) else { break };
             self.count += 1;
-            let taken = take(&mut self.decoder, unit, &mut self.names, &mut self.order, batch);
+            let taken = take(&mut self.decoder, &rest[..length], &mut self.names, &mut self.order, batch);
             if let Err(fault) = taken {
                 if !self.lenient {
                     return Err(self.placed(*fault, used));

@@ -1,85 +1,78 @@
-//! The quick way through a line of a table: one pass from the front, without cutting it first.
+//! The quick way through a line of a table: one pass from the front, before its end is known.
 //!
 //! It gives up at anything unusual, and the careful way then reads the line or says what is wrong with it. What it reads
 //! is what the careful way reads.
 
-use ioweir_core::Operation;
+use ioweir_core::{Flags, Operation};
 
-use super::reader::{TableReader, Values};
+use super::reader::TableReader;
 use super::{Column, Heading, Role, Separator, Value};
 use crate::reader::fields::{Span, Unit};
 use crate::reader::names::Volumes;
-use crate::reader::number::{digits, scan, scan_fixed};
-use crate::reader::rwbs;
+use crate::reader::number::{digits, scan, scan_fixed, word as word_at};
+use crate::reader::units::LINE_BYTES_MAX;
 
-/// What is read of a line from one separator to the next.
+/// What is read of a line from one separator to the next, and the byte that ends it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Step {
-    /// A whole number in a unit of this many nanoseconds or bytes.
-    Whole(Target, u64),
+pub(super) struct Step {
+    kind: Kind,
+    end: u8,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// A whole number for this role, in a unit of this many nanoseconds.
+    Whole(Role, u64),
     /// A number with decimals, of which this many count; more are an error, or dropped.
-    Decimals(Target, usize, bool),
+    Decimals(Role, usize, bool),
     /// One of the words of the reader.
     Words,
     Letters,
-    /// The text of this many columns, which must be numbers where they say so.
+    /// The text of this many columns, the last of which must be a number where it says so.
     Volume(usize, bool),
     Command,
-    Text(usize),
+    Text,
 }
 
-/// Where a number goes: a place in the numbers of a line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    Time,
-    Gap,
-    Latency,
-    Offset,
-    Length,
-    Moved,
-    Pid,
-    Nowhere,
-}
+/// The most letters of the block layer whose meaning is remembered.
+const LETTERS_MAX: usize = 16;
+/// The longest word that is compared in one step, with the byte after it.
+const WORD_BYTES_MAX: usize = 7;
 
-/// Numbers of one line, by their targets.
-type Numbers = [u64; Target::Nowhere as usize + 1];
-
-/// A word of at most eight bytes, compared in one step.
+/// A word of the operation with the byte that ends its column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
     bytes: u64,
     mask: u64,
     length: usize,
     operation: Operation,
+    flags: Flags,
 }
 
-/// The first eight bytes, or as many as there are.
-#[inline]
-fn first_bytes(text: &[u8]) -> u64 {
-    match text.first_chunk() {
-        Some(chunk) => u64::from_le_bytes(*chunk),
-        None => text.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+impl Word {
+    /// None where it is empty or too long.
+    fn new(word: &[u8], end: u8, operation: Operation, flags: Flags) -> Option<Self> {
+        let length = Some(word.len()).filter(|length| (1..=WORD_BYTES_MAX).contains(length))?;
+        let bytes = word_at(&[word, &[end]].concat(), 0);
+        Some(Self { bytes, mask: u64::MAX >> (56 - 8 * length), length, operation, flags })
     }
 }
 
 /// The words of the operation; none where one is too long.
-pub(super) fn quick_words(columns: &[Column]) -> Vec<Word> {
-    let operation = columns.iter().find(|column| column.role == Role::Operation);
-    let Some(Value::Words(words)) = operation.map(|column| column.value) else { return Vec::new() };
-    if words.iter().any(|(word, _)| !(1..=8).contains(&word.len())) {
-        return Vec::new();
-    }
-    let packed = words.iter().map(|(word, operation)| {
-        let mask = u64::MAX >> (64 - 8 * word.len());
-        Word { bytes: first_bytes(word.as_bytes()), mask, length: word.len(), operation: *operation }
-    });
-    packed.collect()
+pub(super) fn quick_words(columns: &[Column], separator: Separator) -> Vec<Word> {
+    let place = columns.iter().position(|column| column.role == Role::Operation);
+    let (Some(place), Separator::Byte(separator)) = (place, separator) else { return Vec::new() };
+    let Value::Words(words) = columns[place].value else { return Vec::new() };
+    let end = if place + 1 == columns.len() { b'\n' } else { separator };
+    let packed = words.iter().map(|(word, operation)| Word::new(word.as_bytes(), end, *operation, Flags::NONE));
+    packed.collect::<Option<_>>().unwrap_or_default()
 }
 
 impl TableReader {
     /// The steps of this table; none where it has no quick way.
     pub(super) fn quick_steps(&self) -> Vec<Step> {
-        let plain = matches!(self.separator, Separator::Byte(_)) && !matches!(self.table.heading, Heading::Names(_));
+        let Separator::Byte(separator) = self.separator else { return Vec::new() };
+        let plain = !matches!(self.table.heading, Heading::Names(_));
         let wordless = self.columns.iter().any(|column| {
             column.role == Role::Operation && matches!(column.value, Value::Words(_)) && self.words.is_empty()
         });
@@ -88,155 +81,172 @@ impl TableReader {
         if !plain || wordless || twice || self.has(Role::Completion) || self.has(Role::Stream) {
             return Vec::new();
         }
-        let mut steps: Vec<Step> = Vec::new();
+        let mut kinds: Vec<Kind> = Vec::new();
         for column in &self.columns {
-            match (step(column), steps.last_mut()) {
-                (Some(Step::Volume(_, number)), Some(Step::Volume(count, numbers))) => {
+            match (kind(column), kinds.last_mut()) {
+                (Some(Kind::Volume(_, number)), Some(Kind::Volume(count, numbers))) => {
                     *count += 1;
                     *numbers |= number;
                 }
-                (Some(step), _) => steps.push(step),
+                (Some(kind), _) => kinds.push(kind),
                 (None, _) => return Vec::new(),
             }
         }
-        let volumes = steps.iter().filter(|step| matches!(step, Step::Volume(..))).count();
-        if volumes > 1 { Vec::new() } else { steps }
+        if kinds.iter().filter(|kind| matches!(kind, Kind::Volume(..))).count() > 1 {
+            return Vec::new();
+        }
+        let ends = std::iter::repeat_n(separator, kinds.len().saturating_sub(1)).chain([b'\n']);
+        kinds.into_iter().zip(ends).map(|(kind, end)| Step { kind, end }).collect()
     }
 
-    /// The values of a line without surprises.
+    /// Reads the values of the line at the start of `rest`, where it is whole and without surprises; returns its length
+    /// without its end.
     #[inline]
-    pub(super) fn fast(&self, line: &[u8], volumes: &Volumes) -> Option<Values> {
+    pub(super) fn fast(&mut self, rest: &[u8], volumes: &Volumes) -> Option<usize> {
         let Separator::Byte(separator) = self.separator else { return None };
-        let last = self.steps.len().checked_sub(1)?;
-        let mut values = Values { operation: self.table.operation, ..Values::default() };
-        let mut numbers: Numbers = [0; _];
-        let mut letters = (0, 0);
-        let mut at = 0;
-        for (number, step) in self.steps.iter().enumerate() {
-            match *step {
-                Step::Whole(target, unit) => {
-                    numbers[target as usize] = scan(line, &mut at)?.checked_mul(unit)?;
+        let values = &mut self.values;
+        (values.operation, values.has_latency) = (self.table.operation, self.shape.latency);
+        let (mut at, mut found, mut end) = (0, 0, 1);
+        for step in &self.steps {
+            end = step.end;
+            found = match step.kind {
+                Kind::Whole(role, unit) => {
+                    let (number, found) = scan(rest, &mut at)?;
+                    values.numbers[role as usize] = if unit == 1 { number } else { number.checked_mul(unit)? };
+                    found
                 }
-                Step::Decimals(target, decimals, exact) => {
-                    numbers[target as usize] = scan_fixed(line, &mut at, decimals, exact)?;
+                Kind::Decimals(role, decimals, exact) => {
+                    let (number, found) = scan_fixed(rest, &mut at, decimals, exact)?;
+                    values.numbers[role as usize] = number;
+                    found
                 }
-                Step::Words => {
-                    let rest = &line[at..];
-                    let head = first_bytes(rest);
-                    let ends = |length: usize| rest.get(length).is_none_or(|byte| *byte == separator);
-                    let found = self.words.iter().find(|word| head & word.mask == word.bytes && ends(word.length))?;
-                    values.operation = Some(found.operation);
-                    at += found.length;
-                }
-                Step::Letters => {
-                    letters = span(line, at, separator);
-                    at = letters.1;
-                }
-                Step::Volume(columns, digits) => {
-                    if let Some((number, length)) = volumes.again(&line[at..], separator) {
-                        values.known_volume = Some(number);
-                        at += length - 1;
+                Kind::Words | Kind::Letters => {
+                    let head = word_at(rest, at);
+                    if let Some(word) = self.words.iter().find(|word| head & word.mask == word.bytes) {
+                        (values.operation, values.flags, values.letters) = (Some(word.operation), word.flags, None);
+                        at += word.length;
+                        end
+                    } else if matches!(step.kind, Kind::Letters) {
+                        let (span, found) = text(rest, &mut at, separator)?;
+                        values.letters = Some(span);
+                        found
                     } else {
-                        values.volume = self.volume(line, at, separator, columns, digits)?;
-                        at = values.volume[1].1.max(values.volume[0].1);
+                        return None;
                     }
                 }
-                Step::Command => {
-                    values.command = span(line, at, separator);
-                    at = values.command.1;
+                Kind::Command => {
+                    let (span, found) = text(rest, &mut at, separator)?;
+                    values.command = span;
+                    found
                 }
-                Step::Text(columns) => {
-                    for _ in 0..columns {
-                        at = span(line, at, separator).1;
+                Kind::Text => text(rest, &mut at, separator)?.1,
+                Kind::Volume(columns, digits) => {
+                    let again = volumes.again(&rest[at..], end);
+                    values.known_volume = again.map(|(number, _)| number);
+                    if let Some((_, length)) = again {
+                        at += length - 1;
+                        end
+                    } else {
+                        let (spans, found) = volume(rest, &mut at, separator, columns, digits)?;
+                        values.volume = spans;
+                        found
                     }
                 }
-            }
-            if at == line.len() {
-                return if number == last { self.quick_finish(line, letters, &numbers, values) } else { None };
-            }
-            if line[at] != separator {
-                return None;
+            };
+            if found != end {
+                break;
             }
             at += 1;
         }
-        if self.table.more_columns { self.quick_finish(line, letters, &numbers, values) } else { None }
-    }
-
-    #[inline]
-    fn quick_finish(&self, line: &[u8], letters: Span, numbers: &Numbers, mut values: Values) -> Option<Values> {
-        let number = |target: Target| numbers[target as usize];
-        (values.time, values.gap) = (number(Target::Time), number(Target::Gap));
-        (values.offset, values.length) = (number(Target::Offset), number(Target::Length));
-        values.pid = u32::try_from(number(Target::Pid)).ok()?;
-        values.moved = number(Target::Moved);
-        values.latency = self.shape.latency.then_some(number(Target::Latency));
-        if letters.1 > 0 {
-            let meaning = rwbs::parse(&line[letters.0..letters.1], values.length).ok()?;
-            values.operation = Some(meaning.operation?);
-            values.flags = meaning.flags;
-        }
-        if self.shape.moved && values.moved != values.length {
+        let length = if found == end {
+            at - 1
+        } else if self.table.more_columns && end == b'\n' && found == separator {
+            at + memchr::memchr(b'\n', &rest[at..])?
+        } else {
+            return None;
+        };
+        if length > LINE_BYTES_MAX {
             return None;
         }
-        values.offset.checked_add(values.length)?;
-        if values.operation == Some(Operation::Flush) {
-            (values.offset, values.length) = (0, 0);
-        }
-        Some(values)
-    }
-
-    /// The columns of a volume. That of the line before is known to be right.
-    #[inline]
-    fn volume(&self, line: &[u8], at: usize, separator: u8, columns: usize, numbers: bool) -> Option<[Span; 2]> {
-        let first = span(line, at, separator);
-        let spans =
-            if columns == 2 { [first, span(line, (first.1 + 1).min(line.len()), separator)] } else { [first, (0, 0)] };
-        let last = if columns == 2 { spans[1] } else { first };
-        let blank = |byte: &u8| byte.is_ascii_whitespace();
-        let text = &line[last.0..last.1];
-        let checked = if numbers { digits(text).is_some() } else { !text.iter().any(blank) };
-        let edges = !line[first.0..first.1].iter().any(blank);
-        (columns <= 2 && checked && edges).then_some(spans)
+        self.finish(&rest[..length]).ok().map(|()| length)
     }
 }
 
-/// From `at` to the separator.
+impl TableReader {
+    /// Remembers what letters mean, so that they are compared as a word from now on. After an `F` in front the meaning is
+    /// that of the length as well.
+    #[cold]
+    pub(super) fn remember(&mut self, letters: &[u8]) {
+        let Some(end) = self.steps.iter().find(|step| matches!(step.kind, Kind::Letters)).map(|step| step.end) else {
+            return;
+        };
+        let word = self.values.operation.and_then(|operation| Word::new(letters, end, operation, self.values.flags));
+        let Some(word) = word.filter(|_| letters.first() != Some(&b'F') && self.words.len() < LETTERS_MAX) else {
+            return;
+        };
+        if self.words.iter().all(|known| known.bytes != word.bytes) {
+            self.words.push(word);
+        }
+    }
+}
+
+/// The text at `at`, which moves to its end, and the separator or end of line that follows; `None` where none does.
 #[inline]
-fn span(line: &[u8], at: usize, separator: u8) -> Span {
-    let rest = &line[at..];
-    (at, at + rest.iter().position(|&byte| byte == separator).unwrap_or(rest.len()))
+fn text(rest: &[u8], at: &mut usize, separator: u8) -> Option<(Span, u8)> {
+    let start = *at;
+    let (separators, line_ends) = (repeated(separator), repeated(b'\n'));
+    while *at < rest.len() {
+        let word = word_at(rest, *at);
+        let ends = zero_bytes(word ^ separators) | zero_bytes(word ^ line_ends);
+        *at += (ends.trailing_zeros() / 8) as usize;
+        if ends != 0 {
+            let found = *rest.get(*at)?;
+            // What is before an end of line of two bytes is not part of the text.
+            return (found != b'\n' || rest[start..*at].last() != Some(&b'\r')).then_some(((start, *at), found));
+        }
+    }
+    None
 }
 
-fn step(column: &Column) -> Option<Step> {
-    let target = match column.role {
-        Role::Time => Target::Time,
-        Role::Gap => Target::Gap,
-        Role::Latency => Target::Latency,
-        Role::Offset => Target::Offset,
-        Role::Length => Target::Length,
-        Role::Moved => Target::Moved,
-        Role::Pid => Target::Pid,
-        Role::Ignored => Target::Nowhere,
-        Role::Operation => {
-            return match column.value {
-                Value::Words(_) => Some(Step::Words),
-                Value::Letters => Some(Step::Letters),
-                _ => None,
-            };
-        }
-        Role::Volume => {
-            let number = matches!(column.value, Value::Number);
-            return matches!(column.value, Value::Number | Value::Text).then_some(Step::Volume(1, number));
-        }
-        Role::Command => return Some(Step::Command),
-        Role::Completion | Role::Stream => return None,
-    };
-    match column.value {
-        Value::Time(unit) => Some(Step::Decimals(target, unit.decimals(), false)),
-        Value::Seconds => Some(Step::Decimals(target, Unit::Seconds.decimals(), true)),
-        Value::Ticks(unit) | Value::Size(unit) => Some(Step::Whole(target, unit)),
-        Value::Number => Some(Step::Whole(target, 1)),
-        Value::Text if target == Target::Nowhere => Some(Step::Text(1)),
+/// A word of that byte.
+const fn repeated(byte: u8) -> u64 {
+    byte as u64 * 0x0101_0101_0101_0101
+}
+
+/// Marks the bytes of a word that are zero; marks above the lowest may be wrong.
+const fn zero_bytes(word: u64) -> u64 {
+    word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080
+}
+
+/// The columns of a volume, and what follows. That of the line before is known to be right.
+#[inline]
+fn volume(rest: &[u8], at: &mut usize, separator: u8, columns: usize, numbers: bool) -> Option<([Span; 2], u8)> {
+    let (first, mut found) = text(rest, at, separator)?;
+    let (mut last, mut spans) = (first, [first, (0, 0)]);
+    if columns == 2 {
+        *at += 1;
+        (found == separator).then_some(())?;
+        (last, found) = text(rest, at, separator)?;
+        spans[1] = last;
+    }
+    let blank = |span: Span| rest[span.0..span.1].iter().any(u8::is_ascii_whitespace);
+    let right = if numbers { digits(&rest[last.0..last.1]).is_some() } else { !blank(last) };
+    (columns <= 2 && right && !blank(first)).then_some((spans, found))
+}
+
+fn kind(column: &Column) -> Option<Kind> {
+    let role = column.role;
+    match (role, column.value) {
+        (Role::Operation, Value::Words(_)) => Some(Kind::Words),
+        (Role::Operation, Value::Letters) => Some(Kind::Letters),
+        (Role::Volume, Value::Number | Value::Text) => Some(Kind::Volume(1, column.value == Value::Number)),
+        (Role::Command, _) => Some(Kind::Command),
+        (Role::Ignored, Value::Text) => Some(Kind::Text),
+        (Role::Operation | Role::Volume | Role::Stream, _) => None,
+        (_, Value::Time(unit)) => Some(Kind::Decimals(role, unit.decimals(), false)),
+        (_, Value::Seconds) => Some(Kind::Decimals(role, Unit::Seconds.decimals(), true)),
+        (_, Value::Ticks(unit)) => Some(Kind::Whole(role, unit)),
+        (_, Value::Size(_) | Value::Number) => Some(Kind::Whole(role, 1)),
         _ => None,
     }
 }

@@ -125,6 +125,11 @@ pub(crate) enum Role {
     Ignored,
 }
 
+impl Role {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::Ignored as usize + 1;
+}
+
 /// How a column is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {

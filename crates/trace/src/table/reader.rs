@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use ioweir_core::{Flags, Nanos, Operation, StreamId};
 
 use super::fast::{Step, Word, quick_words};
-use super::{Column, Heading, Role, SECTORS, Separator, Table, Value};
+use super::{Column, Heading, Role, Separator, Table, Value};
 use crate::reader::RawSource;
 use crate::reader::fields::{
     Span, choice, duration, hexadecimal, process_of, split_quoted, text, trimmed, whole, word_spans, words, wrong_count,
 };
 use crate::reader::names::{Processes, Volumes};
-use crate::reader::number::{Fault, Faulty, byte_extent, digits, field32, quote, scaled, seconds, sector_extent};
+use crate::reader::number::{Fault, Faulty, digits, quote, scaled, seconds};
 use crate::reader::rwbs;
 use crate::reader::units::{Decoder, Units};
 use crate::{Input, Names, ReadOptions, Record, TraceError};
@@ -38,23 +38,21 @@ impl Numbers {
 /// The values of one line, before names are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values {
-    pub(crate) time: u64,
-    pub(crate) completion: u64,
-    pub(crate) gap: u64,
-    pub(crate) latency: Option<u64>,
-    /// In bytes.
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
-    pub(crate) moved: u64,
-    pub(crate) operation: Option<Operation>,
-    pub(crate) flags: Flags,
-    pub(crate) pid: u32,
-    pub(crate) command: Span,
+    /// Numbers by the role of their column: times in nanoseconds, the extent in the units of its columns.
+    pub(super) numbers: [u64; Role::COUNT],
+    pub(super) has_latency: bool,
+    pub(super) operation: Option<Operation>,
+    /// Letters of the block layer that are yet to be read.
+    pub(super) letters: Option<Span>,
+    pub(super) flags: Flags,
+    /// First byte and length.
+    extent: (u64, u64),
+    pub(super) command: Span,
     /// The number of the volume, where it is that of the line before.
-    pub(crate) known_volume: Option<u32>,
+    pub(super) known_volume: Option<u32>,
     /// One or two columns.
-    pub(crate) volume: [Span; 2],
-    pub(crate) stream: [Span; 2],
+    pub(super) volume: [Span; 2],
+    stream: [Span; 2],
 }
 
 /// A table made ready for the lines of one file.
@@ -75,6 +73,10 @@ pub(crate) struct TableReader {
     cells: Vec<Span>,
     spans: Vec<Span>,
     plain: Vec<u8>,
+    /// Those of the line that was read last: kept here, since moving them costs a tenth of the speed.
+    pub(super) values: Values,
+    /// Whether they are those of the line that comes next, which the quick way has read.
+    ready: bool,
     /// The arrival of the next request, where the columns have gaps.
     next_arrival: u64,
     pub(super) shape: Shape,
@@ -87,8 +89,11 @@ pub(super) struct Shape {
     stream: bool,
     process: bool,
     gap: bool,
-    pub(super) moved: bool,
+    moved: bool,
+    completion: bool,
     pub(super) latency: bool,
+    offset_unit_bytes: u64,
+    length_unit_bytes: u64,
 }
 
 impl TableReader {
@@ -105,6 +110,8 @@ impl TableReader {
             cells: Vec::new(),
             spans: Vec::new(),
             plain: Vec::new(),
+            values: Values::default(),
+            ready: false,
             next_arrival: 0,
             shape: Shape::default(),
         };
@@ -116,15 +123,22 @@ impl TableReader {
     fn prepare(&mut self) {
         let process = self.columns.iter().any(|column| column.role == Role::Pid || column.value == Value::Process);
         let stream = process || self.has(Role::Stream);
+        let unit_bytes = |role: Role| match self.place(role).map(|(_, column)| column.value) {
+            Some(Value::Size(unit_bytes)) => unit_bytes,
+            _ => 1,
+        };
         self.shape = Shape {
             volume: self.has(Role::Volume),
             stream,
             process,
             gap: self.has(Role::Gap),
             moved: self.has(Role::Moved),
+            completion: self.has(Role::Completion),
             latency: self.has(Role::Latency),
+            offset_unit_bytes: unit_bytes(Role::Offset),
+            length_unit_bytes: unit_bytes(Role::Length),
         };
-        self.words = quick_words(&self.columns);
+        self.words = quick_words(&self.columns, self.separator);
         self.steps = self.quick_steps();
     }
 
@@ -169,8 +183,7 @@ impl TableReader {
     }
 
     fn looks_right(&mut self, line: &[u8]) -> bool {
-        let mut values = Values::default();
-        self.split(line).is_ok() && (0..self.columns.len()).all(|place| self.read(line, place, &mut values).is_ok())
+        self.split(line).is_ok() && (0..self.columns.len()).all(|place| self.read(line, place).is_ok())
     }
 
     fn begins_like_heading(&mut self, line: &[u8], columns: usize) -> bool {
@@ -336,7 +349,7 @@ impl TableReader {
     }
 
     /// Reads the column at `place`, which [`Self::split`] found.
-    fn read(&mut self, line: &[u8], place: usize, values: &mut Values) -> Faulty<()> {
+    fn read(&mut self, line: &[u8], place: usize) -> Faulty<()> {
         let column = self.columns[place];
         let span = self.spans[place];
         if column.empty.is_some() && text(line, span).is_empty() {
@@ -354,26 +367,27 @@ impl TableReader {
         } else {
             number(line, span, &column)?
         };
+        let values = &mut self.values;
         match column.role {
-            Role::Time => values.time = number,
-            Role::Completion => values.completion = number,
-            Role::Gap => values.gap = number,
-            Role::Latency => values.latency = Some(values.latency.unwrap_or(0).saturating_add(number)),
-            Role::Offset => values.offset = number,
-            Role::Length => values.length = number,
-            Role::Moved => values.moved = number,
+            Role::Latency => {
+                let sum = &mut values.numbers[Role::Latency as usize];
+                *sum = sum.saturating_add(number);
+                values.has_latency = true;
+            }
+            Role::Operation if column.value == Value::Letters => values.letters = Some(span),
             Role::Operation => values.operation = operation(line, span, &column)?,
-            Role::Pid => values.pid = field32(line, span.0, span.1, column.name)?,
             Role::Command => values.command = span,
             Role::Volume | Role::Stream if column.value == Value::Process => {
                 let (pid, command) = process_of(line, span)?;
-                (values.pid, values.command) = (pid, command);
+                values.numbers[Role::Pid as usize] = u64::from(pid);
+                values.command = command;
             }
             Role::Volume => push(&mut values.volume, span),
             Role::Stream => push(&mut values.stream, span),
             Role::Ignored => {
                 operation(line, span, &column)?;
             }
+            role => values.numbers[role as usize] = number,
         }
         Ok(())
     }
@@ -412,82 +426,106 @@ impl TableReader {
     }
 
     /// Reads every column of a line, and what follows from several of them.
-    pub(super) fn careful(&mut self, line: &[u8]) -> Faulty<Values> {
+    pub(super) fn careful(&mut self, line: &[u8]) -> Faulty<()> {
         self.split(line)?;
-        let mut values = Values { operation: self.table.operation, ..Values::default() };
+        self.values = Values { operation: self.table.operation, ..Values::default() };
         for place in 0..self.columns.len() {
-            self.read(line, place, &mut values)?;
+            self.read(line, place)?;
         }
-        self.finish(line, &mut values)?;
-        Ok(values)
+        self.finish(line)
     }
 
     fn place(&self, role: Role) -> Option<(usize, &Column)> {
         self.columns.iter().enumerate().find(|(_, column)| column.role == role)
     }
 
-    /// Turns units into bytes, completions into arrivals, and checks what several columns say together.
-    fn finish(&self, line: &[u8], values: &mut Values) -> Faulty<()> {
-        let at = |role: Role| self.place(role).map_or(0, |(place, _)| self.spans[place].0);
-        if let Some((place, column)) = self.place(Role::Operation)
-            && column.value == Value::Letters
-        {
-            let span = self.spans[place];
-            let letters = text(line, span);
-            let meaning = rwbs::parse(letters, values.length).map_err(|fault| fault.shifted(span.0))?;
-            let Some(operation) = meaning.operation else {
-                let problem = format!("{} {} moves no data and is no flush", column.name, quote(letters));
-                return Err(Fault::new(span.0, problem).expected("R, W or D"));
-            };
-            (values.operation, values.flags) = (Some(operation), meaning.flags);
-        }
-        if self.table.empty_write_flushes && values.operation == Some(Operation::Write) && values.length == 0 {
-            values.operation = Some(Operation::Flush);
-        }
-        if self.has(Role::Moved) && values.moved != values.length {
-            let problem = format!("the drive returned {} bytes of {}", values.moved, values.length);
-            return Err(Fault::new(at(Role::Moved), problem)
-                .expected("a request that was served in full")
-                .hint("read leniently to leave failed requests out"));
-        }
-        (values.offset, values.length) = match values.operation {
-            Some(Operation::Flush) => (0, 0),
-            _ => self.extent(values)?,
-        };
-        if !self.has(Role::Completion) {
-            return Ok(());
-        }
-        if self.has(Role::Time) {
-            let latency = values.completion.checked_sub(values.time);
-            let early = || Fault::new(at(Role::Completion), "the request was done before it was created");
-            values.latency = Some(latency.ok_or_else(early)?);
-            return Ok(());
-        }
-        let latency = values.latency.unwrap_or(0);
-        let shifted = values.completion.checked_add(BEFORE_ZERO_NANOS);
-        values.time = shifted.and_then(|shifted| shifted.checked_sub(latency)).ok_or_else(|| {
-            let name = self.place(Role::Latency).map_or("the latency", |(_, column)| column.name);
-            Fault::new(at(Role::Latency), format!("{name} is longer than a day before the trace"))
-        })?;
-        Ok(())
+    /// The name of the column of a role, and its place in the line.
+    #[cold]
+    fn named(&self, role: Role) -> (&'static str, usize) {
+        let found = self.place(role);
+        found.map_or(("", 0), |(place, column)| (column.name, self.spans.get(place).map_or(0, |span| span.0)))
     }
 
-    /// First byte and length.
-    fn extent(&self, values: &Values) -> Faulty<(u64, u64)> {
-        let (Some((place, offset)), Some((_, length))) = (self.place(Role::Offset), self.place(Role::Length)) else {
-            return Ok((0, 0));
-        };
-        let at = self.spans[place].0;
-        if offset.value == Value::Size(SECTORS) && length.value == Value::Size(SECTORS) {
-            return sector_extent(values.offset, values.length, at);
+    /// What the columns say together: letters, bytes, and the arrival where there is only a completion.
+    // Once a line: a call costs a fiftieth of the speed.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, line: &[u8]) -> Faulty<()> {
+        let values = &mut self.values;
+        let [offset, length] = [Role::Offset, Role::Length].map(|role| values.numbers[role as usize]);
+        if let Some(span) = values.letters.take() {
+            let letters = text(line, span);
+            let meaning = rwbs::parse(letters, length).map_err(|fault| fault.shifted(span.0))?;
+            (values.operation, values.flags) = (meaning.operation, meaning.flags);
+            if meaning.operation.is_none() {
+                return Err(self.moves_nothing(letters));
+            }
+            self.remember(letters);
         }
-        let bytes = |column: &Column, value: u64| match column.value {
-            Value::Size(unit) => value
-                .checked_mul(unit)
-                .ok_or_else(|| Fault::new(at, format!("{} {value} lies beyond 2^64 bytes", column.name))),
-            _ => Ok(value),
-        };
-        byte_extent(bytes(offset, values.offset)?, bytes(length, values.length)?, at)
+        let (shape, values) = (&self.shape, &mut self.values);
+        if self.table.empty_write_flushes && values.operation == Some(Operation::Write) && length == 0 {
+            values.operation = Some(Operation::Flush);
+        }
+        if shape.moved && values.numbers[Role::Moved as usize] != length {
+            return Err(self.not_whole(length));
+        }
+        values.extent = (0, 0);
+        if values.operation != Some(Operation::Flush) {
+            let bytes = offset.checked_mul(shape.offset_unit_bytes).zip(length.checked_mul(shape.length_unit_bytes));
+            let extent = bytes.filter(|(offset, length)| offset.checked_add(*length).is_some());
+            values.extent = match extent {
+                Some(extent) => extent,
+                None => return Err(self.beyond(offset, length)),
+            };
+        }
+        if values.numbers[Role::Pid as usize] > u64::from(u32::MAX) {
+            return Err(self.large_pid());
+        }
+        if shape.completion { self.arrival() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn moves_nothing(&self, letters: &[u8]) -> Box<Fault> {
+        let (name, at) = self.named(Role::Operation);
+        Fault::new(at, format!("{name} {} moves no data and is no flush", quote(letters))).expected("R, W or D")
+    }
+
+    #[cold]
+    fn not_whole(&self, length: u64) -> Box<Fault> {
+        let moved = self.values.numbers[Role::Moved as usize];
+        Fault::new(self.named(Role::Moved).1, format!("the drive returned {moved} bytes of {length}"))
+            .expected("a request that was served in full")
+            .hint("read leniently to leave failed requests out")
+    }
+
+    #[cold]
+    fn beyond(&self, offset: u64, length: u64) -> Box<Fault> {
+        let ((start, at), (size, _)) = (self.named(Role::Offset), self.named(Role::Length));
+        Fault::new(at, format!("{start} {offset} + {size} {length} ends beyond 2^64 bytes"))
+            .expected("an extent that ends within 2^64 bytes")
+    }
+
+    #[cold]
+    fn large_pid(&self) -> Box<Fault> {
+        let (name, at) = self.named(Role::Pid);
+        Fault::new(at, format!("{name} {} does not fit 32 bits", self.values.numbers[Role::Pid as usize]))
+    }
+
+    /// Works out the latency from arrival and completion, or the arrival from completion and latency.
+    fn arrival(&mut self) -> Faulty<()> {
+        let [time, completion, latency] =
+            [Role::Time, Role::Completion, Role::Latency].map(|role| self.values.numbers[role as usize]);
+        if self.has(Role::Time) {
+            let early = || Fault::new(self.named(Role::Completion).1, "the request was done before it was created");
+            self.values.numbers[Role::Latency as usize] = completion.checked_sub(time).ok_or_else(early)?;
+            self.values.has_latency = true;
+            return Ok(());
+        }
+        let shifted = completion.checked_add(BEFORE_ZERO_NANOS).and_then(|shifted| shifted.checked_sub(latency));
+        self.values.numbers[Role::Time as usize] = shifted.ok_or_else(|| {
+            let (name, at) = self.named(Role::Latency);
+            Fault::new(at, format!("{name} is longer than a day before the trace"))
+        })?;
+        Ok(())
     }
 
     /// The record of a line; `None` for a heading.
@@ -509,15 +547,16 @@ impl TableReader {
     /// The record of a line that is no heading.
     #[inline]
     pub(crate) fn request(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Record> {
-        let values = match self.fast(line, &numbers.volumes) {
-            Some(values) => values,
-            None => self.careful(line)?,
-        };
+        if !std::mem::take(&mut self.ready) {
+            self.careful(line)?;
+        }
+        let values = &self.values;
+        let number = |role: Role| values.numbers[role as usize];
         let volume = if let Some(volume) = values.known_volume {
             volume
         } else if self.shape.volume {
             let key = &*volume_key(line, values.volume);
-            let name = || self.volume_name(line, &values);
+            let name = || self.volume_name(line);
             match self.shape.stream {
                 true => numbers.volumes.number(key, names, name)?,
                 false => numbers.volumes.with_stream(key, names, name)?,
@@ -525,34 +564,38 @@ impl TableReader {
         } else {
             0
         };
-        let operation = values.operation.unwrap_or(Operation::Read);
-        let mut record = Record::plain(Nanos(values.time), (values.offset, values.length), operation, volume);
-        record.flags = values.flags;
-        record.latency = values.latency.map(Nanos);
+        let stream = if self.shape.process {
+            let pid = u32::try_from(number(Role::Pid)).unwrap_or(u32::MAX);
+            numbers.processes.stream(pid, text(line, values.command), names)?
+        } else if self.shape.stream {
+            self.stream(line, numbers, names)?
+        } else {
+            StreamId(volume)
+        };
+        let mut time = number(Role::Time);
+        let latency = values.has_latency.then(|| Nanos(number(Role::Latency)));
+        let (operation, flags) = (values.operation.unwrap_or(Operation::Read), values.flags);
+        let (offset_bytes, length_bytes) = values.extent;
         if self.shape.gap {
-            record.time = Nanos(self.next_arrival);
-            let next = self.next_arrival.checked_add(values.gap);
+            time = self.next_arrival;
+            let next = time.checked_add(number(Role::Gap));
             self.next_arrival = next.ok_or_else(|| Fault::new(0, "the gaps do not fit 64 bits of nanoseconds"))?;
         }
-        if self.shape.process {
-            record.stream = numbers.processes.stream(values.pid, text(line, values.command), names)?;
-        } else if self.shape.stream {
-            record.stream = self.stream(line, &values, numbers, names)?;
-        }
-        Ok(record)
+        Ok(Record { time: Nanos(time), offset_bytes, length_bytes, operation, flags, stream, volume, latency })
     }
 
     /// The columns of a volume with what is put before each.
     #[cold]
-    fn volume_name(&self, line: &[u8], values: &Values) -> String {
+    fn volume_name(&self, line: &[u8]) -> String {
         let columns = self.columns.iter().filter(|column| column.role == Role::Volume);
-        let parts =
-            columns.zip(values.volume).map(|(column, span)| (column.prefix, String::from_utf8_lossy(text(line, span))));
+        let parts = columns
+            .zip(self.values.volume)
+            .map(|(column, span)| (column.prefix, String::from_utf8_lossy(text(line, span))));
         parts.map(|(prefix, text)| format!("{prefix}{text}")).collect()
     }
 
-    fn stream(&self, line: &[u8], values: &Values, numbers: &mut Numbers, names: &mut Names) -> Faulty<StreamId> {
-        let [first, second] = values.stream;
+    fn stream(&self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<StreamId> {
+        let [first, second] = self.values.stream;
         if second == (0, 0) {
             return numbers.streams.stream(text(line, first), names);
         }
@@ -627,6 +670,14 @@ struct Lines {
 }
 
 impl Decoder for Lines {
+    #[inline]
+    fn cut(&mut self, rest: &[u8]) -> Option<(usize, usize)> {
+        let quick = if self.reader.started { self.reader.fast(rest, &self.numbers.volumes) } else { None };
+        self.reader.ready = quick.is_some();
+        let length = quick.or_else(|| memchr::memchr(b'\n', rest))?;
+        Some((length, length + 1))
+    }
+
     #[inline]
     fn unit(&mut self, line: &[u8], names: &mut Names) -> Faulty<Option<Record>> {
         self.reader.line(line, &mut self.numbers, names)

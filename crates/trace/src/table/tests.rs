@@ -28,6 +28,16 @@ fn line(reader: &TableReader, numbers: &[u32]) -> Vec<u8> {
     out
 }
 
+#[test]
+fn a_line_that_is_not_whole_yet_is_left() {
+    let mut reader = TableReader::new(crate::format("msr-csv").and_then(|format| format.table).expect("a table"));
+    let line = b"128166372003061629,hm,1,Read,383496192,32768,413\n";
+    for length in 0..line.len() {
+        assert_eq!(reader.fast(&line[..length], &Volumes::default()), None, "{length}");
+    }
+    assert_eq!(reader.fast(line, &Volumes::default()), Some(line.len() - 1));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -48,8 +58,12 @@ proptest! {
                 let place = place.index(line.len());
                 line[place] = byte;
             }
-            if let Some(quick) = reader.fast(&line, &Volumes::default()) {
-                prop_assert_eq!(reader.careful(&line).ok(), Some(quick), "{} {}", table.name, line.escape_ascii());
+            let rest = [&line[..], b"\n7,8"].concat();
+            if let Some(length) = reader.fast(&rest, &Volumes::default()) {
+                let quick = reader.values;
+                let read = reader.careful(&line).is_ok();
+                prop_assert_eq!((length, read), (line.len(), true), "{} {}", table.name, line.escape_ascii());
+                prop_assert_eq!(reader.values, quick, "{} {}", table.name, line.escape_ascii());
             }
         }
     }
@@ -58,8 +72,9 @@ proptest! {
 #[test]
 fn plain_lines_take_the_quick_way() {
     for name in ["hadoop-csv", "msr-csv", "alibaba-csv", "systor-csv", "tencent-csv", "spc"] {
-        let reader = TableReader::new(crate::format(name).and_then(|format| format.table).expect("a table"));
+        let mut reader = TableReader::new(crate::format(name).and_then(|format| format.table).expect("a table"));
         let line = line(&reader, &[8, 8, 8, 0, 512, 512, 8]);
-        assert!(reader.fast(&line, &Volumes::default()).is_some(), "{name}: {}", line.escape_ascii());
+        let rest = [&line[..], b"\n"].concat();
+        assert_eq!(reader.fast(&rest, &Volumes::default()), Some(line.len()), "{name}: {}", line.escape_ascii());
     }
 }

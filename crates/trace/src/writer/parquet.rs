@@ -34,11 +34,8 @@ fn properties() -> WriterProperties {
     builder.build()
 }
 
-/// Begins a file of requests.
-///
-/// # Errors
-/// [`TraceError`] where the target cannot be written.
-pub fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
+/// As [`crate::request_file`].
+pub(super) fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
     Writer::open(target).map(|writer| Box::new(writer) as Box<dyn RequestSink>)
 }
 

@@ -2,7 +2,7 @@
 
 use ioweir_core::{Nanos, Reason};
 
-use crate::{Names, Record, TraceError};
+use crate::{Names, Record, Target, TraceError};
 
 /// What became of a request in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,4 +48,17 @@ pub trait RequestSink: Send {
     /// # Errors
     /// [`TraceError`] where the target cannot be written.
     fn finish(self: Box<Self>, names: &Names) -> Result<(), TraceError>;
+}
+
+/// Begins a file of requests, which is Parquet.
+///
+/// # Errors
+/// [`TraceError`] where the target cannot be written, or where the build leaves out Parquet.
+pub fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
+    #[cfg(feature = "parquet")]
+    return super::parquet::request_file(target);
+    #[cfg(not(feature = "parquet"))]
+    Err(target
+        .error("requests are written as Parquet, which this build leaves out")
+        .hint("build with the feature `parquet`"))
 }

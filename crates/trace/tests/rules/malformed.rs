@@ -137,7 +137,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
     (
         "hadoop-csv",
         "time_s,pid,comm,op,lba,sectors\n1.5,7,x,R,36028797018963967,8\n",
-        "trace:2:11: sector 36028797018963967 + 8 ends beyond 2^64 bytes\n  \
+        "trace:2:11: lba 36028797018963967 + sectors 8 ends beyond 2^64 bytes\n  \
          expected: an extent that ends within 2^64 bytes",
     ),
     (
@@ -172,7 +172,7 @@ const TEXTS: &[(&str, &str, &str)] = &[
     (
         "msr-csv",
         "128166410318060999,wdev,1,Write,18446744073709551615,4096,1189\n",
-        "trace:1:33: offset 18446744073709551615 + length 4096 ends beyond 2^64 bytes\n  \
+        "trace:1:33: Offset 18446744073709551615 + Size 4096 ends beyond 2^64 bytes\n  \
          expected: an extent that ends within 2^64 bytes",
     ),
     (

@@ -19,7 +19,11 @@ const TEXTS: &[(&str, &str, &str)] = &[
         "419,X,8792731648,16384,1577808000000046\n",
         "trace:1:5: opcode `X` is not known\n  expected: R or W",
     ),
-    ("spc", "0,36028797018963968,512,R,0.5\n", "trace:1:3: LBA 36028797018963968 lies beyond 2^64 bytes"),
+    (
+        "spc",
+        "0,36028797018963968,512,R,0.5\n",
+        "trace:1:3: LBA 36028797018963968 + Size 512 ends beyond 2^64 bytes\n  expected: an extent that ends within 2^64 bytes",
+    ),
     ("spc", "0,8,512,R\n", "trace:1:10: the line has 4 columns\n  expected: ASU,LBA,Size,Opcode,Timestamp,..."),
     (
         "tencent-csv",

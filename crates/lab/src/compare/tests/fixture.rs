@@ -1,11 +1,10 @@
 //! Outcomes as a simulator would leave them, made of arithmetic.
 
-use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
 use crate::compare::{Comparison, Meta, Report};
 use crate::run::TraceMeta;
-use crate::sim::{Class, HISTOGRAM_DIGITS, HeadPoint, Outcome, ServiceSums, Throughput};
+use crate::sim::{Class, HeadPoint, Latencies, Outcome, ServiceSums, Throughput};
 
 const TRACKS: u64 = 60_000;
 
@@ -67,7 +66,7 @@ pub(crate) fn report_of(requests: u64, points: u64) -> Report {
 }
 
 fn class(character: &Character, requests: u64, bytes: u64, factor: u64) -> Class {
-    let mut latency = Histogram::new(HISTOGRAM_DIGITS).unwrap();
+    let mut latency = Latencies::default();
     let mut sum = 0;
     for index in 0..requests {
         // A long tail: one in a hundred takes twenty times as long, one in a thousand two hundred times.
@@ -79,13 +78,13 @@ fn class(character: &Character, requests: u64, bytes: u64, factor: u64) -> Class
             1
         };
         let nanos = character.latency_micros * (300 + index * 7 % 1400) * factor * tail;
-        latency.record(nanos).unwrap();
+        latency.record(nanos);
         sum += u128::from(nanos);
     }
     // The mean is what the character says, whatever the tail.
     let mean = u128::from(character.latency_micros) * 1_000;
     let latency_sum_nanos = if requests > 0 { mean * u128::from(requests) } else { sum };
-    Class { requests, bytes, latency: latency.into(), latency_sum_nanos }
+    Class { requests, bytes, latency, latency_sum_nanos }
 }
 
 fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
@@ -93,9 +92,7 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
     let mut all = class(character, reads, reads * 65_536, 1);
     let write = class(character, writes, writes * 262_144, 6);
     let read = all.clone();
-    let mut latency = (*all.latency).clone();
-    latency.add(&*write.latency).unwrap();
-    all.latency = latency.into();
+    all.latency.add(&write.latency);
     all.requests += writes;
     all.bytes += write.bytes;
     all.latency_sum_nanos += write.latency_sum_nanos;
@@ -112,6 +109,7 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
         scheduler: character.name.into(),
         device: "hdd".into(),
         load: "recorded".into(),
+        depth: 1,
         service_time: read.latency.clone(),
         by_operation: [read, write, class(character, 0, 0, 1), class(character, 0, 0, 1)],
         dispatches: requests - requests / 10,

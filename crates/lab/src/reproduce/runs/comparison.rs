@@ -99,7 +99,7 @@ fn metrics(cell: Cell, outcome: &Outcome) -> Cell {
         .metric("mean_distance", over(outcome.seeks))
         .metric("read_latency", latency(Operation::Read))
         .metric("write_latency", latency(Operation::Write))
-        .metric("read_p99", (reads.requests > 0).then(|| reads.latency.value_at_quantile(0.99) as f64 / 1e9))
+        .metric("read_p99", (reads.requests > 0).then(|| reads.latency.quantile(0.99) as f64 / 1e9))
 }
 
 fn course(points: &[HeadPoint]) -> Course {

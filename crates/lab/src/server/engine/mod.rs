@@ -149,7 +149,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             buffers_waiting: VecDeque::with_capacity(model.requests as usize),
             sequential_bytes: 0,
             laws: Laws::new(workers),
-            by_kind: Kind::ALL.map(|_| Responses::empty()),
+            by_kind: Default::default(),
             restarts: [0; 4],
             returns: Returns::default(),
             arrived: 0,
@@ -171,7 +171,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.laws.check(self.end())?;
         let span = (self.now - start.now).max(1) as f64;
         let workers = f64::from(self.model.workers);
-        let mut all = Responses::empty();
+        let mut all = Responses::default();
         self.by_kind.iter().for_each(|kind| all.merge(kind));
         let answered = all.time.len() as f64;
         let busy_turn = (self.busy_turn - start.busy_turn) as f64;
@@ -198,7 +198,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
 
     /// Ends the warm-up: the measurement starts here.
     fn restart_counts(&mut self) -> Start {
-        self.by_kind = Kind::ALL.map(|_| Responses::empty());
+        self.by_kind = Default::default();
         (self.restarts, self.returns, self.arrived) = ([0; 4], Returns::default(), 0);
         Start {
             now: self.now,

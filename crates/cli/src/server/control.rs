@@ -7,10 +7,11 @@ use ioweir_serve::control::{AskError, Command, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
+use super::top;
 use crate::arguments::{CtlArguments, CtlVerb};
 use crate::failure::Failure;
+use crate::output;
 use crate::show::read_spec;
-use crate::{output, top};
 
 /// `ioweir ctl`: asks, and prints the answer.
 pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {

@@ -14,9 +14,10 @@ use ioweir_serve::control::{Command, ask};
 use ioweir_serve::watch::{ClassState, DeviceState, SCHEMA_VERSION, SecondState, State};
 use serde_json::Value;
 
+use super::control;
 use crate::arguments::TopArguments;
 use crate::failure::Failure;
-use crate::{control, output};
+use crate::output;
 
 /// The least interval: more often, the watching would be part of the load.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(100);

@@ -1,0 +1,40 @@
+//! What stands for the block server where the feature `serve` is off: its verbs are refused, its pages are empty.
+
+use ioweir_config::Key;
+
+use crate::arguments::{CtlArguments, ServeArguments, TopArguments};
+use crate::failure::Failure;
+
+fn refused<T>() -> Result<T, Failure> {
+    Err(Failure::input(
+        "this build has no block server",
+        "a build with the feature `serve`",
+        "leave away --no-default-features, or add --features serve",
+    ))
+}
+
+pub(crate) fn control(_: &CtlArguments) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn serve(_: &ServeArguments) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn top(_: &TopArguments) -> Result<(), Failure> {
+    refused()
+}
+
+pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    Vec::new()
+}
+
+pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+    std::iter::empty()
+}
+
+/// A server's spec has tables that no other file has.
+pub(crate) fn printed(_: &str, text: &str) -> Option<Result<String, Failure>> {
+    let table = text.parse::<toml::Table>().ok()?;
+    (table.contains_key("server") || table.contains_key("export")).then(refused)
+}

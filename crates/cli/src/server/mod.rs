@@ -1,0 +1,27 @@
+//! The verbs of the block server, and what other pages know of its spec. `no_server.rs` takes the place of this where the
+//! feature `serve` is off.
+
+mod control;
+mod serve;
+mod top;
+
+use ioweir_config::Key;
+use ioweir_serve::spec::{self, Spec};
+
+pub(crate) use self::{control::act as control, serve::act as serve, top::act as top};
+use crate::failure::Failure;
+
+/// Keys of a server's spec, by table.
+pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    spec::key_tables()
+}
+
+/// The backends: name, summary, keys.
+pub(crate) fn backends() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+    spec::BACKENDS.iter().map(|row| (row.name, row.summary, row.keys))
+}
+
+/// The spec with every default, if the text is a server's spec.
+pub(crate) fn printed(name: &str, text: &str) -> Option<Result<String, Failure>> {
+    Spec::is_meant_by(text).then(|| Ok(Spec::parse(name, text)?.to_toml()))
+}

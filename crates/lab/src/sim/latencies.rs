@@ -1,0 +1,147 @@
+//! A histogram of latencies to three digits, made to be counted into for each request.
+
+/// Significant bits that are kept: three decimal digits, so that a quantile is within 0.1 %.
+const DIGITS_BITS: u32 = 11;
+/// Counts of each power of two, but for the smallest, which are exact.
+const HALF: usize = 1 << (DIGITS_BITS - 1);
+
+/// How many requests took how long, in nanoseconds. Its counts are those of an HDR histogram of three digits; it takes memory
+/// up to the longest that was recorded, half a megabyte at most.
+///
+/// ```
+/// use ioweir_lab::sim::Latencies;
+///
+/// let mut latencies = Latencies::default();
+/// for nanos in 1..=1_000_000 {
+///     latencies.record(nanos);
+/// }
+/// let median = latencies.quantile(0.5);
+/// assert!((500_000..=500_500).contains(&median));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    counts: Vec<u64>,
+    requests: u64,
+}
+
+/// The count that a latency belongs to.
+#[inline]
+const fn index(nanos: u64) -> usize {
+    let shift = (u64::BITS - DIGITS_BITS) - (nanos | HALF as u64).leading_zeros();
+    shift as usize * HALF + (nanos >> shift) as usize
+}
+
+/// The shortest latency that belongs to a count.
+const fn shortest(index: usize) -> u64 {
+    let shift = (index / HALF).saturating_sub(1);
+    ((index - shift * HALF) as u64) << shift
+}
+
+/// The longest latency that belongs to a count.
+const fn longest(index: usize) -> u64 {
+    let shift = (index / HALF).saturating_sub(1);
+    shortest(index) + ((1 << shift) - 1)
+}
+
+impl Latencies {
+    /// Counts a request.
+    #[inline]
+    pub fn record(&mut self, nanos: u64) {
+        let index = index(nanos);
+        if index >= self.counts.len() {
+            self.grow(index);
+        }
+        self.counts[index] += 1;
+        self.requests += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self, index: usize) {
+        self.counts.resize((index | (HALF - 1)) + 1, 0);
+    }
+
+    /// Counts what another has counted.
+    pub fn add(&mut self, other: &Self) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.requests += other.requests;
+    }
+
+    /// Forgets everything, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.fill(0);
+        self.requests = 0;
+    }
+
+    /// Requests that were counted.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.requests
+    }
+
+    /// Whether nothing was counted.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.requests == 0
+    }
+
+    /// The latency that this part of the requests (0 to 1) did not exceed, rounded up by 0.1 % at most; zero where nothing was
+    /// counted. Of no part at all it is the shortest latency, rounded down.
+    #[must_use]
+    pub fn quantile(&self, part: f64) -> u64 {
+        let wanted = ((part.min(1.0) * self.requests as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let found = self.counts.iter().position(|count| {
+            seen += count;
+            seen >= wanted
+        });
+        found.map_or(0, if part == 0.0 { shortest } else { longest })
+    }
+
+    /// The longest latency, rounded up as a quantile; zero where nothing was counted.
+    #[must_use]
+    pub fn max(&self) -> u64 {
+        self.counts.iter().rposition(|&count| count > 0).map_or(0, longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::Histogram;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn latencies_are_an_hdr_histogram_of_three_digits(
+            recorded in proptest::collection::vec((any::<u64>(), 0u32..63), 0..200),
+            parts in proptest::collection::vec(0.0..=1.0f64, 1..20),
+        ) {
+            let mut model = Histogram::<u64>::new(3).unwrap();
+            let (mut first, mut second) = (Latencies::default(), Latencies::default());
+            for (number, (bits, shift)) in recorded.iter().enumerate() {
+                let nanos = bits >> 1 >> shift;
+                model.record(nanos).unwrap();
+                if number % 3 == 0 { first.record(nanos) } else { second.record(nanos) }
+            }
+            first.add(&second);
+            prop_assert_eq!((first.len(), first.is_empty(), first.max()), (model.len(), model.is_empty(), model.max()));
+            for part in parts.into_iter().chain([0.0, 0.5, 0.999, 1.0]) {
+                prop_assert_eq!(first.quantile(part), model.value_at_quantile(part), "{}", part);
+            }
+            first.clear();
+            prop_assert_eq!((first.len(), first.max(), first.quantile(0.5)), (0, 0, 0));
+        }
+    }
+
+    #[test]
+    fn the_longest_latency_there_can_be_is_counted() {
+        let mut latencies = Latencies::default();
+        latencies.record(u64::MAX);
+        assert_eq!((latencies.max(), latencies.quantile(0.5)), (u64::MAX, u64::MAX));
+    }
+}
