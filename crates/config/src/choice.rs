@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(error("bid-hdd:waits=6ms").hint, "did you mean `wait`?");
         assert_eq!(error("noop:wait=6ms").problem, "scheduler noop has no parameter `wait`");
         assert_eq!(error("bid-hdd:wait=6").problem, "bid-hdd: wait: duration `6` has no unit");
-        assert_eq!(error("wfq:cost=bytes").expected, "requests, sectors");
+        assert_eq!(error("wfq:cost=bytes").expected, "requests, sectors, device-time");
         assert_eq!(error("bid-hdd:wait").problem, "`wait` in scheduler `bid-hdd:wait` sets nothing");
         assert_eq!(error("bid-hdd:wait=1ms:wait=2ms").expected, "each parameter once");
         assert_eq!(error("bid-hdd:wait=9h").problem, "bid-hdd: wait: 9h is out of range");

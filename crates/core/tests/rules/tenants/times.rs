@@ -1,6 +1,6 @@
 //! Costs in the device's time: who is slow to serve pays for it.
 
-use ioweir_core::tenant::{GroupId, Share};
+use ioweir_core::tenant::{GroupId, Rule, Share};
 use ioweir_core::{Nanos, Reason, Request, Scheduler, Step, StreamId};
 
 use super::world::{MILLI, Random, SECOND, World, build, control, limits, near, request, weights};
@@ -105,40 +105,24 @@ fn who_reads_at_random_pays_for_its_seeks_in_a_pair() {
 #[test]
 fn idling_is_charged_to_the_tenant_that_the_elevator_idles_for() {
     let mut policy = pair_of("sfq", TIME, "anticipatory", 4, limits(1));
-    let limited = Share { limit_per_second: ALL / 2, burst: ALL / 100, ..Share::weighted(100) };
+    let limited = Share { limit_per_second: 1_000, burst: 1, ..Share::DEFAULT };
     control(&mut policy).configure(Nanos::ZERO, StreamId(0), limited).unwrap();
-    // One reads on after a pause of half a millisecond, for which the disk idles; the other always asks.
-    let (mut now, mut time, mut idle) = (Nanos::ZERO, [0u64; 2], 0u64);
-    let (mut sector, mut random, mut asks_at, mut others) = (0u64, Random(2), Some(Nanos::ZERO), 0);
-    while now.0 < 20 * SECOND {
-        while others < 16 {
-            policy.submit(now, at(1, (1 << 30) + random.below(1 << 20) * 1_000)).unwrap();
-            others += 1;
-        }
-        if asks_at.is_some_and(|at| at <= now) {
-            sector += 16;
-            policy.submit(now, at(0, sector)).unwrap();
-            asks_at = None;
-        }
-        match policy.poll(now) {
-            Step::Dispatch(dispatch) => {
-                let client = dispatch.stream.0 as usize;
-                let took = if client == 0 { MILLI / 2 } else { 8 * MILLI };
-                now = now.after(Nanos(took));
-                policy.complete(now, dispatch.tag);
-                time[client] += took;
-                if client == 0 { asks_at = Some(now.after(Nanos(MILLI / 2))) } else { others -= 1 }
-            }
-            Step::WaitUntil(until, reason) => {
-                assert_eq!(reason, Reason::Anticipating);
-                let until = until.min(asks_at.unwrap_or(Nanos::NEVER));
-                (idle, now) = (idle + until.since(now).0, until);
-            }
-            Step::Idle => unreachable!("one always asks"),
-        }
+    let start = Nanos(SECOND);
+    policy.submit(start, at(0, 8_000)).unwrap();
+    let Step::Dispatch(first) = policy.poll(start) else { panic!("it has room") };
+    for number in 1..9 {
+        policy.submit(start, at(1, number << 20)).unwrap();
     }
-    assert!(idle > SECOND, "it idles: {idle}");
-    // What it idled for is as good as used, and counts against the limit.
-    let part = (time[0] + idle) as f64 / now.0 as f64;
-    assert!(near(part, 0.5, 0.03), "{part}, {time:?} {idle}");
+    let done = start.after(Nanos(MILLI));
+    policy.complete(done, first.tag);
+    // It idles for the first in vain.
+    let Step::WaitUntil(until, Reason::Anticipating) = policy.poll(done) else { panic!("it idles") };
+    let Step::Dispatch(second) = policy.poll(until) else { panic!("others ask") };
+    assert_eq!(second.stream, StreamId(1));
+    let tag = policy.submit(until, at(0, 8_016)).unwrap();
+    let told = control(&mut policy).explain(until, tag).unwrap();
+    // A thousand units a second: the service and the idling of 10 us each count.
+    let paid = told.eligible.since(start).as_seconds() * 1_000.0;
+    let used = until.since(start).as_seconds() * ALL as f64;
+    assert!(told.rule == Rule::Limit && near(paid, used, 0.02), "{told}: {paid} of {used}");
 }
