@@ -111,7 +111,7 @@ impl<R: Choosable> Choice<R> {
         Self { row, settings: row.defaults() }
     }
 
-    /// Writes what is not at its default, each behind a colon.
+    /// Writes the settings that are not at their default, each after a colon.
     pub(crate) fn fmt_settings(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for parameter in self.row.parameters() {
             let value = self.row.get(&self.settings, parameter.name).unwrap_or(parameter.default);
@@ -157,7 +157,7 @@ impl<R: Choosable> FromStr for Choice<R> {
 }
 
 impl<R: Choosable> fmt::Display for Choice<R> {
-    /// The form that [`Choice::from_str`](FromStr::from_str) reads, without what is at its default.
+    /// The form that [`Choice::from_str`](FromStr::from_str) reads, without settings at their default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.row.name())?;
         self.fmt_settings(out)
