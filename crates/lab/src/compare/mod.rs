@@ -95,7 +95,10 @@ impl Comparison {
     /// # Errors
     /// [`SpecError`] with the place in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [("unknown field", "`ioweir show FILE` prints a comparison with every key there is")];
+        let hints = [
+            ("unknown field", "`ioweir show FILE` prints a comparison with every key there is"),
+            ("unknown load", "`ioweir doc load` explains them"),
+        ];
         toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))
     }
 
