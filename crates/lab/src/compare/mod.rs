@@ -11,7 +11,9 @@ mod section;
 mod tests;
 
 pub use data::SCHEMA_VERSION;
+pub(crate) use data::stream;
 pub use document::document;
+pub(crate) use document::streams;
 pub(crate) use figures::{magnified, within};
 pub use plan::{Plan, run, run_observed};
 
