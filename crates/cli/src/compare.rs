@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ioweir_config::{ChoiceError, SchedulerChoice, Size, shown, unknown};
 use ioweir_device::PRESETS;
-use ioweir_lab::compare::{Comparison, Plan, document};
+use ioweir_lab::compare::{Comparison, Goal, Plan, document};
 use ioweir_lab::sim::Load;
 
 use crate::arguments::CompareArguments;
@@ -63,6 +63,8 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set_list(&mut comparison.devices.0, &arguments.device);
     set_list(&mut comparison.depths.0, &arguments.depth);
     set_list(&mut comparison.seeds.0, &arguments.seed);
+    let goal = |name: &String| Goal::ALL.into_iter().find(|goal| goal.name() == name);
+    set(&mut comparison.goal, arguments.goal.as_ref().and_then(goal).as_ref());
     if let Some(event) = &reading.event {
         comparison.event = engine::event(event)?;
     }
@@ -152,6 +154,9 @@ fn command(comparison: &Comparison) -> String {
     }
     if !comparison.merge {
         words.push("--no-merge".into());
+    }
+    if comparison.goal != default.goal {
+        words.extend(["--goal".into(), comparison.goal.name().into()]);
     }
     if comparison.by_stream {
         words.extend(["--by".into(), "stream".into()]);

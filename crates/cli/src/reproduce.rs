@@ -103,6 +103,13 @@ pub(crate) fn validate(arguments: &ValidateArguments) -> Result<(), Failure> {
     let outputs = Outputs::new(&arguments.output, &[], &[])?;
     let report = validate_drives(folder)?;
     outputs.write(&validation::document(&report)?)?;
+    if report.rows.is_empty() {
+        return Err(Failure::input(
+            format!("{}: nothing was validated", arguments.folder),
+            "at least one file of measured requests, such as cheetah9LP.trace.gz",
+            "they are DiskSim's validation traces, which this project does not distribute",
+        ));
+    }
     if report.passes() {
         Ok(())
     } else {

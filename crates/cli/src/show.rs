@@ -1,8 +1,9 @@
 //! The verb `show`: prints a comparison, an experiment, a server's spec or a device back, with every
 //! default.
 
-use std::fs;
+use std::{fs, io};
 
+use ioweir_config::shown;
 use ioweir_device::{DeviceSpec, PRESETS};
 
 use crate::arguments::ShowArguments;
@@ -49,5 +50,15 @@ pub(crate) fn read_spec(name: &str) -> Result<String, Failure> {
     if size > SPEC_BYTES_MAX {
         return Err(Failure::input(format!("{name}: longer than {SPEC_BYTES_MAX} bytes"), "a TOML file", ""));
     }
-    fs::read_to_string(name).map_err(|error| Failure::unreadable(name, &error))
+    let no_spec = || {
+        let hint = "a trace is replayed by `ioweir compare TRACE`, or as the key `trace` of an experiment's class";
+        Failure::input(format!("{}: not TOML", shown(name)), "a TOML file: lines such as key = value", hint)
+    };
+    match fs::read_to_string(name) {
+        // Tables of a trace have no `=`.
+        Ok(text) if text.contains('=') || text.trim().is_empty() => Ok(text),
+        Ok(_) => Err(no_spec()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(no_spec()),
+        Err(error) => Err(Failure::unreadable(name, &error)),
+    }
 }

@@ -90,6 +90,7 @@ fn usage_errors_say_what_was_meant() {
 #[test]
 fn bad_values_say_what_was_expected() {
     let folder = folder();
+    fs::write(folder.path().join("own.parquet"), b"PAR1\xff\xfe").unwrap();
     insta::assert_snapshot!(transcripts(
         folder.path(),
         &[
@@ -100,7 +101,14 @@ fn bad_values_say_what_was_expected() {
             &["compare", "trace.csv", "--request-bytes-max", "512"],
             &["compare", "trace.csv", "--device", "hdx"],
             &["compare", "trace.csv", "--format", "blktrase"],
-            &["compare", "trace.csv", "--reference", "cfg"],
+            &["compare", "trace.csv", "--reference", "bfg"],
+            &["compare", "trace.csv", "--seed", "1,2,x"],
+            &["compare", "trace.csv", "--seed", "-1"],
+            &["compare", "trace.csv", "--depth", "32.5"],
+            &["compare", "trace.csv", "--goal", "p99"],
+            &["simulate", "trace.csv"],
+            &["simulate", "own.parquet"],
+            &["validate", "."],
             &["compare", "trace.csv", "--export", "report.pdf"],
             &["compare", "missing.csv"],
             &["doc", "polcy"],
@@ -168,7 +176,7 @@ fn json_on_standard_output_is_alone_there() {
     let output = run(folder.path(), &["compare", "trace.csv", "--json", "-"]);
     assert!(output.status.success() && output.stderr.is_empty());
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(value["results"].as_array().unwrap().len(), 4);
+    assert_eq!(value["results"].as_array().unwrap().len(), 5);
     assert_eq!(value["results"][0]["requests"], 100);
     assert_eq!(value["meta"]["spec"]["traces"][0], "trace.csv");
 }
@@ -459,6 +467,13 @@ fn a_plan_is_made_and_what_stands_in_its_way_is_said() {
     let output = run(folder.path(), &["plan", "load.csv", "--policy", "policy.toml", "--json", "-"]);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["plan"]["bins"].as_array().unwrap().len(), 24);
+    run(folder.path(), &["plan", "load.csv", "--policy", "policy.toml", "--export", "plan.html"]);
+    let page = fs::read_to_string(folder.path().join("plan.html")).unwrap();
+    assert_eq!(
+        page.matches("busy hours</span>").count(),
+        page.matches("role=\"img\"").count(),
+        "every chart marks them"
+    );
 }
 
 /// Two tenants on a tiered array, and expectations of them, one of which is not met.
@@ -688,4 +703,29 @@ fn a_running_server_is_changed_or_says_why_not() {
     served.signal("-HUP");
     assert_eq!(served.line("weight"), "ioweir: export.gold.weight 300 -> 400");
     insta::assert_snapshot!([told, wrong, refused].join("\n"));
+}
+
+#[test]
+fn the_first_example_of_the_readme_prints_what_the_readme_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let command = readme.lines().find_map(|line| line.split_once(" -- compare traces/")).unwrap().1;
+    let first = format!("traces/{}", command.split(" --export").next().unwrap());
+    let arguments: Vec<&str> = ["compare"].into_iter().chain(first.split(' ')).chain(["--quiet"]).collect();
+    let output = run(&root, &arguments);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let (_, example) = readme.split_once("The first command prints").unwrap();
+    let example = example.split("\n## ").next().unwrap().lines().filter_map(|line| line.strip_prefix("    "));
+    let (tables, sentences): (Vec<&str>, Vec<&str>) = example.partition(|line| line.contains("   "));
+    assert!(tables.len() > 4 && sentences.len() > 1, "the README shows sentences and a table");
+    // The README breaks sentences where its lines end.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(&printed).contains(&words(&sentences.join(" "))), "{printed}");
+    for row in &tables[1..] {
+        let mut cells = row.split_whitespace();
+        let name = cells.next().unwrap();
+        let found = printed.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
+        let found: Vec<&str> = found.split_whitespace().collect();
+        assert!(cells.all(|cell| found.contains(&cell)), "{row}: {found:?}");
+    }
 }

@@ -110,6 +110,10 @@ impl Complaint {
             None => (error.message(), found()),
         };
         let (problem, expected) = text.split_once("\n  expected: ").unwrap_or((text, ""));
+        // The reader's names of types mean nothing to who writes a file.
+        let problem = ["u32", "u64", "u16", "usize", "i64"].into_iter().fold(problem.to_owned(), |problem, number| {
+            problem.replace(&format!(", expected {number}"), ", expected a whole number without quotes")
+        });
         let complaint = Self { place, problem: problem.trim_end().replace('\n', "; "), hint: hint.into() };
         complaint.expected(expected)
     }

@@ -19,6 +19,8 @@ pub struct QueueLimits {
     pub merge: bool,
     /// Dispatches that the device holds at once.
     pub depth: u32,
+    /// Whether the device has to seek (Linux: `rotational`).
+    pub rotational: bool,
     /// Dispatches that the fast device holds at once, for policies that place data on one.
     pub fast_depth: u32,
     /// Sectors of the fast device; zero where there is none.
@@ -41,6 +43,7 @@ impl QueueLimits {
             request_sectors_max: 1024,
             merge: true,
             depth: 1,
+            rotational: true,
             fast_depth: 32,
             fast_sectors: 0,
             fast_block_sectors: 1,

@@ -126,6 +126,16 @@ trait Model: Clone {
         self.clone()
     }
 
+    /// Whether it has to seek.
+    fn rotates(&self) -> bool {
+        false
+    }
+
+    /// Requests that it is given at once: as many as a native command queue (ATA) holds, for what can use them.
+    fn queue_depth(&self) -> u32 {
+        32
+    }
+
     /// The device; `seed` sets its random state at time zero.
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint>;
 }
@@ -172,6 +182,22 @@ macro_rules! models {
             pub fn with_command_order(&self, order: CommandOrder) -> Self {
                 match self {
                     $(Self::$name(spec) => Self::$name(Model::with_command_order(spec, order)),)*
+                }
+            }
+
+            /// Whether it has to seek (Linux: `rotational`); of a tiered array, the slow tier.
+            #[must_use]
+            pub fn rotates(&self) -> bool {
+                match self {
+                    $(Self::$name(spec) => Model::rotates(spec),)*
+                }
+            }
+
+            /// Requests that it is given at once unless asked otherwise.
+            #[must_use]
+            pub fn queue_depth(&self) -> u32 {
+                match self {
+                    $(Self::$name(spec) => Model::queue_depth(spec),)*
                 }
             }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use ioweir_lab::compare::{Depth, Goal};
 
 use super::OutputArguments;
 
@@ -12,6 +13,11 @@ Examples:
   ioweir compare capture.fio --device hdd --load recorded,x10,closed:32 --export report.html
   ioweir compare web.csv.gz --volume hm_0 --scheduler bid-hdd,bid-hdd:wait=2ms --json -
   ioweir compare --spec night.toml --seed 7";
+
+/// Reads a seed.
+pub(crate) fn seed(text: &str) -> Result<u64, &'static str> {
+    text.parse().map_err(|_| "a seed is a whole number, such as 7; several are separated by commas: 1,2,3")
+}
 
 /// Every flag but the outputs overrides the same key of `--spec`.
 #[derive(Args, Debug)]
@@ -34,7 +40,7 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
     pub(crate) fast_device: Option<String>,
 
-    /// Schedulers, separated by commas, parameters behind colons: bid-hdd:wait=2ms [default: noop,deadline,cfq,bid-hdd]
+    /// Schedulers, separated by commas, parameters behind colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,bid-hdd]
     #[arg(
         long,
         value_name = "NAME[:PARAMETER=VALUE...],...",
@@ -43,8 +49,8 @@ pub(crate) struct CompareArguments {
     )]
     pub(crate) scheduler: Vec<String>,
 
-    /// Loads, separated by commas: recorded (times as traced), x10 (ten times as fast), closed:32 (32 requests outstanding
-    /// a stream) [default: recorded]
+    /// Loads, separated by commas: recorded (times as traced), x10 (ten times as fast), closed:32 (each
+    /// stream keeps 32 requests outstanding: 57 streams keep 1,824) [default: recorded]
     #[arg(long, value_name = "LOAD,...", value_delimiter = ',', help_heading = "What is compared")]
     pub(crate) load: Vec<String>,
 
@@ -63,18 +69,24 @@ pub(crate) struct CompareArguments {
     #[arg(long, help_heading = "The queue")]
     pub(crate) no_merge: bool,
 
-    /// Requests that the device holds at once; several, separated by commas, are compared [default: 1]
+    /// Requests that the device holds at once; several, separated by commas, are compared; `device`: 1 for a disk that serves
+    /// them as they come, 32 for one that reorders, flash and arrays [default: device]
     #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "The queue")]
-    pub(crate) depth: Vec<u32>,
+    pub(crate) depth: Vec<Depth>,
 
     /// Seed of everything random: the phase of the platters at the start. With several, separated by commas, each replays a
     /// sample of the trace, drawn block by block, and reports give 95 % intervals [default: 0]
-    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "The queue")]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "The queue")]
     pub(crate) seed: Vec<u64>,
 
     /// Figures by stream (process, client) of the trace beside those of all, the slowest first
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,
+
+    /// What the best scheduler is best at: completion, mean (latency), or read-p99 (the 99 % quantile of the latency of
+    /// reads) [default: completion]
+    #[arg(long, value_name = "GOAL", value_parser = Goal::ALL.map(Goal::name), help_heading = "Output")]
+    pub(crate) goal: Option<String>,
 
     /// Scheduler that completion times are relative to [default: the first]
     #[arg(long, value_name = "NAME", help_heading = "Output")]

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::OutputArguments;
+use super::compare::seed;
 
 #[derive(Args, Debug)]
 #[command(
@@ -18,7 +19,7 @@ pub(crate) struct SimulateArguments {
     pub(crate) scheduler: Vec<String>,
 
     /// Seeds in place of the file's, separated by commas
-    #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "What is run")]
+    #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "What is run")]
     pub(crate) seed: Vec<u64>,
 
     /// Keep each finished run in this folder, and take from it what is there: an interrupted sweep goes on
@@ -64,6 +65,6 @@ pub(crate) struct ExplainArguments {
     pub(crate) scheduler: Option<String>,
 
     /// Seed, in place of the file's first
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     pub(crate) seed: Option<u64>,
 }

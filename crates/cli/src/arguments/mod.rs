@@ -137,7 +137,10 @@ impl Paper {
 }
 
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  ioweir validate disksim-measured\n\nExit code 3 where a model misses its gate.")]
+#[command(
+    after_help = "Example:\n  ioweir validate disksim-measured\n\nExit code 3 where a model misses its gate, 2 where \
+nothing was validated."
+)]
 pub(crate) struct ValidateArguments {
     /// Folder with traces measured on disks, in DiskSim's validation form
     #[arg(value_name = "FOLDER")]

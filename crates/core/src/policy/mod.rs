@@ -248,6 +248,7 @@ policies! {
     $
     block {
         Noop, noop::Noop, ROW;
+        NoElevator, noop::Noop, NONE;
         Clook, clook::Clook, ROW;
         Deadline, deadline::Deadline, LINUX;
         DeadlinePaper, deadline::Deadline, PAPER;

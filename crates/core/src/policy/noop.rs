@@ -10,8 +10,19 @@ pub(crate) static ROW: Row<()> = Row {
     name: "noop",
     summary: "first come, first served, with merging",
     source: "Linux block/noop-iosched.c (2.6 to 4.20); BID paper, Fig. 4",
-    doc: "One FIFO. A request that is adjacent to a queued one joins it; otherwise it goes to the end. Today's kernels have it as \
-`none`, which merges only in the submitter's plug list and per-CPU queue.",
+    doc: "One FIFO. A request that is adjacent to a queued one joins it; otherwise it goes to the end. Today's kernels call it \
+`none`, which has a row of its own.",
+    linux: Some("none"),
+    parameters: &[],
+    form: (),
+};
+
+pub(crate) static NONE: Row<()> = Row {
+    name: "none",
+    summary: "today's noop: first come, first served, with merging",
+    source: "Linux block/blk-mq.c and blk-mq-sched.c (4.11 on), where no scheduler is set",
+    doc: "As `noop`. Simplified: any adjacent request is merged, where the kernel looks only at the submitter's plug list and at \
+the last few requests of the per-CPU queue.",
     linux: Some("none"),
     parameters: &[],
     form: (),

@@ -43,6 +43,18 @@ impl Model for HddSpec {
         Self { command_order, ..self.clone() }
     }
 
+    fn rotates(&self) -> bool {
+        true
+    }
+
+    /// A drive that serves commands as they come gains nothing from a second one.
+    fn queue_depth(&self) -> u32 {
+        match self.command_order {
+            CommandOrder::Fifo => 1,
+            CommandOrder::Sptf => 32,
+        }
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         Ok(match &self.cache {
             Some(cache) => Box::new(Disk::new(self, seed, Segmented::new(cache))?),

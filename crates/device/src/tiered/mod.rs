@@ -129,6 +129,11 @@ impl Model for TieredSpec {
         self.resolved()
     }
 
+    fn rotates(&self) -> bool {
+        let model = self.slow.model.as_ref().and_then(|model| DeviceSpec::load(model).ok());
+        model.is_none_or(|model| model.rotates())
+    }
+
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint> {
         Ok(Box::new(TieredArray::new(self, seed)?))
     }

@@ -9,8 +9,10 @@ use ioweir_core::{Operation, Reason};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::advice::{Advice, advice};
 use super::numbers as n;
-use super::{Meta, Report};
+use super::section::Section;
+use super::{Depth, Meta, Report};
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
@@ -23,18 +25,21 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub(super) struct JsonReport<'a> {
     meta: JsonMeta<'a>,
     pub(super) results: Vec<JsonResult<'a>>,
+    /// For each trace, device, depth and load for which there is some.
+    advice: Vec<JsonAdvice<'a>>,
     /// Absent where there is one seed. As the results, with `{mean, half_width, seeds}` in place of each number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     over_seeds: Vec<Value>,
 }
 
 impl<'a> JsonReport<'a> {
-    pub(super) fn new(report: &'a Report) -> Result<Self, serde_json::Error> {
+    pub(super) fn new(report: &'a Report, sections: &[Section<'a>]) -> Result<Self, serde_json::Error> {
         let meta = &report.meta;
         let over_seeds: Result<_, _> = report.over_seeds().iter().map(|summary| over_seeds(summary, meta)).collect();
         Ok(Self {
             meta: JsonMeta { schema_version: SCHEMA_VERSION, meta },
             results: report.outcomes.iter().map(|outcome| JsonResult::new(outcome, meta)).collect(),
+            advice: sections.iter().filter_map(JsonAdvice::new).collect(),
             over_seeds: over_seeds?,
         })
     }
@@ -73,6 +78,25 @@ fn joined(values: &[&Value], are_samples: bool) -> Value {
     }
 }
 
+/// What to set on a Linux host.
+#[derive(Serialize)]
+struct JsonAdvice<'a> {
+    trace: &'a str,
+    volume: &'a str,
+    load: &'a str,
+    device: &'a str,
+    depth: u32,
+    #[serde(flatten)]
+    advice: Advice,
+}
+
+impl<'a> JsonAdvice<'a> {
+    fn new(section: &Section<'a>) -> Option<Self> {
+        let Section { trace, volume, load, device, depth, .. } = *section;
+        Some(Self { trace, volume, load, device, depth, advice: advice(section)? })
+    }
+}
+
 #[derive(Serialize)]
 struct JsonMeta<'a> {
     schema_version: u32,
@@ -90,7 +114,7 @@ pub(super) struct JsonResult<'a> {
     load: &'a str,
     scheduler: &'a str,
     device: &'a str,
-    /// Absent where one was asked for, which stands in the spec.
+    /// Absent where one number was asked for, which stands in the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     depth: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -234,7 +258,7 @@ impl<'a> JsonResult<'a> {
             trace: &outcome.trace,
             // Where one was named, the spec has it.
             volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
-            depth: (spec.depths.0.len() > 1).then_some(outcome.depth),
+            depth: (!matches!(spec.depths.0[..], [Depth::Of(_)])).then_some(outcome.depth),
             seed: (spec.seeds.0.len() > 1).then_some(outcome.seed),
             streams: spec.by_stream.then(|| outcome.streams.iter().map(stream).collect()),
             load: &outcome.load,

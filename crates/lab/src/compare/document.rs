@@ -3,16 +3,17 @@
 use ioweir_config::format_count;
 use ioweir_core::Reason;
 
+use super::advice::{Goal, advice};
 use super::data::JsonReport;
 use super::figures::{self, service_parts_shown};
-use super::headline::{advice, headline, overall};
+use super::headline::{headline, overall};
 use super::numbers as n;
 use super::section::{Row, Section, sections};
 use super::{Meta, Report};
 use crate::document::{
     Better, Cell, Column, Document, DocumentError, Emphasis, Format, Provenance, SAME_SHARE, Table, Value, records_of,
 };
-use crate::sim::Outcome;
+use crate::sim::{Load, Outcome};
 
 /// The columns that come first in the records; the others follow by name.
 const LEADING: [&str; 14] = [
@@ -38,7 +39,7 @@ const LEADING: [&str; 14] = [
 /// [`DocumentError`], which is a defect of the program.
 pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, DocumentError> {
     let sections = sections(report, reference);
-    let data = JsonReport::new(report)?;
+    let data = JsonReport::new(report, &sections)?;
     let title = match &sections[..] {
         [only] => name(only, &sections),
         all => format!("{} comparisons", all.len()),
@@ -98,8 +99,12 @@ fn short_name<'a>(section: &Section<'a>, sections: &[Section<'_>]) -> &'a str {
     if sections.iter().any(same) { section.trace } else { last(section.trace) }
 }
 
-/// Completion relative to the reference, a row for each section.
+/// The goal's number relative to the reference's, a row for each section.
 fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
+    let noun = match report.meta.spec.goal {
+        Goal::Completion => "Completion time".to_owned(),
+        goal => format!("By {},", goal.noun()),
+    };
     let mut schedulers: Vec<&str> = Vec::new();
     for outcome in &report.outcomes {
         if !schedulers.contains(&outcome.scheduler.as_str()) {
@@ -109,21 +114,20 @@ fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
     let factor = |name: &&str| Column::text(*name).format(Format::Factor);
     let columns = std::iter::once(Column::text("comparison")).chain(schedulers.iter().map(factor));
     let mut table = Table::new("All comparisons", columns)
-        .caption(
-            "Completion time relative to the reference scheduler; less is better, the best of each row is starred.",
-        )
+        .caption(format!(
+            "{noun} relative to the reference scheduler; less is better, the best of each row is starred."
+        ))
         .detail();
     for section in sections {
         let ranked = section.ranked();
-        let best = ranked.first().map(|row| row.completion_seconds());
-        let slowest = ranked.last().map_or(0.0, |row| row.completion_seconds());
-        let best = best.filter(|best| *best < slowest * (1.0 - SAME_SHARE));
+        let saved = |first: &&Row<'_>| ranked.last().map_or(0.0, |last| section.saved_share(first, last));
+        let best = ranked.first().filter(|first| saved(first) > SAME_SHARE).and_then(|first| section.value(first));
         let cell = |scheduler: &&str| {
             let Some(row) = section.rows.iter().find(|row| row.scheduler == scheduler) else {
                 return Cell::from(Value::Absent);
             };
-            let is_best = best == Some(row.completion_seconds());
-            let cell = Cell::from(row.relative_to(section.reference()));
+            let is_best = best.is_some() && best == section.value(row);
+            let cell = Cell::from(section.relative(row, section.reference()));
             if is_best { cell.emphasis(Emphasis::Best) } else { cell }
         };
         table.row(std::iter::once(name(section, sections).into()).chain(schedulers.iter().map(cell)));
@@ -132,6 +136,9 @@ fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
 }
 
 fn push_section(document: &mut Document, section: &Section<'_>) {
+    if let Some(advice) = advice(section) {
+        document.text(advice.text);
+    }
     let reference = section.reference();
     let seeds = match reference.seeds() {
         1 => String::new(),
@@ -139,8 +146,10 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
         seeds => format!("; means of {seeds} seeds with 95 % intervals"),
     };
     document.text(format!(
-        "{} requests; relative to {}; * best{seeds}",
+        "{} requests; {} in the device at once{}; relative to {}; * best{seeds}",
         format_count(reference.run().all.requests),
+        section.depth,
+        outstanding(section),
         reference.scheduler
     ));
     document.push(results(section));
@@ -148,18 +157,30 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
     document.push(times(section));
     figures::push_times(document, section);
     document.push(streams(section.runs().map(|run| (run.scheduler.clone(), run))));
-    document.text(advice(section).unwrap_or_default());
     for row in section.rows.iter().filter(|row| row.skipped() > 0) {
         document.text(format!("{}: records skipped: {}", row.scheduler, format_count(row.skipped())));
+    }
+}
+
+/// What a closed loop means here: how many streams keep how many requests outstanding.
+fn outstanding(section: &Section<'_>) -> String {
+    let Ok(Load::Closed { outstanding }) = section.load.parse() else { return String::new() };
+    let streams = section.reference().run().stream_names.len() as u64;
+    let all = format_count(u64::from(outstanding) * streams);
+    match streams {
+        0 => String::new(),
+        1 => format!("; 1 stream keeps {outstanding} outstanding"),
+        _ => format!("; {} streams keep {outstanding} outstanding each, {all} in all", format_count(streams)),
     }
 }
 
 /// A column and the number of a run that is in it.
 type Measure = (Column, fn(&Outcome) -> Option<f64>);
 
-fn measures() -> [Measure; 10] {
+/// The columns of the results; what is the goal is among them.
+fn measures(goal: Goal) -> Vec<Measure> {
     let lower = |name: &str, unit: &str| Column::number(name, unit).better(Better::Lower);
-    [
+    let mut measures: Vec<Measure> = vec![
         (lower("completion", "s"), |run| Some(run.completion.as_seconds())),
         (Column::digits("busy", 1).unit("%"), |run| n::busy_share(run).map(|share| share * 100.0)),
         (Column::number("throughput", "MB/s").better(Better::Higher), |run| n::throughput(run).map(|rate| rate / 1e6)),
@@ -170,7 +191,11 @@ fn measures() -> [Measure; 10] {
         (Column::count("seeks").better(Better::Lower), |run| Some(run.seeks as f64)),
         (lower("sweeps", ""), n::sweeps),
         (Column::count("merged"), |run| Some(run.merged_requests as f64)),
-    ]
+    ];
+    if goal == Goal::ReadP99 {
+        measures.insert(4, (lower("p99 of reads", "ms"), |run| Goal::ReadP99.of_run(run).map(millis)));
+    }
+    measures
 }
 
 fn millis(seconds: f64) -> f64 {
@@ -178,7 +203,7 @@ fn millis(seconds: f64) -> f64 {
 }
 
 fn results(section: &Section<'_>) -> Table {
-    let measures = measures();
+    let measures = measures(section.goal);
     let mut columns: Vec<Column> = measures.iter().map(|measure| measure.0.clone()).collect();
     columns.insert(0, Column::text("scheduler"));
     columns.insert(2, Column::text("relative").format(Format::Factor));

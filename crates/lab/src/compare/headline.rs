@@ -1,9 +1,8 @@
-//! The sentences about a comparison: which scheduler finishes first, by how much, and how sure that is.
+//! The sentences about a comparison: which scheduler is first by the goal, by how much, and how sure that is.
 //!
 //! They must not oversell: where the trace's own pauses set the pace, they say so.
 
-use ioweir_core::policy;
-
+use super::advice::Goal;
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
@@ -14,55 +13,48 @@ const IDLE_SHARE: f64 = 0.7;
 /// How many of the others are named one by one.
 const NAMED_MAX: usize = 4;
 
-/// Which scheduler finishes first, by how much, and whether that means anything.
+/// Which scheduler is first by the goal, by how much, and whether that means anything.
 pub(super) fn headline(section: &Section<'_>) -> String {
     let ranked = section.ranked();
     let (Some(first), Some(last)) = (ranked.first(), ranked.last()) else { return "There are no results.".into() };
     if first.run().all.requests == 0 {
         return "The trace holds no requests.".into();
     }
+    let goal = section.goal;
+    let Some(value) = section.value(first) else { return format!("The trace has no requests for {}.", goal.noun()) };
+    let value = format_seconds(value);
+    let idleness = || if goal == Goal::Completion { idleness(&ranked) } else { String::new() };
     if ranked.len() == 1 {
-        return format!(
-            "{} takes {}; there is nothing to compare it with.{}",
-            first.scheduler,
-            format_seconds(first.completion_seconds()),
-            idleness(&ranked)
-        );
+        let what = match goal {
+            Goal::Completion => format!("{} takes {value}", first.scheduler),
+            _ => format!("With {}, {} is {value}", first.scheduler, goal.noun()),
+        };
+        return format!("{what}; there is nothing to compare it with.{}", idleness());
     }
-    let spread = saved_share(first, last);
+    let spread = section.saved_share(first, last);
     if spread < SAME_SHARE {
+        let mut noun = goal.noun().to_owned();
+        noun[..1].make_ascii_uppercase();
         return format!(
-            "Completion hardly depends on the scheduler: all {} finish within {} of each other.{}{}",
+            "{noun} hardly depends on the scheduler: all {} {} within {} of each other.{}{}",
             ranked.len(),
+            if goal == Goal::Completion { "finish" } else { "lie" },
             percent(spread),
-            idleness(&ranked),
-            latency_sentence(&ranked)
+            idleness(),
+            if goal == Goal::Completion { latency_sentence(&ranked) } else { String::new() }
         );
     }
-    let tied = ranked.iter().take_while(|row| saved_share(first, row) < SAME_SHARE).count();
-    let who = if tied == 1 {
-        format!("{} finishes first, in {}", first.scheduler, format_seconds(first.completion_seconds()))
-    } else {
-        let names: Vec<_> = ranked[..tied].iter().map(|row| row.scheduler.as_str()).collect();
-        format!("{} finish first, within {} of each other", and_list(&names), percent(SAME_SHARE))
+    let tied = ranked.iter().take_while(|row| section.saved_share(first, row) < SAME_SHARE).count();
+    let names: Vec<_> = ranked[..tied].iter().map(|row| row.scheduler.as_str()).collect();
+    let who = match (goal, tied) {
+        (Goal::Completion, 1) => format!("{} finishes first, in {value}", first.scheduler),
+        (Goal::Completion, _) => {
+            format!("{} finish first, within {} of each other", and_list(&names), percent(SAME_SHARE))
+        }
+        (_, 1) => format!("{} is best by {}, {value}", first.scheduler, goal.noun()),
+        _ => format!("{} are best by {}, within {} of each other", and_list(&names), goal.noun(), percent(SAME_SHARE)),
     };
-    format!("{who}: {}.{}", against(first, &ranked[tied..]), idleness(&ranked))
-}
-
-/// What to type on a Linux host to have the scheduler that finishes first, or the first of those that today's Linux has.
-pub(super) fn advice(section: &Section<'_>) -> Option<String> {
-    let ranked = section.ranked();
-    let word = |row: &Row<'_>| policy::find(row.scheduler.split(':').next()?)?.linux;
-    let (first, best) = (ranked.first()?, ranked.iter().find(|row| word(row).is_some())?);
-    let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);
-    let who = if first.scheduler == best.scheduler {
-        format!("To have {} on a Linux host", best.scheduler)
-    } else {
-        format!("To have {}, the first of these that today's Linux has", best.scheduler)
-    };
-    // Parameters go by other names and units there, so that a choice with parameters is only begun by this.
-    let rest = if best.scheduler.contains(':') { ", and set its parameters in queue/iosched" } else { "" };
-    Some(format!("{who}: {command}{rest}"))
+    format!("{who}: {}.{}", against(section, first, &ranked[tied..]), idleness())
 }
 
 /// What all sections say together: the headline of the only one, or how often each scheduler is first.
@@ -74,7 +66,7 @@ pub(super) fn overall(sections: &[Section<'_>]) -> String {
     let (mut same, mut shared) = (0, 0);
     for section in sections {
         let Some(first) = section.ranked().first().copied() else { continue };
-        let close = section.rows.iter().filter(|row| saved_share(first, row) < SAME_SHARE).count();
+        let close = section.rows.iter().filter(|row| section.saved_share(first, row) < SAME_SHARE).count();
         if close == section.rows.len() {
             same += 1;
         } else if close > 1 {
@@ -85,35 +77,39 @@ pub(super) fn overall(sections: &[Section<'_>]) -> String {
             wins.push((first.scheduler.as_str(), 1));
         }
     }
+    let goal = sections.first().map_or(Goal::Completion, |section| section.goal);
+    let (verb, noun) = if goal == Goal::Completion { ("finishes", "completion") } else { ("is", goal.noun()) };
     wins.sort_by_key(|win| std::cmp::Reverse(win.1));
-    let mut parts: Vec<_> = wins.iter().map(|(name, count)| format!("{name} finishes first in {count}")).collect();
+    let mut parts: Vec<_> = wins.iter().map(|(name, count)| format!("{name} {verb} first in {count}")).collect();
     if shared > 0 {
         parts.push(format!("the first place is shared in {shared}"));
     }
     if same > 0 {
-        parts.push(format!("completion differs by less than {} in {same}", percent(SAME_SHARE)));
+        parts.push(format!("{noun} differs by less than {} in {same}", percent(SAME_SHARE)));
     }
     let parts: Vec<_> = parts.iter().map(String::as_str).collect();
-    format!("Of {} comparisons: {}.", sections.len(), and_list(&parts))
+    let by = if goal == Goal::Completion { String::new() } else { format!(", by {noun}") };
+    format!("Of {} comparisons{by}: {}.", sections.len(), and_list(&parts))
 }
 
-/// How much less time `first` takes than each of `others`, or than the range of them.
-fn against(first: &Row<'_>, others: &[&Row<'_>]) -> String {
+/// How much less `first` has than each of `others`, or than the range of them.
+fn against(section: &Section<'_>, first: &Row<'_>, others: &[&Row<'_>]) -> String {
+    let less = if section.goal == Goal::Completion { " less time" } else { " less" };
     if others.len() <= NAMED_MAX {
         let parts: Vec<_> = others
             .iter()
             .enumerate()
             .map(|(index, other)| {
-                let less = if index == 0 { " less time" } else { "" };
-                format!("{}{less} than {}", percent(saved_share(first, other)), other.scheduler)
+                let less = if index == 0 { less } else { "" };
+                format!("{}{less} than {}", percent(section.saved_share(first, other)), other.scheduler)
             })
             .collect();
         return and_list(&parts.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    let shares = || others.iter().map(|other| saved_share(first, other));
+    let shares = || others.iter().map(|other| section.saved_share(first, other));
     let least = shares().fold(f64::INFINITY, f64::min);
     let most = shares().fold(0.0, f64::max);
-    format!("{} to {} less time than the {} others", percent(least), percent(most), others.len())
+    format!("{} to {}{less} than the {} others", percent(least), percent(most), others.len())
 }
 
 /// A sentence about the device's idleness, where it is idle enough to matter.
@@ -152,12 +148,7 @@ fn latency_sentence(rows: &[&Row<'_>]) -> String {
     )
 }
 
-/// The share of `other`'s time that `first` does without.
-fn saved_share(first: &Row<'_>, other: &Row<'_>) -> f64 {
-    first.relative_to(other).map_or(0.0, |relative| 1.0 - relative)
-}
-
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if value >= 10.0 {
         format!("{value:.0} %")
@@ -169,7 +160,7 @@ fn percent(share: f64) -> String {
     }
 }
 
-fn and_list(items: &[&str]) -> String {
+pub(super) fn and_list(items: &[&str]) -> String {
     match items {
         [] => String::new(),
         [only] => (*only).to_string(),

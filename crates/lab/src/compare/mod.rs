@@ -1,5 +1,6 @@
 //! Comparisons: traces under several schedulers and loads, on several devices, side by side.
 
+mod advice;
 mod data;
 mod document;
 mod figures;
@@ -10,6 +11,7 @@ mod section;
 #[cfg(test)]
 mod tests;
 
+pub use advice::Goal;
 pub use data::SCHEMA_VERSION;
 pub(crate) use data::stream;
 pub use document::document;
@@ -17,7 +19,11 @@ pub(crate) use document::streams;
 pub(crate) use figures::{magnified, within};
 pub use plan::{Plan, run, run_observed};
 
-use ioweir_config::{Complaint, SchedulerChoice, Size, SpecError};
+use std::fmt;
+use std::str::FromStr;
+
+use ioweir_config::{Complaint, SchedulerChoice, Size, SpecError, shown};
+use ioweir_device::DeviceSpec;
 use ioweir_trace::Event;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -57,12 +63,14 @@ pub struct Comparison {
     pub request_bytes_max: Size,
     /// Whether adjacent requests are merged.
     pub merge: bool,
-    /// Requests that the device holds at once.
+    /// Requests that the device holds at once: numbers, or `device` for as many as suit each.
     #[serde(rename = "depth")]
-    pub depths: OneOrMore<u32>,
+    pub depths: OneOrMore<Depth>,
     /// Seeds of everything random: the spindle's phase at time zero. With several, traces are resampled too.
     #[serde(rename = "seed")]
     pub seeds: OneOrMore<u64>,
+    /// By what the best scheduler is chosen: `completion`, `mean` (latency) or `read-p99`.
+    pub goal: Goal,
     /// Whether figures by stream are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_stream: bool,
@@ -79,13 +87,14 @@ impl Default for Comparison {
             lenient: false,
             devices: "hdd".to_owned().into(),
             fast_device: "ssd-slc".into(),
-            schedulers: ["noop", "deadline", "cfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),
+            schedulers: ["none", "mq-deadline", "kyber", "bfq", "bid-hdd"].into_iter().filter_map(scheduler).collect(),
             loads: vec![Load::RECORDED],
             queue_requests: 128,
             request_bytes_max: Size(512 << 10),
             merge: true,
-            depths: 1.into(),
+            depths: Depth::Device.into(),
             seeds: 0.into(),
+            goal: Goal::Completion,
             by_stream: false,
         }
     }
@@ -112,6 +121,76 @@ impl Comparison {
     }
 }
 
+/// How many requests a device holds at once; in a file it is a number, or `device`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// As many as suit the device.
+    Device,
+    /// This many.
+    Of(u32),
+}
+
+/// The deepest device.
+const DEPTH_MAX: u32 = 1 << 12;
+
+impl Depth {
+    /// As a number for `device`.
+    pub(super) fn of(self, device: &DeviceSpec) -> u32 {
+        match self {
+            Self::Device => device.queue_depth(),
+            Self::Of(depth) => depth,
+        }
+    }
+}
+
+impl fmt::Display for Depth {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device => write!(out, "device"),
+            Self::Of(depth) => write!(out, "{depth}"),
+        }
+    }
+}
+
+impl FromStr for Depth {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "device" {
+            return Ok(Self::Device);
+        }
+        let depth = text.parse().ok().filter(|depth| (1..=DEPTH_MAX).contains(depth)).map(Self::Of);
+        depth.ok_or_else(|| {
+            format!("{} is no depth\n  expected: 1 to {DEPTH_MAX}, or device for what suits it", shown(text))
+        })
+    }
+}
+
+impl Serialize for Depth {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Device => serializer.serialize_str("device"),
+            Self::Of(depth) => serializer.serialize_u32(*depth),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Depth {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a number, or \"device\"")]
+        enum Written {
+            Number(i64),
+            Text(String),
+        }
+        let text = match Written::deserialize(deserializer)? {
+            Written::Number(number) => number.to_string(),
+            Written::Text(text) => text,
+        };
+        text.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// One value or several: `"hdd"` and `["hdd", "ssd-970pro"]` in a file. One is written without brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneOrMore<T>(pub Vec<T>);
@@ -119,6 +198,12 @@ pub struct OneOrMore<T>(pub Vec<T>);
 impl<T> From<T> for OneOrMore<T> {
     fn from(one: T) -> Self {
         Self(vec![one])
+    }
+}
+
+impl From<u32> for OneOrMore<Depth> {
+    fn from(depth: u32) -> Self {
+        Self(vec![Depth::Of(depth)])
     }
 }
 

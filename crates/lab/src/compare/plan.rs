@@ -19,8 +19,6 @@ use ioweir_trace::{self as trace, ReadOptions, TraceError};
 
 /// The most requests that a queue can be given: what the core allocates for them stays within a few hundred megabytes.
 const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
-/// The deepest device.
-const DEPTH_MAX: u32 = 1 << 12;
 /// Runs of one comparison.
 const RUNS_MAX: usize = 100_000;
 
@@ -92,9 +90,6 @@ impl Comparison {
             value => Err(RunError::Value(format!("{what} is {value}\n  expected: 1 to {max}"))),
         };
         let requests = within("queue_requests", self.queue_requests, QUEUE_REQUESTS_MAX)?;
-        for depth in &self.depths.0 {
-            within("depth", *depth, DEPTH_MAX)?;
-        }
         Ok(QueueLimits { request_sectors_max, merge: self.merge, ..QueueLimits::with_requests(requests) })
     }
 
@@ -138,7 +133,14 @@ impl Plan {
         let mut jobs = Vec::new();
         for trace in &self.traces {
             for device in &self.devices {
-                for &depth in &spec.depths.0 {
+                let mut depths: Vec<u32> = Vec::new();
+                for depth in spec.depths.0.iter().map(|depth| depth.of(&device.0)) {
+                    // That of the device may be named as well.
+                    if !depths.contains(&depth) {
+                        depths.push(depth);
+                    }
+                }
+                for depth in depths {
                     for &load in &spec.loads {
                         let traffic = Traffic::Trace(Arc::clone(trace), load);
                         for scheduler in &spec.schedulers {

@@ -3,6 +3,7 @@
 //! Runs that differ in the seed alone are one row.
 
 use super::Report;
+use super::advice::Goal;
 use super::numbers as n;
 use crate::document::Value;
 use crate::experiment::Figure;
@@ -16,6 +17,8 @@ pub(super) struct Section<'a> {
     pub(super) volume: &'a str,
     pub(super) depth: u32,
     pub(super) rows: Vec<Row<'a>>,
+    /// By what the rows are ranked.
+    pub(super) goal: Goal,
     /// Row that the others are measured by.
     reference: usize,
 }
@@ -37,7 +40,8 @@ pub(super) fn sections<'a>(report: &'a Report, reference: Option<&str>) -> Vec<S
             names == [trace, volume, load, device] && section.depth == *depth
         };
         let at = sections.iter().position(same).unwrap_or_else(|| {
-            sections.push(Section { trace, volume, load, device, depth: *depth, rows: Vec::new(), reference: 0 });
+            let (depth, goal, rows) = (*depth, report.meta.spec.goal, Vec::new());
+            sections.push(Section { trace, volume, load, device, depth, rows, goal, reference: 0 });
             sections.len() - 1
         });
         let rows = &mut sections[at].rows;
@@ -58,11 +62,27 @@ impl<'a> Section<'a> {
         &self.rows[self.reference]
     }
 
-    /// The rows by completion, the first to finish first.
+    /// A row's number by the goal, in seconds.
+    pub(super) fn value(&self, row: &Row<'_>) -> Option<f64> {
+        row.mean(|run| self.goal.of_run(run))
+    }
+
+    /// The rows by the goal, the best first.
     pub(super) fn ranked(&self) -> Vec<&Row<'a>> {
         let mut ranked: Vec<&Row<'a>> = self.rows.iter().collect();
-        ranked.sort_by(|left, right| left.completion_seconds().total_cmp(&right.completion_seconds()));
+        let value = |row: &Row<'_>| self.value(row).unwrap_or(f64::INFINITY);
+        ranked.sort_by(|left, right| value(left).total_cmp(&value(right)));
         ranked
+    }
+
+    /// A row's number by the goal, measured by that of `other`.
+    pub(super) fn relative(&self, row: &Row<'_>, other: &Row<'_>) -> Option<f64> {
+        n::ratio(self.value(row)?, self.value(other)?)
+    }
+
+    /// The share of `other`'s number that `first` does without.
+    pub(super) fn saved_share(&self, first: &Row<'_>, other: &Row<'_>) -> f64 {
+        self.relative(first, other).map_or(0.0, |relative| 1.0 - relative)
     }
 
     /// The runs that figures show: the first seed of each scheduler.

@@ -222,7 +222,11 @@ impl<'a> Scale<'a> {
         let large = self.low.abs().max(self.high.abs()) >= 10_000.0;
         // Large numbers that differ in their last digits, such as tracks, are written out.
         let is_short = large && self.high - self.low >= 10_000.0;
-        let label = |value: f64| if is_short { short(value) } else { format_decimals(value, decimals) };
+        let label = |value: f64| {
+            let text = if is_short { short(value) } else { format_decimals(value, decimals) };
+            // What is rounded to nothing has no sign.
+            if text.trim_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text }
+        };
         values.into_iter().map(|value| (place(value), label(value))).collect()
     }
 }

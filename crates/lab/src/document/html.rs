@@ -5,7 +5,7 @@
 
 use ioweir_config::shown;
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, context};
+use minijinja::{Environment, HtmlEscape, context};
 use serde::Serialize;
 
 use super::draw::DrawnFigure;
@@ -33,6 +33,9 @@ fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
     let mut environment = Environment::new();
     // Names that end in .html are escaped as HTML.
     environment.add_template("document.html", TEMPLATE)?;
+    environment.add_filter("prose", |text: String| Value::from_safe_string(marked(&text)));
+    // Names with parameters are long, and may break after a colon.
+    environment.add_filter("wrapped", |text: String| Value::from_safe_string(marked(&text).replace(':', ":<wbr>")));
     let template = environment.get_template("document.html")?;
     let large = |points: &usize| *points > SERIES_POINTS.0;
     let series = document.figures().flat_map(|figure| &figure.charts).flat_map(|chart| &chart.series);
@@ -119,6 +122,16 @@ fn piece(table: &Table) -> Piece {
         cell.text = shown(&cell.text);
     }
     Piece::Table { title: shown(&table.title), text: prose(&table.text), table: shown_table }
+}
+
+/// A text as HTML, in which what stands between backticks is code.
+fn marked(text: &str) -> String {
+    let text = HtmlEscape(text).to_string();
+    if !text.matches('`').count().is_multiple_of(2) {
+        return text;
+    }
+    let part = |(at, part): (usize, &str)| if at % 2 == 1 { format!("<code>{part}</code>") } else { part.to_owned() };
+    text.split('`').enumerate().map(part).collect()
 }
 
 /// A text whose numbers keep their percent signs beside them.

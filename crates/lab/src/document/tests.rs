@@ -202,3 +202,23 @@ pub(crate) fn assert_well_formed(page: &str) {
     }
     assert_eq!(open, Vec::<&str>::new());
 }
+
+#[test]
+fn a_page_names_its_tables_and_shows_code_as_code() {
+    let mut document = every_block("sfq");
+    document.headline = "`ioweir doc` and <b>".into();
+    document.text("one ` alone");
+    let page = rendered(&document, "html");
+    assert!(page.contains("<code>ioweir doc</code> and &lt;b&gt;") && page.contains("one ` alone"));
+    assert_eq!(page.matches("<table>\n<caption").count(), page.matches("<table>").count());
+}
+
+#[test]
+fn nothing_has_no_sign() {
+    let points = vec![(-0.003, -1e-9), (0.003, 1e-9)];
+    let series = vec![Series::new("a", Mark::Line, points)];
+    let chart = Chart { title: "a".into(), across: Axis::new("a"), upward: Axis::new("b"), series };
+    let mut document = every_block("sfq");
+    document.push(Figure::new("a", "", vec![chart]));
+    assert!(!rendered(&document, "html").contains(">-0<"));
+}

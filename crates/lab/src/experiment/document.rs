@@ -7,7 +7,8 @@ use super::metric::reservations_kept;
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary};
 use crate::compare::{stream, streams};
 use crate::document::{
-    self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, Provenance, Series, Table, Value,
+    self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, Provenance, SAME_SHARE, Series, Table,
+    Value, format_seconds,
 };
 use crate::sim::{Outcome, Step};
 
@@ -31,9 +32,10 @@ pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
     for table in tables.into_iter().chain([Some(verdicts(report))]) {
         document.blocks.extend(table.map(document::Block::Table));
     }
-    for summary in report.summaries.iter().take(DRAWN_MAX) {
-        document.blocks.extend(over_time(report, summary).map(document::Block::Figure));
-    }
+    let drawn = report.summaries.iter().take(DRAWN_MAX);
+    let mut figures: Vec<document::Figure> = drawn.filter_map(|summary| over_time(report, summary)).collect();
+    on_one_scale(&mut figures);
+    document.blocks.extend(figures.into_iter().map(document::Block::Figure));
     let meta = &report.meta;
     document.provenance = Some(Provenance {
         version: meta.version.clone(),
@@ -63,7 +65,51 @@ fn headline(report: &ExperimentReport) -> String {
         (all, missed) => format!("; {missed} of {all} expectations are not met"),
     };
     let broken = broken(report).map_or_else(String::new, |broken| format!(" {broken}"));
-    format!("{} after {} of warm-up, {seeds}{verdict}.{broken}", experiment.duration, experiment.warm_up)
+    let (found, duration, warm_up) = (found(report), experiment.duration, experiment.warm_up);
+    format!("{found} {duration} after {warm_up} of warm-up, {seeds}{verdict}.{broken}")
+}
+
+/// What came out: the class whose p99 depends most on the scheduler or the point, or each class's where there is one of them.
+fn found(report: &ExperimentReport) -> String {
+    let Some(metric) = METRICS.iter().find(|metric| metric.name == "latency_p99") else { return String::new() };
+    let p99 =
+        |summary: &Summary, class: &str| Some(summary.figure(metric, Some(class))?.mean).filter(|mean| *mean > 0.0);
+    let Some(first) = report.summaries.first() else { return "There are no results.".into() };
+    if report.summaries.len() == 1 {
+        let of = |class: &str| Some(format!("{class} {}", format_seconds(p99(first, class)?)));
+        let each: Vec<String> = first.classes().filter_map(of).collect();
+        return format!("With {} the p99 of each class is: {}.", first.scheduler, each.join(", "));
+    }
+    let spread = |class: &str| {
+        let values = report.summaries.iter().filter_map(|summary| Some((p99(summary, class)?, name(report, summary))));
+        let mut values: Vec<(f64, String)> = values.collect();
+        values.sort_by(|left, right| left.0.total_cmp(&right.0));
+        let (low, high) = (values.first()?.clone(), values.last()?.clone());
+        Some((class.to_owned(), low, high))
+    };
+    let spreads = first.classes().filter_map(spread);
+    let widest = spreads.max_by(|left, right| (left.2.0 / left.1.0).total_cmp(&(right.2.0 / right.1.0)));
+    match widest {
+        Some((class, low, high)) if high.0 > low.0 * (1.0 + SAME_SHARE) => format!(
+            "The p99 of {class} is lowest with {}, {}, and highest with {}, {}.",
+            low.1,
+            format_seconds(low.0),
+            high.1,
+            format_seconds(high.0)
+        ),
+        _ => "The p99 of every class is the same with each.".into(),
+    }
+}
+
+/// Lets the charts of one kind reach equally high, so that schedulers can be compared by eye.
+fn on_one_scale(figures: &mut [document::Figure]) {
+    let Some(charts) = figures.iter().map(|figure| figure.charts.len()).min() else { return };
+    for at in 0..charts {
+        let series = figures.iter().flat_map(|figure| &figure.charts[at].series);
+        let values = series.flat_map(|series| &series.points).map(|point| point.1).filter(|value| value.is_finite());
+        let top = values.fold(0.0, f64::max);
+        figures.iter_mut().for_each(|figure| figure.charts[at].upward.shows.push(top));
+    }
 }
 
 /// The signal that a device delivers less than what is reserved: the worst run.
@@ -325,4 +371,21 @@ fn over_time(report: &ExperimentReport, summary: &Summary) -> Option<document::F
             chart("p99 latency", "ms", &|values| millis(values.p99_nanos, values), Mark::Line),
         ],
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charts_of_one_kind_reach_equally_high() {
+        let figure = |top: f64| {
+            let series = vec![Series::new("a", Mark::Line, vec![(0.0, top), (1.0, f64::NAN)])];
+            let chart = Chart { title: "IOPS".into(), across: Axis::new(""), upward: Axis::from_zero(""), series };
+            document::Figure::new("", "", vec![chart])
+        };
+        let mut figures = [figure(3.0), figure(80.0)];
+        on_one_scale(&mut figures);
+        assert!(figures.iter().all(|figure| figure.charts[0].upward.shows == [0.0, 80.0]));
+    }
 }

@@ -133,8 +133,10 @@ pub fn document(
     document.push(days(plan));
     document.push(windows(plan));
     document.push(balance(plan));
-    for figure in [foreground(plan, actual), cores(plan, actual), room(plan, actual), paid(plan), waiting(plan, actual)]
+    for mut figure in
+        [foreground(plan, actual), cores(plan, actual), room(plan, actual), paid(plan), waiting(plan, actual)]
     {
+        figure.charts.iter_mut().for_each(|chart| mark_busy_hours(plan, chart));
         document.push(figure);
     }
     if let Some(actual) = actual {
@@ -285,6 +287,28 @@ fn actual_line(plan: &Plan, values: impl Iterator<Item = f64>) -> Series {
     Series::new("actual", Mark::Line, points.collect())
 }
 
+/// Shades the busy hours behind what a chart shows: more than the mean of the plan is expected then.
+fn mark_busy_hours(plan: &Plan, chart: &mut Chart) {
+    let all: u64 = plan.bins.iter().map(|bin| bin.foreground_iops.expected).sum();
+    let mean = all as f64 / plan.bins.len().max(1) as f64;
+    let bands = chart.series.iter().flat_map(|series| &series.band).map(|band| band.2);
+    let values = chart.series.iter().flat_map(|series| &series.points).map(|point| point.1);
+    let top = values.chain(bands).filter(|value| value.is_finite()).fold(0.0, f64::max);
+    if mean == 0.0 || top == 0.0 {
+        return;
+    }
+    let is_busy = |bin: &PlanBin| bin.foreground_iops.expected as f64 > mean;
+    let level = over_time(plan, |bin| if is_busy(bin) { top } else { 0.0 });
+    // Those that follow keep the colours that they had before.
+    for (number, series) in chart.series.iter_mut().enumerate() {
+        series.colour.get_or_insert(number);
+    }
+    chart.series.insert(0, Series::new("busy hours", Mark::Area, level).colour(BUSY_COLOUR));
+}
+
+/// Grey.
+const BUSY_COLOUR: usize = 6;
+
 fn foreground(plan: &Plan, actual: Option<Actual<'_>>) -> Figure {
     let mut expected = Series::new("expected", Mark::Line, over_time(plan, |bin| bin.foreground_iops.expected as f64));
     expected.band = band(plan, |bin| (bin.foreground_iops.low as f64, bin.foreground_iops.high as f64));
@@ -297,7 +321,8 @@ fn foreground(plan: &Plan, actual: Option<Actual<'_>>) -> Figure {
     let chart = Chart { title: "Foreground".into(), across: time(plan), upward, series };
     Figure::new(
         "What is expected of the foreground",
-        "The band goes from the low to the high quantile, bin by bin.",
+        "The band goes from the low to the high quantile, bin by bin. In each chart the busy hours are shaded: more than the \
+         mean of the plan is expected then.",
         vec![chart],
     )
 }

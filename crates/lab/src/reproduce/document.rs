@@ -1,5 +1,6 @@
 //! A reproduction as a document: claims by figure with the paper's values beside ours, figures, tables, method.
 
+use ioweir_config::format_decimals;
 use serde::Serialize;
 
 use super::{Claim, Class, Provenance, Reproduction, views};
@@ -20,7 +21,9 @@ impl Reproduction {
         let data = Json { meta: &self.meta, claims: &self.claims };
         let mut document = Document::new("ioweir reproduce", &self.name, &data)?;
         document.headline = format!("{}: {}", self.summary(), self.paper);
-        for (name, claims) in by_figure(&self.claims) {
+        let groups = by_figure(&self.claims);
+        document.text(found(&groups));
+        for (name, claims) in groups {
             document.heading(&name);
             document.push(table(&claims));
             document.push(rules(&claims));
@@ -54,6 +57,31 @@ fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
         }
     }
     groups
+}
+
+/// What was found, in words: where every claim holds, and which fail elsewhere.
+fn found(groups: &[(String, Vec<&Claim>)]) -> String {
+    let fails = |claims: &[&Claim]| claims.iter().filter(|claim| !claim.holds).count();
+    let whole: Vec<&str> =
+        groups.iter().filter(|(_, claims)| fails(claims) == 0).map(|(name, _)| name.as_str()).collect();
+    let whole = match whole.len() {
+        0 => "No figure or table holds throughout.".to_owned(),
+        all if all == groups.len() => "Every claim of every figure and table holds.".to_owned(),
+        _ => format!("All claims hold of {}.", whole.join(", ")),
+    };
+    let part = |(name, claims): &(String, Vec<&Claim>)| {
+        let first = claims.iter().find(|claim| !claim.holds)?;
+        let ours = first.ours.map_or_else(|| "nothing".to_owned(), |ours| format_decimals(ours, 2));
+        let (count, all) = (fails(claims), claims.len());
+        let unit = if first.unit.is_empty() { String::new() } else { format!(" {}", first.unit) };
+        Some(format!(
+            "{name}: {count} of {all} {} \u{201c}{}\u{201d}: the paper has {}, here it is {ours}{unit}.",
+            if count == 1 { "fails:" } else { "fail, first of them" },
+            first.claim,
+            first.paper
+        ))
+    };
+    std::iter::once(whole).chain(groups.iter().filter_map(part)).collect::<Vec<_>>().join("\n")
 }
 
 fn table(claims: &[&Claim]) -> Table {

@@ -182,6 +182,8 @@ fn a_claim_that_fails_is_reported_as_failing() {
     let done = reproduced(claims("at_least = 101"));
     let text = done.document().expect("it renders").to_terminal(false);
     assert!(text.contains("FAILS"), "{text}");
+    let found = "No figure or table holds throughout.\nFigure 1: 1 of 1 fails: \u{201c}IOPS\u{201d}: the paper has 90, here it is 100.00.";
+    assert!(text.contains(found), "{text}");
     assert!(done.summary().starts_with("0 of 1 claims hold"));
     assert!(json(&done).contains("\"holds\": false"));
     let done = reproduced(claims("at_least = 101").replace("iops[table, a]", "iops[table, who=a] / 0"));
@@ -230,6 +232,20 @@ fn an_error_of_a_file_says_where_it_is() {
     broken.experiment.1 = "[[run]]\nname = \"r\"\nkind = \"server\"\nspec = { loads = [1.0] }\n";
     let error = broken.parse().err().expect("the run lacks keys").to_string();
     assert!(error.starts_with("experiment.toml:2:8: missing field"), "{error}");
+}
+
+#[test]
+fn a_claim_about_a_change_bounds_its_size_and_not_its_sign_alone() {
+    let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
+    let file: toml::Table = wafl.claims.1.parse().expect("it is TOML");
+    for rule in ["lower", "higher", "number-lower", "number-higher"] {
+        let like = file["like"][rule].as_table().expect("a table");
+        assert!(like.contains_key("above") && like.contains_key("below"), "{rule}");
+    }
+    let with =
+        |value: &str| reproduced(claims("above = 0\nbelow = \"greater(10 * paper, 20)\"").replace("value = 90", value));
+    assert!(with("value = 11").claims[0].holds, "100 is less than ten times 11");
+    assert!(!with("value = 2.28").claims[0].holds, "100 is more than ten times 2.28");
 }
 
 #[test]

@@ -87,7 +87,7 @@ impl Job {
         let fast = self.fast.as_ref().map(|(spec, name)| spec.build(self.seed).map(|device| (device, name)));
         let mut fast = fast.transpose()?;
         let fast_sectors = fast.as_ref().map_or(0, |(device, _)| device.sectors());
-        let limits = QueueLimits { fast_sectors, ..self.limits };
+        let limits = QueueLimits { fast_sectors, rotational: self.device.rotates(), ..self.limits };
         let sectors = device.sectors();
         let mut collector = Collector::new(self.window, self.clients(), limits.depth);
         let simulation = Simulation {

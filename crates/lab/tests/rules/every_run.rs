@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ioweir_config::SchedulerChoice;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::{CommandOrder, DeviceSpec, PRESETS};
-use ioweir_lab::compare::{Comparison, document, run, run_observed};
+use ioweir_lab::compare::{Comparison, Depth, document, run, run_observed};
 use ioweir_lab::document::json_list;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
@@ -34,7 +34,8 @@ fn traces() -> Vec<String> {
 }
 
 fn check(comparison: &Comparison) {
-    let mut checker = Checker::new(1024, comparison.depths.0[0]);
+    let [Depth::Of(depth)] = comparison.depths.0[..] else { panic!("each names a depth") };
+    let mut checker = Checker::new(1024, depth);
     let outcome = run_observed(comparison, &mut checker).expect("a sample trace runs");
     checker.conclude(&outcome);
 }
@@ -138,9 +139,12 @@ fn it_holds_too_for_drives_that_serve_several_at_once() {
 
 #[test]
 fn every_scheduler_serves_every_request_once_on_every_device() {
-    // The tiny disk of the worked example holds none of these traces.
+    // One trace of each kind: all of them are checked at every load. The tiny disk of the worked example holds none.
+    let kinds = ["oltp", "hdd-emul/terasort.", "loop-ssd/grep."];
+    let traces: Vec<_> = traces().into_iter().filter(|name| kinds.iter().any(|kind| name.contains(kind))).collect();
+    assert_eq!(traces.len(), kinds.len());
     for device in PRESETS.iter().map(|preset| preset.name).filter(|name| *name != "tiny") {
-        for trace in traces() {
+        for trace in &traces {
             for row in POLICIES {
                 check(&Comparison {
                     traces: vec![trace.clone()],

@@ -33,7 +33,7 @@ pub(super) struct Files {
     /// With direct I/O, where the file system supports it.
     pub(super) direct: Option<File>,
     pub(super) size_bytes: u64,
-    /// Why there is no direct I/O though the spec asks for it.
+    /// Why there is no direct I/O though the spec asks for it, and whether the file is new.
     remark: String,
 }
 
@@ -41,6 +41,13 @@ pub(super) struct Files {
 pub(super) fn keep_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// Whether devices are where this path leads, in which case no file is made there. Shared memory is no device.
+fn is_of_devices(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.into());
+    folder.starts_with("/dev") && !folder.starts_with("/dev/shm")
 }
 
 fn failed(path: &Path, what: &str, error: &io::Error) -> String {
@@ -52,8 +59,16 @@ impl Files {
     pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result<Self, String> {
         let mut options = OpenOptions::new();
         options.read(true).write(true);
+        let mut is_new = false;
         let cached = match (options.open(path), size_bytes) {
+            (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound && is_of_devices(path) => {
+                return Err(format!(
+                    "{}: no such device\n  expected: a device that is there\n\nhint: only files are made, and none in /dev",
+                    path.display()
+                ));
+            }
             (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound => {
+                is_new = true;
                 let made = options.clone().create_new(true).open(path);
                 let made = made.map_err(|error| failed(path, "cannot be created", &error))?;
                 made.set_len(size).map_err(|error| failed(path, "cannot be given its size", &error))?;
@@ -75,6 +90,7 @@ impl Files {
             Err(error) if direct => (None, format!(" (direct I/O is refused: {error})")),
             _ => (None, String::new()),
         };
+        let remark = if is_new { format!("{remark}, made now") } else { remark };
         if past.is_some() {
             // Direct I/O would have to write back cached pages, request by request: better all at once, now.
             rustix::fs::fdatasync(&cached).map_err(|error| failed(path, "cannot be flushed", &error.into()))?;
@@ -238,4 +254,21 @@ fn slices_from(buffers: &mut [Buffer], done: u64) -> Vec<IoSliceMut<'_>> {
         })
         .take(SLICES_MAX)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_never_made_and_a_file_is_said_to_be() {
+        let nowhere = Path::new("/dev/ioweir-no-such-device");
+        let error = Files::open(nowhere, Some(4096), false).expect_err("it is not there");
+        assert!(error.starts_with("/dev/ioweir-no-such-device: no such device\n  expected: "), "{error}");
+        assert!(!nowhere.exists());
+        let folder = tempfile::tempdir().expect("a folder");
+        let open = || Files::open(&folder.path().join("disk"), Some(4096), false).expect("it can be made").describe();
+        assert!(open().ends_with(", made now"));
+        assert!(!open().contains("made now"));
+    }
 }

@@ -66,7 +66,7 @@ pub enum Backend {
     File {
         /// Where it is.
         path: PathBuf,
-        /// How long it is; a file that is not there is made of this length.
+        /// How long it is; a file that is not there is made of this length, but never in /dev.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<Size>,
         /// Past the page cache, where the file system can do that.

@@ -78,7 +78,11 @@ fn what_is_wrong_is_said_with_its_place() {
         ),
         ("unix:/run/ioweir.sock", "tcp:localhost", "s.toml:2:11: `tcp:localhost` is not an address with a port"),
         ("weight = 100", "weight = 0", "s.toml:11:10: weight: 0 is out of range\n  expected: 1 to 10000"),
-        ("weight = 100", "weight = -1", "s.toml:11:10: invalid value: integer `-1`, expected u32"),
+        (
+            "weight = 100",
+            "weight = -1",
+            "s.toml:11:10: invalid value: integer `-1`, expected a whole number without quotes",
+        ),
         (
             "weight = 100",
             "limit_bytes_per_second = 10",

@@ -420,7 +420,7 @@ fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
         ),
         (
             &["export.silver.weight=7", "export.export.weight=lots"],
-            "export.export.weight=lots: invalid type: string \"lots\", expected u32",
+            "export.export.weight=lots: invalid type: string \"lots\", expected a whole number without quotes",
         ),
         (&["export.silver.weight=7", "export.nobody.weight=1"], "export.nobody.weight=1: unknown export `nobody`"),
         (&["export.silver.weight=7", "export.export.wait=1"], "export.export.wait=1: unknown key `wait`"),

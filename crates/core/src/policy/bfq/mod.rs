@@ -84,7 +84,7 @@ pub(crate) struct Bfq {
 
 impl Bfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
-        let config = Config::from(settings);
+        let config = Config::new(settings, limits);
         let queues = Streams::places(limits, 1);
         let queue = Queue::new(config.budget_max, 0, Nanos::ZERO);
         Self {
@@ -152,14 +152,50 @@ impl Bfq {
             return false;
         }
         let queue = self.queue(number);
-        let (rotates, queueing) = (self.config.is_rotational, self.has_queueing);
-        let is_sequential = !queue.is_seeky() && queue.thinks_shortly(self.config.idle);
-        let helps = (rotates && !queueing) || ((rotates || !queueing) && is_sequential);
         let others_compete = self.raised_queues() < self.busy_queues() || self.in_flight >= queue.in_flight + 4;
-        (helps && self.raised_queues() == 0)
+        self.idling_helps(queue)
             || (queue.is_raised() && others_compete)
             || self.is_asymmetric()
             || self.busy_queues() == 1
+    }
+
+    /// Whether idling for a queue raises the throughput, and delays no raised queue.
+    fn idling_helps(&self, queue: &Queue) -> bool {
+        let (rotates, queueing) = (self.config.is_rotational, self.has_queueing);
+        let is_sequential = !queue.is_seeky() && queue.thinks_shortly(self.config.idle);
+        let helps = (rotates && !queueing) || ((rotates || !queueing) && is_sequential);
+        helps && self.raised_queues() == 0
+    }
+
+    /// While a device that need not seek idles for a queue, a request of the queue that is next goes ahead, unless the queue
+    /// whose turn it is was raised alone and asks again quickly. Before that queue has come back once, nothing is known of it,
+    /// and others wait for an idle time.
+    fn inject(&mut self, requests: &RequestQueue, now: Nanos) -> Option<u32> {
+        let idle = self.turn?.idle?;
+        let owner = self.queue(self.turn?.queue);
+        let thinks_long = !owner.thinks_shortly(self.config.idle);
+        let is_harmless = !owner.is_raised() || thinks_long;
+        let is_known = owner.has_returned || thinks_long || now >= self.injects_from(idle);
+        let may = self.in_flight == 0 && is_known && (is_harmless || self.raised_queues() > 1);
+        if !may || self.config.is_rotational || self.idling_helps(owner) {
+            return None;
+        }
+        let number = self.service.following()?;
+        if !is_harmless && !self.queue(number).is_raised() {
+            return None;
+        }
+        let slot = self.queue(number).lane.nearest()?;
+        self.dispatch(requests, number, slot, now);
+        if self.queue(number).lane.is_empty() {
+            self.service.deactivate(number);
+            self.leave_busy(number, now);
+        }
+        Some(slot)
+    }
+
+    /// From when on others may go ahead of a queue of which nothing is known.
+    fn injects_from(&self, idle: Idle) -> Nanos {
+        idle.start.after(self.config.idle)
     }
 
     fn learn(&mut self, number: u32, entry: &Entry, now: Nanos) {
@@ -266,7 +302,9 @@ impl Bfq {
         if let Some(turn) = self.turn {
             let queue = self.queue(turn.queue);
             if let Some(idle) = turn.idle {
-                return Err(Next::WaitUntil(idle.end, Reason::Anticipating));
+                let from = self.injects_from(idle);
+                let until = if self.config.is_rotational || now >= from { idle.end } else { from.min(idle.end) };
+                return Err(Next::WaitUntil(until, Reason::Anticipating));
             } else if !queue.lane.is_empty() {
                 if now < turn.end {
                     return Ok(turn.queue);
@@ -299,7 +337,10 @@ impl Bfq {
     fn dispatch(&mut self, requests: &RequestQueue, number: u32, slot: u32, now: Nanos) {
         let entry = requests.entry(slot);
         let cost = self.cost(number, entry.sectors);
-        self.service.charge(cost);
+        match self.turn.is_some_and(|turn| turn.queue == number) {
+            true => self.service.charge(cost),
+            false => self.service.charge_ahead(number, cost),
+        }
         self.head_sector = entry.sector_end();
         self.in_flight += 1;
         let Self { lanes, queues, config, busy, burst, .. } = self;
@@ -353,7 +394,7 @@ impl Elevator for Bfq {
             self.become_busy(number, entry, now);
         } else if let Some(turn) = turn.as_mut().filter(|turn| turn.queue == number) {
             // The disk idled for this request.
-            turn.idle = None;
+            own.has_returned |= turn.idle.take().is_some();
         }
     }
 
@@ -400,7 +441,7 @@ impl Elevator for Bfq {
         for _ in 0..2 {
             let number = match self.select(now) {
                 Ok(number) => number,
-                Err(wait) => return wait,
+                Err(wait) => return self.inject(queue, now).map_or(wait, Next::Take),
             };
             let Some(slot) = self.choose(queue, number, now) else { break };
             let cost = self.cost(number, queue.entry(slot).sectors);

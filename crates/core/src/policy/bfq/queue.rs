@@ -23,6 +23,8 @@ pub(super) struct Queue {
     pub(super) seeks: Seeks,
     pub(super) think: Mean,
     pub(super) last_completion: Nanos,
+    /// Whether a request of it came while the device idled for it.
+    pub(super) has_returned: bool,
 }
 
 /// Why a turn ended.
@@ -48,6 +50,7 @@ impl Queue {
             seeks: Seeks::NONE,
             think: Mean::UNKNOWN,
             last_completion: now,
+            has_returned: false,
         }
     }
 

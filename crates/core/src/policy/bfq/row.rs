@@ -1,6 +1,7 @@
 //! Documentation and parameters of bfq.
 
-use crate::policy::{Parameter, Row, Settings};
+use crate::policy::{Parameter, Row, Settings, Unit};
+use crate::queue::QueueLimits;
 use crate::settings::{HOUR, MILLI};
 use crate::{Nanos, SECTOR_BYTES};
 
@@ -17,9 +18,10 @@ asks again within three idle times keeps its budget and its position, and may pr
 real-time, none in large bursts; nearest request, expired ones once a turn. Simplified: `max-budget` is fixed (kernel: from \
 the measured peak rate), and so is the time for which interactive queues are raised; queueing is inferred from the device's \
 depth; a process is bound by its device if its think time is short; a turn serves one request however small its budget, where \
-the kernel enlarges the budget beforehand; queues that are not busy weigh nothing. Left out: I/O priorities and classes (all \
-queues are best effort, one weight), cgroup hierarchy, merging of cooperating queues, injection, raising of asynchronous \
-queues, the limit of tags for asynchronous requests.",
+the kernel enlarges the budget beforehand; queues that are not busy weigh nothing; injection, that is one request of the next \
+queue while the device idles for another, only on devices that do not seek, and never more than one (kernel: on disks too, and \
+as many as it has learned to be harmless). Left out: I/O priorities and classes (all queues are best effort, one weight), \
+cgroup hierarchy, merging of cooperating queues, raising of asynchronous queues, the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
         Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none"),
@@ -35,7 +37,14 @@ queues, the limit of tags for asynchronous requests.",
             "age from which a synchronous request goes first",
         ),
         Parameter::duration("fifo-expire-async", 250 * MILLI, 0, HOUR, "the same for the asynchronous queue"),
-        Parameter::switch("rotational", true, "whether the device has to seek"),
+        Parameter {
+            name: "rotational",
+            unit: Unit::Choice(&["device", "yes", "no"]),
+            default: 0,
+            min: 0,
+            max: 2,
+            help: "whether the device has to seek; device: as it is",
+        },
     ],
     form: (),
 };
@@ -53,8 +62,8 @@ pub(super) struct Config {
     pub(super) is_rotational: bool,
 }
 
-impl From<&Settings> for Config {
-    fn from(settings: &Settings) -> Self {
+impl Config {
+    pub(super) fn new(settings: &Settings, limits: &QueueLimits) -> Self {
         let [idle, budget_bytes, timeout, low_latency, interactive, expire_sync, expire_async, rotational] =
             settings.values();
         Self {
@@ -64,12 +73,10 @@ impl From<&Settings> for Config {
             low_latency: low_latency != 0,
             interactive: Nanos(interactive),
             fifo_expire: [Nanos(expire_async), Nanos(expire_sync)],
-            is_rotational: rotational != 0,
+            is_rotational: if rotational == 0 { limits.rotational } else { rotational == 1 },
         }
     }
-}
 
-impl Config {
     pub(super) const fn budget_min(&self) -> u64 {
         self.budget_max / 32
     }

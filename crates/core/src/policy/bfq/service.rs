@@ -135,6 +135,22 @@ impl Service {
         }
     }
 
+    /// The queue that would be chosen next.
+    pub(super) fn following(&self) -> Option<u32> {
+        Some(self.started.first().or_else(|| self.future.first())?.1)
+    }
+
+    /// Charges a busy queue whose turn it is not for a request that goes before its turn.
+    pub(super) fn charge_ahead(&mut self, queue: u32, sectors: u64) {
+        self.started.remove(queue);
+        self.future.remove(queue);
+        let entity = &mut self.entities[queue as usize];
+        entity.start = entity.start.after(sectors, entity.weight);
+        entity.finish = entity.start.after(entity.budget, entity.weight);
+        self.now = self.now.after(sectors, self.weight_sum.max(1));
+        self.sort_in(queue);
+    }
+
     /// The turn is over. With a budget, the queue stays busy, and its weight may have changed.
     pub(super) fn end_turn(&mut self, next: Option<(u64, u64)>) {
         let queue = core::mem::replace(&mut self.current, NONE);

@@ -109,6 +109,7 @@ fn outcome(character: &Character, requests: u64, points: u64) -> Outcome {
         scheduler: character.name.into(),
         device: "hdd".into(),
         load: "recorded".into(),
+        depth: 1,
         service_time: read.latency.clone(),
         by_operation: [read, write, class(character, 0, 0, 1), class(character, 0, 0, 1)],
         dispatches: requests - requests / 10,

@@ -1,5 +1,6 @@
 //! The document of a comparison says what came out, whatever the names are, and how large it is.
 
+mod advice;
 mod fixture;
 
 use super::section::sections;

@@ -1,0 +1,233 @@
+//! Advice: which of the schedulers that today's Linux has is best for a goal, by how much, and why.
+
+use ioweir_core::{Operation, Reason, policy};
+use serde::{Deserialize, Serialize};
+
+use super::headline::{and_list, percent};
+use super::numbers as n;
+use super::section::{Row, Section};
+use crate::document::{SAME_SHARE, format_seconds};
+use crate::sim::Outcome;
+
+/// What the best scheduler is best at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Goal {
+    /// The time from the first arrival to the last completion.
+    #[default]
+    Completion,
+    /// The mean latency of all requests.
+    Mean,
+    /// The 99 % quantile of the latency of reads.
+    ReadP99,
+}
+
+impl Goal {
+    /// Every goal.
+    pub const ALL: [Self; 3] = [Self::Completion, Self::Mean, Self::ReadP99];
+
+    /// The name in files and on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completion => "completion",
+            Self::Mean => "mean",
+            Self::ReadP99 => "read-p99",
+        }
+    }
+
+    /// The number of a run, in seconds; none where it had no such requests.
+    pub(super) fn of_run(self, run: &Outcome) -> Option<f64> {
+        match self {
+            Self::Completion => Some(run.completion.as_seconds()),
+            Self::Mean => n::latency_mean(&run.all),
+            Self::ReadP99 => n::quantile(&run.by_operation[Operation::Read as usize].latency, 0.99),
+        }
+    }
+
+    /// As the subject of a sentence.
+    pub(super) const fn noun(self) -> &'static str {
+        match self {
+            Self::Completion => "completion",
+            Self::Mean => "mean latency",
+            Self::ReadP99 => "the p99 of reads",
+        }
+    }
+}
+
+/// The schedulers of today's Linux.
+const TODAY: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
+
+/// What is worse by this share is clearly worse.
+const CLEAR_SHARE: f64 = 0.05;
+
+/// What to set on a Linux host.
+#[derive(Serialize)]
+pub(super) struct Advice {
+    goal: Goal,
+    /// The scheduler that is best of those that the host has; none where nothing can be told.
+    scheduler: Option<String>,
+    /// What to type there to have it.
+    command: Option<String>,
+    /// The advice with its reason, in a sentence.
+    pub(super) text: String,
+}
+
+/// The name in Linux's list of schedulers, if today's Linux has this one.
+fn word(row: &Row<'_>) -> Option<&'static str> {
+    policy::find(row.scheduler.split(':').next()?)?.linux
+}
+
+/// A row's number by the goal; zero where it has none.
+fn value(goal: Goal, row: &Row<'_>) -> f64 {
+    row.mean(|run| goal.of_run(run)).unwrap_or(0.0)
+}
+
+/// The share of `other`'s number that `best` does without.
+fn saved(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> f64 {
+    1.0 - value(goal, best) / value(goal, other)
+}
+
+/// The advice that a section gives; none where there is no choice, or today's Linux has none of its schedulers.
+pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
+    let goal = section.goal;
+    let ranked = section.ranked();
+    let host: Vec<&Row<'_>> = ranked.iter().copied().filter(|row| word(row).is_some()).collect();
+    let (best, worst) = (*host.first()?, *host.last()?);
+    let nothing = |text: String| Some(Advice { goal, scheduler: None, command: None, text });
+    if ranked.len() < 2 {
+        return None;
+    }
+    if value(goal, best) <= 0.0 {
+        return nothing(format!("There is no advice by {}: the trace has no such requests.", goal.noun()));
+    }
+    if host.len() > 1 {
+        let spread = saved(goal, best, worst);
+        if spread >= SAME_SHARE {
+            return recommended(goal, &host);
+        }
+        return nothing(format!(
+            "By {} the schedulers of today's Linux lie within {} of each other, so keep the one that is set{}.",
+            goal.noun(),
+            percent(spread),
+            other_goal(goal, &host)
+        ));
+    }
+    // The only one of its kind is measured by all, and named where it is the first of them.
+    if ranked[0].scheduler == best.scheduler {
+        return recommended(goal, &ranked);
+    }
+    let others: Vec<&str> = TODAY.into_iter().filter(|name| word(best) != Some(*name)).collect();
+    nothing(format!(
+        "Of these, today's Linux has only {}; {} beside it would tell which to set.",
+        best.scheduler,
+        and_list(&others)
+    ))
+}
+
+/// The first of these rows, by how much it is better than the next and than the last, and why.
+fn recommended(goal: Goal, rows: &[&Row<'_>]) -> Option<Advice> {
+    let (best, others) = rows.split_first()?;
+    let (next, last) = (others.first()?, others.last()?);
+    let clearly_worse = |row: &&&Row<'_>| saved(goal, best, row) >= CLEAR_SHARE;
+    // The reason is about the next that is clearly worse.
+    let reason = reason(goal, best, others.iter().find(clearly_worse).unwrap_or(last));
+    let less = |row: &Row<'_>| percent(saved(goal, best, row));
+    let margin = match others.len() {
+        1 => format!("{} less than {}", less(next), next.scheduler),
+        _ => format!("{} less than {} and {} than {}", less(next), next.scheduler, less(last), last.scheduler),
+    };
+    let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);
+    // Parameters go by other names and units there, so that a choice with parameters is only begun by this.
+    let rest = if best.scheduler.contains(':') { ", and set its parameters in queue/iosched" } else { "" };
+    let (name, noun, best_value) = (&best.scheduler, goal.noun(), format_seconds(value(goal, best)));
+    let text = format!(
+        "Of what today's Linux has, {name} is best by {noun}: {best_value}, {margin}, because {reason}: {command}{rest}"
+    );
+    Some(Advice { goal, scheduler: Some(name.to_string()), command: Some(command), text })
+}
+
+/// A goal by which they differ, where they do not by this one.
+fn other_goal(goal: Goal, host: &[&Row<'_>]) -> String {
+    let differs = |other: &Goal| {
+        let values = || host.iter().filter_map(|row| row.mean(|run| other.of_run(run)));
+        let (least, most) =
+            values().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        *other != goal && least < most * 0.95
+    };
+    let other = Goal::ALL.into_iter().find(differs);
+    other.map_or_else(String::new, |other| format!("; --goal {} tells them apart", other.name()))
+}
+
+/// Why `best` is better than `other` by the goal.
+fn reason(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> String {
+    let writes =
+        |row: &Row<'_>| row.mean(|run| n::quantile(&run.by_operation[Operation::Write as usize].latency, 0.99));
+    if goal == Goal::ReadP99
+        && let (Some(low), Some(high)) = (writes(other), writes(best))
+        && low < high * (1.0 - SAME_SHARE)
+    {
+        let (low, high) = (format_seconds(low), format_seconds(high));
+        return format!("it lets writes wait for reads (their p99 is {high}, with {} {low})", other.scheduler);
+    }
+    let saved = |cause: &Cause| Some((cause.of)(other)? - (cause.of)(best)?);
+    // A cause counts that explains a twentieth of the slower one's time.
+    let whole = other.mean(|run| Goal::Completion.of_run(run)).unwrap_or(0.0);
+    let mut found: Option<(&Cause, f64)> = None;
+    for cause in &CAUSES {
+        let Some(saved) = saved(cause).filter(|saved| *saved >= whole / 20.0) else { continue };
+        if found.is_none_or(|(_, most)| saved > most) {
+            found = Some((cause, saved));
+        }
+    }
+    if let Some((cause, _)) = found {
+        let seconds = |row| format_seconds((cause.of)(row).unwrap_or(0.0));
+        return format!("with {} {} {} instead of {}", other.scheduler, cause.says, seconds(other), seconds(best));
+    }
+    waits(best, other)
+}
+
+/// A part of a run's time that one scheduler can save and another spend.
+struct Cause {
+    says: &'static str,
+    of: fn(&Row<'_>) -> Option<f64>,
+}
+
+const CAUSES: [Cause; 5] = [
+    Cause { says: "the arm seeks for", of: |row| row.mean(|run| Some(n::seconds(run.service.seek_nanos))) },
+    Cause { says: "rotation takes", of: |row| row.mean(|run| Some(n::seconds(run.service.rotation_nanos))) },
+    Cause { says: "transfers take", of: |row| row.mean(|run| Some(n::seconds(run.service.transfer_nanos))) },
+    Cause { says: "commands take", of: |row| row.mean(|run| Some(n::seconds(run.service.overhead_nanos))) },
+    Cause {
+        says: "the device is idle for",
+        of: |row| row.mean(|run| Some(run.completion.since(run.busy).as_seconds())),
+    },
+];
+
+/// What requests wait for less, or that only their order differs.
+fn waits(best: &Row<'_>, other: &Row<'_>) -> String {
+    let mean = |row: &Row<'_>, reason: Reason| {
+        row.mean(|run| n::ratio(n::seconds(run.wait_nanos[reason as usize]), run.all.requests as f64)).unwrap_or(0.0)
+    };
+    let saved = |reason: &Reason| mean(other, *reason) - mean(best, *reason);
+    match Reason::ALL.into_iter().max_by(|left, right| saved(left).total_cmp(&saved(right))) {
+        Some(reason) if saved(&reason) > 0.0 => {
+            let (less, more) = (format_seconds(mean(best, reason)), format_seconds(mean(other, reason)));
+            format!("with {} requests wait {more} instead of {less} on average {}", other.scheduler, during(reason))
+        }
+        _ => "it orders the same waits in another way".into(),
+    }
+}
+
+/// A reason to wait, behind the time.
+const fn during(reason: Reason) -> &'static str {
+    match reason {
+        Reason::DeviceFull => "while the device is full",
+        Reason::Ordering => "while others are served",
+        Reason::Anticipating => "while the device idles on purpose",
+        Reason::Staging => "while requests are gathered",
+        Reason::Throttled => "for a limit",
+        Reason::Budget => "for a budget",
+        Reason::QueueFull => "for room in the queue",
+    }
+}
