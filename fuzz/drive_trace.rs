@@ -41,6 +41,7 @@ pub(crate) fn drive(data: &[u8]) {
         latency: options & LATENCY != 0,
         volume: None,
         end_bytes_max: (options & LATENCY != 0).then_some(1 << 40),
+        once: false,
     };
     let inputs = if data[0] & TWO_FILES != 0 {
         let (one, other) = bytes.split_at(bytes.len() / 96 * 48);

@@ -85,6 +85,9 @@ fn holds(format: &Format) -> String {
     if holds.flags.bits() == 0 {
         not.push("flags".to_owned());
     }
+    if !holds.priorities {
+        not.push("I/O priorities".to_owned());
+    }
     if !holds.streams {
         not.push("streams apart from volumes".to_owned());
     }
@@ -102,7 +105,7 @@ fn holds(format: &Format) -> String {
     if not.is_empty() {
         return "\nWritten, it holds all that a trace has.\n".to_owned();
     }
-    format!("\nWritten, it does not hold: {}. A conversion says how many requests that touches.\n", not.join(", "))
+    format!("\nWritten, it does not hold: {}. A conversion says how many requests that affects.\n", not.join(", "))
 }
 
 fn policies() -> String {

@@ -92,7 +92,7 @@ fn ends<'a>(files: &'a [String], named: Option<&str>, reading: &ReadingArguments
         return Err(Failure::input("no file is named", "files of one trace, and the file to write", ""));
     };
     let format = target_format(named, target)?;
-    let options = engine::read_options(reading)?;
+    let options = trace::ReadOptions { once: true, ..engine::read_options(reading)? };
     let groups = engine::groups(sources)?;
     let [group] = groups.as_slice() else {
         let names: Vec<_> = groups.iter().map(|group| shown(&group.name)).collect();
@@ -173,7 +173,7 @@ pub(crate) fn target_format(named: Option<&str>, target: &str) -> Result<&'stati
 }
 
 fn info(arguments: &InfoArguments) -> Result<(), Failure> {
-    let options = engine::read_options(&arguments.reading)?;
+    let options = trace::ReadOptions { once: true, ..engine::read_options(&arguments.reading)? };
     let groups = engine::groups(&arguments.files)?;
     let inputs: Vec<&Path> = groups.iter().flat_map(|group| &group.files).map(PathBuf::as_path).collect();
     let outputs = Outputs::new(&arguments.output, &[], &inputs)?;

@@ -724,8 +724,9 @@ fn the_first_example_of_the_readme_prints_what_the_readme_says() {
     for row in &tables[1..] {
         let mut cells = row.split_whitespace();
         let name = cells.next().unwrap();
-        let found = printed.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
-        let found: Vec<&str> = found.split_whitespace().collect();
+        // The row of results has the factor to the reference.
+        let is_result = |line: &&str| line.split_whitespace().next() == Some(name) && line.contains(" x");
+        let found: Vec<&str> = printed.lines().find(is_result).unwrap().split_whitespace().collect();
         assert!(cells.all(|cell| found.contains(&cell)), "{row}: {found:?}");
     }
 }

@@ -34,7 +34,7 @@ pub struct UnitError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
-/// A time or a span of it, such as `8.5ms` or `1m30s`, to the picosecond: slopes of seek curves need it.
+/// A time or a span of time, such as `8.5ms` or `1m30s`, exact to the picosecond because slopes of seek curves need it.
 ///
 /// ```
 /// use ioweir_config::Duration;
@@ -77,7 +77,7 @@ const RATE: &str = "a rate with a unit: a whole number a second, such as 500/s, 
 const BYTE_RATE: &str = "a rate with a unit, such as 10MiB/s or 300MB/s";
 
 const PICOS_PER_NANO: u128 = 1_000;
-/// Units of time in picoseconds. Months and years are mean ones of the Gregorian calendar.
+/// Units of time in picoseconds. Months and years have their mean length in the Gregorian calendar.
 const TIME_UNITS: [(&[&str], u128); 11] = [
     (&["y", "year", "years"], 31_557_600_000_000_000_000),
     (&["M", "month", "months"], 2_630_016_000_000_000_000),
@@ -153,7 +153,7 @@ impl Wrong {
     }
 }
 
-/// A decimal number and its unit, in the smallest unit; what lies below that is rounded down. Returns what follows, too.
+/// Reads a decimal number with its unit, in the smallest unit and rounded down. Also returns the text that follows.
 fn read_one(text: &str, worth: impl Fn(&str) -> Option<u128>) -> Result<(u128, &str), Wrong> {
     let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(digits);
@@ -303,7 +303,7 @@ impl fmt::Display for Rate {
 }
 
 impl fmt::Display for Duration {
-    /// In whole hours or minutes where it has such, otherwise as a decimal number of the largest unit: `2h`, `8.5ms`.
+    /// In whole hours or minutes where it has such a length, otherwise as a decimal of the largest unit: `2h`, `8.5ms`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.picos == 0 {
             return out.write_str("0s");

@@ -11,9 +11,9 @@ use toml::de::{DeTable, DeValue};
 pub struct SpecError {
     /// The file or preset as the user named it.
     pub file: String,
-    /// Line and column, from 1; absent where the file as a whole is meant.
+    /// Line and column, from 1; absent if the error is about the whole file.
     pub position: Option<(usize, usize)>,
-    /// What is wrong; what was expected instead may follow in further lines.
+    /// What is wrong. Further lines may say what was expected instead.
     pub problem: String,
     /// What the user can do; may be empty.
     pub hint: String,
@@ -69,7 +69,7 @@ impl Complaint {
         Self::new(key, problem, "").expected(expected)
     }
 
-    /// About the value of a key, which the problem itself names as far as needed.
+    /// About the value of a key, which the problem names as far as it must.
     pub fn of_value(key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: Place::Value(key.into()), problem: problem.into(), hint: String::new() }
     }
@@ -118,7 +118,7 @@ impl Complaint {
         complaint.expected(expected)
     }
 
-    /// With what was expected, unless there is nothing to say.
+    /// Adds what was expected, unless it is empty.
     #[must_use]
     pub fn expected(self, expected: impl fmt::Display) -> Self {
         let expected = expected.to_string();
@@ -128,7 +128,7 @@ impl Complaint {
         Self { problem: format!("{}\n  expected: {expected}", self.problem), ..self }
     }
 
-    /// With what the user can do.
+    /// Adds what the user can do.
     #[must_use]
     pub fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: hint.into(), ..self }
@@ -149,7 +149,7 @@ impl Complaint {
         }
     }
 
-    /// As an error of `file`, with the place in its `text` where there is one.
+    /// Makes it an error of `file`, with its place in `text` if it has one.
     #[must_use]
     pub fn in_file(self, file: &str, text: Option<&str>) -> SpecError {
         let offset = match &self.place {

@@ -1,8 +1,8 @@
-//! Amounts and foreign text as they are shown to people: rounded, with the unit that suits them, and fit for a terminal.
+//! Formats amounts and foreign text for people: rounded, in a suitable unit, and safe to print on a terminal.
 
 use ioweir_core::Nanos;
 
-/// A span in the unit that suits it, three significant digits: `1.25 ms`.
+/// A span of time in a suitable unit, with three significant digits: `1.25 ms`.
 #[must_use]
 pub fn format_nanos(span: Nanos) -> String {
     let nanos = span.0 as f64;
@@ -17,7 +17,7 @@ pub fn format_nanos(span: Nanos) -> String {
     format!("{} {unit}", significant(value))
 }
 
-/// A number of bytes in the binary unit that suits it: `512 KiB`.
+/// A number of bytes in a suitable binary unit: `512 KiB`.
 #[must_use]
 pub fn format_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -43,7 +43,7 @@ pub fn format_count(count: u64) -> String {
     group(&count.to_string())
 }
 
-/// A number with `decimals` digits behind the point and its thousands apart.
+/// A number with `decimals` digits after the point and with its thousands separated.
 #[must_use]
 pub fn format_decimals(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
@@ -77,7 +77,7 @@ fn group(digits: &str) -> String {
     out
 }
 
-/// Text from outside, fit to be printed: control characters are shown, not sent to the terminal.
+/// Text from outside, made safe to print: control characters are shown and not sent to the terminal.
 #[must_use]
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -13,11 +13,11 @@ use crate::choice::unknown;
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// A name that it had before, still accepted; empty where there is none.
+    /// An older name, which is still accepted; empty if it has none.
     pub old_name: &'static str,
     /// What it says.
     pub help: &'static str,
-    /// Its value where it is not given, as in a file; none where it must be given, empty where absence has a meaning of its
+    /// Its default, as written in a file; `None` if it must be given, empty if absence has a meaning of its
     /// own.
     pub default: fn() -> Option<String>,
 }

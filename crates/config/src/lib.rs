@@ -1,4 +1,4 @@
-//! How people write amounts, names and files: sizes, durations, policies with their settings, and errors with their place.
+//! Reads what people write: sizes, durations, rates, policies with settings, and files; errors name the place.
 
 #![forbid(unsafe_code)]
 

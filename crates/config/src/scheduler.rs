@@ -56,14 +56,14 @@ fn is_pairs(part: &&str) -> bool {
     PAIR.parameters.iter().any(|parameter| part.split('=').next() == Some(parameter.name))
 }
 
-/// Reads what is behind the `+`: the elevator with its parameters, and the pair's.
+/// Reads what follows the `+`: the elevator with its parameters, and those of the pair.
 fn parse_below(text: &str) -> Result<(Choice<PolicyRow>, Choice<PairRow>), ChoiceError> {
     let (pairs, own): (Vec<&str>, Vec<&str>) = text.split(':').partition(is_pairs);
     let pair = std::iter::once("pair").chain(pairs).collect::<Vec<_>>().join(":");
     Ok((own.join(":").parse()?, pair.parse()?))
 }
 
-/// A parameter of the pair that stands behind the order belongs behind the elevator, unless the order has one of that name.
+/// A parameter of the pair that follows the order belongs after the elevator, unless the order has one of that name.
 fn its_own(error: ChoiceError, upper: &str, lower: &str) -> ChoiceError {
     let (pairs, own): (Vec<&str>, Vec<&str>) = upper.split(':').partition(is_pairs);
     match pairs.first().and_then(|part| part.split('=').next()) {
@@ -103,7 +103,7 @@ fn no_pair(error: PairError, text: &str, swapped: &str, (upper, lower): (&Policy
 impl FromStr for SchedulerChoice {
     type Err = ChoiceError;
 
-    /// Reads `name[:parameter=value...]`, or two of them with a `+` between.
+    /// Reads `name[:parameter=value...]`, or two of them joined by a `+`.
     fn from_str(text: &str) -> Result<Self, ChoiceError> {
         let Some((upper, lower)) = text.split_once('+') else {
             let Choice { row, settings } = text.parse()?;

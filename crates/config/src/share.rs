@@ -1,4 +1,4 @@
-//! A share of a device: what a client, a tenant, a class or a group of them is entitled to. The one table of its keys.
+//! The one table of the keys of a share: what a client, a tenant, a class or a group of them may have of a device.
 //!
 //! A new key of a share is a row of [`ShareKeys`], its line in [`ShareKeys::set`] and [`ShareNumbers`], and a field of
 //! [`Share`] in the core, where it acts.
@@ -38,7 +38,7 @@ crate::keys! {
 }
 
 impl ShareKeys {
-    /// Puts the keys that are given in the place of those of a share. Groups have numbers in the core, which the caller
+    /// Replaces the keys of a share by those that are given. Groups have numbers in the core, which the caller
     /// knows.
     pub fn set(&self, share: &mut Share) {
         share.weight = self.weight.unwrap_or(share.weight);
@@ -50,7 +50,7 @@ impl ShareKeys {
         share.latency = self.latency.map_or(share.latency, Duration::nanos);
     }
 
-    /// The share that these keys make, with this weight where none is given.
+    /// The share that these keys make, with this weight if they give none.
     #[must_use]
     pub fn share(&self, weight: u32) -> Share {
         let mut share = Share::weighted(weight);

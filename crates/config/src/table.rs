@@ -1,7 +1,7 @@
 //! Specs as tables of values, so that keys can be compared and set by name.
 //!
-//! Both directions go by text. Serde builds a second reader and a second writer of every spec for `toml::Value`, which were a
-//! sixth of the code of the lab; these run once a sweep or a control command.
+//! Both directions go through text. For `toml::Value`, serde would build a second reader and a second writer of every spec,
+//! which were a sixth of the lab's code, although they run only once per sweep or control command.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

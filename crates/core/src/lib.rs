@@ -88,6 +88,7 @@ mod elevator;
 mod pair;
 mod part;
 pub mod policy;
+mod priority;
 mod queue;
 mod request;
 mod scheduler;
@@ -95,7 +96,9 @@ mod settings;
 mod structure;
 pub mod tenant;
 mod time;
+mod window;
 
+pub use priority::{Priority, PriorityClass};
 pub use queue::QueueLimits;
 pub use request::{Direction, Flags, Operation, Request, SECTOR_BYTES, StreamId, Tag};
 pub use scheduler::{CancelError, Dispatch, Reason, Refused, RefusedCause, Room, Scheduler, Step, Tier, Waiting};

@@ -2,10 +2,10 @@
 
 use ioweir_config::Complaint;
 
-const BEGIN: &str = "begin it with [hdd], [ssd], [tiered] or [null]";
+use crate::KINDS;
+
 const SHOW: &str = "`ioweir show` prints a preset with every parameter there is";
 const HINTS: &[(&str, &str)] = &[
-    ("expected one of `hdd`, `null`, `ssd`, `tiered`", BEGIN),
     (
         "expected one of `table`, `hpl`, `datasheet`",
         "a seek curve is [hdd.seek.table], [hdd.seek.hpl] or [hdd.seek.datasheet]",
@@ -31,10 +31,31 @@ const HINTS: &[(&str, &str)] = &[
 /// An error of the TOML reader.
 pub(super) fn from_toml(error: &toml::de::Error) -> Complaint {
     let message = error.message();
+    let kinds: Vec<String> = KINDS.iter().map(|kind| kind.to_lowercase()).collect();
+    let listed = |before: &str, after: &str, between: &str| {
+        kinds.iter().map(|kind| format!("{before}{kind}{after}")).collect::<Vec<_>>().join(between)
+    };
+    let begin = format!("begin it with one of {}", listed("[", "]", ", "));
     if !message.contains("wanted exactly 1 element") {
-        return Complaint::of_toml(error, HINTS);
+        let unknown = format!("expected one of {}", listed("`", "`", ", "));
+        let hints: Vec<(&str, &str)> = [(&*unknown, &*begin)].into_iter().chain(HINTS.iter().copied()).collect();
+        return Complaint::of_toml(error, &hints);
     }
     let found = if message.contains("more than 1") { "several" } else { "none" };
     let problem = format!("a device file holds one device, this one holds {found}");
-    Complaint::at(error.span().unwrap_or_default(), problem).hint(BEGIN)
+    Complaint::at(error.span().unwrap_or_default(), problem).hint(begin)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{DeviceSpec, KINDS};
+
+    #[test]
+    fn an_unknown_model_is_answered_with_those_there_are() {
+        for text in ["[disk]\n", "", "[null]\n[hdd]\n"] {
+            let error = DeviceSpec::parse("own.toml", text).unwrap_err().to_string();
+            let hint = error.split("hint: ").nth(1).unwrap_or_default();
+            assert!(KINDS.iter().all(|kind| hint.contains(&format!("[{}]", kind.to_lowercase()))), "{error}");
+        }
+    }
 }

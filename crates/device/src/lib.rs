@@ -168,6 +168,9 @@ macro_rules! models {
             $($(#[$documentation])* $name($spec),)*
         }
 
+        /// The names of the models, as they are written in the code.
+        const KINDS: &[&str] = &[$(stringify!($name)),*];
+
         impl DeviceSpec {
             /// The same device with all defaults filled in, as [`DeviceSpec::to_toml`] writes it.
             #[must_use]

@@ -71,6 +71,7 @@ impl Observer for Capture {
             flags: request.flags,
             stream: request.stream,
             volume: 0,
+            priority: ioweir_core::Priority::NONE,
             latency: None,
         });
         if self.batch.len() == BATCH_RECORDS {

@@ -1,4 +1,4 @@
-//! A part of a trace as a trace of its own: a time, some streams, a range of offsets.
+//! Cuts a part out of a trace: a span of time, some streams, a range of offsets.
 
 use std::collections::BTreeMap;
 
@@ -51,6 +51,19 @@ pub struct CutSource<'a> {
 }
 
 /// The part of `source` that `cut` describes.
+///
+/// ```
+/// use ioweir_core::Nanos;
+/// use ioweir_trace::{Cut, Input, ReadOptions, TraceError, TraceSource, cut, open_inputs};
+///
+/// let csv = "time_s,pid,comm,op,lba,sectors\n0.5,7,dd,R,0,8\n0.7,8,cp,W,8,16\n0.9,7,dd,R,8,8\n";
+/// let mut source = open_inputs(vec![Input::from_bytes("example.csv", csv.into())], &ReadOptions::default())?;
+/// let mut part = cut(&mut *source, Cut { streams: vec!["dd".to_owned()], ..Cut::default() });
+/// let mut batch = Vec::new();
+/// part.read_batch(&mut batch)?;
+/// assert_eq!(batch.iter().map(|record| record.time).collect::<Vec<_>>(), [Nanos(0), Nanos(400_000_000)]);
+/// # Ok::<(), TraceError>(())
+/// ```
 pub fn cut(source: &mut dyn TraceSource, cut: Cut) -> CutSource<'_> {
     CutSource {
         source,

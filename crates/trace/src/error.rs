@@ -1,4 +1,4 @@
-//! Errors of input that is not what its format says, with the place, the expectation and a hint.
+//! Errors of input that does not follow its format: where, what is wrong, what was expected, and a hint.
 
 use std::fmt;
 

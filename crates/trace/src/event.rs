@@ -1,4 +1,4 @@
-//! The kinds of block-layer events of which one becomes a record.
+//! The kinds of block-layer events, one of which becomes a record.
 
 /// The event of a block-layer trace that becomes a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Files of one trace put together: captures are a file for each processor.
+//! Groups the files of one trace: a capture has one file per processor.
 
 use std::path::{Path, PathBuf};
 

@@ -24,7 +24,7 @@ pub use writer::losses::{Clock, Holds, Loss};
 pub use writer::requests::{RequestSink, RunNames, Served, request_file};
 pub use writer::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 
-use ioweir_core::{Flags, Nanos, Operation, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 
 /// How many records a reader hands over at once.
 pub const BATCH_RECORDS: usize = 4096;
@@ -42,6 +42,8 @@ pub struct Record {
     pub operation: Operation,
     /// What else the trace says of it.
     pub flags: Flags,
+    /// How urgent it was, where the format holds it.
+    pub priority: Priority,
     /// Who asked: index into [`Names::streams`].
     pub stream: StreamId,
     /// Which address space: index into [`Names::volumes`].
@@ -57,8 +59,8 @@ impl Record {
             Operation::Flush => (0, 0),
             _ => extent,
         };
-        let (flags, stream) = (Flags::NONE, StreamId(volume));
-        Self { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None }
+        let (flags, priority, stream) = (Flags::NONE, Priority::NONE, StreamId(volume));
+        Self { time, offset_bytes, length_bytes, operation, flags, priority, stream, volume, latency: None }
     }
 }
 

@@ -157,6 +157,7 @@ impl Class {
             flags: Flags::NONE,
             stream: StreamId(client),
             volume: 0,
+            priority: ioweir_core::Priority::NONE,
             latency: None,
         }
     }

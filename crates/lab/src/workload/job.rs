@@ -145,6 +145,7 @@ impl JobGenerator {
             flags,
             stream: StreamId(number as u32),
             volume: 0,
+            priority: ioweir_core::Priority::NONE,
             latency: None,
         })
     }

@@ -82,6 +82,7 @@ impl Generator {
             flags: Flags::NONE,
             stream: StreamId(stream as u32),
             volume: 0,
+            priority: ioweir_core::Priority::NONE,
             latency: None,
         }
     }

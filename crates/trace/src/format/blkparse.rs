@@ -1,4 +1,6 @@
-//! blkparse text in its default output format.
+//! Reads blkparse text in its default output format.
+
+use ioweir_core::Priority;
 
 use super::one_file;
 use crate::reader::RawSource;
@@ -15,11 +17,10 @@ pub(crate) const FORMAT: Format = Format {
     title: "blkparse text, default output format",
     doc: include_str!("docs/blkparse.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect,
     open,
     write: Some(blkparse::WRITER),
-    table: None,
+    ..Format::UNSAID
 };
 
 fn detect(head: &[u8]) -> bool {
@@ -121,7 +122,7 @@ impl EventText for Blkparse {
         let Some(extent) = extent(line, letters.1)? else { return Ok(None) };
         let command = command(line, extent.end)?;
         let Extent { sector, sectors, at, .. } = extent;
-        Ok(Some(Request { device: event.known, letters, sector, sectors, at, command }))
+        Ok(Some(Request { device: event.known, letters, sector, sectors, at, priority: Priority::NONE, command }))
     }
 }
 

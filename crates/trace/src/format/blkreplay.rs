@@ -1,4 +1,4 @@
-//! The loads of blkreplay: a text about the load, then one request a line.
+//! Reads blkreplay's `.load` files: free text, then one request a line.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,9 @@ pub(crate) const FORMAT: Format = Format {
     title: "blkreplay .load",
     doc: include_str!("docs/blkreplay.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect,
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 /// The most bytes of the text in front.

@@ -1,10 +1,10 @@
-//! The binary records that the kernel's block tracer writes, a file for each processor or all in one.
+//! Reads blktrace's binary records, from one file per processor or from one merged file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 
-use ioweir_core::{Flags, Operation};
+use ioweir_core::{Flags, Operation, Priority};
 
 use crate::input::{Chunks, unreadable};
 use crate::reader::RawSource;
@@ -19,11 +19,9 @@ pub(crate) const FORMAT: Format = Format {
     title: "blktrace binary, version 7",
     doc: include_str!("docs/blktrace.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect: |head| Layout::of(head).is_some(),
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 const MAGIC: u32 = 0x6561_7400;
@@ -322,7 +320,7 @@ impl RawSource for Merge {
     fn nothing_found(&self) -> TraceError {
         let file = self.files.first().map_or("", |file| &*file.name);
         if self.files.iter().all(|file| file.record == 0) {
-            return TraceError::new(file, Position::File, "the file is empty").expected("a trace");
+            return super::empty(file);
         }
         self.sink.events.nothing_found(file)
     }
@@ -363,7 +361,7 @@ impl Requests {
                 Err(fault) => return Err(fault),
             },
         };
-        let described = Described { time_nanos: head.time, operation, flags, extent };
+        let described = Described { time_nanos: head.time, operation, flags, priority: Priority::NONE, extent };
         let device = head.device.to_be_bytes();
         if wanted == Use::Completion {
             self.events.complete(&described, &device);

@@ -1,4 +1,4 @@
-//! btrecord files for btreplay: bunches of requests that are sent together.
+//! Reads btrecord's files for btreplay: bunches of requests that are sent together.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -21,12 +21,9 @@ pub(crate) const FORMAT: Format = Format {
     name: "btrecord",
     title: "btrecord files for btreplay",
     doc: include_str!("docs/btrecord.md"),
-    window_records: 0,
-    ambiguous: false,
     detect: |head| swapped(head).is_some(),
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 #[inline]

@@ -1,4 +1,4 @@
-//! The text that Windows' event tracing is dumped as: a header names the columns of each type of event.
+//! Reads Windows event traces that were dumped as text: a header names the columns of each type of event.
 
 use std::collections::BTreeSet;
 
@@ -20,11 +20,9 @@ pub(crate) const FORMAT: Format = Format {
     title: "Windows event trace as text (Microsoft production, Exchange, TPC-C)",
     doc: include_str!("docs/etw-csv.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect: |head| head.trim_ascii_start().starts_with(b"BeginHeader"),
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 /// The most types of events that a header may name.

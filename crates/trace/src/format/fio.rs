@@ -1,6 +1,6 @@
-//! The logs that fio writes and replays, versions 1, 2 and 3.
+//! Reads the I/O logs that fio writes and replays, versions 1, 2 and 3.
 
-use ioweir_core::{Flags, Nanos, Operation, StreamId};
+use ioweir_core::{Nanos, Operation};
 
 use super::one_file;
 use crate::reader::RawSource;
@@ -18,12 +18,10 @@ pub(crate) const FORMAT: Format = Format {
     name: "fio-iolog",
     title: "fio I/O log, versions 1, 2 and 3",
     doc: include_str!("docs/fio-iolog.md"),
-    window_records: 0,
-    ambiguous: false,
     detect,
     open,
     write: Some(crate::writer::fio::WRITER),
-    table: None,
+    ..Format::UNSAID
 };
 
 fn detect(head: &[u8]) -> bool {
@@ -113,14 +111,14 @@ impl Lines {
         at += length;
         let offset_bytes = scan_to(line, &mut at, b' ')?;
         let (length_bytes, _) = scan(line, &mut at)?;
+        let extent = (offset_bytes, length_bytes);
         offset_bytes.checked_add(length_bytes)?;
         let time = Nanos(micros.checked_mul(MICROSECOND_NANOS)?);
         if at != line.len() {
             return None;
         }
         self.now_micros = micros;
-        let (flags, stream) = (Flags::NONE, StreamId(volume));
-        Some(Record { time, offset_bytes, length_bytes, operation, flags, stream, volume, latency: None })
+        Some(Record::plain(time, extent, operation, volume))
     }
 
     /// `file action [offset length]`, from `start`. The file's name may hold spaces, so the line is read from its end.
@@ -167,17 +165,8 @@ impl Lines {
                 String::from_utf8_lossy(action.file).into_owned()
             }
         })?;
-        let flush = action.operation == Operation::Flush;
-        Ok(Record {
-            time: Nanos(scaled(self.now_micros, MICROSECOND_NANOS, 0, "time")?),
-            offset_bytes: if flush { 0 } else { action.offset },
-            length_bytes: if flush { 0 } else { action.length },
-            operation: action.operation,
-            flags: Flags::NONE,
-            stream: StreamId(volume),
-            volume,
-            latency: None,
-        })
+        let time = Nanos(scaled(self.now_micros, MICROSECOND_NANOS, 0, "time")?);
+        Ok(Record::plain(time, (action.offset, action.length), action.operation, volume))
     }
 }
 

@@ -1,10 +1,12 @@
-//! Block events as the text that the kernel's ftrace, trace-cmd and perf print them.
+//! Reads block events as ftrace, trace-cmd and perf print them.
+
+use ioweir_core::{Priority, PriorityClass};
 
 use super::one_file;
 use crate::reader::RawSource;
 use crate::reader::events::{Action, EventLine, EventLines, EventText, Request};
 use crate::reader::fields::{Span, text, whole, word_spans};
-use crate::reader::number::{Fault, Faulty, quote};
+use crate::reader::number::{Fault, Faulty, digits, quote};
 use crate::reader::order::WINDOW_RECORDS;
 use crate::{Event, Format, Input, Names, ReadOptions, TraceError};
 
@@ -14,11 +16,9 @@ pub(crate) const FORMAT: Format = Format {
     title: "ftrace, trace-cmd and perf script text of block events",
     doc: include_str!("docs/ftrace.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect,
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 const EXPECTED: &str = "command-pid [cpu] flags seconds: event: arguments";
@@ -148,7 +148,23 @@ fn arguments(line: &[u8], from: usize, command: Span) -> Faulty<Option<Request>>
     let count = words.next().ok_or_else(early)?;
     let sectors = whole(line, count, "number of sectors")?;
     let sector = whole(line, place, "sector")?;
-    Ok(Some(Request { device, letters, sector, sectors, at: place.0, command }))
+    let said = words.next().filter(|span| line[span.0] != b'[' && text(line, *span).contains(&b','));
+    let priority = said.map_or(Ok(Priority::NONE), |span| priority(line, span))?;
+    Ok(Some(Request { device, letters, sector, sectors, at: place.0, priority, command }))
+}
+
+/// Newer kernels print the priority as `class,hint,level`; hints are about the device, not about the order.
+fn priority(line: &[u8], span: Span) -> Faulty<Priority> {
+    let mut parts = text(line, span).split(|&byte| byte == b',');
+    let class = parts.next().unwrap_or_default();
+    let class = PriorityClass::ALL.into_iter().find(|known| known.name().as_bytes() == class);
+    let (hint, level) = (parts.next().and_then(digits), parts.next().and_then(digits));
+    let level = level.and_then(|level| u8::try_from(level).ok()).filter(|_| hint.is_some() && parts.next().is_none());
+    let known = class.zip(level).and_then(|(class, level)| Priority::new(class, level));
+    known.ok_or_else(|| {
+        Fault::new(span.0, format!("priority {} is not known", quote(text(line, span))))
+            .expected("none, rt, be or idle, a hint, and a level from 0 to 7, such as be,0,4")
+    })
 }
 
 impl EventText for Ftrace {

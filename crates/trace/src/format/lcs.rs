@@ -1,4 +1,4 @@
-//! libCacheSim's LCS files: a header of 1024 bytes describes the records after it.
+//! Reads libCacheSim's LCS files: a header of 1024 bytes describes the records after it.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -28,12 +28,9 @@ pub(crate) const FORMAT: Format = Format {
     name: "lcs",
     title: "libCacheSim LCS",
     doc: include_str!("docs/lcs.md"),
-    window_records: 0,
-    ambiguous: false,
     detect: |head| head.starts_with(&MAGIC.to_le_bytes()),
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {

@@ -56,8 +56,8 @@ pub struct Format {
 }
 
 impl Format {
-    /// What the format of a table has beside it.
-    pub(crate) const TABLE: Self = Self {
+    /// What a row has where it says nothing.
+    pub(crate) const UNSAID: Self = Self {
         name: "",
         title: "",
         window_records: 0,
@@ -71,7 +71,7 @@ impl Format {
 
     pub(crate) const fn of_table(table: &'static Table) -> Self {
         let Table { name, title, window_records, ambiguous, write, .. } = *table;
-        Self { name, title, window_records, ambiguous, write, table: Some(table), ..Self::TABLE }
+        Self { name, title, window_records, ambiguous, write, table: Some(table), ..Self::UNSAID }
     }
 
     /// Columns, units, what to know before use; Markdown.
@@ -128,7 +128,7 @@ const CODED: [Format; 15] = [
 ];
 
 const ALL: [Format; CODED.len() + TABLES.len()] = {
-    let mut all = [Format::TABLE; CODED.len() + TABLES.len()];
+    let mut all = [Format::UNSAID; CODED.len() + TABLES.len()];
     let mut place = 0;
     while place < all.len() {
         all[place] = if place < CODED.len() { CODED[place] } else { Format::of_table(&TABLES[place - CODED.len()]) };
@@ -160,6 +160,8 @@ pub struct ReadOptions {
     /// Fill in latencies from completion events, in the formats that hold them apart: costs three quarters of the speed, and
     /// reaches requests that complete before 4096 more have come.
     pub latency: bool,
+    /// Keep no more of a pipe than its head: the trace is read once.
+    pub once: bool,
     /// Only the requests of the volume of this name.
     pub volume: Option<String>,
     /// Where the device that is to serve them ends: a request past it is an error. Not looked at where a volume is chosen,
@@ -181,6 +183,9 @@ pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSou
 /// As [`open`].
 pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
     let format = options.format.map_or_else(|| detect(&inputs), Ok)?;
+    if options.once {
+        inputs.iter().for_each(Input::read_once);
+    }
     let raw = format.open(inputs, options)?;
     Ok(Box::new(Rebased::new(raw, options.volume.clone())))
 }
@@ -207,7 +212,19 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
         let found = FORMATS.iter().find(|format| !format.ambiguous && format.detects(&head));
         return found.ok_or_else(|| unrecognised(input, &head));
     }
-    Err(TraceError::new(first.name(), Position::File, "the file is empty").expected("a trace"))
+    Err(empty(first.name()))
+}
+
+/// The error of a file without a byte, or of standard input that ended before one.
+#[cold]
+pub(crate) fn empty(name: &str) -> TraceError {
+    let (what, hint) = match name {
+        "stdin" | "/dev/stdin" => {
+            ("nothing came from standard input", "pipe a trace into it, as in `zcat trace.gz | ioweir trace info -`")
+        }
+        _ => ("the file is empty", ""),
+    };
+    TraceError::new(name, Position::File, what).expected("a trace").hint(hint)
 }
 
 #[cold]

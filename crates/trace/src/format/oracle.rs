@@ -1,4 +1,4 @@
-//! libCacheSim's oracleGeneral records, made for cache studies.
+//! Reads libCacheSim's oracleGeneral records, which were made for cache studies.
 
 use ioweir_core::{Nanos, Operation, SECTOR_BYTES};
 
@@ -17,12 +17,10 @@ pub(crate) const GENERAL: Format = Format {
     name: "oracle-general",
     title: "libCacheSim oracleGeneral: seconds and objects, no operations",
     doc: include_str!("docs/oracle-general.md"),
-    window_records: 0,
     ambiguous: true,
     detect: |head| plausible(head, Kind::General),
     open: |inputs, options| open(inputs, options, &GENERAL, Kind::General),
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 /// The row of the records of 27 bytes.
@@ -30,12 +28,10 @@ pub(crate) const OPERATIONS: Format = Format {
     name: "oracle-general-opns",
     title: "libCacheSim oracleGeneralOpNS: as oracleGeneral, with operations",
     doc: include_str!("docs/oracle-general-opns.md"),
-    window_records: 0,
     ambiguous: true,
     detect: |head| plausible(head, Kind::Operations),
     open: |inputs, options| open(inputs, options, &OPERATIONS, Kind::Operations),
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

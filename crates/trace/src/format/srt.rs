@@ -1,4 +1,4 @@
-//! HP's SRT traces, version 1.3: a text header, then big-endian records.
+//! Reads HP's SRT traces, version 1.3: a text header, then big-endian records.
 
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 
@@ -17,11 +17,9 @@ pub(crate) const FORMAT: Format = Format {
     title: "HP SRT 1.3",
     doc: include_str!("docs/hp-srt.md"),
     window_records: WINDOW_RECORDS,
-    ambiguous: false,
     detect: |head| head.starts_with(MAGIC),
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 const MAGIC: &[u8] = b"$$TR_IOREC-1.3";

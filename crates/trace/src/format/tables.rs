@@ -1,4 +1,4 @@
-//! The text formats that are tables, a row each.
+//! The text formats that are tables of columns, one row each.
 //!
 //! Headings come first, then what is recognised by the shape of a line, then the formats that must be named. A new format
 //! is a row here and a sample in the tests.
@@ -18,8 +18,8 @@ const ONE_ZERO: Value = Words(&[("1", Operation::Read), ("0", Operation::Write)]
 const ZERO_ONE: Value = Words(&[("0", Operation::Read), ("1", Operation::Write)]);
 
 /// The columns that simulators read, which differ in their units.
-const SIMULATED: &str = "The same five columns are `disksim` (milliseconds, sectors), `mqsim` (nanoseconds, sectors) and \
-    `ucare` (milliseconds, bytes): the file does not say which, so the format must be named.";
+const SIMULATED: &str = "`disksim` (milliseconds, sectors), `mqsim` (nanoseconds, sectors) and `ucare` (milliseconds, bytes) have \
+    the same five columns. The file does not say which it is, so you must name the format.";
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -258,7 +258,7 @@ pub(super) const TABLES: &[Table] = &[
         title: "MQSim and SSDSim ASCII, times in nanoseconds",
         columns: &[
             column("time", Time, Ticks(1))
-                .note("MQSim's setting Time_Unit may say otherwise: convert such a file before"),
+                .note("MQSim's setting Time_Unit may say otherwise: convert such a file first"),
             column("device", Volume, Number),
             column("sector", Offset, Size(SECTORS)),
             column("sectors", Length, Size(SECTORS)),
@@ -271,7 +271,7 @@ pub(super) const TABLES: &[Table] = &[
     },
     Table {
         name: "ucare",
-        title: "UCARE replay text, times in milliseconds and places in bytes",
+        title: "UCARE replay text, times in milliseconds and offsets in bytes",
         columns: &[
             column("time", Time, Value::Time(Unit::Milliseconds)),
             column("device", Ignored, Number).note("not meaningful in these files"),

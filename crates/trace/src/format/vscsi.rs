@@ -1,4 +1,4 @@
-//! The fixed binary records of VMware's vscsiStats, versions 1 and 2.
+//! Reads the fixed-length records of VMware's vscsiStats, versions 1 and 2.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -15,12 +15,9 @@ pub(crate) const FORMAT: Format = Format {
     name: "vscsi",
     title: "VMware vscsiStats, versions 1 and 2",
     doc: include_str!("docs/vscsi.md"),
-    window_records: 0,
-    ambiguous: false,
     detect: |head| Version::of(head).is_some(),
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The distinct bytes that a trace touches, counted in bounded memory.
+//! Counts the distinct bytes that a trace touches, in bounded memory.
 //!
 //! Granules are marked in a sparse bitmap. Where a trace touches more than the bitmap may hold, granules are doubled:
 //! the answer becomes coarser, never wrong in what it says of itself.

@@ -1,4 +1,4 @@
-//! The figures of a trace that a person asks for first: requests, bytes, sizes, times, the busiest streams.
+//! Counts what people first ask of a trace: requests, bytes, sizes, times, the busiest streams.
 
 mod footprint;
 
@@ -118,19 +118,29 @@ pub struct Stream {
 
 /// Reads a trace to its end.
 ///
+/// ```
+/// use ioweir_trace::{Input, ReadOptions, TraceError, info, open_inputs};
+///
+/// let csv = "time_s,pid,comm,op,lba,sectors\n0.5,7,dd,R,0,8\n0.7,7,dd,R,8,8\n";
+/// let mut source = open_inputs(vec![Input::from_bytes("example.csv", csv.into())], &ReadOptions::default())?;
+/// let info = info(&mut *source)?;
+/// assert_eq!((info.requests, info.read_bytes, info.sequential_in_trace_ratio), (2, 8192, Some(0.5)));
+/// # Ok::<(), TraceError>(())
+/// ```
+///
 /// # Errors
 /// [`TraceError`] of the source.
 pub fn info(source: &mut dyn TraceSource) -> Result<Info, TraceError> {
-    let mut tally = Tally::new();
+    let mut counters = Counters::new();
     let mut batch = Vec::with_capacity(BATCH_RECORDS);
     loop {
         source.read_batch(&mut batch)?;
         if batch.is_empty() {
             break;
         }
-        batch.iter().for_each(|record| tally.record(record));
+        batch.iter().for_each(|record| counters.record(record));
     }
-    let mut info = tally.finish(source.names());
+    let mut info = counters.finish(source.names());
     info.epoch_unix_nanos = source.epoch_unix_nanos().map(|nanos| nanos.to_string());
     info.skipped_records = source.skipped();
     Ok(info)
@@ -210,7 +220,7 @@ impl Sequence {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct StreamTally {
+struct StreamCounters {
     requests: u64,
     read_bytes: u64,
     write_bytes: u64,
@@ -218,7 +228,7 @@ struct StreamTally {
     reads: Sequence,
 }
 
-struct Tally {
+struct Counters {
     requests: [u64; 4],
     bytes: [u64; 4],
     last: Nanos,
@@ -229,7 +239,7 @@ struct Tally {
     latencies: Spread,
     data: Sequence,
     reads: Sequence,
-    streams: Vec<StreamTally>,
+    streams: Vec<StreamCounters>,
     volumes: Vec<u64>,
     footprint: Footprint,
     highest_bytes: u64,
@@ -238,7 +248,7 @@ struct Tally {
     peak_requests: u64,
 }
 
-impl Tally {
+impl Counters {
     fn new() -> Self {
         Self {
             requests: [0; 4],
@@ -304,7 +314,7 @@ impl Tally {
     }
 
     fn finish(&self, names: &Names) -> Info {
-        let over_streams = |of: fn(&StreamTally) -> &Sequence| {
+        let over_streams = |of: fn(&StreamCounters) -> &Sequence| {
             let sum = |count: fn(&Sequence) -> u64| self.streams.iter().map(|stream| count(of(stream))).sum();
             let all = Sequence {
                 requests: sum(|sequence| sequence.requests),
@@ -352,9 +362,9 @@ impl Tally {
     }
 
     fn busiest(&self, names: &Names) -> Vec<Stream> {
-        let mut order: Vec<(usize, &StreamTally)> =
+        let mut order: Vec<(usize, &StreamCounters)> =
             self.streams.iter().enumerate().filter(|(_, stream)| stream.requests > 0).collect();
-        let bytes = |stream: &StreamTally| stream.read_bytes.saturating_add(stream.write_bytes);
+        let bytes = |stream: &StreamCounters| stream.read_bytes.saturating_add(stream.write_bytes);
         order.sort_by_key(|(number, stream)| (std::cmp::Reverse(bytes(stream)), *number));
         let list = order.into_iter().take(BUSIEST);
         list.map(|(number, stream)| Stream {

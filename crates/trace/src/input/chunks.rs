@@ -1,4 +1,4 @@
-//! A stream as a window of bytes that moves over it, so that a parser works on slices and copies nothing.
+//! A window of bytes over a stream, so that a parser works on slices and copies nothing.
 
 use std::io::{self, Read};
 

@@ -46,8 +46,8 @@ pub(crate) enum Data {
 }
 
 impl Input {
-    /// A file, which is opened when it is read; `-` is standard input. What comes from a pipe is kept in memory up to
-    /// 256 MiB, so that it can be read more than once; a longer pipe can be read once.
+    /// A file, which is opened when it is read; `-` is standard input. What comes from a pipe is kept, so that it can be
+    /// read more than once: up to 256 MiB in memory and up to 8 GiB in a temporary file. A longer pipe can be read once.
     #[must_use]
     pub fn from_path(path: &Path) -> Self {
         let name = if is_standard_input(path) { "stdin".to_owned() } else { path.display().to_string() };
@@ -68,6 +68,13 @@ impl Input {
     /// A stream that can be read only once, such as a socket; kept as [`Self::from_path`] says of pipes.
     pub fn from_reader(name: impl Into<String>, stream: impl Read + Send + 'static) -> Self {
         Self { name: name.into(), data: Data::Pipe(Pipe::over(Box::new(stream))) }
+    }
+
+    /// Says that the next reading is the last, so that nothing more of a pipe need be kept.
+    pub(crate) fn read_once(&self) {
+        if let Data::Pipe(pipe) = &self.data {
+            pipe.read_once();
+        }
     }
 
     /// The name as the user gave it.

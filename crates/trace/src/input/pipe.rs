@@ -1,12 +1,12 @@
-//! Input that can be read only once: standard input, named pipes, terminals.
+//! Pipes: input that can be read only once, such as standard input, named pipes and terminals.
 //!
-//! Recognising a format reads the head, and a comparison reads the whole trace once for every run. So everything that
-//! comes out of a pipe is kept in memory, up to [`KEPT_BYTES_MAX`], and every further reading starts from what is kept. A
-//! longer pipe is no longer kept: it can be read to its end once, by the reader in front.
+//! Recognising a format reads the head, and a comparison reads the whole trace once for every run. So what comes out of a
+//! pipe is kept, first in memory and then in a temporary file, and every further reading starts from what is kept. A pipe
+//! that is too long even for that, or that is known to be read once, serves the reader in front only.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,10 +14,14 @@ use bytes::Bytes;
 
 use super::fill;
 
-/// The most bytes of a pipe, as it comes (packed or not), that are kept for reading again.
-pub(crate) const KEPT_BYTES_MAX: u64 = 256 << 20;
+/// The most bytes of a pipe, as it comes (packed or not), that are kept in memory.
+pub(crate) const MEMORY_BYTES_MAX: u64 = 256 << 20;
+/// The most bytes of a pipe that are kept at all; those beyond memory are in a temporary file.
+pub(crate) const KEPT_BYTES_MAX: u64 = 8 << 30;
 /// The size of the pieces that are kept.
 const PIECE_BYTES: usize = 1 << 16;
+/// What is kept of a pipe that is read once: packing and format are recognised by it.
+const HEAD_BYTES_MAX: u64 = 4 * PIECE_BYTES as u64;
 /// The name of standard input on the command line.
 const STANDARD_INPUT: &str = "-";
 
@@ -28,8 +32,15 @@ pub(crate) struct Pipe {
 
 struct State {
     source: Source,
-    /// Whole pieces, but for the last; `None` once there was more than may be kept.
-    kept: Option<Vec<Bytes>>,
+    memory_bytes_max: u64,
+    kept_bytes_max: u64,
+    once: bool,
+    /// Whole pieces, but for the last.
+    kept: Vec<Bytes>,
+    /// The pieces after them.
+    file: Option<File>,
+    /// Why not all of it is kept, where it is not.
+    lost: Option<String>,
     read_bytes: u64,
     ended: bool,
 }
@@ -90,7 +101,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Pipe {
     fn new(source: Source) -> Self {
-        Self { state: Mutex::new(State { source, kept: Some(Vec::new()), read_bytes: 0, ended: false }) }
+        Self::keeping(source, MEMORY_BYTES_MAX, KEPT_BYTES_MAX)
+    }
+
+    fn keeping(source: Source, memory_bytes_max: u64, kept_bytes_max: u64) -> Self {
+        let (once, kept, file, lost) = (false, Vec::new(), None, None);
+        let state =
+            State { source, memory_bytes_max, kept_bytes_max, once, kept, file, lost, read_bytes: 0, ended: false };
+        Self { state: Mutex::new(state) }
     }
 
     pub(super) fn over(stream: Box<dyn Read + Send>) -> Arc<Self> {
@@ -102,13 +120,21 @@ impl Pipe {
         PipeReader { pipe: Arc::clone(self), next: 0, position_bytes: 0, piece: Bytes::new() }
     }
 
+    /// Keeps no more of it than its head: who reads from now on reads it to its end, once.
+    pub(super) fn read_once(&self) {
+        locked(&self.state).once = true;
+    }
+
     /// All of it, for formats that are read from their end.
     #[cfg(feature = "parquet")]
     pub(super) fn whole(self: &Arc<Self>) -> io::Result<Bytes> {
         let mut bytes = Vec::new();
-        self.reader().take(KEPT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-        if bytes.len() as u64 > KEPT_BYTES_MAX {
-            return Err(too_long("this format is read from its end"));
+        self.reader().take(MEMORY_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MEMORY_BYTES_MAX {
+            let mebibytes = MEMORY_BYTES_MAX >> 20;
+            return Err(too_long(&format!(
+                "a pipe of more than {mebibytes} MiB, and this format is read from its end"
+            )));
         }
         Ok(Bytes::from(bytes))
     }
@@ -129,17 +155,59 @@ impl State {
         self.ended = length < PIECE_BYTES;
         self.read_bytes += length as u64;
         let piece = Bytes::from(piece);
-        match &mut self.kept {
-            Some(kept) if self.read_bytes <= KEPT_BYTES_MAX => kept.push(piece.clone()),
-            _ => self.kept = None,
+        if self.lost.is_none()
+            && let Err(why) = self.keep(&piece)
+        {
+            // What cannot be read as a whole again is not worth its room.
+            (self.lost, self.kept, self.file) = (Some(why), Vec::new(), None);
         }
         Ok(piece)
     }
+
+    /// Keeps a piece for the readings after this one; says why where it cannot.
+    fn keep(&mut self, piece: &Bytes) -> Result<(), String> {
+        if self.once && self.read_bytes > HEAD_BYTES_MAX {
+            return Err("it was to be read once".to_owned());
+        }
+        if self.read_bytes > self.kept_bytes_max {
+            return Err(format!("it is longer than the {} GiB that are kept of a pipe", self.kept_bytes_max >> 30));
+        }
+        if self.read_bytes <= self.memory_bytes_max {
+            self.kept.push(piece.clone());
+            return Ok(());
+        }
+        let file = match self.file.take() {
+            Some(file) => Ok(file),
+            None => tempfile::tempfile(),
+        };
+        let written =
+            file.and_then(|mut file| file.seek(SeekFrom::End(0)).and_then(|_| file.write_all(piece)).map(|()| file));
+        let folder = std::env::temp_dir();
+        self.file = Some(written.map_err(|error| format!("{} has no room to keep it: {error}", folder.display()))?);
+        Ok(())
+    }
+
+    /// Piece `number`, which lies at `position_bytes`, once more.
+    fn read_again(&mut self, number: usize, position_bytes: u64) -> io::Result<Bytes> {
+        if let Some(why) = &self.lost {
+            return Err(too_long(&format!("a pipe that is read more than once, and {why}")));
+        }
+        if let Some(piece) = self.kept.get(number) {
+            return Ok(piece.clone());
+        }
+        let memory_bytes = self.kept.len() as u64 * PIECE_BYTES as u64;
+        let length = usize::try_from(self.read_bytes - position_bytes).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+        let mut piece = vec![0; length];
+        if let Some(file) = &mut self.file {
+            file.seek(SeekFrom::Start(position_bytes - memory_bytes))?;
+            file.read_exact(&mut piece)?;
+        }
+        Ok(Bytes::from(piece))
+    }
 }
 
-fn too_long(why: &str) -> io::Error {
-    let mebibytes = KEPT_BYTES_MAX >> 20;
-    io::Error::new(io::ErrorKind::FileTooLarge, format!("it is a pipe of more than {mebibytes} MiB, and {why}"))
+fn too_long(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("it is {what}"))
 }
 
 /// One reading of a pipe.
@@ -156,11 +224,9 @@ impl Read for PipeReader {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         if self.piece.is_empty() {
             let mut state = locked(&self.pipe.state);
-            self.piece = if self.position_bytes == state.read_bytes {
-                state.read_on()?
-            } else {
-                let kept = state.kept.as_ref().ok_or_else(|| too_long("it is read more than once"))?;
-                kept.get(self.next).cloned().unwrap_or_default()
+            self.piece = match self.position_bytes == state.read_bytes {
+                true => state.read_on()?,
+                false => state.read_again(self.next, self.position_bytes)?,
             };
             self.next += 1;
             self.position_bytes += self.piece.len() as u64;
@@ -190,13 +256,37 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_pipe_is_read_to_its_end_once() {
-        let length = KEPT_BYTES_MAX + (1 << 20);
-        let pipe = Pipe::over(Box::new(io::repeat(7).take(length)));
+    fn what_memory_does_not_hold_is_kept_in_a_file() {
+        let content: Vec<u8> = (0..200_000_u32).flat_map(u32::to_le_bytes).collect();
+        let source = Source::Open(Box::new(io::Cursor::new(content.clone())));
+        let pipe = Arc::new(Pipe::keeping(source, 3 * PIECE_BYTES as u64, 1 << 30));
         let mut behind = pipe.reader();
         behind.read_exact(&mut [0; 100]).unwrap();
-        assert_eq!(io::copy(&mut pipe.reader(), &mut io::sink()).unwrap(), length);
-        assert_eq!(io::copy(&mut behind, &mut io::sink()).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
-        assert!(pipe.reader().read(&mut [0; 1]).is_err());
+        for _ in 0..2 {
+            let mut all = Vec::new();
+            pipe.reader().read_to_end(&mut all).unwrap();
+            assert!(all == content);
+        }
+        assert_eq!(locked(&pipe.state).kept.len(), 3);
+        let mut rest = Vec::new();
+        behind.read_to_end(&mut rest).unwrap();
+        assert!(rest == content[100..]);
+    }
+
+    #[test]
+    fn a_pipe_that_is_too_long_or_to_be_read_once_is_read_to_its_end_once() {
+        let length = 10 * PIECE_BYTES as u64;
+        for once in [false, true] {
+            let source = Source::Open(Box::new(io::repeat(7).take(length)));
+            let pipe = Arc::new(Pipe::keeping(source, PIECE_BYTES as u64, length - 1));
+            let mut behind = pipe.reader();
+            behind.read_exact(&mut [0; 100]).unwrap();
+            if once {
+                pipe.read_once();
+            }
+            assert_eq!(io::copy(&mut pipe.reader(), &mut io::sink()).unwrap(), length);
+            assert_eq!(io::copy(&mut behind, &mut io::sink()).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+            assert!(pipe.reader().read(&mut [0; 1]).is_err());
+        }
     }
 }

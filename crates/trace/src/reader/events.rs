@@ -1,6 +1,6 @@
-//! What readers of block-layer events share: which kind becomes a record, completions, processes and volumes.
+//! Turns block-layer events into records: chooses the kind, and keeps completions, processes and volumes.
 
-use ioweir_core::{Flags, Nanos, Operation};
+use ioweir_core::{Flags, Nanos, Operation, Priority};
 
 use crate::reader::fields::{Span, text};
 use crate::reader::latency::Completion;
@@ -33,6 +33,7 @@ pub(crate) struct Described {
     pub(crate) time_nanos: u64,
     pub(crate) operation: Operation,
     pub(crate) flags: Flags,
+    pub(crate) priority: Priority,
     /// First byte and length.
     pub(crate) extent: (u64, u64),
 }
@@ -87,7 +88,7 @@ impl Events {
     ) -> Faulty<Record> {
         let volume = self.volumes.number(device, names, device_name)?;
         let plain = Record::plain(Nanos(described.time_nanos), described.extent, described.operation, volume);
-        Ok(Record { flags: described.flags, ..plain })
+        Ok(Record { flags: described.flags, priority: described.priority, ..plain })
     }
 
     /// Notes a completion of data, on a device to which a request was made; flushes complete no data.
@@ -141,6 +142,7 @@ pub(crate) struct Request {
     pub(crate) sectors: u64,
     /// The place of the extent, for errors.
     pub(crate) at: usize,
+    pub(crate) priority: Priority,
     pub(crate) command: Span,
 }
 
@@ -182,7 +184,8 @@ impl<T: EventText> Decoder for EventLines<T> {
             _ => sector_extent(request.sector, request.sectors, request.at)?,
         };
         let time_nanos = seconds(line, event.time.0, event.time.1, "time")?;
-        let described = Described { time_nanos, operation, flags: meaning.flags, extent };
+        let (flags, priority) = (meaning.flags, request.priority);
+        let described = Described { time_nanos, operation, flags, priority, extent };
         let device = text(line, request.device);
         if wanted == Use::Completion {
             self.events.complete(&described, device);

@@ -1,4 +1,4 @@
-//! Columns of a line: numbers, durations, words.
+//! Parses the columns of a line: numbers, durations, words.
 
 use ioweir_core::Operation;
 

@@ -1,4 +1,4 @@
-//! Latencies of requests whose completion is an event of its own.
+//! Finds the latencies of requests whose completion is an event of its own.
 //!
 //! Completions come later than the record they complete, so a latency can only be filled in while the record still waits
 //! in the window of [`crate::reader::order::Order`]: a request that is outstanding for longer than the window keeps none. That

@@ -1,4 +1,4 @@
-//! The files of several processors merged into one trace by time.
+//! Merges the files of several processors into one trace by time.
 //!
 //! Each file is in the order of its times and has the same names; the earliest of their next records is the next of all.
 

@@ -1,4 +1,4 @@
-//! What all readers share: units, order, names, numbers; and the last step of every trace.
+//! What all readers share: units, order, names, numbers, and the last step of every trace.
 //!
 //! That step is the choice of a volume, times from zero at the first record, and the error of a trace without records.
 

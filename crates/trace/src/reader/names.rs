@@ -1,4 +1,4 @@
-//! Dense numbers for processes, streams and volumes.
+//! Numbers processes, streams and volumes in the order of their appearance.
 //!
 //! Numbers are given in the order of appearance. The maps are for looking up only: their order never shows. A trace may
 //! hold any number of distinct names, so both their count and their bytes are bounded.

@@ -1,4 +1,4 @@
-//! Numbers in the bytes of a line or a record, and the error where there is none.
+//! Parses numbers in the bytes of a line or a record, and says what is wrong where there is none.
 
 pub(crate) mod endian;
 

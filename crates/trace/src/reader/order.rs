@@ -1,4 +1,4 @@
-//! The order of records by their times, and the check that they lie on the device.
+//! Puts records in the order of their times, and checks that they lie on the device.
 //!
 //! Most formats are in order or broken. Those that are collected from several processors may be out by a few records: a window
 //! of a stated number of records sorts them, and what is later than that is an error.
@@ -127,22 +127,13 @@ impl Order {
 
 #[cfg(test)]
 mod tests {
-    use ioweir_core::{Flags, Operation, StreamId};
+    use ioweir_core::Operation;
     use proptest::prelude::*;
 
     use super::*;
 
     fn record(time: u64, number: u64) -> Record {
-        Record {
-            time: Nanos(time),
-            offset_bytes: number,
-            length_bytes: 0,
-            operation: Operation::Read,
-            flags: Flags::NONE,
-            stream: StreamId(0),
-            volume: 0,
-            latency: None,
-        }
+        Record::plain(Nanos(time), (number, 0), Operation::Read, 0)
     }
 
     fn ordered(times: &[u64], window_records: usize) -> Option<Vec<Record>> {

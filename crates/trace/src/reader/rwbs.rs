@@ -1,4 +1,4 @@
-//! The letters by which the block layer describes a request.
+//! Parses and writes the letters by which the block layer describes a request (rwbs).
 //!
 //! The same letter means different things in different places: `F` before the operation asks for a flush before the
 //! data, `F` after it for the data to be durable. So they are read by position:
@@ -71,21 +71,19 @@ fn unknown(letters: &[u8], at: usize) -> Box<Fault> {
 }
 
 /// The letters of a request, read back by [`parse`] as the same.
-pub(crate) fn write(operation: Operation, flags: Flags, out: &mut Vec<u8>) {
+pub(crate) fn write(operation: Operation, flags: Flags) -> String {
+    let mut letters = String::new();
     if operation == Operation::Flush || flags.has(Flags::PREFLUSH) {
-        out.push(b'F');
+        letters.push('F');
     }
-    out.push(match operation {
-        Operation::Read => b'R',
-        Operation::Write | Operation::Flush => b'W',
-        Operation::Discard => b'D',
+    letters.push(match operation {
+        Operation::Read => 'R',
+        Operation::Write | Operation::Flush => 'W',
+        Operation::Discard => 'D',
     });
-    for (flag, letter) in [(Flags::FUA, b'F'), (Flags::READ_AHEAD, b'A'), (Flags::SYNC, b'S'), (Flags::METADATA, b'M')]
-    {
-        if flags.has(flag) {
-            out.push(letter);
-        }
-    }
+    let known = [(Flags::FUA, 'F'), (Flags::READ_AHEAD, 'A'), (Flags::SYNC, 'S'), (Flags::METADATA, 'M')];
+    letters.extend(known.into_iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, letter)| letter));
+    letters
 }
 
 #[cfg(test)]
@@ -136,9 +134,8 @@ mod tests {
                     continue;
                 }
                 let length_bytes = if operation == Operation::Flush { 0 } else { 512 };
-                let mut letters = Vec::new();
-                write(operation, flags, &mut letters);
-                let read = parse(&letters, length_bytes).expect("written by us");
+                let letters = write(operation, flags);
+                let read = parse(letters.as_bytes(), length_bytes).expect("written by us");
                 assert_eq!((read.operation, read.flags), (Some(operation), flags));
             }
         }

@@ -1,4 +1,4 @@
-//! One reader of everything that is a sequence of units: lines of text, or binary records of a known length.
+//! Reads everything that is a sequence of units: lines of text, or binary records of a known length.
 //!
 //! A format says what one unit means. Cutting, numbering, the order of times, skipping and errors are here.
 
@@ -233,7 +233,7 @@ impl<D: Decoder> RawSource for Units<D> {
 
     fn nothing_found(&self) -> TraceError {
         if self.count == 0 {
-            return TraceError::new(&*self.file, Position::File, "the file is empty").expected("a trace");
+            return crate::format::empty(&self.file);
         }
         self.decoder.nothing_found(&self.file)
     }

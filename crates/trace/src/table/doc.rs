@@ -1,4 +1,4 @@
-//! The documentation of a table, made from its columns.
+//! Writes the documentation of a table from its columns.
 
 use std::fmt::Write as _;
 

@@ -3,6 +3,7 @@
 //! A [`Table`] says where the columns are, [`reader`] reads any of them, and its documentation is made from it. A user's
 //! own format is the same table, from a TOML file or the command line ([`own`]).
 
+mod columns;
 mod doc;
 mod fast;
 pub(crate) mod own;

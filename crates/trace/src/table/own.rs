@@ -1,4 +1,4 @@
-//! A user's own text format: columns from a TOML file or from the command line, read by the reader of all tables.
+//! Reads the columns of a user's own text format from a TOML file or the command line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -29,7 +29,7 @@ pub(crate) const FORMAT: Format = Format {
     doc: include_str!("../format/docs/columns.md"),
     ambiguous: true,
     open: |_, _| Err(unnamed()),
-    ..Format::TABLE
+    ..Format::UNSAID
 };
 
 #[cold]

@@ -1,25 +1,21 @@
-//! The reader of every table: cuts a line into columns, reads each as its row says, and makes a record of them.
+//! Reads every table: cuts a line into columns, reads each as its row says, and makes a record of them.
 
 use std::borrow::Cow;
 
-use ioweir_core::{Flags, Nanos, Operation, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 
 use super::fast::{Step, Word, quick_words};
 use super::{Column, Heading, Role, Separator, Table, Value};
 use crate::reader::RawSource;
-use crate::reader::fields::{
-    Span, choice, duration, hexadecimal, process_of, split_quoted, text, trimmed, whole, word_spans, words, wrong_count,
-};
+use crate::reader::fields::{Span, choice, duration, hexadecimal, process_of, text, whole, words};
 use crate::reader::names::{Processes, Volumes};
-use crate::reader::number::{Fault, Faulty, digits, quote, scaled, seconds};
+use crate::reader::number::{Fault, Faulty, quote, scaled, seconds};
 use crate::reader::rwbs;
 use crate::reader::units::{Decoder, Units};
 use crate::{Input, Names, ReadOptions, Record, TraceError};
 
 /// Added to times of arrival that are computed from completions: the first may lie before the first completion.
 const BEFORE_ZERO_NANOS: u64 = 86_400 * 1_000_000_000;
-/// What may separate the columns of a format whose separator is guessed, in the order of trial.
-const USUAL_SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 /// Volumes, streams and processes of one trace.
 #[derive(Debug)]
@@ -66,12 +62,12 @@ pub(crate) struct TableReader {
     pub(super) words: Vec<Word>,
     pub(super) separator: Separator,
     /// Where the columns are among those of the heading, and how many that has.
-    places: Option<(Vec<usize>, usize)>,
+    pub(super) places: Option<(Vec<usize>, usize)>,
     started: bool,
     /// The mark before decimals, once it is known.
     decimal_mark: Option<u8>,
-    cells: Vec<Span>,
-    spans: Vec<Span>,
+    pub(super) cells: Vec<Span>,
+    pub(super) spans: Vec<Span>,
     plain: Vec<u8>,
     /// Those of the line that was read last: kept here, since moving them costs a tenth of the speed.
     pub(super) values: Values,
@@ -120,7 +116,7 @@ impl TableReader {
     }
 
     /// What follows from the columns and the separator.
-    fn prepare(&mut self) {
+    pub(super) fn prepare(&mut self) {
         let process = self.columns.iter().any(|column| column.role == Role::Pid || column.value == Value::Process);
         let stream = process || self.has(Role::Stream);
         let unit_bytes = |role: Role| match self.place(role).map(|(_, column)| column.value) {
@@ -153,203 +149,8 @@ impl TableReader {
         Names { streams: of(!volume && !stream), volumes: of(!volume) }
     }
 
-    /// The names of the columns as a line has them.
-    pub(crate) fn expected(&self) -> String {
-        let separator = match self.separator {
-            Separator::Blanks => " ".to_owned(),
-            Separator::Byte(b';') => " ; ".to_owned(),
-            Separator::Byte(byte) | Separator::Quoted(byte) => char::from(byte).to_string(),
-            Separator::SemicolonOrComma | Separator::Guessed => ",".to_owned(),
-        };
-        let name = |column: &Column| match column.optional {
-            true => format!("[{}]", column.name),
-            false => column.name.to_owned(),
-        };
-        let more = self.table.more_columns.then(|| "...".to_owned());
-        self.table.columns.iter().map(name).chain(more).collect::<Vec<_>>().join(&separator)
-    }
-
-    /// Whether the first line of a file looks like this table.
-    pub(crate) fn detects(&mut self, head: &[u8]) -> bool {
-        let line = head.split(|&byte| byte == b'\n').next().unwrap_or_default();
-        let line = without_mark(line.strip_suffix(b"\r").unwrap_or(line));
-        match self.table.heading {
-            Heading::Names(_) => self.heading(line).is_ok(),
-            Heading::Required => self.begins_like_heading(line, 2),
-            Heading::Optional => self.begins_like_heading(line, 2) || self.looks_right(line),
-            Heading::None => self.looks_right(line),
-            Heading::Guessed => false,
-        }
-    }
-
-    fn looks_right(&mut self, line: &[u8]) -> bool {
-        self.split(line).is_ok() && (0..self.columns.len()).all(|place| self.read(line, place).is_ok())
-    }
-
-    fn begins_like_heading(&mut self, line: &[u8], columns: usize) -> bool {
-        let found = self.cut(line).is_ok();
-        let names = self.table.columns.iter().take(columns);
-        found && names.zip(&self.cells).all(|(column, cell)| text(line, *cell) == column.name.as_bytes())
-    }
-
-    /// Reads the first line, which may be a heading; `false` where it is a request.
-    #[cold]
-    fn first_line(&mut self, line: &[u8]) -> Faulty<bool> {
-        if self.separator == Separator::Guessed {
-            self.guess_separator(line);
-        }
-        let is_heading = match self.table.heading {
-            Heading::None => false,
-            Heading::Optional => self.begins_like_heading(line, 1),
-            Heading::Required | Heading::Names(_) => true,
-            Heading::Guessed => !self.looks_right(line),
-        };
-        if is_heading && !matches!(self.table.heading, Heading::Guessed) {
-            self.heading(line)?;
-        }
-        self.prepare();
-        Ok(is_heading)
-    }
-
-    fn guess_separator(&mut self, line: &[u8]) {
-        let wanted = self.table.columns.len();
-        let enough = |byte: &u8| line.iter().filter(|found| *found == byte).count() + 1 >= wanted;
-        let found = USUAL_SEPARATORS.into_iter().find(|byte| wanted > 1 && enough(byte));
-        self.separator = found.map_or(Separator::Blanks, Separator::Quoted);
-        if let Separator::Quoted(byte) = self.separator
-            && !line.contains(&b'"')
-        {
-            self.separator = Separator::Byte(byte);
-        }
-    }
-
-    /// Reads the heading, and finds the columns in it.
-    pub(crate) fn heading(&mut self, line: &[u8]) -> Faulty<()> {
-        let line = without_mark(line);
-        self.cut(line)?;
-        let Heading::Names(matches) = self.table.heading else { return self.heading_in_order(line) };
-        let names: Vec<&str> = self.table.columns.iter().map(|column| column.name).collect();
-        let mut places = Vec::with_capacity(names.len());
-        for name in &names {
-            let found = self.cells.iter().position(|cell| matches(text(line, *cell), name));
-            places.push(found.ok_or_else(|| {
-                Fault::new(line.len(), format!("column `{name}` is missing"))
-                    .expected(format!("a heading with {}", names.join(", ")))
-            })?);
-        }
-        self.places = Some((places, self.cells.len()));
-        Ok(())
-    }
-
-    fn heading_in_order(&mut self, line: &[u8]) -> Faulty<()> {
-        let mut columns = Vec::new();
-        let mut known = self.table.columns.iter().peekable();
-        for cell in &self.cells {
-            let name = text(line, *cell);
-            while known.peek().is_some_and(|column| column.optional && column.name.as_bytes() != name) {
-                known.next();
-            }
-            match known.next() {
-                Some(column) if column.name.as_bytes() == name => columns.push(*column),
-                _ if self.table.columns.iter().any(|column| column.name.as_bytes() == name) => {
-                    let problem = format!("column {} is out of place", quote(name));
-                    return Err(Fault::new(cell.0, problem).expected(self.expected()));
-                }
-                _ => {
-                    return Err(Fault::new(cell.0, format!("unknown column {}", quote(name))).expected(self.expected()));
-                }
-            }
-        }
-        match known.find(|column| !column.optional) {
-            Some(missing) => {
-                Err(Fault::new(line.len(), format!("column `{}` is missing", missing.name)).expected(self.expected()))
-            }
-            None => {
-                self.columns = columns;
-                Ok(())
-            }
-        }
-    }
-
-    /// Cuts a line at its separators.
-    fn cut(&mut self, line: &[u8]) -> Faulty<()> {
-        // A column that may hold separators is kept as it is, blanks included.
-        let bare = self.greedy().is_some();
-        let separator = match self.separator {
-            Separator::Blanks => {
-                self.cells.clear();
-                self.cells.extend(word_spans(line, 0));
-                return Ok(());
-            }
-            Separator::SemicolonOrComma => {
-                self.separator = Separator::Quoted(if line.contains(&b';') { b';' } else { b',' });
-                return self.cut(line);
-            }
-            Separator::Quoted(byte) => return split_quoted(line, byte, &mut self.cells),
-            Separator::Byte(byte) => byte,
-            Separator::Guessed => b',',
-        };
-        self.cells.clear();
-        let mut start = 0;
-        for end in memchr::memchr_iter(separator, line).chain([line.len()]) {
-            self.cells.push(if bare { (start, end) } else { trimmed(line, (start, end)) });
-            start = end + 1;
-        }
-        Ok(())
-    }
-
-    /// The column that may hold separators: a command between columns that may not.
-    fn greedy(&self) -> Option<usize> {
-        let quoted = matches!(self.separator, Separator::Quoted(_));
-        self.columns.iter().position(|column| column.role == Role::Command).filter(|_| !quoted)
-    }
-
-    /// Finds the columns of a line.
-    pub(super) fn split(&mut self, line: &[u8]) -> Faulty<()> {
-        self.cut(line)?;
-        let (found, wanted) = (self.cells.len(), self.columns.len());
-        self.spans.clear();
-        if let Some((places, count)) = &self.places {
-            if found != *count {
-                return Err(wrong_count(line, found, &format!("{count} columns, as in the heading")));
-            }
-            self.spans.extend(places.iter().map(|&place| self.cells[place]));
-            return Ok(());
-        }
-        if found < wanted || found > wanted && !self.table.more_columns && self.greedy().is_none() {
-            return Err(wrong_count(line, found, &self.expected()));
-        }
-        let Some(greedy) = self.greedy() else {
-            self.spans.extend_from_slice(&self.cells[..wanted]);
-            return Ok(());
-        };
-        let extra = if self.table.more_columns { self.anchored(line, greedy)? } else { found - wanted };
-        self.spans.extend_from_slice(&self.cells[..greedy]);
-        self.spans.push((self.cells[greedy].0, self.cells[greedy + extra].1));
-        self.spans.extend_from_slice(&self.cells[greedy + extra + 1..wanted + extra]);
-        Ok(())
-    }
-
-    /// How many words beyond its first the greedy column has, where more columns may follow the last: as few as make what
-    /// follows it an operation among numbers.
-    fn anchored(&self, line: &[u8], greedy: usize) -> Faulty<usize> {
-        let fits = |extra: &usize| {
-            let after = self.columns.iter().zip(self.cells.iter().skip(*extra)).skip(greedy + 1);
-            after.into_iter().all(|(column, cell)| match column.value {
-                Value::Words(words) => words.iter().any(|(word, _)| word.as_bytes() == text(line, *cell)),
-                _ => digits(text(line, *cell)).is_some(),
-            })
-        };
-        let found = (0..=self.cells.len() - self.columns.len()).find(fits);
-        found.ok_or_else(|| {
-            let names: Vec<&str> = self.columns[greedy + 1..].iter().map(|column| column.name).collect();
-            let problem = format!("the line has no {} after its {}", names.join(" "), self.columns[greedy].name);
-            Fault::new(0, problem).expected(self.expected())
-        })
-    }
-
     /// Reads the column at `place`, which [`Self::split`] found.
-    fn read(&mut self, line: &[u8], place: usize) -> Faulty<()> {
+    pub(super) fn read(&mut self, line: &[u8], place: usize) -> Faulty<()> {
         let column = self.columns[place];
         let span = self.spans[place];
         if column.empty.is_some() && text(line, span).is_empty() {
@@ -581,7 +382,18 @@ impl TableReader {
             let next = time.checked_add(number(Role::Gap));
             self.next_arrival = next.ok_or_else(|| Fault::new(0, "the gaps do not fit 64 bits of nanoseconds"))?;
         }
-        Ok(Record { time: Nanos(time), offset_bytes, length_bytes, operation, flags, stream, volume, latency })
+        let priority = Priority::NONE;
+        Ok(Record {
+            time: Nanos(time),
+            offset_bytes,
+            length_bytes,
+            operation,
+            flags,
+            priority,
+            stream,
+            volume,
+            latency,
+        })
     }
 
     /// The columns of a volume with what is put before each.
@@ -621,11 +433,6 @@ fn volume_key(line: &[u8], [first, second]: [Span; 2]) -> Cow<'_, [u8]> {
 fn push(spans: &mut [Span; 2], span: Span) {
     let place = usize::from(spans[0] != (0, 0));
     spans[place] = span;
-}
-
-/// A line without the mark of the byte order, which some exporters put before the heading.
-fn without_mark(line: &[u8]) -> &[u8] {
-    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }
 
 /// The number of a column: nanoseconds, or the count of its unit of bytes; zero where it is none.

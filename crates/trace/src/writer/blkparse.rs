@@ -1,18 +1,18 @@
-//! The writer of the text that blkparse prints.
+//! Writes the text that blkparse prints.
 
-use std::io::Write;
-
-use ioweir_core::{Operation, SECTOR_BYTES};
+use ioweir_core::Operation;
 
 use crate::reader::rwbs;
+use crate::writer::Writer;
 use crate::writer::hadoop;
 use crate::writer::losses::{Clock, Holds};
-use crate::writer::{Target, TraceSink, Writer};
+use crate::writer::text::{Text, TextSink, seconds_and_nanos, volume_name, whole_sectors};
 use crate::{Names, Record, TraceError};
 
 pub(crate) const WRITER: Writer = Writer {
-    open: |target| Ok(Box::new(Lines { target, sequence: 0, line: Vec::new() })),
+    open: |target| TextSink::open(target, Lines { sequence: 0 }),
     holds: Holds {
+        priorities: false,
         volume_name: |_, name| device(name).is_some(),
         latency_unit_nanos: None,
         clock: Clock::Dropped,
@@ -28,48 +28,25 @@ fn device(name: &str) -> Option<(&str, &str)> {
 }
 
 struct Lines {
-    target: Target,
     sequence: u64,
-    line: Vec<u8>,
 }
 
-impl Lines {
-    fn record(&mut self, record: &Record, names: &Names) -> Result<(), TraceError> {
-        let (offset, length) = (record.offset_bytes, record.length_bytes);
-        if !offset.is_multiple_of(SECTOR_BYTES) || !length.is_multiple_of(SECTOR_BYTES) {
-            let problem = format!("blkparse cannot hold offset {offset} + length {length} bytes: not whole sectors");
-            return Err(self.target.error(problem).hint("write parquet"));
-        }
-        let name = names.volumes.get(record.volume as usize).map_or("", String::as_str);
+impl Text for Lines {
+    const NAME: &'static str = "blkparse";
+
+    fn record(&mut self, record: &Record, names: &Names) -> Result<String, TraceError> {
+        let (sector, sectors) = whole_sectors(record)?;
         let number = record.volume.to_string();
-        let (major, minor) = device(name).unwrap_or(("0", &number));
-        let (seconds, nanos) = (record.time.0 / 1_000_000_000, record.time.0 % 1_000_000_000);
+        let (major, minor) = device(volume_name(record.volume, names)).unwrap_or(("0", &number));
+        let (seconds, nanos) = seconds_and_nanos(record);
         let (pid, command) = hadoop::process(record.stream.0, names);
-        let mut letters = Vec::new();
-        rwbs::write(record.operation, record.flags, &mut letters);
+        let letters = rwbs::write(record.operation, record.flags);
         self.sequence += 1;
-        self.line.clear();
-        let text = String::from_utf8_lossy(&letters);
-        let written = write!(
-            self.line,
-            "{major:>3},{minor:<3} {:>2} {:>8} {seconds:>5}.{nanos:09} {pid:>5} {:>2} {text:>3} ",
-            0, self.sequence, "Q"
-        );
-        let written = written.and_then(|()| match record.operation {
-            Operation::Flush => Ok(()),
-            _ => write!(self.line, "{} + {} ", offset / SECTOR_BYTES, length / SECTOR_BYTES),
-        });
-        written.and_then(|()| writeln!(self.line, "[{command}]")).map_err(|error| self.target.broken(&error))?;
-        self.target.write_all(&self.line)
-    }
-}
-
-impl TraceSink for Lines {
-    fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError> {
-        batch.iter().try_for_each(|record| self.record(record, names))
-    }
-
-    fn finish(mut self: Box<Self>, _: &Names, _: Option<i128>) -> Result<(), TraceError> {
-        self.target.flush()
+        let extent = match record.operation {
+            Operation::Flush => String::new(),
+            _ => format!("{sector} + {sectors} "),
+        };
+        let (sequence, start) = (self.sequence, format!("{major:>3},{minor:<3}  0"));
+        Ok(format!("{start} {sequence:>8} {seconds:>5}.{nanos:09} {pid:>5}  Q {letters:>3} {extent}[{command}]\n"))
     }
 }

@@ -1,19 +1,19 @@
-//! The writer of logs that fio replays.
-
-use std::collections::BTreeSet;
-use std::io::Write;
+//! Writes I/O logs that fio replays.
 
 use ioweir_core::{Flags, Operation};
+use std::collections::BTreeSet;
 
+use crate::writer::Writer;
 use crate::writer::losses::{Clock, Holds};
-use crate::writer::{Target, TraceSink, Writer};
+use crate::writer::text::{Text, TextSink, refused, volume_name};
 use crate::{Names, Record, TraceError};
 
 pub(crate) const WRITER: Writer = Writer {
-    open: |target| Ok(Box::new(Lines { target, started: false, opened: BTreeSet::new(), micros: 0, line: Vec::new() })),
+    open: |target| TextSink::open(target, Lines { opened: BTreeSet::new(), micros: 0 }),
     holds: Holds {
         time_unit_nanos: 1_000,
         flags: Flags::NONE,
+        priorities: false,
         streams: false,
         latency_unit_nanos: None,
         clock: Clock::Dropped,
@@ -22,72 +22,43 @@ pub(crate) const WRITER: Writer = Writer {
 };
 
 struct Lines {
-    target: Target,
-    started: bool,
     /// Volumes that were added and opened.
     opened: BTreeSet<u32>,
     micros: u64,
-    line: Vec<u8>,
 }
 
-impl Lines {
-    fn start(&mut self) -> Result<(), TraceError> {
-        if self.started {
-            return Ok(());
-        }
-        self.started = true;
-        self.target.write_all(b"fio version 3 iolog\n")
+/// The name of a volume, as the name of a file that fio can read.
+fn file(volume: u32, names: &Names) -> Result<&str, TraceError> {
+    let name = volume_name(volume, names);
+    if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
+        let what = format!("the volume name `{}`", name.escape_debug());
+        return Err(refused(what).expected("a name without blanks"));
     }
+    Ok(name)
+}
 
-    /// The name of a volume, as the name of a file that fio can read.
-    fn file<'a>(&self, volume: u32, names: &'a Names) -> Result<&'a str, TraceError> {
-        let name = names.volumes.get(volume as usize).map_or("", String::as_str);
-        if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
-            return Err(self
-                .target
-                .error(format!("fio-iolog cannot hold the volume name `{}`", name.escape_debug()))
-                .expected("a name without blanks"));
-        }
-        Ok(name)
-    }
+impl Text for Lines {
+    const NAME: &'static str = "fio-iolog";
+    const HEADING: &'static str = "fio version 3 iolog\n";
 
-    fn record(&mut self, record: &Record, names: &Names) -> Result<(), TraceError> {
-        let file = self.file(record.volume, names)?;
-        self.micros = record.time.0 / 1_000;
-        self.line.clear();
-        let micros = self.micros;
-        let mut put = |text: std::fmt::Arguments<'_>| self.line.write_fmt(text);
-        let mut written = Ok(());
-        if self.opened.insert(record.volume) {
-            written = put(format_args!("{micros} {file} add\n{micros} {file} open\n"));
-        }
+    fn record(&mut self, record: &Record, names: &Names) -> Result<String, TraceError> {
+        let (file, micros) = (file(record.volume, names)?, record.time.0 / 1_000);
+        self.micros = micros;
+        let opened = match self.opened.insert(record.volume) {
+            true => format!("{micros} {file} add\n{micros} {file} open\n"),
+            false => String::new(),
+        };
         let action = match record.operation {
             Operation::Read => "read",
             Operation::Write => "write",
             Operation::Discard => "trim",
-            Operation::Flush => "sync",
+            Operation::Flush => return Ok(format!("{opened}{micros} {file} sync\n")),
         };
-        written = written.and_then(|()| match record.operation {
-            Operation::Flush => put(format_args!("{micros} {file} {action}\n")),
-            _ => put(format_args!("{micros} {file} {action} {} {}\n", record.offset_bytes, record.length_bytes)),
-        });
-        written.map_err(|error| self.target.broken(&error))?;
-        self.target.write_all(&self.line)
-    }
-}
-
-impl TraceSink for Lines {
-    fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError> {
-        self.start()?;
-        batch.iter().try_for_each(|record| self.record(record, names))
+        Ok(format!("{opened}{micros} {file} {action} {} {}\n", record.offset_bytes, record.length_bytes))
     }
 
-    fn finish(mut self: Box<Self>, names: &Names, _: Option<i128>) -> Result<(), TraceError> {
-        self.start()?;
-        for volume in std::mem::take(&mut self.opened) {
-            let line = format!("{} {} close\n", self.micros, self.file(volume, names)?);
-            self.target.write_all(line.as_bytes())?;
-        }
-        self.target.flush()
+    fn end(&mut self, names: &Names) -> Result<String, TraceError> {
+        let close = |&volume| Ok(format!("{} {} close\n", self.micros, file(volume, names)?));
+        self.opened.iter().map(close).collect()
     }
 }

@@ -1,32 +1,33 @@
-//! What a format does not hold of a trace, and how many requests that touches.
+//! Counts what a conversion loses: what the output format cannot hold, and how many requests that affects.
 //!
-//! Each writer states what it holds; what a trace has beyond that is counted while it is converted, so that nothing is
-//! lost in silence.
+//! Each writer states what it holds. The conversion counts what a trace has beyond that, so that nothing is lost silently.
 
-use ioweir_core::{Flags, Operation};
+use ioweir_core::{Flags, Operation, Priority};
 
 use crate::{Names, Record};
 
-/// What a writer can hold of a request. What is not stated here it holds, or refuses with an error.
+/// What a format can hold of a request. Everything that is not stated here it either holds or refuses with an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Holds {
-    /// The grain of its times: what is below is dropped.
+    /// The grain of its times in nanoseconds; smaller parts are dropped.
     pub time_unit_nanos: u64,
-    /// Discards and flushes; what it does not hold is left out.
+    /// Whether it holds discards; otherwise they are left out.
     pub discards: bool,
-    /// See `discards`.
+    /// Whether it holds flushes; otherwise they are left out.
     pub flushes: bool,
     /// The flags that it keeps.
     pub flags: Flags,
-    /// Streams apart from volumes.
+    /// Whether it holds I/O priorities.
+    pub priorities: bool,
+    /// Whether it holds streams apart from volumes.
     pub streams: bool,
     /// Whether the volume of this number keeps its name.
     pub volume_name: fn(u32, &str) -> bool,
-    /// The grain of its latencies; `None` where it has none.
+    /// The grain of its latencies in nanoseconds; `None` where it has no latencies.
     pub latency_unit_nanos: Option<u64>,
-    /// Whether a request may be without a latency among others that have one.
+    /// Whether one request may lack a latency while others have one.
     pub latency_optional: bool,
-    /// The wall clock: kept, not kept, or needed, so that one is made up where there is none.
+    /// What it does with the wall clock.
     pub clock: Clock,
 }
 
@@ -51,6 +52,7 @@ impl Holds {
         discards: true,
         flushes: true,
         flags: FLAGS_ALL,
+        priorities: true,
         streams: true,
         volume_name: |_, _| true,
         latency_unit_nanos: Some(1),
@@ -64,15 +66,16 @@ impl Holds {
 pub struct Loss {
     /// What it is, as the subject of "... not kept".
     pub what: &'static str,
-    /// How many requests it touches.
+    /// How many requests it affects.
     pub requests: u64,
 }
 
 /// The kinds of losses, in the order in which they are reported.
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "discards, which are left out",
     "flushes, which are left out",
     "flags (synchronous, metadata and the like)",
+    "I/O priorities",
     "streams apart from volumes",
     "names of volumes",
     "latencies",
@@ -84,24 +87,25 @@ const KINDS: [&str; 10] = [
 const DISCARDS: usize = 0;
 const FLUSHES: usize = 1;
 const FLAGS: usize = 2;
-const STREAMS: usize = 3;
-const VOLUME_NAMES: usize = 4;
-const LATENCIES: usize = 5;
-const ABSENT: usize = 6;
-const LATENCY_GRAIN: usize = 7;
-const TIME_GRAIN: usize = 8;
-const CLOCK: usize = 9;
+const PRIORITIES: usize = 3;
+const STREAMS: usize = 4;
+const VOLUME_NAMES: usize = 5;
+const LATENCIES: usize = 6;
+const ABSENT: usize = 7;
+const LATENCY_GRAIN: usize = 8;
+const TIME_GRAIN: usize = 9;
+const CLOCK: usize = 10;
 const MADE_UP: &str = "the lack of a wall clock: times begin at 1970-01-01";
 
 /// Counts losses while a trace is converted.
-pub(crate) struct Ledger {
+pub(crate) struct Counted {
     holds: Holds,
     counts: [u64; KINDS.len()],
     requests: u64,
     epoch: Option<i128>,
 }
 
-impl Ledger {
+impl Counted {
     pub(crate) fn new(holds: Holds) -> Self {
         Self { holds, counts: [0; KINDS.len()], requests: 0, epoch: None }
     }
@@ -126,6 +130,7 @@ impl Ledger {
             _ => {}
         }
         lost(FLAGS, record.flags.bits() & !holds.flags.bits() != 0);
+        lost(PRIORITIES, !holds.priorities && record.priority != Priority::NONE);
         if !holds.streams {
             lost(STREAMS, names.streams.get(record.stream.0 as usize) != names.volumes.get(record.volume as usize));
         }
@@ -137,7 +142,7 @@ impl Ledger {
             (None, Some(_)) => lost(ABSENT, !holds.latency_optional),
             (None, None) => {}
         }
-        // Of a clock in nanoseconds the grain may lie elsewhere than that of the times since the first request.
+        // Times are rounded as wall-clock times: those since the first request may be rounded elsewhere.
         let epoch = if holds.clock == Clock::Dropped { 0 } else { self.epoch.unwrap_or(0) };
         let time = epoch + i128::from(record.time.0);
         lost(TIME_GRAIN, time % i128::from(holds.time_unit_nanos) != 0);

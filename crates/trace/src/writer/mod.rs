@@ -1,4 +1,4 @@
-//! Writers of traces, and conversion from one format to another.
+//! Writes traces, and converts them from one format to another.
 
 pub(crate) mod blkparse;
 pub(crate) mod fio;
@@ -9,10 +9,11 @@ pub(crate) mod msr;
 pub(crate) mod parquet;
 pub(crate) mod requests;
 pub(crate) mod spc;
+mod text;
 
 use std::io::{self, Write};
 
-use crate::writer::losses::{Holds, Ledger, Loss};
+use crate::writer::losses::{Counted, Holds, Loss};
 use crate::{Format, Names, Position, Record, TraceError, TraceSource};
 
 /// Where a trace is written to: a stream and its name for errors.
@@ -96,6 +97,18 @@ pub trait TraceSink: Send {
 
 /// Writes all of `source` as `format`; returns how much that was, and what the format could not hold of it.
 ///
+/// ```
+/// use ioweir_trace::{Input, ReadOptions, Target, TraceError, convert, format, open_inputs};
+///
+/// let csv = "time_s,pid,comm,op,lba,sectors\n0.5,7,dd,RA,0,8\n";
+/// let mut source = open_inputs(vec![Input::from_bytes("example.csv", csv.into())], &ReadOptions::default())?;
+/// let target = Target::new("example.spc", Box::new(std::io::sink()));
+/// let converted = convert(&mut *source, format("spc").expect("it is a row"), target)?;
+/// assert_eq!(converted.records, 1);
+/// assert!(converted.losses.iter().any(|loss| loss.what.starts_with("flags") && loss.requests == 1));
+/// # Ok::<(), TraceError>(())
+/// ```
+///
 /// # Errors
 /// [`TraceError`] of the source, of the target, and where the format cannot be written or cannot hold a record.
 pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) -> Result<Converted, TraceError> {
@@ -107,7 +120,7 @@ pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) ->
             .expected(format!("one of: {}", writable.join(", "))));
     };
     let mut sink = (writer.open)(target)?;
-    let mut ledger = Ledger::new(writer.holds);
+    let mut counted = Counted::new(writer.holds);
     let mut batch = Vec::with_capacity(crate::BATCH_RECORDS);
     let mut records = 0;
     loop {
@@ -117,12 +130,12 @@ pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) ->
         }
         if records == 0 {
             sink.start(source.epoch_unix_nanos());
-            ledger.start(source.epoch_unix_nanos());
+            counted.start(source.epoch_unix_nanos());
         }
         records += batch.len() as u64;
-        ledger.count(&batch, source.names());
+        counted.count(&batch, source.names());
         sink.write_batch(&batch, source.names())?;
     }
     sink.finish(source.names(), source.epoch_unix_nanos())?;
-    Ok(Converted { records, losses: ledger.finish(source.epoch_unix_nanos()) })
+    Ok(Converted { records, losses: counted.finish(source.epoch_unix_nanos()) })
 }

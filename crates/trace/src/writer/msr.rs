@@ -1,24 +1,24 @@
-//! The writer of MSR Cambridge CSV.
-
-use std::io::Write;
+//! Writes MSR Cambridge CSV.
 
 use ioweir_core::{Flags, Operation};
 
 use crate::table::FILETIME_ZERO_UNIX_NANOS;
+use crate::writer::Writer;
 use crate::writer::losses::{Clock, Holds};
-use crate::writer::{Target, TraceSink, Writer};
+use crate::writer::text::{Text, TextSink, refused, volume_name};
 use crate::{Names, Record, TraceError};
 
 /// A Windows file time counts these.
 const TICK_NANOS: u64 = 100;
 
 pub(crate) const WRITER: Writer = Writer {
-    open: |target| Ok(Box::new(Lines { target, zero: -FILETIME_ZERO_UNIX_NANOS, line: Vec::new() })),
+    open: |target| TextSink::open(target, Lines { zero: -FILETIME_ZERO_UNIX_NANOS }),
     holds: Holds {
         time_unit_nanos: TICK_NANOS,
         discards: false,
         flushes: false,
         flags: Flags::NONE,
+        priorities: false,
         streams: false,
         volume_name: |_, name| host_and_disk(name).is_some(),
         latency_unit_nanos: Some(TICK_NANOS),
@@ -35,47 +35,33 @@ fn host_and_disk(name: &str) -> Option<(&str, &str)> {
 }
 
 struct Lines {
-    target: Target,
     /// Nanoseconds from the zero of file times to the first request.
     zero: i128,
-    line: Vec<u8>,
 }
 
-impl Lines {
-    fn record(&mut self, record: &Record, names: &Names) -> Result<(), TraceError> {
-        let kind = match record.operation {
-            Operation::Read => "Read",
-            Operation::Write => "Write",
-            Operation::Discard | Operation::Flush => return Ok(()),
-        };
-        let ticks = (self.zero + i128::from(record.time.0)).div_euclid(i128::from(TICK_NANOS));
-        // What the reader takes: nanoseconds since 1601 in 64 bits.
-        let ticks = u64::try_from(ticks).ok().filter(|ticks| *ticks <= u64::MAX / TICK_NANOS).ok_or_else(|| {
-            self.target
-                .error("msr-csv cannot hold a time before 1601 or after 2185")
-                .hint("cut the trace, or write parquet")
-        })?;
-        let name = names.volumes.get(record.volume as usize).map_or("", String::as_str);
-        let number = record.volume.to_string();
-        let (host, disk) = host_and_disk(name).unwrap_or(("volume", &number));
-        let response = record.latency.map_or(0, |latency| latency.0 / TICK_NANOS);
-        self.line.clear();
-        writeln!(self.line, "{ticks},{host},{disk},{kind},{},{},{response}", record.offset_bytes, record.length_bytes)
-            .map_err(|error| self.target.broken(&error))?;
-        self.target.write_all(&self.line)
-    }
-}
+impl Text for Lines {
+    const NAME: &'static str = "msr-csv";
 
-impl TraceSink for Lines {
     fn start(&mut self, epoch_unix_nanos: Option<i128>) {
         self.zero = epoch_unix_nanos.unwrap_or(0) - FILETIME_ZERO_UNIX_NANOS;
     }
 
-    fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError> {
-        batch.iter().try_for_each(|record| self.record(record, names))
-    }
-
-    fn finish(mut self: Box<Self>, _: &Names, _: Option<i128>) -> Result<(), TraceError> {
-        self.target.flush()
+    fn record(&mut self, record: &Record, names: &Names) -> Result<String, TraceError> {
+        let kind = match record.operation {
+            Operation::Read => "Read",
+            Operation::Write => "Write",
+            Operation::Discard | Operation::Flush => return Ok(String::new()),
+        };
+        let ticks = (self.zero + i128::from(record.time.0)).div_euclid(i128::from(TICK_NANOS));
+        // What the reader takes: nanoseconds since 1601 in 64 bits.
+        let ticks = u64::try_from(ticks)
+            .ok()
+            .filter(|ticks| *ticks <= u64::MAX / TICK_NANOS)
+            .ok_or_else(|| refused("a time before 1601 or after 2185").hint("cut the trace, or write parquet"))?;
+        let number = record.volume.to_string();
+        let (host, disk) = host_and_disk(volume_name(record.volume, names)).unwrap_or(("volume", &number));
+        let response = record.latency.map_or(0, |latency| latency.0 / TICK_NANOS);
+        let (offset, length) = (record.offset_bytes, record.length_bytes);
+        Ok(format!("{ticks},{host},{disk},{kind},{offset},{length},{response}\n"))
     }
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use ioweir_core::{Nanos, Reason};
+use ioweir_core::{Nanos, Priority, Reason};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -141,6 +141,8 @@ fn write_columns(
         let wait = |(_, served): &(u32, Served)| served.wait_nanos[reason as usize].cast_signed();
         optional::<Int64Type>(&mut group, served().map(|served| served.map(wait)))?;
     }
+    let priorities = rows.iter().map(|row| Some(row.record.priority).filter(|priority| *priority != Priority::NONE));
+    optional::<Int32Type>(&mut group, priorities.map(|priority| priority.map(|said| i32::from(said.bits()))))?;
     group.close().map(|_| ())
 }
 

@@ -1,4 +1,4 @@
-//! Requests with what became of them, for a file of the columns of a trace and those that follow.
+//! Requests and what became of them, for a file that has these columns after those of a trace.
 
 use ioweir_core::{Nanos, Reason};
 

@@ -1,19 +1,19 @@
-//! The writer of SPC trace files.
-
-use std::io::Write;
+//! Writes SPC trace files.
 
 use ioweir_core::{Flags, Operation, SECTOR_BYTES};
 
+use crate::writer::Writer;
 use crate::writer::losses::{Clock, Holds};
-use crate::writer::{Target, TraceSink, Writer};
+use crate::writer::text::{Text, TextSink, refused, seconds_and_nanos};
 use crate::{Names, Record, TraceError};
 
 pub(crate) const WRITER: Writer = Writer {
-    open: |target| Ok(Box::new(Lines { target, line: Vec::new() })),
+    open: |target| TextSink::open(target, Lines),
     holds: Holds {
         discards: false,
         flushes: false,
         flags: Flags::NONE,
+        priorities: false,
         streams: false,
         volume_name: |number, name| name == number.to_string(),
         latency_unit_nanos: None,
@@ -22,39 +22,23 @@ pub(crate) const WRITER: Writer = Writer {
     },
 };
 
-struct Lines {
-    target: Target,
-    line: Vec<u8>,
-}
+struct Lines;
 
-impl Lines {
-    fn record(&mut self, record: &Record) -> Result<(), TraceError> {
+impl Text for Lines {
+    const NAME: &'static str = "spc";
+
+    fn record(&mut self, record: &Record, _: &Names) -> Result<String, TraceError> {
         let letter = match record.operation {
             Operation::Read => 'R',
             Operation::Write => 'W',
-            Operation::Discard | Operation::Flush => return Ok(()),
+            Operation::Discard | Operation::Flush => return Ok(String::new()),
         };
         if !record.offset_bytes.is_multiple_of(SECTOR_BYTES) {
-            return Err(self
-                .target
-                .error(format!("spc cannot hold the offset {}: not whole blocks of 512 bytes", record.offset_bytes))
-                .hint("write parquet"));
+            let what = format!("the offset {}: not whole blocks of 512 bytes", record.offset_bytes);
+            return Err(refused(what).hint("write parquet"));
         }
         let (block, length) = (record.offset_bytes / SECTOR_BYTES, record.length_bytes);
-        let (whole, nanos) = (record.time.0 / 1_000_000_000, record.time.0 % 1_000_000_000);
-        self.line.clear();
-        writeln!(self.line, "{},{block},{length},{letter},{whole}.{nanos:09}", record.volume)
-            .map_err(|error| self.target.broken(&error))?;
-        self.target.write_all(&self.line)
-    }
-}
-
-impl TraceSink for Lines {
-    fn write_batch(&mut self, batch: &[Record], _: &Names) -> Result<(), TraceError> {
-        batch.iter().try_for_each(|record| self.record(record))
-    }
-
-    fn finish(mut self: Box<Self>, _: &Names, _: Option<i128>) -> Result<(), TraceError> {
-        self.target.flush()
+        let (seconds, nanos) = seconds_and_nanos(record);
+        Ok(format!("{},{block},{length},{letter},{seconds}.{nanos:09}\n", record.volume))
     }
 }

@@ -57,7 +57,10 @@ fn every_format_has_a_seed_in_the_corpus() {
 fn seeds_are_the_samples() {
     let folder = repository().join("fuzz/corpus/trace");
     std::fs::create_dir_all(&folder).unwrap();
-    for (number, (name, bytes)) in samples().into_iter().enumerate() {
+    let samples = samples();
+    for (place, (name, bytes)) in samples.iter().enumerate() {
+        // Counted within the format, so that a new one renames no other's seeds.
+        let number = samples[..place].iter().filter(|(other, _)| other == name).count();
         let seed = [&drive_trace::selector(name), &bytes[..]].concat();
         std::fs::write(folder.join(format!("{name}-{number}")), seed).unwrap();
     }

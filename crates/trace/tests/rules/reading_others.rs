@@ -1,7 +1,7 @@
 //! What each reader of other people's formats makes of its fixture.
 
-use ioweir_core::{Flags, Operation};
-use ioweir_trace::{self as trace, Input, ReadOptions};
+use ioweir_core::{Flags, Operation, Priority, PriorityClass};
+use ioweir_trace::{self as trace, Event, Input, ReadOptions};
 
 use crate::fixtures::*;
 use crate::support::*;
@@ -338,4 +338,23 @@ fn a_damaged_tar_is_told() {
     assert_eq!((lenient.records.len(), lenient.skipped), (2, 1));
     let error = read_as("octf", &whole[..place + 520], false).unwrap_err().to_string();
     assert!(error.contains("cut short"), "{error}");
+}
+
+#[test]
+fn an_ftrace_event_of_a_newer_kernel_says_its_priority() {
+    let read = |said: &str| {
+        let line = format!("dd-7 [001] ..... 1.5: block_rq_issue: 8,0 W 4096 () 80 + 8{said} [dd]\n");
+        let options = ReadOptions { event: Event::Issue, ..ReadOptions::default() };
+        read_inputs(vec![Input::from_bytes("trace", line.into_bytes())], &options).map(|read| read.records[0].priority)
+    };
+    let priority = |class, level| Priority::new(class, level).unwrap();
+    assert_eq!(read(" be,0,4"), Ok(priority(PriorityClass::BestEffort, 4)));
+    assert_eq!(read(" rt,3,0"), Ok(priority(PriorityClass::Realtime, 0)));
+    assert_eq!(read(" idle,0,7"), Ok(priority(PriorityClass::Idle, 7)));
+    assert_eq!(read(" none,0,0"), Ok(Priority::NONE));
+    assert_eq!(read(""), Ok(Priority::NONE));
+    for unknown in ["be,0,8", "best,0,4", "be,4", "be,0,4,1", "be,x,4"] {
+        let error = read(&format!(" {unknown}")).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("trace:1:60: priority `{unknown}` is not known")), "{error}");
+    }
 }

@@ -1,6 +1,6 @@
 //! What is written reads back the same, as far as the format can hold it.
 
-use ioweir_core::{Flags, Nanos, Operation, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 use ioweir_trace::{Names, Record};
 use proptest::prelude::*;
 
@@ -26,6 +26,7 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
                 length_bytes,
                 operation: Operation::ALL[operation],
                 flags: Flags::from_bits(flags).unwrap(),
+                priority: Priority::NONE,
                 stream: StreamId(stream),
                 volume,
                 latency: latency.map(Nanos),
@@ -54,7 +55,10 @@ proptest! {
     fn parquet_holds_everything(
         records in records(), names in names(), epoch in prop::option::of(-(1_i128 << 90)..1_i128 << 90)
     ) {
-        let read = Read { records, names, epoch, skipped: 0 };
+        let mut read = Read { records, names, epoch, skipped: 0 };
+        for record in &mut read.records {
+            record.priority = Priority::from_bits(record.offset_bytes.to_le_bytes()[0] % 32).unwrap();
+        }
         prop_assert_eq!(read_as("parquet", &parquet(&read), false).unwrap(), read);
     }
 
@@ -281,6 +285,12 @@ fn what_a_format_does_not_hold_is_told() {
             "1 times below the grain of the format",
         ]
     );
+    let mut urgent = hadoop;
+    urgent.records[0].priority = Priority::from_bits(12).unwrap();
+    assert_eq!(told(&urgent, "parquet"), [""; 0]);
+    for format in ["spc", "msr-csv", "fio-iolog", "hadoop-csv", "blkparse"] {
+        assert!(told(&urgent, format).contains(&"1 I/O priorities".to_owned()), "{format}");
+    }
     let msr = read(MSR.as_bytes()).unwrap();
     assert_eq!(told(&msr, "msr-csv"), [""; 0]);
     assert_eq!(told(&msr, "blkparse"), ["3 names of volumes", "3 latencies", "3 the wall-clock time of the trace"]);
@@ -337,4 +347,17 @@ fn the_same_records_give_the_same_bytes() {
         let read = read(HADOOP.as_bytes()).unwrap();
         assert_eq!(write(&read, format).unwrap(), write(&read, format).unwrap());
     }
+}
+
+#[test]
+fn parquet_of_older_versions_is_still_read() {
+    let [first, second] = ["version-1", "version-2"].map(|name| {
+        let file = repository().join(format!("crates/trace/tests/data/{name}.parquet"));
+        read_as("parquet", &std::fs::read(file).unwrap(), false).unwrap()
+    });
+    let hadoop = read(HADOOP.as_bytes()).unwrap();
+    assert_eq!((first.records, first.names), (hadoop.records, hadoop.names));
+    let flags: Vec<_> = second.records.iter().map(|record| (record.operation, record.flags)).collect();
+    let read = [(Operation::Read, Flags::NONE), (Operation::Write, Flags::SYNC), (Operation::Flush, Flags::NONE)];
+    assert_eq!((flags, second.names.streams), (read.to_vec(), vec!["7 dd".to_owned(), "8 cp".to_owned()]));
 }

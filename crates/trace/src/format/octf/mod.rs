@@ -1,4 +1,4 @@
-//! The queues of Open CAS' telemetry framework, one for each processor, as files or in a tar.
+//! Reads Open CAS telemetry (OCTF): one queue of messages per processor, as files or in a tar archive.
 
 mod protobuf;
 mod tape;
@@ -22,12 +22,9 @@ pub(crate) const FORMAT: Format = Format {
     name: "octf",
     title: "Open CAS telemetry (OCTF), queues or a tar of them",
     doc: include_str!("../docs/octf.md"),
-    window_records: 0,
-    ambiguous: false,
     detect,
     open,
-    write: None,
-    table: None,
+    ..Format::UNSAID
 };
 
 /// The most requests, and the most completions, that are sorted in memory.

@@ -1,4 +1,4 @@
-//! Messages of Google's protocol buffers, as far as the reader of OCTF needs them.
+//! Decodes Google's protocol buffers, as far as OCTF uses them.
 
 /// The value of a field: its type follows from the wire, its meaning from the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

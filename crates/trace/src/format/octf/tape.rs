@@ -1,4 +1,4 @@
-//! The files of a tar archive, read from front to back, one header at a time.
+//! Reads the files of a tar archive from front to back, one header at a time.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! A check that the metadata at the end of a Parquet file is finite work to read.
+//! Checks that the metadata at the end of a Parquet file can be read in finite time.
 //!
 //! The Parquet library believes the lengths of lists that it skips: 330 bytes that claim lists of 2^31 booleans, which take
 //! no bytes, keep it busy for seconds each. So the structure (Thrift's compact encoding) is walked here first, in time linear

@@ -17,9 +17,6 @@ pub(crate) const FORMAT: Format = Format {
     name: "parquet",
     title: "ioweir's own columns in Parquet",
     doc: include_str!("../docs/parquet.md"),
-    table: None,
-    window_records: 0,
-    ambiguous: false,
     detect: |head| head.starts_with(b"PAR1"),
     #[cfg(feature = "parquet")]
     open: rows::open,
@@ -29,6 +26,7 @@ pub(crate) const FORMAT: Format = Format {
     write: Some(Writer { open: writing::open, holds: Holds::ALL }),
     #[cfg(not(feature = "parquet"))]
     write: None,
+    ..Format::UNSAID
 };
 
 /// The columns after those of a [`crate::Record`], and their meaning.

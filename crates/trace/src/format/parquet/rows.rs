@@ -1,9 +1,9 @@
-//! The reader of Parquet files, a row group at a time.
+//! Reads Parquet files, one row group at a time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ioweir_core::{Flags, Nanos, Operation, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 use parquet::column::reader::{ColumnReaderImpl, get_typed_column_reader};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -19,11 +19,10 @@ use crate::reader::number::{Fault, Faulty, byte_extent};
 use crate::reader::order::Order;
 use crate::{BATCH_RECORDS, Input, Names, Position, ReadOptions, Record, TraceError};
 
-pub(crate) const VERSION: &str = "2";
-/// The version without the columns of what became of a request.
-const VERSION_BEFORE: &str = "1";
-/// Columns of that version, which make up a [`Record`].
-const COLUMNS_BEFORE: usize = 8;
+pub(crate) const VERSION: &str = "3";
+/// The versions, and how many of the columns each has: those of a [`Record`], what became of a request, the priority.
+const VERSIONS: [(&str, usize); 3] = [("1", 8), ("2", PRIORITY_AT), (VERSION, PRIORITY_AT + 1)];
+const PRIORITY_AT: usize = 22;
 pub(crate) const VERSION_KEY: &str = "ioweir.trace.version";
 pub(crate) const RUNS_KEY: &str = "ioweir.trace.runs";
 pub(crate) const STREAMS_KEY: &str = "ioweir.trace.streams";
@@ -54,6 +53,7 @@ pub(crate) const SCHEMA: &str = "message trace {
     optional int64 wait_throttled_nanos (INTEGER(64, false));
     optional int64 wait_budget_nanos (INTEGER(64, false));
     optional int64 wait_queue_full_nanos (INTEGER(64, false));
+    optional int32 priority (INTEGER(8, false));
 }";
 
 pub(crate) fn schema() -> Result<Arc<Type>, ParquetError> {
@@ -96,19 +96,13 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
     };
     let error = |problem: String| TraceError::new(&*file, Position::File, problem);
     let known = schema().map_err(|bad| error(bad.to_string()))?;
-    let known = match value(VERSION_KEY) {
-        Some(VERSION) => known.get_fields(),
-        Some(VERSION_BEFORE) => &known.get_fields()[..COLUMNS_BEFORE],
-        Some(other) => {
-            return Err(
-                error(format!("version {other} of the schema is not known")).expected(format!("version {VERSION}"))
-            );
-        }
-        None => {
-            return Err(error(format!("Parquet without the key {VERSION_KEY}"))
-                .expected("a file written by `ioweir trace convert`"));
-        }
-    };
+    let version = value(VERSION_KEY).ok_or_else(|| {
+        error(format!("Parquet without the key {VERSION_KEY}")).expected("a file written by `ioweir trace convert`")
+    })?;
+    let (_, count) = VERSIONS.into_iter().find(|(known, _)| *known == version).ok_or_else(|| {
+        error(format!("version {version} of the schema is not known")).expected(format!("version {VERSION}"))
+    })?;
+    let known = &known.get_fields()[..count];
     let runs = value(RUNS_KEY).and_then(|text| serde_json::from_str::<Vec<serde_json::Value>>(text).ok());
     if runs.as_ref().is_some_and(|runs| runs.len() > 1) {
         return Err(
@@ -202,6 +196,35 @@ impl<T: DataType> Column<T> {
     }
 }
 
+/// A column in which values may be missing.
+struct Optional<T: DataType> {
+    column: Column<T>,
+    /// Whether each row has a value.
+    there: Vec<i16>,
+}
+
+impl<T: DataType> Optional<T> {
+    fn open(group: &dyn parquet::file::reader::RowGroupReader, index: usize) -> Result<Self, ParquetError> {
+        Ok(Self { column: Column::open(group, index)?, there: Vec::new() })
+    }
+
+    fn read(&mut self) -> Result<usize, ParquetError> {
+        self.there.clear();
+        let count = self.column.read(Some(&mut self.there))?;
+        let values = self.there.iter().filter(|&&level| level == 1).count();
+        if self.there.len() != count || self.column.values.len() != values {
+            return Err(ParquetError::General("an optional column contradicts itself".to_owned()));
+        }
+        Ok(count)
+    }
+
+    /// The values of the rows, in their order.
+    fn values(&self) -> impl Iterator<Item = Option<&T::T>> {
+        let mut values = self.column.values.iter();
+        self.there.iter().map(move |level| if *level == 1 { values.next() } else { None })
+    }
+}
+
 struct Columns {
     time: Column<Int64Type>,
     offset: Column<Int64Type>,
@@ -210,8 +233,9 @@ struct Columns {
     flags: Column<Int32Type>,
     stream: Column<Int32Type>,
     volume: Column<Int32Type>,
-    latency: Column<Int64Type>,
-    latency_levels: Vec<i16>,
+    latency: Optional<Int64Type>,
+    /// Not in the older versions.
+    priority: Option<Optional<Int32Type>>,
 }
 
 impl Columns {
@@ -225,13 +249,12 @@ impl Columns {
             flags: Column::open(group, 4)?,
             stream: Column::open(group, 5)?,
             volume: Column::open(group, 6)?,
-            latency: Column::open(group, 7)?,
-            latency_levels: Vec::new(),
+            latency: Optional::open(group, 7)?,
+            priority: (group.num_columns() > PRIORITY_AT).then(|| Optional::open(group, PRIORITY_AT)).transpose()?,
         })
     }
 
     fn read(&mut self) -> Result<usize, ParquetError> {
-        self.latency_levels.clear();
         let count = self.time.read(None)?;
         let counts = [
             self.offset.read(None)?,
@@ -240,13 +263,10 @@ impl Columns {
             self.flags.read(None)?,
             self.stream.read(None)?,
             self.volume.read(None)?,
-            self.latency.read(Some(&mut self.latency_levels))?,
+            self.latency.read()?,
+            self.priority.as_mut().map_or(Ok(count), Optional::read)?,
         ];
-        let there = self.latency_levels.iter().filter(|&&level| level == 1).count();
-        if counts.iter().any(|&other| other != count)
-            || self.latency_levels.len() != count
-            || self.latency.values.len() != there
-        {
+        if counts.iter().any(|&other| other != count) {
             return Err(ParquetError::General("the columns of a row group differ in length".to_owned()));
         }
         Ok(count)
@@ -255,11 +275,12 @@ impl Columns {
 
 impl Rows {
     fn push(&mut self, columns: &Columns, batch: &mut Vec<Record>) -> Result<(), TraceError> {
-        let mut latencies = columns.latency.values.iter();
-        for (row, level) in columns.latency_levels.iter().enumerate() {
+        let mut priorities = columns.priority.as_ref().map(Optional::values);
+        for (row, latency) in columns.latency.values().enumerate() {
             self.row += 1;
-            let latency = if *level == 1 { latencies.next().copied() } else { None };
-            let pushed = record(columns, row, latency, &self.names).and_then(|record| self.order.push(record, batch));
+            let priority = priorities.as_mut().and_then(|values| values.next().flatten()).copied();
+            let read = record(columns, row, latency.copied(), priority, &self.names);
+            let pushed = read.and_then(|record| self.order.push(record, batch));
             if let Err(mut fault) = pushed {
                 if !self.lenient {
                     fault.problem = format!("row {}: {}", self.row, fault.problem);
@@ -272,7 +293,7 @@ impl Rows {
     }
 }
 
-fn record(columns: &Columns, row: usize, latency: Option<i64>, names: &Names) -> Faulty<Record> {
+fn record(columns: &Columns, row: usize, latency: Option<i64>, priority: Option<i32>, names: &Names) -> Faulty<Record> {
     let long = |column: &Column<Int64Type>| column.values.get(row).map_or(0, |value| value.cast_unsigned());
     let short = |column: &Column<Int32Type>| column.values.get(row).map_or(0, |value| value.cast_unsigned());
     let (operation, flags) = (short(&columns.operation), short(&columns.flags));
@@ -281,6 +302,10 @@ fn record(columns: &Columns, row: usize, latency: Option<i64>, names: &Names) ->
     };
     let Some(flags) = u8::try_from(flags).ok().and_then(Flags::from_bits) else {
         return Err(Fault::new(0, format!("flags {flags} are not known")).expected("0 to 31"));
+    };
+    let bits = priority.unwrap_or(0);
+    let Some(priority) = u8::try_from(bits).ok().and_then(Priority::from_bits) else {
+        return Err(Fault::new(0, format!("priority {bits} is not known")).expected("0 to 31"));
     };
     let (stream, volume) = (short(&columns.stream), short(&columns.volume));
     if stream as usize >= names.streams.len() || volume as usize >= names.volumes.len() {
@@ -293,6 +318,7 @@ fn record(columns: &Columns, row: usize, latency: Option<i64>, names: &Names) ->
         length_bytes,
         operation,
         flags,
+        priority,
         stream: StreamId(stream),
         volume,
         latency: latency.map(|value| Nanos(value.cast_unsigned())),

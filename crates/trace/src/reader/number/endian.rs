@@ -1,4 +1,4 @@
-//! Numbers of a known width in a binary record.
+//! Decodes numbers of a known width in a binary record.
 
 /// The little-endian number of `N` bytes, at most eight, at `at`; zero where they are not there.
 #[inline]
