@@ -21,6 +21,7 @@ pub(crate) struct Heard {
 pub(crate) fn exports() -> Arc<[Export]> {
     let export = |name: &str, description: &str, read_only| Export {
         name: name.into(),
+        offset_bytes: 0,
         description: description.into(),
         size_bytes: 1 << 20,
         read_only,

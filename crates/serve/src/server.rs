@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
+use ioweir_config::{format_bytes, shown};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
@@ -115,7 +116,9 @@ impl Server {
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
         let opened = opened?;
-        let exports: Arc<[nbd::Export]> = spec.export.iter().map(|export| describe(export, spec, &opened)).collect();
+        let exports: Result<Arc<[nbd::Export]>, _> =
+            spec.export.iter().map(|export| describe(export, spec, &opened)).collect();
+        let exports = exports?;
         for starting in &starting {
             // A thread that has ended meanwhile reports why when it is joined.
             let _ = starting.exports.send(Arc::clone(&exports));
@@ -130,6 +133,7 @@ impl Server {
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
             classes: spec.classes(),
+            allowed: spec.export.iter().map(|export| export.allow.clone()).collect(),
             tls: tls.map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
@@ -251,14 +255,27 @@ fn start_watch(
     Ok((Some(watch), watched_at))
 }
 
-fn describe(export: &Export, spec: &Spec, opened: &[Opened]) -> nbd::Export {
-    nbd::Export {
+fn describe(export: &Export, spec: &Spec, opened: &[Opened]) -> Result<nbd::Export, ServeError> {
+    let device_bytes = opened.get(spec.device_of(export)).map_or(0, |opened| opened.size_bytes);
+    let offset_bytes = export.offset.map_or(0, |offset| offset.0);
+    let rest = device_bytes.saturating_sub(offset_bytes);
+    let size_bytes = export.size.map_or(rest, |size| size.0);
+    if size_bytes > rest || (rest == 0 && device_bytes > 0) {
+        return Err(ServeError(format!(
+            "export {}: ends past its device, {}, which has {}",
+            shown(&export.name),
+            shown(&export.device),
+            format_bytes(device_bytes)
+        )));
+    }
+    Ok(nbd::Export {
         name: export.name.clone(),
         description: export.description.clone(),
-        size_bytes: opened.get(spec.device_of(export)).map_or(0, |opened| opened.size_bytes),
+        offset_bytes,
+        size_bytes,
         read_only: export.read_only,
         block_bytes_preferred: ALIGNMENT_BYTES as u32,
-    }
+    })
 }
 
 fn catch_signals() -> io::Result<UnixStream> {
@@ -316,7 +333,7 @@ impl Starting {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));
             }
-            let result = run(&mut engine, clock);
+            let result = run(&name, &mut engine, clock);
             // A server without its device ends.
             Stopper::stop(&stopper);
             result
@@ -347,11 +364,14 @@ fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Resu
     Ok(engine)
 }
 
-fn run(engine: &mut Engine, clock: MachineClock) -> Result<(), ServeError> {
+fn run(name: &str, engine: &mut Engine, clock: MachineClock) -> Result<(), ServeError> {
     let broken = |error: io::Error| failed("a device has failed", &error);
     loop {
         let now = clock.now();
         match engine.turn(now).map_err(broken)? {
+            Turn::Stopped if engine.failure().is_some() => {
+                return Err(ServeError(format!("device {name}: what was written may be gone: a flush has failed")));
+            }
             Turn::Stopped => return Ok(()),
             Turn::WaitUntil(until) => {
                 let span = if until == ioweir_core::Nanos::NEVER { until } else { until.since(clock.now()) };

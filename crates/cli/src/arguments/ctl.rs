@@ -35,6 +35,12 @@ Values are written as in a spec, without quotes; `none` takes a key away.")]
         #[arg(value_name = "KEY=VALUE", required = true)]
         assignments: Vec<String>,
     },
+    /// Open a device again, of which a flush has failed: it serves what is durable
+    Reopen {
+        /// The device's name in the spec
+        #[arg(value_name = "DEVICE")]
+        device: String,
+    },
     /// Read the spec's file again, as SIGHUP does; all of it takes effect, or nothing
     Reload,
 }

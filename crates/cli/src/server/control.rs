@@ -25,6 +25,7 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             }
         }
         CtlVerb::Set { assignments } => tell(&ask(&socket, &Command::Set(assignments.clone()))?),
+        CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
     }
 }

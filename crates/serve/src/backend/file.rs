@@ -10,12 +10,13 @@ use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use ioweir_config::format_bytes;
-use rustix::fs::{Advice, FallocateFlags, OFlags, SeekFrom};
-use rustix::io::ReadWriteFlags;
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags, SeekFrom};
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::store::EXTENTS_MAX;
 use super::{Action, Io, Outcome};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer};
+use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
@@ -32,6 +33,9 @@ pub(super) struct Files {
     pub(super) cached: File,
     /// With direct I/O, where the file system supports it.
     pub(super) direct: Option<File>,
+    /// For flushes alone. The kernel reports a failed writeback once on each open file, so that a durable write of one client
+    /// must not take the report that another's flush is to get.
+    pub(super) sync: File,
     pub(super) size_bytes: u64,
     /// Why there is no direct I/O though the spec asks for it, and whether the file is new.
     remark: String,
@@ -56,9 +60,10 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
 
 impl Files {
     /// Opens a file or a block device. A missing file is created where the spec gives a size.
-    pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool) -> Result<Self, String> {
+    /// No other server may use it, unless both only read.
+    pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool, read_only: bool) -> Result<Self, String> {
         let mut options = OpenOptions::new();
-        options.read(true).write(true);
+        options.read(true).write(!read_only);
         let mut is_new = false;
         let cached = match (options.open(path), size_bytes) {
             (Err(error), Some(_)) if error.kind() == io::ErrorKind::NotFound && is_of_devices(path) => {
@@ -75,8 +80,18 @@ impl Files {
                 keep_name(path).map_err(|error| failed(path, "its folder cannot be flushed", &error))?;
                 made
             }
-            (opened, _) => opened.map_err(|error| failed(path, "cannot be opened to read and write", &error))?,
+            (opened, _) => opened.map_err(|error| {
+                let what = if read_only { "cannot be opened to read" } else { "cannot be opened to read and write" };
+                failed(path, what, &error)
+            })?,
         };
+        let lock =
+            if read_only { FlockOperation::NonBlockingLockShared } else { FlockOperation::NonBlockingLockExclusive };
+        match rustix::fs::flock(&cached, lock) {
+            Err(Errno::WOULDBLOCK) => return Err(format!("{}: is locked: another server uses it", path.display())),
+            // Some file systems have no locks.
+            _ => {}
+        }
         let length = length_of(&cached).map_err(|error| failed(path, "has no length", &error))?;
         if let Some(size) = size_bytes
             && size != length
@@ -90,6 +105,7 @@ impl Files {
             Err(error) if direct => (None, format!(" (direct I/O is refused: {error})")),
             _ => (None, String::new()),
         };
+        let sync = options.open(path).map_err(|error| failed(path, "cannot be opened again", &error))?;
         let remark = if is_new { format!("{remark}, made now") } else { remark };
         if past.is_some() {
             // Direct I/O would have to write back cached pages, request by request: better all at once, now.
@@ -98,7 +114,7 @@ impl Files {
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::DontNeed);
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::Random);
         }
-        Ok(Self { path: path.into(), cached, direct: past, size_bytes: length, remark })
+        Ok(Self { path: path.into(), cached, direct: past, sync, size_bytes: length, remark })
     }
 
     pub(super) fn describe(&self) -> String {
@@ -119,7 +135,7 @@ impl Files {
         match action {
             Action::Read => self.read(io)?,
             Action::Write => self.write(io)?,
-            Action::Flush => rustix::fs::fdatasync(&self.cached)?,
+            Action::Flush => rustix::fs::fdatasync(&self.sync)?,
             Action::Trim => {
                 // A device that cannot free space has fulfilled a trim.
                 match self.allocate(FallocateFlags::PUNCH_HOLE, offset, length) {
@@ -221,6 +237,11 @@ impl Files {
     }
 }
 
+/// The error of an operation on a file. Whatever a flush fails of, the kernel has given up the data.
+pub(super) fn error_of(action: Action, error: &io::Error) -> NbdError {
+    if action == Action::Flush { NbdError::InputOutput } else { NbdError::from_io(error) }
+}
+
 fn length_of(file: &File) -> io::Result<u64> {
     let metadata = file.metadata()?;
     if metadata.file_type().is_block_device() {
@@ -263,11 +284,12 @@ mod tests {
     #[test]
     fn a_device_is_never_made_and_a_file_is_said_to_be() {
         let nowhere = Path::new("/dev/ioweir-no-such-device");
-        let error = Files::open(nowhere, Some(4096), false).expect_err("it is not there");
+        let error = Files::open(nowhere, Some(4096), false, false).expect_err("it is not there");
         assert!(error.starts_with("/dev/ioweir-no-such-device: no such device\n  expected: "), "{error}");
         assert!(!nowhere.exists());
         let folder = tempfile::tempdir().expect("a folder");
-        let open = || Files::open(&folder.path().join("disk"), Some(4096), false).expect("it can be made").describe();
+        let open =
+            || Files::open(&folder.path().join("disk"), Some(4096), false, false).expect("it can be made").describe();
         assert!(open().ends_with(", made now"));
         assert!(!open().contains("made now"));
     }

@@ -44,7 +44,8 @@ pub enum Action {
     Read,
     /// Data from the buffers to the device.
     Write,
-    /// Make durable what was completed before.
+    /// Make durable what was completed before. It fails with [`NbdError::NoSpace`] only where nothing is lost and a later
+    /// flush may succeed; after any other error what was completed before may be gone.
     Flush,
     /// The range is not needed any more.
     Trim,
@@ -204,12 +205,21 @@ pub trait Backend {
     }
 }
 
+/// Whether opening the backend again brings back what was durable.
+pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
+    match backend {
+        spec::Backend::File { .. } => true,
+        spec::Backend::Tiered { slow, .. } => outlives_its_backend(&slow.backend),
+        _ => false,
+    }
+}
+
 /// Opens the backend of a device, in the thread that uses it. `registered` are buffers that will be used often.
 ///
 /// # Errors
 /// The problem, in words.
 pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
-    let backend = open_backend(&device.backend, device.depth, registered)?;
+    let backend = open_backend(&device.backend, device.depth, device.read_only, registered)?;
     let Some(cores) = device.cores.filter(|_| device.checksums) else { return Ok(backend) };
     let begun = match &device.backend {
         spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
@@ -221,7 +231,12 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     Ok(Box::new(Checked::new(backend, begun, workers)?))
 }
 
-fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
+fn open_backend(
+    backend: &spec::Backend,
+    depth: u32,
+    read_only: bool,
+    registered: &mut [Buffer],
+) -> Result<Box<dyn Backend>, String> {
     let sizes = |size: &ioweir_config::Size| size.0;
     Ok(match backend {
         spec::Backend::Null { size } => Box::new(Memory::null(sizes(size))),
@@ -231,12 +246,13 @@ fn open_backend(backend: &spec::Backend, depth: u32, registered: &mut [Buffer]) 
         }
         spec::Backend::Faulty { size, faults } => Box::new(Faulty::new(Media::new(sizes(size)), *faults)),
         spec::Backend::File { path, size, direct, io, threads } => {
-            let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct)?);
+            let files = Arc::new(file::Files::open(path, size.as_ref().map(sizes), *direct, read_only)?);
             open_file(files, *io, depth, *threads, registered)?
         }
         spec::Backend::Tiered { slow, fast, cache, map } => {
             let mut tier = |name: &str, tier: &spec::Tier| {
-                open_backend(&tier.backend, tier.depth, registered).map_err(|error| format!("{name} tier: {error}"))
+                open_backend(&tier.backend, tier.depth, false, registered)
+                    .map_err(|error| format!("{name} tier: {error}"))
             };
             let (slow, fast, depth) = (tier("slow", slow)?, tier("fast", fast)?, fast.depth);
             match (cache, map) {

@@ -8,10 +8,9 @@ use std::thread::JoinHandle;
 
 use ioweir_core::Nanos;
 
-use super::file::Files;
+use super::file::{Files, error_of};
 use super::returned::Returned;
 use super::{Backend, Done, Io};
-use crate::nbd::NbdError;
 
 #[derive(Debug)]
 struct Shared {
@@ -44,7 +43,7 @@ impl Shared {
             let next = queue.waiting.pop_front();
             drop(queue);
             if let Some(mut io) = next {
-                let result = self.files.perform(&mut io).map_err(|error| NbdError::from_io(&error));
+                let result = self.files.perform(&mut io).map_err(|error| error_of(io.action, &error));
                 self.done.put(Done { id: io.id, buffers: io.buffers, result });
             }
         }

@@ -10,11 +10,10 @@ use ioweir_core::Nanos;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, ReadWriteFlags};
 
-use super::file::Files;
+use super::file::{Files, error_of};
 use super::threads::Threads;
 use super::{Action, Backend, Done, Io, Outcome};
 use crate::buffer::Buffer;
-use crate::nbd::NbdError;
 
 /// `IORING_ENTER_GETEVENTS`: the kernel finishes completions.
 const ENTER_GETEVENTS: u32 = 1;
@@ -107,7 +106,7 @@ impl Uring {
                 (None, None) => Some(self.files.cached.as_raw_fd()),
                 (None, Some(_)) => None,
             },
-            Action::Flush => Some(self.files.cached.as_raw_fd()),
+            Action::Flush => Some(self.files.sync.as_raw_fd()),
             _ => None,
         }
     }
@@ -186,7 +185,7 @@ impl Uring {
                 if again {
                     return self.threads.start(now, io);
                 }
-                Err(NbdError::from_io(&error))
+                Err(error_of(io.action, &error))
             }
         };
         done.push(Done { id: io.id, buffers: io.buffers, result });

@@ -15,6 +15,8 @@ pub enum Command {
     Set(Vec<String>),
     /// Read the spec's file again.
     Reload {},
+    /// Open the device of this name again, which has failed.
+    Reopen(String),
 }
 
 impl Command {
@@ -27,7 +29,7 @@ impl Command {
             return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));
         }
         serde_json::from_slice(line).map_err(|error| {
-            let expected = "{\"state\":{}}, {\"set\":[\"KEY=VALUE\"]} or {\"reload\":{}}";
+            let expected = "{\"state\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}} or {\"reopen\":\"DEVICE\"}";
             format!("not a command: {error}\n  expected: one of {expected}")
         })
     }

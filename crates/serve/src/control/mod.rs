@@ -15,6 +15,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use ioweir_config::shown;
 use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
 
@@ -123,6 +124,23 @@ impl Controller {
     /// As [`Controller::set`].
     pub fn reload(&self) -> Result<Vec<String>, String> {
         self.change(|spec| read(&spec.file))
+    }
+
+    /// Opens a device again, a flush of which has failed; answers with what it is.
+    ///
+    /// # Errors
+    /// Why it stays as it is, in words for people.
+    pub fn reopen(&self, device: &str) -> Result<String, String> {
+        let (spec, _) = self.running();
+        let engine = spec.device.iter().zip(&self.0.engines).find(|(its, _)| its.name == device);
+        let (_, engine) = engine.ok_or_else(|| {
+            let names: Vec<_> = spec.device.iter().map(|device| device.name.as_str()).collect();
+            format!("there is no device `{}`\n  expected: one of {}", shown(device), names.join(", "))
+        })?;
+        let (sender, answer) = channel();
+        engine.send(engine::Command::Reopen(sender));
+        let answer = answer.recv_timeout(PATIENCE).map_err(|_| "it does not answer".to_string()).flatten();
+        answer.map_err(|problem| format!("device {}: {problem}", shown(device)))
     }
 
     fn change(&self, make: impl FnOnce(&Spec) -> Result<Spec, String>) -> Result<Vec<String>, String> {

@@ -8,6 +8,7 @@ use ioweir_core::policy::Policy;
 use ioweir_core::{Nanos, Operation, Reason, StreamId};
 
 use super::admission::{ClassState, SubRequest};
+use super::dispatch::Failure;
 use crate::backend::Checksums;
 use crate::nbd::NbdError;
 
@@ -223,6 +224,8 @@ pub struct Report {
     pub inflight: u32,
     /// What the device has checked since the server began, where it keeps checksums.
     pub checksums: Option<Checksums>,
+    /// The failure of the device, if it has failed.
+    pub failure: Option<Failure>,
 }
 
 /// A request that was answered.

@@ -20,6 +20,8 @@ pub enum Command {
     Serve(Box<Client>),
     /// Change shares and timeouts, if every engine concerned can.
     Change(Box<Change>),
+    /// Open the device again, which has failed; the answer says what it is, or why it stays as it is.
+    Reopen(Sender<Result<String, String>>),
     /// Report counters and state.
     Report(Question),
     /// Answer the requests in flight, and stop.

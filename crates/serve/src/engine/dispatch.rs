@@ -11,7 +11,7 @@ use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::admission::{Members, SubRequest};
 use super::sessions::Query;
-use crate::backend::{Action, Backend, Done, Io, Outcome, part_of};
+use crate::backend::{Action, Backend, Done, Io, Memory, Outcome, part_of};
 use crate::buffer::{ALIGNMENT_BYTES, Buffer, Buffers, Pool};
 use crate::nbd::NbdError;
 use crate::slots::Slots;
@@ -25,6 +25,7 @@ struct InFlight {
     /// The first block of 4 KiB, and the one after the last.
     blocks: (u64, u64),
     writes: bool,
+    flushes: bool,
     /// Its sub-requests, while it is deferred.
     members: Option<Members>,
     operations_left: u32,
@@ -37,6 +38,7 @@ impl InFlight {
             dispatch,
             blocks: (dispatch.sector / SECTORS_PER_BLOCK, end),
             writes: matches!(dispatch.operation, Operation::Write | Operation::Discard),
+            flushes: dispatch.operation == Operation::Flush,
             members: Some(members),
             operations_left: 0,
         }
@@ -68,6 +70,15 @@ pub(super) enum Completed {
     LastFlush,
 }
 
+/// The failure of a device: a flush of it has failed, and what was written before may be gone though it can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When.
+    pub at: Nanos,
+    /// Whether it cannot be read either: it was to be opened again, and could not be.
+    pub is_closed: bool,
+}
+
 /// The backend with the dispatches that are in flight.
 pub(super) struct Dispatcher {
     backend: Box<dyn Backend>,
@@ -81,6 +92,14 @@ pub(super) struct Dispatcher {
     completed: VecDeque<Completed>,
     /// Whether an operation was started since the last submission.
     has_started: bool,
+    /// Set for good by a flush that fails, until the device is opened again: nothing is written or flushed meanwhile. The
+    /// system reports the loss of data once, and to no client in particular.
+    failure: Option<Failure>,
+    /// Flushes with the backend.
+    flushes: u32,
+    /// Flushes that have succeeded while others were with the backend, of which one may still report that data is lost.
+    flushed: Vec<Done>,
+    now: Nanos,
 }
 
 impl Dispatcher {
@@ -94,7 +113,33 @@ impl Dispatcher {
             done: Vec::new(),
             completed: VecDeque::new(),
             has_started: false,
+            failure: None,
+            flushes: 0,
+            flushed: Vec::new(),
+            now: Nanos::ZERO,
         }
+    }
+
+    /// The failure of the device, if it has failed.
+    pub(super) const fn failure(&self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// Whether nothing is with the backend.
+    pub(super) fn is_idle(&self) -> bool {
+        self.operations.len() == 0
+    }
+
+    /// Closes the backend, and makes the device one that neither reads nor writes.
+    pub(super) fn close(&mut self) {
+        self.backend = Box::new(Memory::null(self.backend.size_bytes()));
+        self.failure = Some(Failure { at: self.failure.map_or(self.now, |failure| failure.at), is_closed: true });
+    }
+
+    /// The device was opened again.
+    pub(super) fn reopened(&mut self, backend: Box<dyn Backend>) {
+        self.backend = backend;
+        self.failure = None;
     }
 
     pub(super) fn backend(&self) -> &dyn Backend {
@@ -120,6 +165,9 @@ impl Dispatcher {
 
     /// Whether a dispatch overlaps one that is with the backend, or one of the first `ahead` that are deferred.
     fn conflicts(&self, dispatch: &InFlight, ahead: usize) -> bool {
+        if dispatch.flushes && !self.flushed.is_empty() {
+            return true;
+        }
         let deferred = self.deferred.iter().take(ahead);
         let others = self.begun.iter().chain(deferred).filter_map(|&other| self.in_flight.get(other));
         others.into_iter().any(|other| dispatch.conflicts(other))
@@ -212,9 +260,20 @@ impl Dispatcher {
         self.start_operation(now, io(id));
     }
 
+    /// What a device that has failed does not do.
+    fn is_refused(&self, action: Action) -> bool {
+        let reads = matches!(action, Action::Read | Action::Cache | Action::Extents);
+        self.failure.is_some_and(|failure| failure.is_closed || !reads)
+    }
+
     fn start_operation(&mut self, now: Nanos, io: Io) {
         self.has_started = true;
-        self.backend.start(now, io);
+        self.flushes += u32::from(io.action == Action::Flush);
+        if self.is_refused(io.action) {
+            self.finished(Done { id: io.id, buffers: io.buffers, result: Err(NbdError::InputOutput) });
+        } else {
+            self.backend.start(now, io);
+        }
     }
 
     /// Starts an operation that does not pass the scheduler.
@@ -238,12 +297,38 @@ impl Dispatcher {
 
     /// Collects what the backend has finished; answers whether there was anything.
     pub(super) fn collect(&mut self, now: Nanos) -> io::Result<bool> {
+        self.now = now;
         let mut done = std::mem::take(&mut self.done);
         self.backend.collect(now, &mut done)?;
-        let has_finished = !done.is_empty();
-        done.drain(..).for_each(|done| self.finish(done));
+        done.drain(..).for_each(|done| self.finished(done));
         self.done = done;
-        Ok(has_finished)
+        Ok(!self.completed.is_empty())
+    }
+
+    /// Takes what the backend has finished. Flushes that were with it at the same time end together: if one fails, all do.
+    fn finished(&mut self, done: Done) {
+        let is_last = match self.operations.get(done.id) {
+            Some(Served::One(_, sub_request)) if sub_request.action == Action::Flush => false,
+            Some(Served::LastFlush) => true,
+            _ => return self.finish(done),
+        };
+        self.flushes -= 1;
+        if matches!(done.result, Err(error) if is_last || error != NbdError::NoSpace) {
+            self.failure.get_or_insert(Failure { at: self.now, is_closed: false });
+        }
+        if done.result.is_err() {
+            self.finish(done);
+        } else {
+            self.flushed.push(done);
+        }
+        if self.flushes == 0 || self.failure.is_some() {
+            for mut done in std::mem::take(&mut self.flushed) {
+                if self.failure.is_some() {
+                    done.result = Err(NbdError::InputOutput);
+                }
+                self.finish(done);
+            }
+        }
     }
 
     /// The next of what was collected, in order.

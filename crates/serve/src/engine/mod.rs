@@ -33,7 +33,7 @@ use ioweir_core::Nanos;
 use ioweir_core::tenant::{Share, ShareError};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
-use crate::backend::{Backend, Checksums};
+use crate::backend::{self, Backend, Checksums};
 use crate::buffer::Pool;
 use crate::nbd::{Export, NbdError};
 use crate::spec::{self, Holder};
@@ -43,6 +43,7 @@ pub use accounts::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durati
 use admission::Admission;
 pub use admission::{Call, ClassState, Observer, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal};
+pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
 pub use sessions::{Client, Permit};
 use sessions::{Event, Sessions};
@@ -50,6 +51,10 @@ use sessions::{Event, Sessions};
 /// The epoll tokens of descriptors that are no connections.
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_BACKEND: u64 = u64::MAX - 1;
+
+/// What is said of a device of which a flush has failed.
+pub(crate) const FAILED: &str = "a flush has failed: what was written before may be gone. Writes and flushes fail until it is \
+                                 opened again (ioweir ctl SERVER reopen DEVICE)";
 
 /// What to do after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +101,8 @@ pub struct Engine {
     remarks: Option<(String, Sender<String>)>,
     commands: Receiver<Command>,
     handle: Handle,
+    /// What the backend is made of.
+    device: spec::Device,
     epoll: Arc<OwnedFd>,
     ready: Vec<epoll::Event>,
     now: Nanos,
@@ -115,11 +122,7 @@ impl Engine {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
-        for descriptor in backend.descriptors() {
-            // Edge-triggered: the backend is asked in every turn, and need not read what has woken the engine.
-            let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-            epoll::add(&epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags)?;
-        }
+        watch_backend(&epoll, &*backend)?;
         let mut sessions = Sessions::new(exports, &device, pool, Arc::clone(&epoll));
         sessions.set_stall_timeout(stall_timeout);
         Ok(Self {
@@ -130,6 +133,7 @@ impl Engine {
             remarks: None,
             commands,
             handle: Handle { commands: sender, wake },
+            device,
             epoll,
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
@@ -165,6 +169,13 @@ impl Engine {
         self.forward_remarks();
     }
 
+    fn remark(&self, remark: &str) {
+        if let Some((device, listener)) = &self.remarks {
+            // As below.
+            let _ = listener.send(format!("device {device}: {remark}"));
+        }
+    }
+
     fn forward_remarks(&mut self) {
         if let Some((device, listener)) = &self.remarks {
             for remark in self.dispatcher.backend_mut().remarks() {
@@ -172,6 +183,12 @@ impl Engine {
                 let _ = listener.send(format!("device {device}: {remark}"));
             }
         }
+    }
+
+    /// The failure of its device, if it has failed.
+    #[must_use]
+    pub const fn failure(&self) -> Option<Failure> {
+        self.dispatcher.failure()
     }
 
     /// What its device has checked, where it keeps checksums.
@@ -317,6 +334,7 @@ impl Engine {
 
     /// Applies what the backend has completed, and lets in what waited for that; answers whether there was anything.
     fn complete(&mut self) -> io::Result<bool> {
+        let had_failed = self.dispatcher.failure().is_some();
         let Self { sessions, admission, dispatcher, accounts, now, .. } = self;
         if !dispatcher.collect(*now)? {
             return Ok(false);
@@ -335,6 +353,9 @@ impl Engine {
         dispatcher.begin_deferred(*now, sessions.pool());
         admission.retry(*now, &mut |first, at| sessions.cut(first, at));
         self.apply_events();
+        if !had_failed && self.dispatcher.failure().is_some() {
+            self.remark(FAILED);
+        }
         self.forward_remarks();
         Ok(true)
     }
@@ -349,6 +370,10 @@ impl Engine {
                 Command::Serve(_) => {}
                 Command::Change(change) => self.change(*change),
                 Command::Report(question) => self.report(question),
+                Command::Reopen(answer) => {
+                    // One who has gone needs no answer.
+                    let _ = answer.send(self.reopen());
+                }
                 Command::Stop if self.stopping == Stopping::No => {
                     self.stopping = Stopping::Closing(self.now.after(self.shutdown_timeout));
                     self.sessions.drain_all();
@@ -377,6 +402,31 @@ impl Engine {
         }
     }
 
+    /// Opens a device that has failed again, with what is durable of it.
+    fn reopen(&mut self) -> Result<String, String> {
+        if self.dispatcher.failure().is_none() {
+            return Err("it has not failed".into());
+        }
+        if !backend::outlives_its_backend(&self.device.backend) {
+            return Err("it is in memory: opened again it would be empty".into());
+        }
+        if !self.dispatcher.is_idle() {
+            return Err("operations are still with it: try again when they have ended".into());
+        }
+        // Two of them would not get at the same files.
+        let size_bytes = self.dispatcher.backend().size_bytes();
+        self.dispatcher.close();
+        let opened = backend::open(&self.device, &mut [])?;
+        if opened.size_bytes() != size_bytes {
+            return Err("its size has changed: the server must be started again".into());
+        }
+        watch_backend(&self.epoll, &*opened).map_err(|error| format!("it cannot be waited for: {error}"))?;
+        let description = opened.describe();
+        self.dispatcher.reopened(opened);
+        self.remark("opened again");
+        Ok(description)
+    }
+
     fn report(&mut self, question: Question) {
         self.admission.driver().settle_all(self.now);
         let counters = self.accounts.exchange(question.counters, self.admission.driver());
@@ -388,7 +438,8 @@ impl Engine {
         }
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
         let checksums = self.dispatcher.backend().checksums();
-        (question.reply)(Report { now: self.now, counters, classes, inflight, checksums });
+        let failure = self.dispatcher.failure();
+        (question.reply)(Report { now: self.now, counters, classes, inflight, checksums, failure });
     }
 
     /// Flushes once all clients have gone; their last writes may still be with the backend.
@@ -401,4 +452,13 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+fn watch_backend(epoll: &OwnedFd, backend: &dyn Backend) -> io::Result<()> {
+    for descriptor in backend.descriptors() {
+        // Edge-triggered: the backend is asked in every turn, and need not read what has woken the engine.
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags)?;
+    }
+    Ok(())
 }

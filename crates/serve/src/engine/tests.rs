@@ -43,6 +43,7 @@ impl Session {
     fn new(keys: &str) -> Self {
         let export = Export {
             name: "a".into(),
+            offset_bytes: 0,
             description: String::new(),
             size_bytes: 1 << 30,
             read_only: false,

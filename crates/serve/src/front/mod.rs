@@ -6,10 +6,12 @@
 mod listen;
 
 use std::io::{self, IoSlice, IoSliceMut};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -22,13 +24,15 @@ use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
 use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
-use crate::spec::{Class, class_of};
+use crate::spec::{Allowed, Class, Identity, class_of};
 use crate::tls;
 
 pub use listen::Listener;
 
 /// Bytes of a negotiation that are read in one call; decrypted they may be more.
 const READ_BYTES: usize = 16 << 10;
+/// For how long no client is accepted where descriptors are short.
+const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
 /// Set in the epoll tokens of listeners.
@@ -43,6 +47,9 @@ struct Caller {
     /// Its TLS session, once it is encrypted.
     session: Option<Box<tls::Session>>,
     negotiation: Negotiation,
+    identity: Identity,
+    /// Whether its certificate, where it has to show one, has been looked at.
+    is_known: bool,
     unread: Vec<u8>,
     unsent: Vec<u8>,
     until: Nanos,
@@ -68,6 +75,10 @@ pub(crate) struct Front {
     /// The engine of each export.
     engines: Vec<Handle>,
     classes: Vec<Class>,
+    /// When clients are accepted again, where descriptors are short.
+    listens_at: Nanos,
+    /// Who may open each export.
+    allowed: Vec<Vec<Allowed>>,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
     /// Readable once a signal has arrived.
@@ -88,6 +99,7 @@ pub(crate) struct Plan {
     pub(crate) exports: Arc<[Export]>,
     pub(crate) engines: Vec<Handle>,
     pub(crate) classes: Vec<Class>,
+    pub(crate) allowed: Vec<Vec<Allowed>>,
     pub(crate) signals: Option<UnixStream>,
     pub(crate) tls: Option<tls::Server>,
     pub(crate) tunables: Arc<Tunables>,
@@ -140,6 +152,8 @@ impl Front {
             exports: plan.exports,
             engines: plan.engines,
             classes: plan.classes,
+            listens_at: Nanos::NEVER,
+            allowed: plan.allowed,
             epoll,
             wake,
             _signals: plan.signals,
@@ -194,6 +208,10 @@ impl Front {
                 }
             }
             self.cut_off_slow();
+            if self.listens_at <= self.clock.now() {
+                self.listens_at = Nanos::NEVER;
+                self.watch_listeners(EventFlags::IN);
+            }
             let is_over = self.is_single && self.permits.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
@@ -202,7 +220,8 @@ impl Front {
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
-        let until = self.callers.iter().map(|(_, caller)| caller.until).min();
+        let callers = self.callers.iter().map(|(_, caller)| caller.until).min();
+        let until = callers.into_iter().chain(Some(self.listens_at).filter(|at| *at < Nanos::NEVER)).min();
         let span = until.map(|until| until.since(self.clock.now()).0);
         let timeout = span.map(|nanos| Timespec {
             tv_sec: (nanos / 1_000_000_000).cast_signed(),
@@ -221,11 +240,26 @@ impl Front {
                 Ok(socket) => {
                     // A unix socket has no such option.
                     let _ = rustix::net::sockopt::set_tcp_nodelay(&socket, true);
+                    let _ = keep_alive(&socket);
                     self.welcome(socket, None);
                 }
-                // No client waits, or it has gone. Where descriptors are short, the next event tries again.
+                Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause_listening(),
+                // No client waits, or it has gone.
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Descriptors or memory are short: waiting clients would wake this thread again and again.
+    fn pause_listening(&mut self) {
+        self.listens_at = self.clock.now().after(LISTENING_PAUSE);
+        self.watch_listeners(EventFlags::empty());
+    }
+
+    fn watch_listeners(&self, flags: EventFlags) {
+        for (number, listener) in (0..).zip(&self.listeners) {
+            // It was watched before, and takes no memory.
+            let _ = epoll::modify(&self.epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), flags);
         }
     }
 
@@ -238,11 +272,15 @@ impl Front {
             Some(server) if server.required => nbd::Tls::Required,
             Some(_) => nbd::Tls::Offered,
         };
-        let negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
+        let identity = identity_of(&input, output.is_some());
+        let mut negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
+        negotiation.hide(hidden_from(&self.allowed, &identity));
         let unsent = negotiation.greeting().to_vec();
         let until = self.clock.now().after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
-        let caller = Caller { input, output, session, negotiation, unread: Vec::new(), unsent, until, ending, permit };
+        let (unread, is_known) = (Vec::new(), false);
+        let caller =
+            Caller { input, output, session, negotiation, identity, is_known, unread, unsent, until, ending, permit };
         let slot = self.callers.insert(caller);
         let Some(caller) = self.callers.get(slot) else { return };
         let data = u64::from(slot);
@@ -261,7 +299,7 @@ impl Front {
     /// Continues a negotiation as far as it goes without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
-        match caller.talk(self.tls.as_ref()) {
+        match caller.talk(self.tls.as_ref(), &self.allowed) {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
             Err(_) => drop(self.callers.remove(slot)),
@@ -319,6 +357,36 @@ impl Front {
     }
 }
 
+/// A client whose machine is gone is noticed within two minutes.
+fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
+    use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
+    set_socket_keepalive(socket, true)?;
+    set_tcp_keepidle(socket, Duration::from_secs(60))?;
+    set_tcp_keepintvl(socket, Duration::from_secs(15))?;
+    set_tcp_keepcnt(socket, 4)
+}
+
+/// What the system says of a client. One on the standard streams is a process of the server's own user.
+fn identity_of(socket: &OwnedFd, is_single: bool) -> Identity {
+    if is_single {
+        let process = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        return Identity { process: Some(process), ..Identity::default() };
+    }
+    let address =
+        rustix::net::getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
+    if let Some(address) = address {
+        return Identity { address: Some(address.ip()), ..Identity::default() };
+    }
+    let process = rustix::net::sockopt::socket_peercred(socket).ok();
+    Identity { process: process.map(|process| (process.uid.as_raw(), process.gid.as_raw())), ..Identity::default() }
+}
+
+/// The exports that a client may not open. Where an export says nothing, all may.
+fn hidden_from(allowed: &[Vec<Allowed>], client: &Identity) -> Vec<usize> {
+    let is_hidden = |its: &Vec<Allowed>| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
+    (0..).zip(allowed).filter(|(_, its)| is_hidden(its)).map(|(number, _)| number).collect()
+}
+
 /// The next step of a negotiation.
 enum Pace {
     Wait { for_output: bool },
@@ -326,7 +394,7 @@ enum Pace {
 }
 
 impl Caller {
-    fn talk(&mut self, server: Option<&tls::Server>) -> Result<Pace, Errno> {
+    fn talk(&mut self, server: Option<&tls::Server>, allowed: &[Vec<Allowed>]) -> Result<Pace, Errno> {
         loop {
             if !self.send()? {
                 return Ok(Pace::Wait { for_output: true });
@@ -339,6 +407,12 @@ impl Caller {
             if self.unread.is_empty() && !self.receive()? {
                 // A TLS handshake has answers though nothing was decrypted.
                 return Ok(Pace::Wait { for_output: !self.send()? });
+            }
+            // What was decrypted comes after the certificate.
+            if let Some(session) = self.session.as_ref().filter(|_| !self.is_known) {
+                self.is_known = true;
+                self.identity.certificate = session.client_names();
+                self.negotiation.hide(hidden_from(allowed, &self.identity));
             }
             let mut input = self.unread.as_slice();
             let progress = self.negotiation.feed(&mut input, &mut self.unsent);

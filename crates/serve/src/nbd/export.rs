@@ -5,13 +5,15 @@ use super::protocol::{
     EXPORT_SEND_FAST_ZERO, EXPORT_SEND_FLUSH, EXPORT_SEND_FUA, EXPORT_SEND_TRIM, EXPORT_SEND_WRITE_ZEROES,
 };
 
-/// A device, or the same device again, that a client can use by its name.
+/// A device, or a slice of one, that a client can use by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Export {
     /// The name; a client that gives none gets the first export.
     pub name: String,
     /// A description for people; may be empty.
     pub description: String,
+    /// Where it begins on its device.
+    pub offset_bytes: u64,
     /// Its size.
     pub size_bytes: u64,
     /// Whether writes are refused.

@@ -87,6 +87,8 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Negotiation {
     exports: Arc<[Export]>,
+    /// The exports that do not exist for this client.
+    hidden: Vec<usize>,
     state: State,
     /// The beginning of the current item: never more than the state needs.
     held: Vec<u8>,
@@ -105,6 +107,7 @@ impl Negotiation {
     pub fn new(exports: Arc<[Export]>, tls: Tls) -> Self {
         Self {
             exports,
+            hidden: Vec::new(),
             state: State::ClientFlags,
             held: Vec::new(),
             options_left: OPTIONS_MAX,
@@ -114,6 +117,12 @@ impl Negotiation {
             replies: Replies::Simple,
             allocation: None,
         }
+    }
+
+    /// From here on these exports, by their index, do not exist for the client: who it is has become known.
+    pub fn hide(&mut self, exports: Vec<usize>) {
+        self.hidden = exports;
+        self.allocation = None;
     }
 
     /// The bytes to send first.
@@ -250,7 +259,7 @@ impl Negotiation {
                 return Progress::Closed;
             }
             OPTION_LIST => {
-                for export in self.exports.iter() {
+                for (_, export) in self.visible() {
                     put_listed(out, option, export);
                 }
                 put_reply(out, option, REPLY_ACK, &[]);
@@ -293,10 +302,15 @@ impl Negotiation {
         Progress::Answered
     }
 
-    /// The export of a name. The empty name is that of the first export, unless an export is called so.
+    fn visible(&self) -> impl Iterator<Item = (usize, &Export)> {
+        self.exports.iter().enumerate().filter(|(number, _)| !self.hidden.contains(number))
+    }
+
+    /// The export of a name. The empty name is that of the first export that there is for the client, unless one is called so.
     fn find(&self, name: &[u8]) -> Option<usize> {
-        let found = self.exports.iter().position(|export| export.name.as_bytes() == name);
-        found.or_else(|| (name.is_empty() && !self.exports.is_empty()).then_some(0))
+        let found = self.visible().find(|(_, export)| export.name.as_bytes() == name);
+        let found = found.or_else(|| self.visible().next().filter(|_| name.is_empty()));
+        found.map(|(number, _)| number)
     }
 
     fn agree(&self, export: usize) -> Agreed {

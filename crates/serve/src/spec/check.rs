@@ -1,12 +1,12 @@
 //! Checks of a spec as a whole: places, names that tables refer to each other by, and shares that schedulers can give.
 
-use ioweir_config::{Complaint, KeySet as _, ShareKeys, key_path, shown, unknown};
+use ioweir_config::{Complaint, KeySet as _, ShareKeys, Size, key_path, shown, unknown};
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{GroupId, ShareError, WEIGHT_MAX};
 use ioweir_core::{Nanos, QueueLimits, StreamId};
 
 use super::classes::WEIGHT;
-use super::{Device, Group, Holder, Listen, Server, Spec, Tls};
+use super::{Allowed, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
@@ -85,8 +85,39 @@ impl Spec {
                 let problem = format!("longer than {STRING_BYTES_MAX} bytes");
                 return Err(Complaint::of_value(format!("{at}.description"), problem));
             }
+            if !export.offset.unwrap_or(Size(0)).0.is_multiple_of(4096) {
+                let problem = "offset is not a multiple of 4KiB";
+                return Err(Complaint::of_value(format!("{at}.offset"), problem).expected("such as 1GiB"));
+            }
             let device = find_device(&self.device, &export.device, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
+        }
+        for device in &mut self.device {
+            let mut its = self.export.iter().filter(|export| export.device == device.name).peekable();
+            device.read_only = its.peek().is_some() && its.all(|export| export.read_only);
+        }
+        self.check_access()
+    }
+
+    /// An export that says nothing beside one that does is a mistake: all could open it.
+    fn check_access(&self) -> Result<(), Complaint> {
+        let states = |export: &Export| !export.allow.is_empty();
+        if let Some(number) = self.export.iter().position(|export| !states(export))
+            && let Some(other) = self.export.iter().find(|export| states(export))
+        {
+            let problem = format!("allow: nobody is named, and export `{}` says who may open it", shown(&other.name));
+            let complaint = Complaint::of_value(format!("export[{number}].name"), problem);
+            return Err(complaint.expected("allow beside it, such as [\"uid:1000\"] or [\"anyone\"]"));
+        }
+        let asks_clients = self.server.tls.as_ref().is_some_and(|tls| tls.clients.is_some());
+        for (number, export) in self.export.iter().enumerate() {
+            let by_certificate = |allowed: &&Allowed| matches!(allowed, Allowed::Certificate(_));
+            if let Some(allowed) = export.allow.iter().find(by_certificate).filter(|_| !asks_clients) {
+                let problem = format!("allow: no client is asked for a certificate, so that none is {allowed}");
+                let hint =
+                    "add [server.tls] with certificate, key, and clients: the authority that signs their certificates";
+                return Err(Complaint::of_value(format!("export[{number}].allow"), problem).hint(hint));
+            }
         }
         Ok(())
     }

@@ -129,6 +129,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     within(&key("depth"), depth, 1, 1024)?;
     Ok(Device {
         name,
+        read_only: false,
         scheduler,
         depth,
         queue_requests: keys.queue_requests,

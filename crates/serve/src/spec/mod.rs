@@ -2,6 +2,7 @@
 //!
 //! [`Spec::parse`] reads it, [`Spec::to_toml`] prints it; the names of the keys are the fields' names.
 
+mod access;
 mod backends;
 mod check;
 mod classes;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
@@ -95,6 +97,9 @@ pub enum Listen {
 pub struct Device {
     /// The name that exports use.
     pub name: String,
+    /// Whether all its exports refuse writes, so that its file need not be writable.
+    #[serde(skip)]
+    pub read_only: bool,
     /// What it is made of.
     #[serde(flatten)]
     pub backend: Backend,
@@ -138,10 +143,17 @@ keys! {
         name: String = required,
         /// a line about it, for clients that list exports
         description: String = (String::new()),
-        /// the device that it shows, all of it
+        /// the device that it shows, all of it or a slice
         device: String = required,
+        /// where the slice begins, a multiple of 4KiB; at the beginning of the device where absent
+        offset: Option<Size> = absent,
+        /// how long it is; to the end of the device where absent
+        size: Option<Size> = absent,
         /// whether writes are refused
         read_only: bool = (false),
+        /// who may open and list it, one or more of "certificate:NAME", "uid:NUMBER", "gid:NUMBER" (processes on a unix socket),
+        /// "address:RANGE" and "anyone"; once one export says so, all have to
+        allow: Vec<Allowed> = (Vec::new()),
         ..share: ShareKeys,
     }
 }

@@ -38,6 +38,8 @@ enum Source {
     Server(fn(&Scene<'_>) -> Vec<Sample>),
     /// Each device.
     Device(fn(&Device, u32) -> Sample),
+    /// Each device, whether it has failed.
+    Failures,
     /// Each device that keeps checksums.
     Checksums(fn(&Checksums) -> u64),
     /// Each class. The number is also in the state, under the key of the column.
@@ -55,7 +57,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column, where it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 22] = [
+const METRICS: [Metric; 23] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -107,6 +109,11 @@ const METRICS: [Metric; 22] = [
         "ioweir_inflight_requests",
         "Dispatches that the device holds: merged requests count as one",
         Source::Device(|_, in_flight| (vec![], Value::Whole(in_flight.into()))),
+    ),
+    gauge(
+        "ioweir_device_failed",
+        "Whether a flush of the device has failed: 1 until it is opened again",
+        Source::Failures,
     ),
     gauge(
         "ioweir_inflight_limit_requests",
@@ -201,6 +208,11 @@ impl Scene<'_> {
             Source::Device(of) => {
                 let devices = self.spec.device.iter().zip(&self.record.inflight);
                 devices.map(|(device, in_flight)| named(device, of(device, *in_flight))).collect()
+            }
+            Source::Failures => {
+                let devices = self.spec.device.iter().zip(&self.record.failures);
+                let value = |failed: bool| (vec![], Value::Whole(failed.into()));
+                devices.map(|(device, failure)| named(device, value(failure.is_some()))).collect()
             }
             Source::Checksums(of) => {
                 let devices = self.spec.device.iter().zip(&self.record.checksums);

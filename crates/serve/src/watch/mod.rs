@@ -30,8 +30,8 @@ use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
 pub use state::{
-    ChangeState, ChecksumState, ClassState, Column, DeviceState, GroupState, QueueState, SCHEMA_VERSION, SecondState,
-    State, TotalState,
+    ChangeState, ChecksumState, ClassState, Column, DeviceState, FailureState, GroupState, QueueState, SCHEMA_VERSION,
+    SecondState, State, TotalState,
 };
 
 /// The commit that the program was built from, where it is set.

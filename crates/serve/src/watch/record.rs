@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Operation, Reason};
 
 use crate::backend::Checksums;
-use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, OperationCounters, Report};
+use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, Failure, OperationCounters, Report};
 use crate::spec::Spec;
 
 /// The seconds that are kept.
@@ -43,6 +43,8 @@ pub(super) struct Record {
     pub(super) classes: Vec<ClassRecord>,
     /// Dispatches in flight, by device.
     pub(super) inflight: Vec<u32>,
+    /// What has failed, by device.
+    pub(super) failures: Vec<Option<Failure>>,
     /// What was checked, by device that keeps checksums.
     pub(super) checksums: Vec<Option<Checksums>>,
 }
@@ -60,6 +62,7 @@ impl Record {
         Self {
             classes: spec.classes().into_iter().map(class).collect(),
             inflight: vec![0; devices],
+            failures: vec![None; devices],
             checksums: vec![None; devices],
         }
     }
@@ -69,6 +72,9 @@ impl Record {
         let mut counters = report.counters;
         if let Some(inflight) = self.inflight.get_mut(device) {
             *inflight = report.inflight;
+        }
+        if let Some(failure) = self.failures.get_mut(device) {
+            *failure = report.failure;
         }
         if let Some(checksums) = self.checksums.get_mut(device) {
             *checksums = report.checksums;

@@ -76,6 +76,9 @@ async fn answer(line: &[u8], shared: &Shared) -> Value {
         Ok(Command::Set(assignments)) => {
             shared.controller.set(&assignments).map(|changes| json!({ "changes": changes }))
         }
+        Ok(Command::Reopen(device)) => {
+            shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
+        }
         Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
         Err(error) => Err(error),
     };

@@ -13,7 +13,7 @@ use super::metrics;
 use super::record::{ClassRecord, Record, Second};
 use crate::backend::Checksums;
 use crate::control::Changed;
-use crate::engine::WaitCause;
+use crate::engine::{FAILED, WaitCause};
 use crate::spec::{Class, Spec};
 use ioweir_config::{ShareKeys, ShareNumbers};
 
@@ -73,8 +73,20 @@ pub struct DeviceState {
     pub queued_bytes: u64,
     /// Whether its policy knows shares of classes.
     pub knows_shares: bool,
+    /// Since when it has failed, in seconds, and what that means; none of a device that works.
+    #[serde(default)]
+    pub failed: Option<FailureState>,
     /// What it has checked, where it keeps checksums.
     pub checksums: Option<ChecksumState>,
+}
+
+/// The failure of a device.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FailureState {
+    /// When it was found.
+    pub at_seconds: f64,
+    /// What it means, in words.
+    pub what: String,
 }
 
 /// What a device has checked since the server began. Blocks are of 4 KiB.
@@ -264,6 +276,12 @@ impl State {
                 queued_requests: its().map(|state| state.queued).sum(),
                 queued_bytes: its().map(|state| state.queued_bytes).sum(),
                 knows_shares: device.knows_shares(),
+                failed: record
+                    .failures
+                    .get(number)
+                    .copied()
+                    .flatten()
+                    .map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() }),
                 checksums: device
                     .cores
                     .zip(record.checksums.get(number).copied().flatten())

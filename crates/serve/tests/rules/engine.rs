@@ -9,8 +9,8 @@ use crate::client::*;
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, Operation, StreamId};
 use ioweir_serve::engine::{Call, Command, Observer};
-use ioweir_serve::nbd::Replies;
 use ioweir_serve::nbd::protocol::REQUEST_BYTES_MAX;
+use ioweir_serve::nbd::{Export, Replies};
 
 const MEMORY: &str = "backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"noop\"";
 
@@ -203,7 +203,7 @@ fn a_broken_connection_takes_what_is_queued_along() {
 }
 
 #[test]
-fn a_broken_connection_leaves_its_room_in_a_full_queue_to_others() {
+fn a_full_queue_of_one_class_leaves_room_to_others_and_a_broken_connection_leaves_nothing() {
     let mut bench =
         Bench::new("backend = \"null\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\nmerge = false\nqueue_requests = 2");
     bench.entitle(StreamId(0), Share { limit_per_second: 1, burst: 1, ..Share::weighted(1) });
@@ -212,14 +212,16 @@ fn a_broken_connection_leaves_its_room_in_a_full_queue_to_others() {
         peer.send(&request(READ, 0, cookie, 0, 512));
     }
     bench.turn();
-    // One was served. Two wait for the limit and fill the queue; the others are held back, though nothing is in flight.
+    // One was served. Two wait for the limit and fill the queue; the others of that class are held back, and no other is.
     other.send(&request(READ, 0, 9, 0, 512));
-    bench.turn();
-    assert!(other.answers().is_empty());
-    drop(peer);
     bench.turn();
     bench.turn();
     assert_eq!(other.answers().iter().map(|answer| answer.cookie).collect::<Vec<_>>(), [9]);
+    assert_eq!(bench.engine.requests(), 5);
+    drop(peer);
+    bench.turn();
+    bench.turn();
+    assert_eq!((bench.engine.requests(), bench.engine.clients()), (0, 1));
 }
 
 #[test]
@@ -420,4 +422,37 @@ fn a_long_range_ends_with_its_client_or_with_an_error() {
     let mut peer = wide(&mut bench);
     let answers = ask(&mut bench, &mut peer, &extended(TRIM, 0, 1, 0, 256 << 20));
     assert_eq!((answers[0].cookie, answers[0].error), (1, 5));
+}
+
+#[test]
+fn an_export_is_a_slice_of_its_device_and_nothing_else_of_it() {
+    let mut bench = Bench::new(&format!("{MEMORY}\nrequest_bytes_max = \"8KiB\""));
+    let export = |offset_bytes: u64, size_bytes: u64| Export {
+        name: format!("at {offset_bytes}"),
+        description: String::new(),
+        offset_bytes,
+        size_bytes,
+        read_only: false,
+        block_bytes_preferred: 4096,
+    };
+    let exports = [export(0, 64 << 20), export(1 << 20, 1 << 20), export(2 << 20, 1 << 20)];
+    bench.engine.configure(Arc::new(exports), &[]).unwrap();
+    let (mut whole, mut slice) = (bench.connect(0, true), bench.connect(1, true));
+    for cookie in [1, 2] {
+        assert_eq!(ask(&mut bench, &mut whole, &write(cookie, 0, (cookie + 1) << 19, &[9; 4096])), [ok(cookie)]);
+    }
+    assert_eq!(ask(&mut bench, &mut slice, &write(3, 0, 777, &[5; 20_000])), [ok(3)]);
+    let answers = ask(&mut bench, &mut slice, &request(READ, 0, 4, 0, 32_768));
+    assert_eq!(answers[0].data.iter().map(|(offset, _)| *offset).min(), Some(0), "places are those on the export");
+    let bytes = answers[0].bytes();
+    assert_eq!((&bytes[..777], &bytes[777..20_777]), (&[9; 777][..], &[5; 20_000][..]));
+    let bytes = ask(&mut bench, &mut whole, &request(READ, 0, 5, (1 << 20) + 777, 20_000))[0].bytes();
+    assert_eq!(bytes, [5; 20_000]);
+    for command in [TRIM, WRITE_ZEROES] {
+        assert_eq!(ask(&mut bench, &mut slice, &request(command, 0, 6, 4096, 4096)), [ok(6)]);
+    }
+    assert_eq!(ask(&mut bench, &mut whole, &request(READ, 0, 7, (1 << 20) + 4096, 4096))[0].bytes(), [0; 4096]);
+    for (command, error) in [(READ, 22), (TRIM, 28)] {
+        assert_eq!(ask(&mut bench, &mut slice, &request(command, 0, 8, (1 << 20) - 1, 2))[0].error, error);
+    }
 }

@@ -16,6 +16,7 @@ mod counters;
 mod engine;
 mod executor;
 mod extended;
+mod failures;
 mod history;
 mod kill;
 mod limits;

@@ -274,3 +274,91 @@ fn patterns_of_qemu_are_found_again_though_requests_are_split_and_reordered() {
         served.stop();
     }
 }
+
+#[test]
+fn only_those_who_are_named_open_and_list_an_export() {
+    let me = rustix::process::geteuid().as_raw();
+    let export =
+        |name: &str, allow: &str| format!("[[export]]\nname = \"{name}\"\ndevice = \"d\"\nallow = [{allow}]\n");
+    let device = MEMORY.split("[[export]]").next().unwrap();
+    let text = [
+        "[server]\nlisten = [\"unix:SOCKET\", \"tcp:127.0.0.1:0\"]\n",
+        device,
+        &export("theirs", &format!("\"uid:{}\"", me + 1)),
+        &export("mine", &format!("\"uid:{}\", \"uid:{me}\"", me + 1)),
+        &export("near", "\"address:127.0.0.0/8\""),
+        &export("open", "\"anyone\""),
+    ]
+    .concat();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s");
+    let spec = Spec::parse("test", &text.replace("SOCKET", path.to_str().unwrap())).unwrap();
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let place = server.addresses()[1].strip_prefix("tcp:").unwrap().to_string();
+    let local = || UnixStream::connect(&path).unwrap();
+    let distant = || TcpStream::connect(&place).unwrap();
+    let talk = |ask: Vec<u8>| [&CLIENT_FLAGS[..], &ask, &option(OPTION_ABORT, &[])].concat();
+    let contains = |heard: &[u8], name: &str| heard.windows(name.len()).any(|part| part == name.as_bytes());
+    for (is_local, names) in [(true, ["mine", "open"]), (false, ["near", "open"])] {
+        let ask = |bytes: &[u8]| {
+            let mut heard = Vec::new();
+            if is_local {
+                let mut socket = local();
+                socket.write_all(bytes).unwrap();
+                heard = rest(&mut socket);
+            } else {
+                let mut socket = distant();
+                socket.write_all(bytes).unwrap();
+                let _ = socket.read_to_end(&mut heard);
+            }
+            heard
+        };
+        let listed = ask(&talk(option(OPTION_LIST, &[])));
+        for name in ["theirs", "mine", "near", "open"] {
+            assert_eq!(contains(&listed, name), names.contains(&name), "{name}");
+            let answered = ask(&talk(info(OPTION_INFO, name, &[])));
+            assert_eq!(contains(&answered, "no export of this name"), !names.contains(&name), "{name}");
+            let agreed = ask(&[
+                &CLIENT_FLAGS[..],
+                &option(OPTION_EXPORT_NAME, name.as_bytes()),
+                &request(DISCONNECT, 0, 1, 0, 0),
+            ]
+            .concat());
+            assert_eq!(agreed.len() == 18 + 10, names.contains(&name), "{name}");
+        }
+        // The name of none is that of the first that there is.
+        assert!(!contains(&ask(&talk(info(OPTION_INFO, "", &[]))), "no export"));
+    }
+    server.stopper().stop();
+    server.wait().unwrap();
+}
+
+#[test]
+fn a_file_is_served_once_to_write_and_often_to_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let start = |read_only: bool| {
+        let text = format!(
+            "[server]\nlisten = [\"tcp:127.0.0.1:0\"]\n[[device]]\nname = \"d\"\nbackend = \"file\"\npath = {path:?}\n\
+             [[export]]\nname = \"a\"\ndevice = \"d\"\nread_only = {read_only}\n"
+        );
+        Server::start(&Spec::parse("test", &text).unwrap(), Entrance::Listeners(Vec::new()), false, None)
+    };
+    let end = |server: Server| {
+        server.stopper().stop();
+        server.wait().unwrap();
+    };
+    let writer = start(false).unwrap();
+    for read_only in [false, true] {
+        assert!(start(read_only).unwrap_err().to_string().contains("another server uses it"));
+    }
+    end(writer);
+    let mut permissions = std::fs::metadata(&path).unwrap().permissions();
+    permissions.set_readonly(true);
+    std::fs::set_permissions(&path, permissions).unwrap();
+    let (one, other) = (start(true).unwrap(), start(true).unwrap());
+    assert!(start(false).is_err());
+    end(one);
+    end(other);
+}

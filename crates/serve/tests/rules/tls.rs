@@ -269,6 +269,22 @@ fn a_certificate_makes_its_client_a_tenant() {
 }
 
 #[test]
+fn an_export_that_names_certificates_is_there_for_their_clients_alone() {
+    let text = MEMORY.trim_end().to_string() + "\nallow = [\"certificate:gold\"]\n";
+    let served = serve_text("", "clients = \"FOLDER/ca.pem\"", &text);
+    let client = |name: &str, names: &[&str]| {
+        served.client(&served.files.client(Some(&served.files.authority.sign(name, names))))
+    };
+    flush(&mut client("gold", &[]).unwrap());
+    flush(&mut client("somebody", &["gold"]).unwrap());
+    assert!(
+        client("golden", &["gold.example"]).unwrap_err().to_string().contains("80000006"),
+        "there is no such export"
+    );
+    served.stop();
+}
+
+#[test]
 fn what_is_sent_in_the_open_behind_starttls_is_never_heard() {
     let served = serve("", "");
     let begin = [&CLIENT_FLAGS[..], &option(OPTION_STARTTLS, &[])].concat();

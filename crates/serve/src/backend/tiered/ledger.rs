@@ -14,6 +14,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use super::super::file::keep_name;
 use super::map::Changes;
+use crate::nbd::NbdError;
 
 /// Block and slot.
 const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
@@ -23,10 +24,15 @@ const VERSION: u64 = 1;
 /// Memory for pages of the database, which is read once and written in small pieces.
 const CACHE_BYTES: usize = 16 << 20;
 
+/// Opens a database, once more after an error of its file.
+type Open = Box<dyn FnMut() -> Result<Database, redb::DatabaseError> + Send>;
+
 /// The durable map.
-#[derive(Debug)]
 pub struct Ledger {
-    database: Database,
+    /// Closed by an error of its file, and opened again with the next commit.
+    database: Option<Database>,
+    /// None where it can be opened once only.
+    open: Option<Open>,
     name: String,
 }
 
@@ -45,11 +51,20 @@ impl Ledger {
     /// It cannot be opened, or is something else.
     pub fn open(path: &Path) -> Result<Self, String> {
         let name = format!("map {}", path.display());
-        let database = redb::Builder::new().set_cache_size(CACHE_BYTES).create(path);
-        let database = database.map_err(|error| format!("{name}: {error}"))?;
+        let file = path.to_path_buf();
+        let ledger = Self::opened_by(&name, Box::new(move || open_database(&file)))?;
         // Without its name, the blocks on the fast tier would be lost.
         keep_name(path).map_err(|error| format!("{name}: its folder cannot be flushed: {error}"))?;
-        Ok(Self { database, name })
+        Ok(ledger)
+    }
+
+    /// A ledger of this name over a database that is opened like this, again and again.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn opened_by(name: &str, mut open: Open) -> Result<Self, String> {
+        let database = open().map_err(|error| format!("{name}: {error}"))?;
+        Ok(Self { database: Some(database), open: Some(open), name: name.into() })
     }
 
     /// A ledger that ends with the server, for tiers that do.
@@ -64,7 +79,7 @@ impl Ledger {
     /// A ledger over a database.
     #[must_use]
     pub fn over(database: Database) -> Self {
-        Self { database, name: "map".into() }
+        Self { database: Some(database), open: None, name: "map".into() }
     }
 
     /// Its facts and entries; a new one is given the sizes.
@@ -84,8 +99,12 @@ impl Ledger {
         &self.name
     }
 
+    fn database(&self) -> Result<&Database, redb::Error> {
+        self.database.as_ref().ok_or(redb::Error::DatabaseClosed)
+    }
+
     fn facts(&self, slow_bytes: u64, fast_bytes: u64) -> Result<Facts, redb::Error> {
-        let transaction = self.database.begin_write()?;
+        let transaction = self.database()?.begin_write()?;
         let facts = {
             transaction.open_table(BLOCKS)?;
             let mut table = transaction.open_table(FACTS)?;
@@ -114,15 +133,30 @@ impl Ledger {
     }
 
     fn entries(&self) -> Result<Vec<(u64, u32)>, redb::Error> {
-        let table = self.database.begin_read()?.open_table(BLOCKS)?;
+        let table = self.database()?.begin_read()?.open_table(BLOCKS)?;
         let entry = |entry: Result<(redb::AccessGuard<'_, u64>, redb::AccessGuard<'_, u32>), redb::StorageError>| {
             entry.map(|(block, slot)| (block.value(), slot.value()))
         };
         Ok(table.iter()?.map(entry).collect::<Result<_, _>>()?)
     }
 
-    fn commit(&self, changes: &Changes) -> Result<(), redb::Error> {
-        let transaction = self.database.begin_write()?;
+    /// Makes changes durable, in the file opened again where it had failed.
+    fn commit(&mut self, changes: &Changes) -> Result<(), NbdError> {
+        if self.database.is_none()
+            && let Some(open) = &mut self.open
+        {
+            self.database = Some(open().map_err(|error| error_of(&error.into()))?);
+        }
+        let committed = self.write(changes).map_err(|error| error_of(&error));
+        // After an error of its file a database refuses everything.
+        if committed.is_err() && self.open.is_some() {
+            self.database = None;
+        }
+        committed
+    }
+
+    fn write(&self, changes: &Changes) -> Result<(), redb::Error> {
+        let transaction = self.database()?.begin_write()?;
         {
             let mut table = transaction.open_table(BLOCKS)?;
             for (&block, &slot) in changes {
@@ -136,18 +170,30 @@ impl Ledger {
     }
 }
 
+fn open_database(path: &Path) -> Result<Database, redb::DatabaseError> {
+    redb::Builder::new().set_cache_size(CACHE_BYTES).create(path)
+}
+
+/// No space: the file is as it was before, and the commit can be tried again. After any other error that is not known.
+fn error_of(error: &redb::Error) -> NbdError {
+    match error {
+        redb::Error::Io(error) if NbdError::from_io(error) == NbdError::NoSpace => NbdError::NoSpace,
+        _ => NbdError::InputOutput,
+    }
+}
+
 /// The ledger's thread, which waits for the disk instead of the engine.
 #[derive(Debug)]
 pub(super) struct Committer {
     orders: Option<Sender<Arc<Changes>>>,
-    done: Receiver<bool>,
+    done: Receiver<Result<(), NbdError>>,
     wake: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
     is_busy: bool,
 }
 
 impl Committer {
-    pub(super) fn start(ledger: Ledger) -> io::Result<Self> {
+    pub(super) fn start(mut ledger: Ledger) -> io::Result<Self> {
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let (orders, hear) = channel::<Arc<Changes>>();
         let (say, done) = channel();
@@ -155,7 +201,7 @@ impl Committer {
         let work = move || {
             while let Ok(changes) = hear.recv() {
                 // The engine may have ended.
-                let _ = say.send(ledger.commit(&changes).is_ok());
+                let _ = say.send(ledger.commit(&changes));
                 // A full counter wakes the engine, too.
                 let _ = rustix::io::write(&*waker, &1_u64.to_ne_bytes());
             }
@@ -173,8 +219,8 @@ impl Committer {
         }
     }
 
-    /// The end of the commit: whether it succeeded.
-    pub(super) fn finished(&mut self) -> Option<bool> {
+    /// The end of the commit. Where it failed for lack of space, it can be tried again.
+    pub(super) fn finished(&mut self) -> Option<Result<(), NbdError>> {
         if !self.is_busy {
             return None;
         }
@@ -182,9 +228,9 @@ impl Committer {
         // Where nothing can be read there is nothing to do.
         let _ = rustix::io::read(&*self.wake, &mut count);
         let finished = match self.done.try_recv() {
-            Ok(is_durable) => is_durable,
+            Ok(committed) => committed,
             Err(std::sync::mpsc::TryRecvError::Empty) => return None,
-            Err(std::sync::mpsc::TryRecvError::Disconnected) => false,
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => Err(NbdError::InputOutput),
         };
         self.is_busy = false;
         Some(finished)

@@ -73,6 +73,9 @@ pub struct Placed {
     slots: u32,
     ops: Slots<Op>,
     sync: Option<Sync>,
+    /// Why the last sync failed. [`NbdError::NoSpace`]: the ledger had no room, and nothing is lost; until it has, nothing
+    /// changes that it would have to hold. Otherwise what was answered may be gone: nothing is written or flushed any more.
+    trouble: Option<NbdError>,
     /// Operations that wait for the next sync.
     waiting: Vec<u32>,
     /// When a sync begins if no client flushes.
@@ -109,6 +112,7 @@ impl Placed {
             slots,
             ops: Slots::default(),
             sync: None,
+            trouble: None,
             waiting: Vec::new(),
             sync_due: Nanos::NEVER,
             done: Vec::new(),
@@ -122,6 +126,9 @@ impl Placed {
     /// Takes slots for the blocks of a range that have none, as far as slots are free.
     fn take_slots(&mut self, start: u64, end: u64) -> BTreeMap<u64, u32> {
         let mut moves = BTreeMap::new();
+        if self.trouble.is_some() {
+            return moves;
+        }
         for block in blocks_of(start, end) {
             if self.map.slot_of(block).is_some() || (block + 1) * BLOCK_BYTES > self.pair.slow.size_bytes() {
                 continue;
@@ -289,7 +296,12 @@ impl Placed {
         self.done.push(op.staged.done());
     }
 
-    fn wait_for_sync(&mut self, now: Nanos, op: Op) {
+    fn wait_for_sync(&mut self, now: Nanos, mut op: Op) {
+        if let Some(error) = self.loss() {
+            // It began before the sync failed.
+            op.staged.result = Err(error);
+            return self.finish(op);
+        }
         let number = self.ops.insert(op);
         self.waiting.push(number);
         if self.sync.is_none() {
@@ -337,7 +349,28 @@ impl Placed {
         }
     }
 
+    /// Whether an operation cannot become durable because a sync has failed.
+    fn refusal(&self, io: &Io) -> Option<NbdError> {
+        let trouble = self.trouble?;
+        let changes = match io.action {
+            Action::Write => !self.map.is_settled(blocks_of(io.offset, io.offset + io.length)),
+            Action::Trim | Action::Zero { .. } => {
+                !self.map.placed(io.offset / BLOCK_BYTES..(io.offset + io.length).div_ceil(BLOCK_BYTES)).is_empty()
+            }
+            // It tries again.
+            Action::Flush => false,
+            Action::Read | Action::Cache | Action::Extents => return None,
+        };
+        (changes || trouble != NbdError::NoSpace).then_some(trouble)
+    }
+
+    /// The error after which what was answered may be gone.
+    fn loss(&self) -> Option<NbdError> {
+        self.trouble.filter(|trouble| *trouble != NbdError::NoSpace)
+    }
+
     fn end_sync(&mut self, now: Nanos, result: Result<(), NbdError>) {
+        self.trouble = result.err();
         self.map.end_commit(result.is_ok());
         let Some(sync) = self.sync.take() else { return };
         for waiter in sync.waiters {
@@ -351,7 +384,14 @@ impl Placed {
         if self.map.has_changes() {
             self.sync_due = self.sync_due.min(now.after(COMMIT_AFTER));
         }
-        if !self.waiting.is_empty() {
+        if let Some(error) = self.loss() {
+            for waiter in std::mem::take(&mut self.waiting) {
+                if let Some(mut op) = self.ops.remove(waiter) {
+                    op.staged.result = Err(error);
+                    self.finish(op);
+                }
+            }
+        } else if !self.waiting.is_empty() {
             self.begin_sync(now);
         }
     }
@@ -359,6 +399,9 @@ impl Placed {
 
 impl Backend for Placed {
     fn start(&mut self, now: Nanos, io: Io) {
+        if let Some(error) = self.refusal(&io) {
+            return self.done.push(Done { id: io.id, buffers: io.buffers, result: Err(error) });
+        }
         match io.action {
             Action::Read => {
                 let pieces = self.pieces(io.offset, io.offset + io.length, &BTreeMap::new());
@@ -379,12 +422,12 @@ impl Backend for Placed {
 
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
         loop {
-            if self.sync.is_none() && self.sync_due <= now {
+            if self.sync.is_none() && self.sync_due <= now && self.loss().is_none() {
                 self.begin_sync(now);
             }
             let committed = self.committer.finished();
-            if let Some(is_durable) = committed {
-                self.end_sync(now, if is_durable { Ok(()) } else { Err(NbdError::InputOutput) });
+            if let Some(result) = committed {
+                self.end_sync(now, result);
             }
             let ended = self.pair.collect(now)?;
             if ended.is_empty() && committed.is_none() {
@@ -400,7 +443,7 @@ impl Backend for Placed {
     }
 
     fn due(&self) -> Nanos {
-        let sync_due = if self.sync.is_some() { Nanos::NEVER } else { self.sync_due };
+        let sync_due = if self.sync.is_some() || self.loss().is_some() { Nanos::NEVER } else { self.sync_due };
         self.pair.due().min(sync_due)
     }
 

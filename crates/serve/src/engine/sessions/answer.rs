@@ -108,7 +108,7 @@ impl Sessions {
             }
             return request.gathered.push((offset, buffer));
         }
-        let (reply, slot) = (request.reply, request.connection);
+        let (reply, slot, offset) = (request.reply, request.connection, offset - request.base);
         let (is_last, length) = (request.pending == 1, buffer.len() as u32);
         if is_hole {
             connection.outbox.put(|out| reply.put_hole(out, is_last, offset, length));

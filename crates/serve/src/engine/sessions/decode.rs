@@ -62,7 +62,8 @@ impl Sessions {
             return true;
         }
         let agreed = connection.agreed;
-        let mut checked = request.check(&self.exports[agreed.export], agreed.allocation);
+        let export = &self.exports[agreed.export];
+        let mut checked = request.check(export, agreed.allocation);
         if request.has(COMMAND_DF) && command == Command::Read && !agreed.replies.has_chunks() {
             checked = checked.and(Err(NbdError::Invalid));
         }
@@ -70,7 +71,9 @@ impl Sessions {
             self.refuse(slot, request, error);
             return true;
         }
-        let bytes_max = self.request_bytes_max;
+        let (bytes_max, base) = (self.request_bytes_max, export.offset_bytes);
+        // Within the export, which is within the device.
+        let offset = base + offset;
         if command == Command::Read {
             let pool = &self.room.pool;
             let charge = pieces(offset, length, bytes_max).map(|(_, length)| pool.charge(length as usize)).sum();
@@ -81,7 +84,7 @@ impl Sessions {
             }
         }
         connection.in_flight += 1;
-        let number = self.requests.insert(ClientRequest::new(slot, connection.class.0, agreed.replies, request));
+        let number = self.requests.insert(ClientRequest::new(slot, connection.class.0, agreed.replies, base, request));
         match command {
             Command::Read => {
                 for piece in pieces(offset, length, bytes_max) {

@@ -20,6 +20,8 @@ pub(super) struct ClientRequest {
     class: u32,
     pub(super) action: Action,
     pub(super) reply: Reply,
+    /// Where its export begins on the device: sub-requests have places on the device, replies those on the export.
+    pub(super) base: u64,
     pub(super) flags: u16,
     pub(super) length: u64,
     /// When it was complete, with the data of its first sub-request.
@@ -35,7 +37,7 @@ pub(super) struct ClientRequest {
 }
 
 impl ClientRequest {
-    pub(super) fn new(connection: u32, class: u32, replies: Replies, request: &Request) -> Self {
+    pub(super) fn new(connection: u32, class: u32, replies: Replies, base: u64, request: &Request) -> Self {
         let Request { command, flags, cookie, offset, length, .. } = *request;
         let action = match command {
             Command::Read => Action::Read,
@@ -54,6 +56,7 @@ impl ClientRequest {
             class,
             action,
             reply: Reply { replies, command, cookie, offset },
+            base,
             flags,
             length,
             arrived: None,
@@ -94,7 +97,7 @@ impl ClientRequest {
     /// The next sub-request of a range. Only one is in flight at a time, however long the range: other clients get their
     /// turn in between, and only the position is kept of the rest.
     pub(super) fn next_of_range(&mut self, number: u32, now: Nanos) -> SubRequest {
-        let offset = self.reply.offset + (self.length - self.range_left);
+        let offset = self.base + self.reply.offset + (self.length - self.range_left);
         let length = (RANGE_BYTES_MAX - offset % RANGE_BYTES_MAX).min(self.range_left);
         self.range_left -= length;
         self.sub_request(number, now, (offset, length as u32), None)

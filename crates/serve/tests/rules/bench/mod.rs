@@ -42,6 +42,7 @@ impl Bench {
         let size_bytes = backend.size_bytes();
         let export = |name: &str, read_only| Export {
             name: name.into(),
+            offset_bytes: 0,
             description: String::new(),
             size_bytes,
             read_only,
