@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ioweir_device::drives::validate_drives;
 use ioweir_lab::document::{Document, Form, json_list};
-use ioweir_lab::reproduce::{Options, PAPERS};
+use ioweir_lab::reproduce::{self, Options, PAPERS, TRACE_FLAG, TRACES_FLAG};
 use ioweir_lab::validation;
 
 use crate::arguments::{Paper, ReproduceArguments, ValidateArguments};
@@ -45,23 +45,49 @@ pub(crate) fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
 /// The experiments of one paper.
 fn run(paper: Paper, arguments: &ReproduceArguments) -> Result<Document, Failure> {
     let name = paper.name();
-    let mut command = format!("ioweir reproduce {name}");
-    if arguments.quick {
-        command.push_str(" --quick");
-    }
-    if let Some(folder) = &arguments.traces {
-        command += &format!(" --traces {folder}");
-    }
-    for path in &arguments.trace {
-        command += &format!(" --trace {}", path.display());
-    }
     let known = PAPERS.iter().find(|known| known.name == name);
     let known = known.ok_or_else(|| Failure::Running(format!("the program holds no paper {name}")))?;
-    let ReproduceArguments { quick, traces, trace, .. } = arguments;
-    let options = Options { quick: *quick, traces: traces.clone(), trace_files: trace.clone() };
+    let options = options(known, arguments)?;
+    let mut command = format!("ioweir reproduce {name}");
+    if options.quick {
+        command.push_str(" --quick");
+    }
+    if let Some(folder) = &options.traces {
+        command += &format!(" {TRACES_FLAG} {folder}");
+    }
+    for path in &options.trace_files {
+        command += &format!(" {TRACE_FLAG} {}", path.display());
+    }
     let origin = engine::origin(&command);
     let done = engine::watched(arguments.quiet, |progress| known.reproduce(&options, &origin, progress))?;
     Ok(done.document()?)
+}
+
+/// What to run of a paper. A flag that it does not use is refused; where all papers are run, it is for the others.
+fn options(paper: &reproduce::Paper, arguments: &ReproduceArguments) -> Result<Options, Failure> {
+    let used = paper.flags()?;
+    let mut options =
+        Options { quick: arguments.quick, traces: arguments.traces.clone(), trace_files: arguments.trace.clone() };
+    for (flag, is_given) in [(TRACES_FLAG, options.traces.is_some()), (TRACE_FLAG, !options.trace_files.is_empty())] {
+        if used.contains(flag) || !is_given {
+            continue;
+        }
+        if !matches!(arguments.paper, Paper::All) {
+            let others = PAPERS.iter().filter(|other| other.flags().is_ok_and(|flags| flags.contains(flag)));
+            let others: Vec<&str> = others.map(|other| other.name).collect();
+            let own = used.iter().fold("--quick".to_owned(), |own, flag| format!("{own}, {flag}"));
+            return Err(Failure::input(
+                format!("{flag}: the experiments of {} use no such traces", paper.name),
+                &format!("of the flags about what is run: {own}"),
+                &format!("{flag} is for {}", others.join(", ")),
+            ));
+        }
+        match flag {
+            TRACES_FLAG => options.traces = None,
+            _ => options.trace_files.clear(),
+        }
+    }
+    Ok(options)
 }
 
 /// Replays what was measured on real disks, and says how far the models are from them.

@@ -17,7 +17,10 @@ use crate::{engine, show};
 
 /// Runs an experiment and writes the report.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
-    let experiment = resolve(&arguments.spec, &arguments.scheduler, &arguments.seed)?;
+    let mut experiment = resolve(&arguments.spec, &arguments.scheduler, &arguments.seed)?;
+    if arguments.by.is_some() {
+        experiment.by_stream = Some(true);
+    }
     let mut inputs = vec![Path::new(&arguments.spec)];
     inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(Path::new));
     let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
@@ -95,6 +98,9 @@ fn command(arguments: &SimulateArguments) -> String {
     if !arguments.seed.is_empty() {
         let seeds: Vec<String> = arguments.seed.iter().map(u64::to_string).collect();
         words.push(format!("--seed {}", seeds.join(",")));
+    }
+    if arguments.by.is_some() {
+        words.push("--by stream".into());
     }
     words.join(" ")
 }

@@ -1,5 +1,10 @@
 //! Every example of the page of units means the same in every kind of file there is.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test with a feature, which clippy does not take for one: a failure is to stop it"
+)]
+
 use clap::Parser as _;
 use ioweir_config::{AMOUNT_EXAMPLES, AmountKind, SchedulerChoice, ShareKeys};
 use ioweir_device::{DeviceSpec, PRESETS};

@@ -118,6 +118,8 @@ fn bad_values_say_what_was_expected() {
             &["trace", "cut", "trace.csv", "t.csv", "--from", "10"],
             &["trace", "cut", "trace.csv", "t.csv", "--streams", "nobody"],
             &["show", "hdd-15"],
+            &["reproduce", "reward", "--quick", "--traces", "folder"],
+            &["reproduce", "bid", "--quick", "--trace", "trace.csv"],
         ],
     ));
 }

@@ -208,7 +208,8 @@ pub(crate) fn deserialize_text<'de, D: Deserializer<'de>, T: FromStr<Err = Choic
 #[must_use]
 pub fn format_value(unit: Unit, value: u64) -> String {
     match unit {
-        Unit::Count => value.to_string(),
+        Unit::CountOr(name) if value == 0 => name.into(),
+        Unit::Count | Unit::CountOr(_) => value.to_string(),
         Unit::Duration => Duration::new(Nanos(value)).to_string(),
         Unit::Bytes => Size(value).to_string(),
         Unit::Switch => if value == 0 { "no" } else { "yes" }.into(),
@@ -224,6 +225,7 @@ pub fn format_value(unit: Unit, value: u64) -> String {
 pub fn format_range(parameter: &Parameter) -> String {
     match parameter.unit {
         Unit::Choice(names) => names.join(", "),
+        Unit::CountOr(name) => format!("{name}, or {} to {}", parameter.min.max(1), parameter.max),
         unit => format!("{} to {}", format_value(unit, parameter.min), format_value(unit, parameter.max)),
     }
 }
@@ -236,6 +238,11 @@ fn parse_value<R: Choosable>(row: &R, parameter: &Parameter, text: &str) -> Resu
     };
     let unreadable = |bad: UnitError| error(bad.problem, bad.expected);
     match parameter.unit {
+        Unit::CountOr(name) if text == name => Ok(0),
+        Unit::CountOr(name) => text.parse().ok().filter(|&count| count > 0).ok_or_else(|| {
+            let expected = format!("{name}, or a whole number above zero");
+            error(format!("`{}` is neither {name} nor a number above zero", shown(text)), &expected)
+        }),
         Unit::Count => {
             text.parse().map_err(|_| error(format!("`{}` is not a whole number", shown(text)), "a whole number"))
         }
@@ -353,7 +360,7 @@ mod tests {
         assert_eq!(error("bid-hdd:waits=6ms").hint, "did you mean `wait`?");
         assert_eq!(error("noop:wait=6ms").problem, "scheduler noop has no parameter `wait`");
         assert_eq!(error("bid-hdd:wait=6").problem, "bid-hdd: wait: duration `6` has no unit");
-        assert_eq!(error("wfq:cost=bytes").expected, "requests, sectors");
+        assert_eq!(error("wfq:cost=bytes").expected, "requests, sectors, device-time");
         assert_eq!(error("bid-hdd:wait").problem, "`wait` in scheduler `bid-hdd:wait` sets nothing");
         assert_eq!(error("bid-hdd:wait=1ms:wait=2ms").expected, "each parameter once");
         assert_eq!(error("bid-hdd:wait=9h").problem, "bid-hdd: wait: 9h is out of range");

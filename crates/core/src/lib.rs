@@ -96,6 +96,7 @@ mod settings;
 mod structure;
 pub mod tenant;
 mod time;
+mod window;
 
 pub use priority::{Priority, PriorityClass};
 pub use queue::QueueLimits;

@@ -10,9 +10,11 @@
 //!
 //! **Bound.** What is released goes to the device after at most 2 (W - 1) other dispatches, whatever the elevator: once the
 //! oldest has been passed so often that those in the elevator would exceed that, nothing more is released before it has
-//! gone. The window so adds at most 2 (W - 1) times the longest service to a wait, and what the elevator idles.
+//! gone. The window so adds at most 2 (W - 1) times the longest service to a wait, and what the elevator idles. Of an adaptive
+//! window W is the largest while the request waits.
 //!
-//! **Idling.** An elevator that idles for a stream keeps one place of the window free for it. It idles while the stream has
+//! **Idling.** Where requests cost the device's time, the time that an elevator idles costs the tenant that it idles for. An
+//! elevator that idles for a stream keeps one place of the window free for it. It idles while the stream has
 //! nothing queued above: then the order decides whose request comes, and an elevator into which nothing more can come
 //! dispatches instead of idling or gathering.
 
@@ -22,6 +24,7 @@ use core::fmt;
 
 use crate::structure::{Links, List, NONE};
 use crate::tenant::{Explanation, GroupId, Rule, Share, ShareError, TenantControl};
+use crate::window::Window;
 use crate::{
     CancelError, Direction, Nanos, QueueLimits, Reason, Refused, RefusedCause, Request, Room, Scheduler, Step,
     StreamId, Tag, Waiting,
@@ -31,6 +34,9 @@ use crate::{
 pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
     /// The pair limits what is released, no longer the device's depth, and has room for this many requests of a direction.
     fn release_freely(&mut self, requests_per_direction: u32);
+
+    /// Time has gone on.
+    fn step_to(&mut self, now: Nanos);
 
     /// As [`Scheduler::poll`], for the elevator.
     fn release(&mut self, now: Nanos) -> Step;
@@ -46,6 +52,9 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
 
     /// A released request is cancelled: what it was charged is given back.
     fn refund(&mut self, now: Nanos, tag: Tag);
+
+    /// The device has idled for so long for a client's next request.
+    fn idled(&mut self, now: Nanos, client: StreamId, span: Nanos);
 
     /// The request of a tag, queued or released.
     fn request(&self, tag: Tag) -> Option<&Request>;
@@ -94,9 +103,11 @@ const NO_TAG: Tag = Tag { slot: NONE, generation: 0 };
 pub(crate) struct Pair {
     order: Box<dyn Upper>,
     elevator: Box<dyn Lower>,
-    window: u32,
+    window: Window,
     can_idle: bool,
     released: Box<[Released]>,
+    /// When requests were submitted, by slots of the order; empty unless the window adapts to that.
+    submitted: Box<[Nanos]>,
     /// Tags in the order, by slots of the elevator.
     upper: Box<[Tag]>,
     /// Requests in the elevator, in the order of release.
@@ -108,6 +119,8 @@ pub(crate) struct Pair {
     depth: u32,
     in_flight: u32,
     dispatches: u64,
+    /// The stream that the device idles for, and since when.
+    idling: Option<(StreamId, Nanos)>,
 }
 
 /// Why the order releases nothing now.
@@ -133,7 +146,12 @@ impl Pair {
         QueueLimits { requests_per_direction, members: slots, ..*limits }
     }
 
-    pub(crate) fn new(limits: QueueLimits, window: u32, mut order: Box<dyn Upper>, elevator: Box<dyn Lower>) -> Self {
+    pub(crate) fn new(
+        limits: QueueLimits,
+        window: Window,
+        mut order: Box<dyn Upper>,
+        elevator: Box<dyn Lower>,
+    ) -> Self {
         let (slots, lower_slots) = (order.slots(), elevator.slots());
         order.release_freely(limits.requests_per_direction);
         let can_idle = elevator.can_idle();
@@ -143,6 +161,7 @@ impl Pair {
             window,
             can_idle,
             released: vec![Released { lower: NO_TAG, dispatches_before: 0 }; slots as usize].into_boxed_slice(),
+            submitted: vec![Nanos::ZERO; if window.is_adaptive() { slots as usize } else { 0 }].into_boxed_slice(),
             upper: vec![NO_TAG; lower_slots as usize].into_boxed_slice(),
             waiting: List::EMPTY,
             links: Links::new(slots),
@@ -151,6 +170,7 @@ impl Pair {
             depth: limits.depth,
             in_flight: 0,
             dispatches: 0,
+            idling: None,
         }
     }
 
@@ -183,7 +203,7 @@ impl Pair {
         let oldest = self.waiting.head();
         oldest == NONE || {
             let passed = self.dispatches - self.released[oldest as usize].dispatches_before;
-            passed + u64::from(held) <= 2 * u64::from(self.window - 1)
+            passed + u64::from(held) <= 2 * u64::from(self.window.size() - 1)
         }
     }
 
@@ -234,9 +254,41 @@ impl Pair {
         }
     }
 
+    /// Charges the time for which the device has idled to the stream it was for, and notes for which it idles now.
+    fn charge_idling(&mut self, now: Nanos, step: &Step) {
+        let is_idling = self.in_flight == 0 && matches!(step, Step::WaitUntil(_, Reason::Anticipating));
+        let stream = if is_idling { self.elevator.idles_for() } else { None };
+        if let Some((before, since)) = self.idling
+            && stream != Some(before)
+        {
+            self.order.idled(now, before, now.since(since));
+            self.idling = None;
+        }
+        self.idling = self.idling.or(stream.map(|stream| (stream, now)));
+    }
+
+    /// Adapts the window to the latency of a request that is done.
+    fn measure(&mut self, now: Nanos, tag: Tag) {
+        if self.window.is_adaptive()
+            && let Some(request) = self.order.request(tag)
+        {
+            let latency = self.order.share(request.stream).latency;
+            self.window.completed(now, self.submitted[tag.index()], latency);
+        }
+    }
+
     /// Answers a poll; `ask` polls the elevator.
     fn step(&mut self, now: Nanos, ask: impl Fn(&mut dyn Lower) -> Step) -> Step {
-        let held = self.release(now, self.window - 1);
+        self.order.step_to(now);
+        let step = self.decide(now, ask);
+        if self.can_idle {
+            self.charge_idling(now, &step);
+        }
+        step
+    }
+
+    fn decide(&mut self, now: Nanos, ask: impl Fn(&mut dyn Lower) -> Step) -> Step {
+        let held = self.release(now, self.window.size() - 1);
         if self.in_flight >= self.depth {
             let step = ask(&mut *self.elevator);
             return self.answer(now, step, &held);
@@ -252,7 +304,7 @@ impl Pair {
                 step @ Step::Dispatch(_) => return self.answer(now, step, &held),
             }
         }
-        let held = self.release(now, self.window);
+        let held = self.release(now, self.window.size());
         let mut step = ask(&mut *self.elevator);
         if let (Step::WaitUntil(_, Reason::Anticipating | Reason::Staging), Held::Blocked) = (&step, &held) {
             self.elevator.stop_idling(now);
@@ -276,6 +328,7 @@ impl Clone for Pair {
             order: self.order.boxed(),
             elevator: self.elevator.boxed(),
             released: self.released.clone(),
+            submitted: self.submitted.clone(),
             upper: self.upper.clone(),
             links: self.links.clone(),
             ..*self
@@ -293,7 +346,10 @@ impl Scheduler for Pair {
         let tag = self.order.submit(now, request)?;
         self.unreleased[direction as usize] += 1;
         self.released[tag.index()].lower = NO_TAG;
-        self.release(now, self.window - 1);
+        if self.window.is_adaptive() {
+            self.submitted[tag.index()] = now;
+        }
+        self.release(now, self.window.size() - 1);
         Ok(tag)
     }
 
@@ -329,6 +385,7 @@ impl Scheduler for Pair {
             } else {
                 (u128::from(cost.0) * u128::from(sectors) / u128::from(all.max(1))) as u64
             };
+            self.measure(now, tag);
             self.order.completed(now, tag, Nanos(until - charged));
             charged = until;
         }
@@ -376,6 +433,7 @@ impl Scheduler for Pair {
 
 impl TenantControl for Pair {
     fn configure(&mut self, now: Nanos, client: StreamId, share: Share) -> Result<(), ShareError> {
+        self.window.aim(share.latency);
         self.order.configure(now, client, share)
     }
 

@@ -13,6 +13,8 @@ pub const PARAMETERS_MAX: usize = 13;
 pub enum Unit {
     /// A count.
     Count,
+    /// A count above zero, or this name, which is the value zero.
+    CountOr(&'static str),
     /// A duration in nanoseconds.
     Duration,
     /// A size in bytes.

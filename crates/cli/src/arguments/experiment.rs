@@ -26,6 +26,10 @@ pub(crate) struct SimulateArguments {
     #[arg(long, alias = "resume", value_name = "FOLDER", help_heading = "What is run")]
     pub(crate) out: Option<String>,
 
+    /// Figures by stream (client, or process of a trace) beside those of classes, the slowest first
+    #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
+    pub(crate) by: Option<String>,
+
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 

@@ -9,7 +9,7 @@ use alloc::vec;
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::structure::{Links, List, NONE};
-use crate::tenant::{CLIENTS, COST, GROUPS, Head, Order, Rule, RuleState, Share, Size};
+use crate::tenant::{CLIENTS, GROUPS, Head, KNOWN_COST, Order, Rule, RuleState, Share, Size};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "drr",
@@ -28,7 +28,7 @@ remainder.",
     parameters: &[
         CLIENTS,
         GROUPS,
-        COST,
+        KNOWN_COST,
         Parameter::count("quantum", 1, 1, 1 << 20, "cost of a turn at weight 1; at least that of the largest request"),
     ],
     form: (),

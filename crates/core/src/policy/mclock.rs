@@ -99,6 +99,10 @@ impl Order for Mclock {
         self.0.refund(node, cost, receipt);
     }
 
+    fn correct(&mut self, node: u32, by: i32, receipt: Option<u64>) {
+        self.0.correct(node, by, receipt);
+    }
+
     fn behind(&self) -> Nanos {
         self.0.behind()
     }

@@ -31,6 +31,7 @@ use crate::elevator::{BlockScheduler, Elevator};
 use crate::pair::{Lower, Pair, Upper};
 use crate::settings::settable;
 use crate::tenant::{Capacity, TenantControl, TenantScheduler};
+use crate::window::Window;
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
 pub use crate::settings::{PARAMETERS_MAX, Parameter, SettingError, Settings, Unit};
@@ -86,13 +87,15 @@ settable!(PairRow);
 pub static PAIR: PairRow = PairRow {
     name: "pair",
     summary: "ORDER+ELEVATOR: an order of tenants above an elevator, such as sfq+deadline",
-    parameters: &[Parameter::count(
-        "window",
-        16,
-        1,
-        1 << 20,
-        "requests among which the elevator chooses; 1: the order alone decides, as many as are queued: the elevator",
-    )],
+    parameters: &[Parameter {
+        name: "window",
+        unit: Unit::CountOr("adaptive"),
+        default: 16,
+        min: 0,
+        max: 1 << 20,
+        help: "requests among which the elevator chooses; 1: the order alone decides, as many as are queued: the elevator; \
+adaptive: the most with which 99 of 100 requests have the latency of their shares, at most 1,024",
+    }],
     doc: "Any policy that is for tenants goes above any that is not, but for bid-hybrid, which places data. Parameters of each \
 stand behind its name, those of the pair behind the elevator's: reward:estimator=service+cfq:quantum=4:window=32. The order \
 decides whose request is next and releases it into the elevator, which merges and sorts what it holds. While the device is \
@@ -100,7 +103,10 @@ full the elevator holds at most window - 1 requests, and the last comes when the
 tenant, and counts against its limit and its reservation, when it is released; if it is cancelled after that, all of it is \
 given back. Of merged requests each counts for its own tenant, and the time in the device is divided among them by their \
 sectors. What is released goes to the device after at most 2 x (window - 1) other dispatches, whatever the elevator does, so \
-the window adds at most that many times the longest service to a wait, and the time that the elevator idles. An elevator \
+the window adds at most that many times the longest service to a wait, and the time that the elevator idles. An adaptive \
+window begins at 16, grows by one after 200 requests of tenants whose shares have a latency if 99 % of them had it, and is \
+halved as soon as more than two of them are late; requests that came before the last change do not count. Where no share has \
+a latency it grows without regard to any. An elevator \
 that idles for a stream keeps a place of the window free for it, and idles only while the stream has nothing queued above; \
 one that can get nothing more neither idles nor gathers. The wait before the release has the order's reason, the wait after \
 it the elevator's.",
@@ -155,11 +161,11 @@ impl PolicyRow {
             return self.build(limits, settings);
         };
         let [window] = below.pair.values();
-        let window = u32::try_from(window).unwrap_or(u32::MAX).max(1);
-        let order = upper(Pair::upper_limits(&limits, window), settings);
-        let limits_below = Pair::lower_limits(&limits, window, order.slots());
+        let window = Window::new(u32::try_from(window).unwrap_or(u32::MAX));
+        let order = upper(Pair::upper_limits(&limits, window.most()), settings);
+        let limits_below = Pair::lower_limits(&limits, window.most(), order.slots());
         // One request gives an elevator nothing to choose from, and it may not hold that back.
-        let elevator: Box<dyn Lower> = if window == 1 {
+        let elevator: Box<dyn Lower> = if window.most() == 1 {
             Box::new(BlockScheduler::new(limits_below, noop::Noop::new(&limits_below, (), &below.settings)))
         } else {
             lower(limits_below, &below.settings)

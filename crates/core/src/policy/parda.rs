@@ -144,6 +144,10 @@ impl Order for Parda {
         self.fair.refund(node, receipt);
     }
 
+    fn correct(&mut self, node: u32, by: i32, _receipt: Option<u64>) {
+        self.fair.correct(node, by);
+    }
+
     fn window(&self, depth: u32) -> u32 {
         depth.min((self.window / THOUSAND) as u32) // at most the depth
     }

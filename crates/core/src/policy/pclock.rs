@@ -8,7 +8,7 @@ use alloc::vec;
 use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::structure::Tournament;
-use crate::tenant::{CLIENTS, COST, GROUPS, Head, Order, Pace, Rule, RuleState, Share, Size};
+use crate::tenant::{CLIENTS, GROUPS, Head, KNOWN_COST, Order, Pace, Rule, RuleState, Share, Size};
 
 pub(crate) static ROW: Row<()> = Row {
     name: "pclock",
@@ -31,7 +31,7 @@ get the deadlines of an unlimited curve.",
     parameters: &[
         CLIENTS,
         GROUPS,
-        COST,
+        KNOWN_COST,
         Parameter::duration(
             "latency",
             1_000_000_000,

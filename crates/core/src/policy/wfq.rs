@@ -132,6 +132,10 @@ impl Order for Wfq {
         self.fair.refund(node, receipt);
     }
 
+    fn correct(&mut self, node: u32, by: i32, _receipt: Option<u64>) {
+        self.fair.correct(node, by);
+    }
+
     fn window(&self, depth: u32) -> u32 {
         self.depth.min(depth)
     }

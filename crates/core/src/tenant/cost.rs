@@ -2,7 +2,7 @@
 
 use crate::{Operation, Request, SECTOR_BYTES};
 
-/// The largest cost of one request: 16 MiB in sectors. It bounds how far one dispatch moves a tag.
+/// The largest cost of one request: 16 MiB in sectors, 327 ms of the device. It bounds how far one dispatch moves a tag.
 pub(crate) const COST_MAX: u32 = (1 << 15) - 1;
 
 /// A way to count cost.
@@ -12,14 +12,23 @@ pub(crate) enum CostModel {
     Requests,
     /// One for each sector; one for a discard or a flush.
     Sectors,
+    /// The device's time, in units of 10 us: an estimate at first, and what it was at completion ([`super::times`]).
+    DeviceTime,
 }
 
 impl CostModel {
     /// The names of the parameter's values, by number.
-    pub(crate) const NAMES: &'static [&'static str] = &["requests", "sectors"];
+    pub(crate) const NAMES: &'static [&'static str] = &["requests", "sectors", "device-time"];
+
+    /// Those of policies that do not correct a cost.
+    pub(crate) const KNOWN_NAMES: &'static [&'static str] = &["requests", "sectors"];
 
     pub(crate) const fn from_setting(value: u64) -> Self {
-        if value == 0 { Self::Requests } else { Self::Sectors }
+        match value {
+            0 => Self::Requests,
+            1 => Self::Sectors,
+            _ => Self::DeviceTime,
+        }
     }
 
     /// The largest cost of a request of at most `sectors_max`.
@@ -27,12 +36,14 @@ impl CostModel {
         match self {
             Self::Requests => 1,
             Self::Sectors => sectors_max.clamp(1, COST_MAX),
+            Self::DeviceTime => COST_MAX,
         }
     }
 
+    /// The cost of a request, as far as it can be known beforehand.
     pub(crate) fn cost(self, request: &Request) -> u32 {
         match self {
-            Self::Requests => 1,
+            Self::Requests | Self::DeviceTime => 1,
             Self::Sectors => match request.operation {
                 Operation::Read | Operation::Write => request.sectors.clamp(1, COST_MAX),
                 Operation::Discard | Operation::Flush => 1,

@@ -155,6 +155,13 @@ impl Fair {
         }
     }
 
+    /// Moves a node's start by a cost, back if it is negative.
+    pub(crate) fn correct(&mut self, node: u32, by: i32) {
+        let span = self.span(node, by.unsigned_abs());
+        let moved = if by < 0 { span.wrapping_neg() } else { span };
+        self.refund(node, moved.wrapping_neg());
+    }
+
     /// Whether a key belongs to an active node.
     #[inline(always)]
     const fn is_near(&self, key: u64) -> bool {

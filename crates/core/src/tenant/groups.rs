@@ -112,14 +112,15 @@ impl Groups {
         }
     }
 
-    /// Takes back the charge of a client's request.
-    pub(crate) fn refund(&mut self, group: u32, client: u32, cost: u32) {
+    /// Charges a client more, or less where that is negative.
+    pub(crate) fn correct(&mut self, group: u32, client: u32, by: i32) {
         let is_active = self.members[client as usize].is_active;
         if is_active {
             self.deactivate(group, client);
         }
         let member = &mut self.members[client as usize];
-        member.start = member.start.wrapping_sub(member.per_unit * u64::from(cost));
+        let span = member.per_unit * u64::from(by.unsigned_abs());
+        member.start = if by < 0 { member.start.wrapping_sub(span) } else { member.start.wrapping_add(span) };
         if is_active {
             self.activate(group, client);
         }

@@ -91,6 +91,11 @@ impl Limit {
         self.bytes.give(load.bytes);
     }
 
+    /// A request's cost was another by so much.
+    pub(crate) fn correct(&mut self, by: i32) {
+        self.cost.correct(by);
+    }
+
     /// Takes the tokens of a request.
     #[inline]
     pub(crate) fn take(&mut self, now: Nanos, load: Load) {

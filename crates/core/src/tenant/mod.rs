@@ -19,7 +19,9 @@ mod readiness;
 mod requests;
 mod reservations;
 mod scheduler;
+mod service;
 mod share;
+mod times;
 
 pub use control::{Explanation, Rule, TenantControl};
 pub use share::{BURST_BYTES_MAX, BURST_MAX, GroupId, RATE_BYTES_MAX, RATE_MAX, Share, ShareError, WEIGHT_MAX};
@@ -38,6 +40,7 @@ pub(crate) use order::{Head, Order, RuleState, Size};
 pub(crate) use pace::Pace;
 pub(crate) use reservations::{LEAD, Reserved};
 pub(crate) use scheduler::TenantScheduler;
+pub(crate) use service::Service;
 
 /// Capacity for clients and groups, and the cost model: fixed at construction.
 #[derive(Clone, Copy, Debug)]
@@ -86,5 +89,16 @@ pub(crate) const COST: Parameter = Parameter {
     default: 0,
     min: 0,
     max: CostModel::NAMES.len() as u64 - 1,
+    help: "cost of a request in rates, bursts and turns: one, its 512-byte sectors, or the time it takes the device in units of \
+10 us (100,000 a second are all of it), charged by the client's mean so far and corrected at completion; fixed at the start",
+};
+
+/// The cost model of a policy that cannot correct a cost.
+pub(crate) const KNOWN_COST: Parameter = Parameter {
+    name: "cost",
+    unit: Unit::Choice(CostModel::KNOWN_NAMES),
+    default: 0,
+    min: 0,
+    max: CostModel::KNOWN_NAMES.len() as u64 - 1,
     help: "cost of a request in rates, bursts and turns: one, or its 512-byte sectors; fixed at the start",
 };

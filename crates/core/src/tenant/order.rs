@@ -88,6 +88,9 @@ pub(crate) trait Order {
     /// A request that was dispatched leaves without having been served: its charge is taken back.
     fn refund(&mut self, _node: u32, _cost: u32, _receipt: u64) {}
 
+    /// A charge of this cost was too low (or, where negative, too high) by so much; `receipt` is of that charge, if it was one.
+    fn correct(&mut self, _node: u32, _by: i32, _receipt: Option<u64>) {}
+
     /// The device has a request, or the merged request that this one leads.
     fn begun(&mut self, _now: Nanos, _slot: u32) {}
 

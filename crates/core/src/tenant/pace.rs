@@ -117,6 +117,16 @@ impl Pace {
         }
     }
 
+    /// Takes so much more, or gives it back where it is negative, whether or not the bucket is full.
+    pub(crate) fn correct(&mut self, by: i32) {
+        let amount = u64::from(by.unsigned_abs());
+        if by < 0 {
+            self.give(amount);
+        } else if self.is_limited() {
+            self.take(Nanos::ZERO, amount);
+        }
+    }
+
     /// The carried remainder for requests of more than 16 GiB.
     #[cold]
     fn divide_long(&self, cost: u64) -> (u64, u64) {

@@ -193,6 +193,18 @@ impl Reserved {
         self.fair.moved() << 1 | u64::from(self.is_due)
     }
 
+    /// A charge was another by so much.
+    pub(crate) fn correct(&mut self, node: u32, by: i32, receipt: Option<u64>) {
+        self.fair.correct(node, by);
+        if receipt.is_some_and(|receipt| receipt & 1 == 1) {
+            let pace = &mut self.paces[node as usize];
+            pace.correct(by);
+            if self.due.key(node) != NEVER {
+                self.due.set(node, pace.eligible().0.min(NEVER - 1));
+            }
+        }
+    }
+
     /// Takes a charge back.
     pub(crate) fn refund(&mut self, node: u32, cost: u32, receipt: u64) {
         self.fair.refund(node, receipt >> 1);

@@ -24,6 +24,7 @@ use super::groups::Groups;
 use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
 use super::requests::{Entry, Fifo, Requests, State};
+use super::times::Times;
 use super::{Capacity, Share, TenantControl};
 use crate::pair::Upper;
 use crate::structure::{Index, Links, List, NONE, Tournament};
@@ -81,6 +82,8 @@ pub(crate) struct TenantScheduler<P> {
     /// Queued requests of throttled clients and groups.
     pub(crate) throttled: u32,
     pub(crate) cost: CostModel,
+    /// Where the cost is the device's time.
+    pub(crate) times: Option<Box<Times>>,
     pub(crate) reserved_per_second: u64,
     pub(crate) capacity_per_second: u64,
     limits: QueueLimits,
@@ -126,6 +129,7 @@ impl<P: Order> TenantScheduler<P> {
             eligible_at: Tournament::new(nodes, NOT_THROTTLED),
             throttled: 0,
             cost: capacity.cost,
+            times: (capacity.cost == CostModel::DeviceTime).then(|| Box::new(Times::new(clients, slots))),
             reserved_per_second: 0,
             capacity_per_second: 0,
             limits,
@@ -252,6 +256,9 @@ impl<P: Order> TenantScheduler<P> {
     /// Assigns an entry to a new client, which is in the list of idle ones until it queues a request or is configured.
     pub(crate) fn assign(&mut self, now: Nanos, client: u32, stream: StreamId) {
         self.order.forget(client);
+        if let Some(times) = &mut self.times {
+            times.forget(client);
+        }
         self.clients[client as usize].stream = stream;
         self.by_stream.insert(u64::from(stream.0), client);
         if self.clients[client as usize].is_limited {
@@ -393,7 +400,10 @@ impl<P: Order> TenantScheduler<P> {
     fn add(&mut self, now: Nanos, request: &Request, client: u32) -> Tag {
         self.by_direction[request.operation.direction() as usize] += 1;
         self.queued += 1;
-        let cost = self.cost.cost(request);
+        let cost = match &self.times {
+            None => self.cost.cost(request),
+            Some(times) => times.estimate(client, request.operation),
+        };
         self.requests.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
     }
 
@@ -420,6 +430,63 @@ impl<P: Order> TenantScheduler<P> {
         (entry, node)
     }
 
+    /// The device has a request, or the merged request that this one leads.
+    #[inline(always)]
+    fn device_has(&mut self, now: Nanos, slot: u32) {
+        self.order.begun(now, slot);
+        if let Some(times) = &mut self.times {
+            times.service.dispatched(now, slot);
+        }
+    }
+
+    /// The device has completed what it had since `begun`: the time that this has cost it.
+    #[inline(always)]
+    fn time_taken(&mut self, now: Nanos, slot: u32, begun: Nanos) -> Nanos {
+        let cost = self.order.ended(now, slot, begun);
+        match &mut self.times {
+            None => cost,
+            Some(times) => times.service.completed(now, slot),
+        }
+    }
+
+    /// Where requests cost the device's time, charges what this one has cost instead of what it was estimated to.
+    #[inline(always)]
+    fn settle(&mut self, now: Nanos, entry: &Entry, node: u32, cost: Nanos) {
+        if let Some(times) = &mut self.times {
+            let units = times.learn(entry.client, entry.request.operation, cost);
+            self.correct(
+                now,
+                entry.client,
+                node,
+                units.cast_signed() - entry.cost().cast_signed(),
+                Some(entry.sequence),
+            );
+        }
+    }
+
+    /// Charges a client more than it was, or less where that is negative.
+    #[inline(never)]
+    fn correct(&mut self, now: Nanos, client: u32, node: u32, by: i32, receipt: Option<u64>) {
+        if by == 0 {
+            return;
+        }
+        self.correct_limit(client, by, self.clients[client as usize].is_throttled);
+        if let Some(group) = node.checked_sub(self.client_count()) {
+            let before = self.groups.first(group);
+            self.groups.correct(group, client, by);
+            self.correct_limit(node, by, self.groups.group(group).is_throttled);
+            self.group_head_changed(now, group, before);
+        }
+        self.order.correct(node, by, receipt);
+    }
+
+    fn correct_limit(&mut self, node: u32, by: i32, is_throttled: bool) {
+        self.node_limits[node as usize].correct(by);
+        if is_throttled {
+            self.throttle(node);
+        }
+    }
+
     /// Takes back what the dispatch of a request has taken from the limit of a node.
     fn give_back(&mut self, node: u32, load: Load, is_throttled: bool) {
         self.node_limits[node as usize].give(load);
@@ -443,6 +510,10 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
         self.kept = self.kept.min(requests_per_direction);
     }
 
+    fn step_to(&mut self, now: Nanos) {
+        Self::step_to(self, now);
+    }
+
     fn release(&mut self, now: Nanos) -> Step {
         self.step_to(now);
         let step = self.take(now);
@@ -455,18 +526,19 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
     fn begun(&mut self, now: Nanos, tag: Tag, leads: bool) {
         self.requests.begun(now, tag.slot);
         if leads {
-            self.order.begun(now, tag.slot);
+            self.device_has(now, tag.slot);
         }
     }
 
     fn ended(&mut self, now: Nanos, tag: Tag) -> Nanos {
         self.step_to(now);
         let begun = self.requests.entry(tag.slot).since;
-        self.order.ended(now, tag.slot, begun)
+        self.time_taken(now, tag.slot, begun)
     }
 
     fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos) {
         let (entry, node) = self.finish(tag);
+        self.settle(now, &entry, node, cost);
         self.order.completed(now, node, entry.since, cost);
     }
 
@@ -477,7 +549,7 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
         self.give_back(client, entry.load(), self.clients[client as usize].is_throttled);
         if let Some(group) = node.checked_sub(self.client_count()) {
             let before = self.groups.first(group);
-            self.groups.refund(group, client, entry.cost());
+            self.groups.correct(group, client, -entry.cost().cast_signed());
             self.give_back(node, entry.load(), self.groups.group(group).is_throttled);
             self.group_head_changed(now, group, before);
         }
@@ -486,6 +558,14 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
 
     fn request(&self, tag: Tag) -> Option<&Request> {
         self.requests.slot(tag).map(|slot| &self.requests.entry(slot).request)
+    }
+
+    fn idled(&mut self, now: Nanos, stream: StreamId, span: Nanos) {
+        let client = self.known_client(stream);
+        if let Some(times) = &mut self.times {
+            let units = times.charge(client, span);
+            self.correct(now, client, self.node(client), units.cast_signed(), None);
+        }
     }
 
     fn has_queued(&self, stream: StreamId) -> bool {
@@ -533,7 +613,10 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         self.step_to(now);
         let step = self.take(now);
         if let Step::Dispatch(dispatch) = &step {
-            self.order.begun(now, dispatch.tag.slot);
+            if self.times.is_some() {
+                self.requests.charged(dispatch.tag.slot, self.order.receipt());
+            }
+            self.device_has(now, dispatch.tag.slot);
         }
         step
     }
@@ -541,7 +624,8 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
         let (entry, node) = self.finish(tag);
-        let cost = self.order.ended(now, tag.slot, entry.since);
+        let cost = self.time_taken(now, tag.slot, entry.since);
+        self.settle(now, &entry, node, cost);
         self.order.completed(now, node, entry.since, cost);
     }
 

@@ -15,11 +15,26 @@ use crate::tenants::world::{MILLI, Random, SECOND, World, build, control, limits
 const UNBOUNDED: u64 = 1 << 20;
 
 pub(crate) fn pair(upper: &str, lower: &str, window: u64, limits: QueueLimits) -> Policy {
+    pair_of(upper, &[], lower, window, limits)
+}
+
+/// A pair whose order has these parameters.
+pub(crate) fn pair_of(
+    upper: &str,
+    parameters: &[(&str, u64)],
+    lower: &str,
+    window: u64,
+    limits: QueueLimits,
+) -> Policy {
     let (order, elevator) = (policy::find(upper).unwrap(), policy::find(lower).unwrap());
     order.goes_above(elevator).unwrap();
-    let (settings, mut pair) = (elevator.defaults(), PAIR.defaults());
+    let mut settings = order.defaults();
+    for &(name, value) in parameters {
+        order.set(&mut settings, name, value).unwrap();
+    }
+    let mut pair = PAIR.defaults();
     PAIR.set(&mut pair, "window", window).unwrap();
-    order.build_above(limits, &order.defaults(), &Below { row: elevator, settings, pair })
+    order.build_above(limits, &settings, &Below { row: elevator, settings: elevator.defaults(), pair })
 }
 
 pub(crate) fn orders() -> impl Iterator<Item = &'static PolicyRow> {
@@ -175,9 +190,17 @@ impl Both {
 }
 
 fn with_groups(name: &str, below: Option<(&'static PolicyRow, u64)>, limits: QueueLimits) -> Policy {
+    with_cost(name, 0, below, limits)
+}
+
+/// With a group; costs are the last of the first `cost` + 1 that the policy knows.
+fn with_cost(name: &str, cost: u64, below: Option<(&'static PolicyRow, u64)>, limits: QueueLimits) -> Policy {
     let row = policy::find(name).unwrap();
     let mut settings = row.defaults();
     row.set(&mut settings, "groups", 1).unwrap();
+    for cost in 0..=cost {
+        let _ = row.set(&mut settings, "cost", cost);
+    }
     let Some((elevator, window)) = below else { return row.build(limits, &settings) };
     let mut pair = PAIR.defaults();
     PAIR.set(&mut pair, "window", window).unwrap();
@@ -217,12 +240,12 @@ proptest! {
     /// Every wait is counted, a request leaves once, and what is cancelled comes back as it was.
     #[test]
     fn a_pair_keeps_the_contract_at_every_window(
-        calls in calls(), depth in 1u32..4, window in 2u64..9, order in 0usize..32, elevator in 0usize..32,
+        calls in calls(), depth in 1u32..4, window in 2u64..9, order in 0usize..32, elevator in 0usize..32, cost in 0u64..3,
     ) {
         let (orders, elevators): (Vec<_>, Vec<_>) = (orders().collect(), elevators().collect());
         let (order, elevator) = (orders[order % orders.len()], elevators[elevator % elevators.len()]);
         let limits = QueueLimits { depth, ..QueueLimits::with_requests(30) };
-        let build = || with_groups(order.name, Some((elevator, window)), limits);
+        let build = || with_cost(order.name, cost, Some((elevator, window)), limits);
         // The same calls give the same answers; and a copy goes on as the original.
         let mut both = Both::new([build(), build()], true);
         for (at, &call) in calls.iter().enumerate() {
@@ -476,4 +499,39 @@ fn an_order_goes_above_an_elevator_and_nothing_else() {
     assert_eq!(above("noop", "deadline"), Err(PairError::NoOrder));
     assert_eq!(above("sfq", "bid-hybrid"), Err(PairError::Places));
     assert!(build("sfq", &[], limits(1)).tenants().is_some());
+}
+
+#[test]
+fn an_adaptive_window_is_the_largest_that_keeps_the_latency() {
+    // Sorting makes a request cheaper; with more than some of them to choose from the last waits too long.
+    let longest = |latency: u64| {
+        let mut policy = pair("fifo", "clook", 0, limits(1));
+        let share = Share { latency: Nanos(latency), ..Share::DEFAULT };
+        control(&mut policy).configure(Nanos::ZERO, StreamId(0), share).unwrap();
+        let (mut now, mut random, mut late, mut done) = (Nanos::ZERO, Random(4), 0u64, 0u64);
+        let (mut submitted, mut waiting, mut most) = (BTreeMap::new(), 0u32, 0);
+        for step in 0..200_000 {
+            // An open load: what the window lets wait is what waits.
+            while waiting < 40 {
+                let tag = policy.submit(now, read(0, random.below(1_000_000) * 800)).unwrap();
+                submitted.insert(tag.index(), now);
+                waiting += 1;
+            }
+            let Step::Dispatch(dispatch) = policy.poll(now) else { panic!("there are some") };
+            now = now.after(Nanos(MILLI));
+            policy.complete(now, dispatch.tag);
+            waiting -= 1;
+            let took = now.since(submitted[&dispatch.tag.index()]).0;
+            if step > 100_000 {
+                (late, done, most) = (late + u64::from(took > latency), done + 1, most.max(took));
+            }
+        }
+        (late as f64 / done as f64, most)
+    };
+    // 40 wait, a millisecond each: in order nobody waits longer, and the window adds what is over.
+    let (late, most) = longest(60 * MILLI);
+    assert!(late < 0.03, "{late}");
+    assert!((45 * MILLI..120 * MILLI).contains(&most), "it grows as far as it may: {most}");
+    let (_, strict) = longest(41 * MILLI);
+    assert!(strict < most, "{strict} {most}");
 }

@@ -156,7 +156,7 @@ pub(super) struct JsonResult<'a> {
 
 /// A stream; those whose requests waited longest come first.
 #[derive(Serialize)]
-struct JsonStream<'a> {
+pub(crate) struct JsonStream<'a> {
     name: &'a str,
     requests: u64,
     bytes: u64,
@@ -166,18 +166,17 @@ struct JsonStream<'a> {
     latency_max_seconds: f64,
 }
 
-impl<'a> JsonStream<'a> {
-    fn new(stream: &'a StreamOutcome) -> Self {
-        let seconds = |nanos: u64| nanos as f64 / 1e9;
-        Self {
-            name: &stream.name,
-            requests: stream.requests,
-            bytes: stream.bytes,
-            latency_mean_seconds: seconds(stream.latency_sum_nanos) / stream.requests as f64,
-            latency_p50_seconds: seconds(stream.latency_p50_nanos),
-            latency_p99_seconds: seconds(stream.latency_p99_nanos),
-            latency_max_seconds: seconds(stream.latency_max_nanos),
-        }
+/// A stream as data.
+pub(crate) fn stream(stream: &StreamOutcome) -> JsonStream<'_> {
+    let seconds = |nanos: u64| nanos as f64 / 1e9;
+    JsonStream {
+        name: &stream.name,
+        requests: stream.requests,
+        bytes: stream.bytes,
+        latency_mean_seconds: seconds(stream.latency_sum_nanos) / stream.requests as f64,
+        latency_p50_seconds: seconds(stream.latency_p50_nanos),
+        latency_p99_seconds: seconds(stream.latency_p99_nanos),
+        latency_max_seconds: seconds(stream.latency_max_nanos),
     }
 }
 
@@ -261,7 +260,7 @@ impl<'a> JsonResult<'a> {
             volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
             depth: (!matches!(spec.depths.0[..], [Depth::Of(_)])).then_some(outcome.depth),
             seed: (spec.seeds.0.len() > 1).then_some(outcome.seed),
-            streams: spec.by_stream.then(|| outcome.streams.iter().map(JsonStream::new).collect()),
+            streams: spec.by_stream.then(|| outcome.streams.iter().map(stream).collect()),
             load: &outcome.load,
             scheduler: &outcome.scheduler,
             device: &outcome.device,

@@ -156,7 +156,7 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
     figures::push_results(document, section);
     document.push(times(section));
     figures::push_times(document, section);
-    document.push(streams(section));
+    document.push(streams(section.runs().map(|run| (run.scheduler.clone(), run))));
     for row in section.rows.iter().filter(|row| row.skipped() > 0) {
         document.text(format!("{}: records skipped: {}", row.scheduler, format_count(row.skipped())));
     }
@@ -255,22 +255,22 @@ fn times(section: &Section<'_>) -> Table {
 /// Streams of a scheduler that are shown.
 const STREAMS_SHOWN: usize = 10;
 
-/// The streams whose requests waited longest, with the first seed.
-fn streams(section: &Section<'_>) -> Table {
+/// The streams whose requests waited longest, of runs with their names.
+pub(crate) fn streams<'a>(runs: impl Iterator<Item = (String, &'a Outcome)>) -> Table {
     let mut columns = vec![Column::text("stream"), Column::count("requests")];
     columns.extend(["latency mean", "p50", "p99", "max"].map(|name| Column::digits(name, 3).unit("ms")));
     let mut table = Table::new("By stream", columns);
-    for run in section.runs() {
+    for (name, run) in runs {
         for stream in run.streams.iter().take(STREAMS_SHOWN) {
             let mean = stream.latency_sum_nanos / stream.requests.max(1);
-            let mut cells = vec![Cell::from(format!("{}: {}", run.scheduler, stream.name)), stream.requests.into()];
+            let mut cells = vec![Cell::from(format!("{name}: {}", stream.name)), stream.requests.into()];
             let nanos = [mean, stream.latency_p50_nanos, stream.latency_p99_nanos, stream.latency_max_nanos];
             cells.extend(nanos.map(|nanos| Cell::from(nanos as f64 / 1e6)));
             table.row(cells);
         }
         let others = run.streams.len().saturating_sub(STREAMS_SHOWN);
         if others > 0 {
-            table.row([format!("{}: {} others", run.scheduler, format_count(others as u64)).into()]);
+            table.row([format!("{name}: {} others", format_count(others as u64)).into()]);
         }
     }
     table

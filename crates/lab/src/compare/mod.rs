@@ -13,7 +13,9 @@ mod tests;
 
 pub use advice::Goal;
 pub use data::SCHEMA_VERSION;
+pub(crate) use data::stream;
 pub use document::document;
+pub(crate) use document::streams;
 pub(crate) use figures::{magnified, within};
 pub use plan::{Plan, run, run_observed};
 
@@ -104,7 +106,10 @@ impl Comparison {
     /// # Errors
     /// [`SpecError`] with the place in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let hints = [("unknown field", "`ioweir show FILE` prints a comparison with every key there is")];
+        let hints = [
+            ("unknown field", "`ioweir show FILE` prints a comparison with every key there is"),
+            ("unknown load", "`ioweir doc load` explains them"),
+        ];
         toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))
     }
 

@@ -5,6 +5,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::metric::reservations_kept;
 use super::{ExperimentReport, Figure, METRICS, Metric, Summary};
+use crate::compare::{stream, streams};
 use crate::document::{
     self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, Provenance, SAME_SHARE, Series, Table,
     Value, format_seconds,
@@ -24,9 +25,11 @@ pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
     let mut document = Document::new("ioweir simulate", title, &data(report)?)?;
     document.headline = headline(report);
     document.records = records(report);
-    for table in
-        [Some(classes(report)), ratios(report), Some(runs(report)), Some(waits(report)), Some(verdicts(report))]
-    {
+    let runs_of_first_seeds =
+        report.summaries.iter().filter_map(|summary| Some((name(report, summary), summary.cells.first()?)));
+    let by_stream = is_by_stream(report).then(|| streams(runs_of_first_seeds));
+    let tables = [Some(classes(report)), ratios(report), Some(runs(report)), by_stream, Some(waits(report))];
+    for table in tables.into_iter().chain([Some(verdicts(report))]) {
         document.blocks.extend(table.map(document::Block::Table));
     }
     let drawn = report.summaries.iter().take(DRAWN_MAX);
@@ -43,6 +46,10 @@ pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
         specs: vec![("The experiment as TOML, with every default".into(), meta.spec_toml.clone())],
     });
     Ok(document)
+}
+
+fn is_by_stream(report: &ExperimentReport) -> bool {
+    report.experiment.by_stream == Some(true)
 }
 
 fn headline(report: &ExperimentReport) -> String {
@@ -139,12 +146,12 @@ fn data(report: &ExperimentReport) -> Result<Json, DocumentError> {
     Ok(json!({
         "meta": serde_json::to_value(&report.meta)?,
         "interval_seconds": report.experiment.interval.nanos().as_seconds(),
-        "results": report.summaries.iter().map(result).collect::<Vec<_>>(),
+        "results": report.summaries.iter().map(|summary| result(report, summary)).collect::<Vec<_>>(),
         "expectations": serde_json::to_value(&report.verdicts)?,
     }))
 }
 
-fn result(summary: &Summary) -> Json {
+fn result(report: &ExperimentReport, summary: &Summary) -> Json {
     let class = |name: &str| {
         let mut object = figures(summary, Some(name));
         object.insert("requests".into(), json!(requests(summary, name)));
@@ -159,7 +166,7 @@ fn result(summary: &Summary) -> Json {
         Json::Object(waits.collect())
     };
     let point: Map<String, Json> = summary.point.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-    json!({
+    let mut result = json!({
         "scheduler": summary.scheduler,
         "point": point,
         "seeds": summary.cells.iter().map(|cell| cell.seed).collect::<Vec<_>>(),
@@ -167,7 +174,12 @@ fn result(summary: &Summary) -> Json {
         "run": figures(summary, None),
         "classes": classes,
         "wait_seconds_by_reason_by_seed": summary.cells.iter().map(waits).collect::<Vec<_>>(),
-    })
+    });
+    if is_by_stream(report) {
+        let streams = |cell: &Outcome| json!(cell.streams.iter().map(stream).collect::<Vec<_>>());
+        result["streams_by_seed"] = json!(summary.cells.iter().map(streams).collect::<Vec<_>>());
+    }
+    result
 }
 
 /// Requests of a class with all seeds.

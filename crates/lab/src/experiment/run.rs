@@ -79,7 +79,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                     to: experiment.duration.nanos(),
                     interval: experiment.interval.nanos(),
                     keeps_series: false,
-                    by_stream: false,
+                    by_stream: experiment.by_stream == Some(true),
                 },
                 traffic: Traffic::Classes(Arc::clone(&experiment)),
                 point: set.clone(),

@@ -35,6 +35,8 @@ keys! {
         capacity: Option<Rate> = absent,
         /// the name of a preset or of a device file, or a device as in such a file: [device.tiered]
         device: DeviceChoice = required,
+        /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
+        by_stream: Option<bool> = absent,
         /// groups of clients that have a share together, a [[group]] each
         groups as "group": Vec<GroupSpec> = absent,
         /// classes of clients that are alike, a [[class]] each

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 
 pub use claims::{Claim, Class};
 pub use papers::{PAPERS, Paper};
+pub use runs::{TRACE_FLAG, TRACES_FLAG};
 
 pub use crate::document::Provenance;
 use crate::document::{Figure, Origin, Table};
@@ -87,6 +88,14 @@ impl Paper {
         progress: &dyn Progress,
     ) -> Result<Reproduction, ReproduceError> {
         self.parse()?.reproduce(options, origin, progress)
+    }
+
+    /// The flags that give its runs other traffic than their own.
+    ///
+    /// # Errors
+    /// [`ReproduceError`] where a file of the paper cannot be read.
+    pub fn flags(&self) -> Result<BTreeSet<&'static str>, ReproduceError> {
+        Ok(self.parse()?.runs.iter().filter_map(runs::Run::flag).collect())
     }
 
     fn source<'a>(&'a self, file: &'a str, text: &'a str) -> claims::Source<'a> {

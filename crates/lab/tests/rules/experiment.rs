@@ -66,6 +66,26 @@ fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
     }
 }
 
+#[test]
+fn figures_by_stream_add_up_to_those_of_classes_and_are_in_the_document() {
+    let run = |by_stream| {
+        let experiment = Experiment { by_stream, seeds: vec![1, 2], ..parse(&busy("wfq")) };
+        run(&experiment, &origin(), &Silent, None).expect("it runs")
+    };
+    let report = run(Some(true));
+    for cell in &report.summaries[0].cells {
+        let of_streams = cell.streams.iter().map(|stream| (stream.requests, stream.bytes));
+        let of_classes = cell.classes.iter().map(|class| (class.requests, class.bytes));
+        let add = |sum: (u64, u64), (requests, bytes)| (sum.0 + requests, sum.1 + bytes);
+        assert_eq!(of_streams.fold((0, 0), add), of_classes.fold((0, 0), add));
+        assert_eq!(cell.streams.len(), 8, "a stream for each client");
+    }
+    let json =
+        |report: &_| String::from_utf8(json_list(&[document(report).expect("it is JSON")]).into()).expect("text");
+    assert!(json(&report).contains("\"name\": \"closed client 1\""), "{}", json(&report));
+    assert!(!json(&run(None)).contains("streams_by_seed"));
+}
+
 /// Keeps runs in memory, and counts them.
 #[derive(Default)]
 struct Memory(std::sync::Mutex<std::collections::BTreeMap<String, Outcome>>, std::sync::atomic::AtomicUsize);
@@ -285,7 +305,7 @@ fn examples_of_the_repository_are_experiments_and_read_back_as_themselves() {
 fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
     let text = busy("wfq")
-        .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\ncapacity = \"1M/s\"\nduration", 1)
+        .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
         .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
         .replace("name = \"closed\"", "name = \"closed\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(

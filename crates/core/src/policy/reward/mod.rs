@@ -3,7 +3,7 @@
 //! A client's tag moves by the mean cost of its last requests over its weight, and the smallest tag goes first, so its rate
 //! is proportional to weight / cost. The cost is a time. With `estimator=response`, Algorithm 1 to the letter, it is the time
 //! from dispatch to completion, charged at completion, and all tags move so that the smallest among clients with requests is
-//! the time of that completion. With `estimator=service` it is the device's service time ([`service`]), charged at dispatch
+//! the time of that completion. With `estimator=service` it is the device's service time ([`Service`]), charged at dispatch
 //! by the mean so far, in the virtual time of [`sfq`](super::wfq).
 //!
 //! Invariants: no client starts before the clock; a client is charged for its own requests only. With a floor f the charge is
@@ -11,7 +11,6 @@
 
 mod floor;
 mod means;
-mod service;
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -20,12 +19,11 @@ use super::{Parameter, Row, Settings, Unit};
 use crate::Nanos;
 use crate::settings::SECOND;
 use crate::tenant::{
-    CLIENTS, COST, Fair, GROUPS, Head, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Share, ShareError, Size,
-    earlier,
+    CLIENTS, Fair, GROUPS, Head, KNOWN_COST, LEAD, LEAD_MAX, Order, Reserved, Rule, RuleState, Service, Share,
+    ShareError, Size, earlier,
 };
 use floor::Floor;
 use means::Means;
-use service::Service;
 
 /// The number of requests that the mean charge is over, as a power of two.
 const MEAN_SHIFT: u32 = 7;
@@ -62,7 +60,7 @@ their reservations. Differs from the source: a response counts at most 2.1 s.",
     parameters: &[
         CLIENTS,
         GROUPS,
-        COST,
+        KNOWN_COST,
         Parameter::count("window", 32, 1, 1_024, "requests of a client that its mean cost is over; fixed at the start"),
         Parameter {
             name: "estimator",

@@ -13,4 +13,5 @@ mod models;
 mod rewards;
 mod room;
 mod starvation;
+mod times;
 pub(crate) mod world;

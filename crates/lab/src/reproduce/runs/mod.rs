@@ -88,7 +88,21 @@ impl Kind {
             Self::Stored | Self::Written => (&[], &[]),
         }
     }
+
+    /// The flag that gives such a run other traffic than its own.
+    const fn flag(self) -> Option<&'static str> {
+        match self {
+            Self::Comparison => Some(TRACES_FLAG),
+            Self::Days => Some(TRACE_FLAG),
+            Self::Experiment | Self::Server | Self::Forecast | Self::Stored | Self::Written => None,
+        }
+    }
 }
+
+/// The flag of [`Options::traces`].
+pub const TRACES_FLAG: &str = "--traces";
+/// The flag of [`Options::trace_files`].
+pub const TRACE_FLAG: &str = "--trace";
 
 /// A run of a paper.
 #[derive(Clone, Debug)]
@@ -183,6 +197,11 @@ fn mentions(value: &Value, name: &str) -> bool {
 }
 
 impl Run {
+    /// The flag that gives it other traffic than its own.
+    pub(super) fn flag(&self) -> Option<&'static str> {
+        self.kind.flag()
+    }
+
     /// The tables that are run.
     fn tables(&self, quick: bool) -> Result<Vec<(Option<String>, Table)>, String> {
         let one = |(name, table): &(Option<String>, Table)| {

@@ -23,7 +23,7 @@ use crate::structure::{Links, List, NONE};
 const PATIENCE: u32 = 16;
 
 #[derive(Clone, Debug)]
-pub(super) struct Service {
+pub(crate) struct Service {
     links: Links,
     /// Requests in service, oldest first, and requests that queue in the device.
     working: List,
@@ -41,7 +41,7 @@ struct Begun {
 }
 
 impl Service {
-    pub(super) fn new(slots: u32) -> Self {
+    pub(crate) fn new(slots: u32) -> Self {
         Self {
             links: Links::new(slots),
             working: List::EMPTY,
@@ -53,11 +53,11 @@ impl Service {
     }
 
     /// Requests that the device serves at a time.
-    pub(super) const fn width(&self) -> u32 {
+    pub(crate) const fn width(&self) -> u32 {
         self.width
     }
 
-    pub(super) fn dispatched(&mut self, now: Nanos, slot: u32) {
+    pub(crate) fn dispatched(&mut self, now: Nanos, slot: u32) {
         let is_working = self.working.length() < self.width;
         self.begun[slot as usize] = Begun { at: now, is_working };
         let list = if is_working { &mut self.working } else { &mut self.waiting };
@@ -65,7 +65,7 @@ impl Service {
     }
 
     /// A request has completed; returns its service time.
-    pub(super) fn completed(&mut self, now: Nanos, slot: u32) -> Nanos {
+    pub(crate) fn completed(&mut self, now: Nanos, slot: u32) -> Nanos {
         let Begun { at, is_working } = self.begun[slot as usize];
         if is_working {
             self.links.remove(&mut self.working, slot);

@@ -1,0 +1,81 @@
+//! Costs in the device's time: an estimate when a request is submitted, and what it was when it completes.
+//!
+//! The estimate is a running mean for each client and operation; of a client not seen before, that of all. At completion the
+//! difference goes to whatever was charged, exactly: what is less than a unit is kept for the client's next. What a request
+//! costs the device is its service time as [`Service`] observes it; a tenant of random reads so pays for its seeks.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::cost::COST_MAX;
+use super::service::Service;
+use crate::{Nanos, Operation};
+
+/// Nanoseconds of a unit of cost.
+const UNIT_NANOS: u64 = 10_000;
+
+/// The weight of the newest time in a mean, as a power of two.
+const MEAN_SHIFT: u32 = 3;
+
+const OPERATIONS: usize = Operation::ALL.len();
+
+#[derive(Clone, Copy, Debug)]
+struct Client {
+    /// Mean times in nanoseconds; zero: none seen.
+    means: [u32; OPERATIONS],
+    /// What its charges leave out of its times, in nanoseconds.
+    carried: u32,
+}
+
+impl Client {
+    const NEW: Self = Self { means: [0; OPERATIONS], carried: 0 };
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Times {
+    pub(crate) service: Service,
+    clients: Box<[Client]>,
+    /// Of all clients.
+    means: [u32; OPERATIONS],
+}
+
+impl Times {
+    pub(crate) fn new(clients: u32, slots: u32) -> Self {
+        Self {
+            service: Service::new(slots),
+            clients: vec![Client::NEW; clients as usize].into_boxed_slice(),
+            means: [0; OPERATIONS],
+        }
+    }
+
+    /// An entry belongs to a new client.
+    pub(crate) fn forget(&mut self, client: u32) {
+        self.clients[client as usize] = Client::NEW;
+    }
+
+    /// What a request will cost, as far as is known; at least one unit.
+    pub(crate) fn estimate(&self, client: u32, operation: Operation) -> u32 {
+        let own = self.clients[client as usize].means[operation as usize];
+        let mean = if own == 0 { self.means[operation as usize] } else { own };
+        (mean / UNIT_NANOS as u32).clamp(1, COST_MAX)
+    }
+
+    /// Takes in the time that a request has cost; answers with what is to be charged for it, in units.
+    pub(crate) fn learn(&mut self, client: u32, operation: Operation, cost: Nanos) -> u32 {
+        let nanos = cost.0.min(u64::from(COST_MAX) * UNIT_NANOS) as u32; // less than 2^32
+        let of = &mut self.clients[client as usize];
+        for mean in [&mut of.means[operation as usize], &mut self.means[operation as usize]] {
+            *mean = if *mean == 0 { nanos } else { *mean - (*mean >> MEAN_SHIFT) + (nanos >> MEAN_SHIFT) };
+        }
+        self.charge(client, cost)
+    }
+
+    /// A time of a client in units, at most the largest cost.
+    pub(crate) fn charge(&mut self, client: u32, time: Nanos) -> u32 {
+        let of = &mut self.clients[client as usize];
+        let nanos = time.0.saturating_add(u64::from(of.carried));
+        let units = (nanos / UNIT_NANOS).min(u64::from(COST_MAX));
+        of.carried = (nanos % UNIT_NANOS) as u32; // less than a unit
+        units as u32 // at most `COST_MAX`
+    }
+}

@@ -1,0 +1,136 @@
+//! The window of a pair: given, or as large as the latencies allow that tenants are to have.
+//!
+//! A larger window lets the elevator sort more and lets a request wait longer. The adaptive one grows by one request after
+//! [`INTERVAL`] requests of tenants with a latency in their shares of which 99 % had it, and is halved as soon as that many can
+//! no longer have it. Only requests that were submitted after the last change count: others waited under another window. Where
+//! no share has a latency, nothing forbids a larger window, and all requests count.
+//!
+//! **Bound.** After n requests that count the window is at most n / [`INTERVAL`] larger than at the start; from any size s, if
+//! all are late, it is one after 3 log2(s) of them.
+
+use crate::Nanos;
+
+/// Requests that a window is tried with before it grows.
+const INTERVAL: u32 = 200;
+
+/// Late ones among them that are forgiven.
+const LATE_MAX: u32 = INTERVAL / 100;
+
+/// The window at the start, and the most that an adaptive one becomes.
+const START: u32 = 16;
+const MAX: u32 = 1024;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    size: u32,
+    most: u32,
+    is_adaptive: bool,
+    /// Whether a share has had a latency.
+    has_targets: bool,
+    done: u32,
+    late: u32,
+    changed_at: Nanos,
+}
+
+impl Window {
+    /// A window of this size; zero: adaptive.
+    pub(crate) fn new(size: u32) -> Self {
+        let is_adaptive = size == 0;
+        let (size, most) = if is_adaptive { (START, MAX) } else { (size, size) };
+        Self { size, most, is_adaptive, has_targets: false, done: 0, late: 0, changed_at: Nanos::ZERO }
+    }
+
+    pub(crate) const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The largest that it becomes.
+    pub(crate) const fn most(&self) -> u32 {
+        self.most
+    }
+
+    pub(crate) const fn is_adaptive(&self) -> bool {
+        self.is_adaptive
+    }
+
+    /// A share has this latency.
+    pub(crate) fn aim(&mut self, latency: Nanos) {
+        self.has_targets |= latency != Nanos::NEVER;
+    }
+
+    /// A request has completed, whose tenant is to have this latency.
+    pub(crate) fn completed(&mut self, now: Nanos, submitted: Nanos, latency: Nanos) {
+        if submitted < self.changed_at || self.has_targets && latency == Nanos::NEVER {
+            return;
+        }
+        self.done += 1;
+        self.late += u32::from(now.since(submitted) > latency);
+        if self.late > LATE_MAX {
+            self.change(now, (self.size / 2).max(1));
+        } else if self.done >= INTERVAL {
+            self.change(now, (self.size + 1).min(self.most));
+        }
+    }
+
+    fn change(&mut self, now: Nanos, size: u32) {
+        (self.size, self.done, self.late) = (size, 0, 0);
+        self.changed_at = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TARGET: Nanos = Nanos::from_millis(10);
+
+    /// Requests that take so long with a window of this size.
+    fn run(window: &mut Window, requests: u32, latency: impl Fn(u32) -> Nanos) {
+        let mut now = window.changed_at;
+        for _ in 0..requests {
+            now = now.after(Nanos::from_millis(1));
+            window.completed(now.after(latency(window.size)), now, TARGET);
+            now = now.max(window.changed_at);
+        }
+    }
+
+    #[test]
+    fn it_stays_near_the_largest_window_at_which_the_latency_is_met() {
+        let mut window = Window::new(0);
+        window.aim(TARGET);
+        // A millisecond for each of the window: ten are met, eleven are not.
+        let latency = |size| Nanos::from_millis(u64::from(size));
+        run(&mut window, 10_000, latency);
+        for _ in 0..1_000 {
+            run(&mut window, 7, latency);
+            assert!((5..=11).contains(&window.size()), "{}", window.size());
+        }
+    }
+
+    #[test]
+    fn its_growth_and_its_fall_are_bounded() {
+        let mut window = Window::new(0);
+        run(&mut window, 400 * INTERVAL, |_| Nanos::ZERO);
+        assert_eq!(window.size(), START + 400);
+        run(&mut window, 3 * 9, |_| Nanos::from_seconds(1));
+        assert_eq!(window.size(), 1);
+        run(&mut window, 2_000 * INTERVAL, |_| TARGET);
+        assert_eq!(window.size(), MAX);
+    }
+
+    #[test]
+    fn who_has_no_latency_counts_only_where_none_has() {
+        let mut window = Window::new(0);
+        for number in 0..u64::from(INTERVAL) {
+            window.completed(Nanos(number), Nanos(number), Nanos::NEVER);
+        }
+        assert_eq!(window.size(), START + 1);
+        window.aim(TARGET);
+        for number in 1_000..9_000 {
+            window.completed(Nanos(number), Nanos(number), Nanos::NEVER);
+        }
+        assert_eq!(window.size(), START + 1);
+        // A fixed one has nothing to adapt.
+        assert_eq!((Window::new(8).size(), Window::new(8).is_adaptive()), (8, false));
+    }
+}
