@@ -185,7 +185,10 @@ mod tests {
         assert!(error("sfq+bid-hybrid").problem.contains("places data on a second device"));
         assert_eq!(error("sfq+noop+noop").problem, "scheduler `sfq+noop+noop` has more than two halves");
         assert_eq!(error("sfq+deadlin").hint, "did you mean `deadline`?");
-        assert_eq!(error("sfq+deadline:window=0").problem, "pair: window: 0 is out of range");
+        assert_eq!(
+            error("sfq+deadline:window=0").problem,
+            "pair: window: `0` is neither adaptive nor a number above zero"
+        );
         assert_eq!(error("sfq:window=3+deadline").hint, "`window` is the pair's: sfq+deadline:window=3");
         assert_eq!(error("sfq+").problem, "unknown scheduler ``");
     }

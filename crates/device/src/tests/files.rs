@@ -84,14 +84,14 @@ fn what_is_no_device_or_two_or_half_of_one_is_refused_with_a_hint() {
         (
             String::new(),
             "my.toml:1:1: a device file holds one device, this one holds none",
-            "[hdd], [ssd], [tiered] or [null]",
+            "[hdd], [null], [ssd], [tiered]",
         ),
         (
             tiny_with("6000", "6000") + "\n[null]\ncapacity = \"1GB\"\n",
             "my.toml:1:1: a device file holds one device, this one holds several",
-            "[hdd], [ssd], [tiered] or [null]",
+            "[hdd], [null], [ssd], [tiered]",
         ),
-        ("[tape]\na = 1\n".into(), "my.toml:1:2: unknown variant `tape`", "[hdd], [ssd], [tiered] or [null]"),
+        ("[tape]\na = 1\n".into(), "my.toml:1:2: unknown variant `tape`", "[hdd], [null], [ssd], [tiered]"),
         ("[hdd]\n".into(), "my.toml:1:1: missing field `revolutions_per_minute`", "`ioweir show`"),
         (tiny_with("points", "pints"), "my.toml:9:1: unexpected keys in table: pints", "`ioweir show`"),
         (tiny_with("seek.table", "seek.tab"), "my.toml:8:11: unknown variant `tab`", "[hdd.seek.datasheet]"),

@@ -135,7 +135,8 @@ const DEPTH_MAX: u32 = 1 << 12;
 
 impl Depth {
     /// As a number for `device`.
-    pub(super) fn of(self, device: &DeviceSpec) -> u32 {
+    #[must_use]
+    pub fn of(self, device: &DeviceSpec) -> u32 {
         match self {
             Self::Device => device.queue_depth(),
             Self::Of(depth) => depth,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use ioweir_config::SchedulerChoice;
 use ioweir_core::policy::POLICIES;
 use ioweir_device::{CommandOrder, DeviceSpec, PRESETS};
-use ioweir_lab::compare::{Comparison, Depth, document, run, run_observed};
+use ioweir_lab::compare::{Comparison, document, run, run_observed};
 use ioweir_lab::document::json_list;
 use ioweir_lab::run::{Origin, Silent};
 use ioweir_lab::sim::Checker;
@@ -34,8 +34,8 @@ fn traces() -> Vec<String> {
 }
 
 fn check(comparison: &Comparison) {
-    let [Depth::Of(depth)] = comparison.depths.0[..] else { panic!("each names a depth") };
-    let mut checker = Checker::new(1024, depth);
+    let device = DeviceSpec::load(&comparison.devices.0[0]).expect("a device");
+    let mut checker = Checker::new(1024, comparison.depths.0[0].of(&device));
     let outcome = run_observed(comparison, &mut checker).expect("a sample trace runs");
     checker.conclude(&outcome);
 }
