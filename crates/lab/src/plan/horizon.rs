@@ -15,8 +15,10 @@ pub struct Schedule {
     pub reserve_cores: Vec<u32>,
     /// Bins in which the debt that frees most space per unit of work goes first.
     pub pressing: Vec<bool>,
-    /// Before this bin, deadline work comes before space; from it on it is postponed as far as possible.
+    /// Before this bin, deadline work comes before space on the prompt cores; otherwise it is postponed as far as possible.
     pub prompt_until: usize,
+    /// The cores that do deadline work at once until then.
+    pub prompt_cores: u32,
     /// Whether background work takes cores that the foreground leaves idle; otherwise it gets its reserve only.
     pub harvests: bool,
     /// Services whose deadlines the schedule works toward, in the order of the table; others are paid in turn.
@@ -29,14 +31,21 @@ impl Schedule {
     pub fn idle_only(system: &System, bins: usize) -> Self {
         let reserve = system.resident_cores.min(system.cores);
         let (reserve_cores, pressing) = (vec![reserve; bins], vec![false; bins]);
-        Self { reserve_cores, pressing, prompt_until: 0, harvests: true, heeds_deadline: [true; SERVICES_COUNT] }
+        Self {
+            reserve_cores,
+            pressing,
+            prompt_until: 0,
+            prompt_cores: 0,
+            harvests: true,
+            heeds_deadline: [true; SERVICES_COUNT],
+        }
     }
 
     /// As much background work as possible: if that does not fit, nothing does.
     #[must_use]
     pub fn all_out(system: &System, bins: usize) -> Self {
         let (reserve_cores, pressing) = (vec![system.cores; bins], vec![true; bins]);
-        Self { reserve_cores, pressing, prompt_until: 0, harvests: true, heeds_deadline: [true; SERVICES_COUNT] }
+        Self { reserve_cores, pressing, ..Self::idle_only(system, bins) }
     }
 }
 
@@ -257,7 +266,8 @@ impl<'a> Horizon<'a> {
                 state.require(bin, self.system.core_work, course);
             }
             let (required, before) = (state.required[bin], state.deadline_work);
-            state.pay_by_deadline(if bin < schedule.prompt_until { most } else { required });
+            let prompt_cores = if bin < schedule.prompt_until { schedule.prompt_cores } else { 0 };
+            state.pay_by_deadline(required.max(u64::from(prompt_cores).saturating_mul(self.system.core_work)));
             if schedule.pressing[bin] {
                 for at in &densest {
                     state.pay(*at, u64::MAX);

@@ -11,7 +11,7 @@
 //! cores allow (`State::require`), which leaves the most cores for space at every earlier moment. So [`Schedule::all_out`] holds
 //! floor and deadlines if any schedule does, and the search below ends there at the latest. One case is not covered: debts of
 //! different density, of which the densest become payable late, beside a deadline that takes all the time there is. Then
-//! deadline work must stop being postponed at the right moment, and the planner tries a few.
+//! deadline work must be done at once on the right number of cores until the right moment, and the planner tries a few of both.
 
 use ioweir_core::background::{SERVICES_COUNT, Service};
 
@@ -35,7 +35,7 @@ pub struct Solution {
 /// The most plays before the search falls back to the schedule that is sure to hold.
 const PLAYS_MAX: u32 = 600;
 
-/// Number of moments tried for the switch from doing deadline work at once to postponing it.
+/// Number of moments tried for the switch from doing deadline work at once to postponing it, for each number of cores.
 const PROMPT_TRIES: usize = 8;
 
 /// A breach of a schedule.
@@ -157,14 +157,23 @@ impl Search<'_> {
             }
             self.schedule.clone_from(&before);
         }
-        // If space can only be freed late, by the densest debt, deadlines may fit only before.
+        self.horizon.has_mixed_densities() && self.prompt(last)
+    }
+
+    /// Tries to do deadline work at once at first, on all cores, half or a quarter of them: if space can only be freed late,
+    /// by the densest debt, deadlines may fit only before, beside the space that is needed early.
+    fn prompt(&mut self, last: usize) -> bool {
+        let before = self.schedule.clone();
+        let cores = self.horizon.system().cores;
         let step = (last + 1).div_ceil(PROMPT_TRIES);
-        for prompt_until in (step..=last + 1).step_by(step) {
-            self.schedule.prompt_until = prompt_until;
-            if self.horizon.has_mixed_densities() && self.raise(0, end, last) {
-                return true;
+        for prompt_cores in [cores, cores.div_ceil(2), cores.div_ceil(4)] {
+            for prompt_until in (step..=last + 1).step_by(step) {
+                (self.schedule.prompt_until, self.schedule.prompt_cores) = (prompt_until, prompt_cores);
+                if self.raise(0, self.horizon.bins(), last) {
+                    return true;
+                }
+                self.schedule.clone_from(&before);
             }
-            self.schedule.clone_from(&before);
         }
         false
     }

@@ -172,6 +172,17 @@ proptest! {
 }
 
 #[test]
+fn deadline_work_goes_beside_space_when_the_densest_debt_comes_late() {
+    // Both cores on the rebuild in the first bin miss the floor there; in the last, they leave none for the dense debt.
+    let bins = vec![(0, 1, [1, 2, 2]), (0, 3, [0, 0, 0]), (1, 3, [1, 0, 0])];
+    let small = Small { cores: 2, bins, deadline_bins: 3, free: 2, floor: 2 };
+    assert!(brute(&small).keeps_all);
+    let solution = solve_small(&small);
+    assert!(solution.gave_up.is_empty() && solution.below_floor.is_empty(), "{solution:?}");
+    assert!(solution.course.iter().all(|course| course.late_blocks == 0));
+}
+
+#[test]
 fn ten_volumes_with_hourly_snapshots_owe_ten_times_the_writes_of_the_hour_when_the_hour_is_over() {
     let mut system = system(64, &[(Service::SnapshotDelete, 1000)]);
     if let Some(terms) = &mut system.services[Service::SnapshotDelete as usize] {
