@@ -78,16 +78,6 @@ fn word(row: &Row<'_>) -> Option<&'static str> {
     policy::find(row.scheduler.split(':').next()?)?.linux
 }
 
-/// A row's number by the goal; zero where it has none.
-fn value(goal: Goal, row: &Row<'_>) -> f64 {
-    row.mean(|run| goal.of_run(run)).unwrap_or(0.0)
-}
-
-/// The share of `other`'s number that `best` does without.
-fn saved(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> f64 {
-    1.0 - value(goal, best) / value(goal, other)
-}
-
 /// The advice that a section gives; none where there is no choice, or today's Linux has none of its schedulers.
 pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
     let goal = section.goal;
@@ -98,13 +88,13 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
     if ranked.len() < 2 {
         return None;
     }
-    if value(goal, best) <= 0.0 {
+    if section.value(best).is_none_or(|value| value <= 0.0) {
         return nothing(format!("There is no advice by {}: the trace has no such requests.", goal.noun()));
     }
     if host.len() > 1 {
-        let spread = saved(goal, best, worst);
+        let spread = section.saved_share(best, worst);
         if spread >= SAME_SHARE {
-            return recommended(goal, &host);
+            return recommended(section, &host);
         }
         return nothing(format!(
             "By {} the schedulers of today's Linux lie within {} of each other, so keep the one that is set{}.",
@@ -115,7 +105,7 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
     }
     // The only one of its kind is measured by all, and named where it is the first of them.
     if ranked[0].scheduler == best.scheduler {
-        return recommended(goal, &ranked);
+        return recommended(section, &ranked);
     }
     let others: Vec<&str> = TODAY.into_iter().filter(|name| word(best) != Some(*name)).collect();
     nothing(format!(
@@ -126,13 +116,14 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
 }
 
 /// The first of these rows, by how much it is better than the next and than the last, and why.
-fn recommended(goal: Goal, rows: &[&Row<'_>]) -> Option<Advice> {
+fn recommended(section: &Section<'_>, rows: &[&Row<'_>]) -> Option<Advice> {
+    let goal = section.goal;
     let (best, others) = rows.split_first()?;
     let (next, last) = (others.first()?, others.last()?);
-    let clearly_worse = |row: &&&Row<'_>| saved(goal, best, row) >= CLEAR_SHARE;
+    let clearly_worse = |row: &&&Row<'_>| section.saved_share(best, row) >= CLEAR_SHARE;
     // The reason is about the next that is clearly worse.
     let reason = reason(goal, best, others.iter().find(clearly_worse).unwrap_or(last));
-    let less = |row: &Row<'_>| percent(saved(goal, best, row));
+    let less = |row: &Row<'_>| percent(section.saved_share(best, row));
     let margin = match others.len() {
         1 => format!("{} less than {}", less(next), next.scheduler),
         _ => format!("{} less than {} and {} than {}", less(next), next.scheduler, less(last), last.scheduler),
@@ -140,7 +131,7 @@ fn recommended(goal: Goal, rows: &[&Row<'_>]) -> Option<Advice> {
     let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);
     // Parameters go by other names and units there, so that a choice with parameters is only begun by this.
     let rest = if best.scheduler.contains(':') { ", and set its parameters in queue/iosched" } else { "" };
-    let (name, noun, best_value) = (&best.scheduler, goal.noun(), format_seconds(value(goal, best)));
+    let (name, noun, best_value) = (&best.scheduler, goal.noun(), format_seconds(section.value(best)?));
     let text = format!(
         "Of what today's Linux has, {name} is best by {noun}: {best_value}, {margin}, because {reason}: {command}{rest}"
     );
