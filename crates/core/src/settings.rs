@@ -58,6 +58,11 @@ impl Parameter {
     pub(crate) const fn switch(name: &'static str, is_on: bool, help: &'static str) -> Self {
         Self { name, unit: Unit::Switch, default: is_on as u64, min: 0, max: 1, help }
     }
+
+    /// One of these words, the first by default.
+    pub(crate) const fn choice(name: &'static str, words: &'static [&'static str], help: &'static str) -> Self {
+        Self { name, unit: Unit::Choice(words), default: 0, min: 0, max: words.len() as u64 - 1, help }
+    }
 }
 
 /// Values for the parameters of one policy.

@@ -5,7 +5,7 @@
 //!
 //! [`TenantControl`] changes shares while requests are queued, and explains why one waits.
 
-use crate::settings::{Parameter, Settings, Unit};
+use crate::settings::{Parameter, Settings};
 
 mod control;
 mod cost;
@@ -83,22 +83,16 @@ pub(crate) const GROUPS: Parameter =
     Parameter::count("groups", 0, 0, GROUPS_MAX as u64, "groups of clients that can be configured, fixed at the start");
 
 /// The cost model, the third.
-pub(crate) const COST: Parameter = Parameter {
-    name: "cost",
-    unit: Unit::Choice(CostModel::NAMES),
-    default: 0,
-    min: 0,
-    max: CostModel::NAMES.len() as u64 - 1,
-    help: "cost of a request in rates, bursts and turns: one, its 512-byte sectors, or the time it takes the device in units of \
+pub(crate) const COST: Parameter = Parameter::choice(
+    "cost",
+    CostModel::NAMES,
+    "cost of a request in rates, bursts and turns: one, its 512-byte sectors, or the time it takes the device in units of \
 10 us (100,000 a second are all of it), charged by the client's mean so far and corrected at completion; fixed at the start",
-};
+);
 
 /// The cost model of a policy that cannot correct a cost.
-pub(crate) const KNOWN_COST: Parameter = Parameter {
-    name: "cost",
-    unit: Unit::Choice(CostModel::KNOWN_NAMES),
-    default: 0,
-    min: 0,
-    max: CostModel::KNOWN_NAMES.len() as u64 - 1,
-    help: "cost of a request in rates, bursts and turns: one, or its 512-byte sectors; fixed at the start",
-};
+pub(crate) const KNOWN_COST: Parameter = Parameter::choice(
+    "cost",
+    CostModel::KNOWN_NAMES,
+    "cost of a request in rates, bursts and turns: one, or its 512-byte sectors; fixed at the start",
+);

@@ -1,6 +1,6 @@
 //! Documentation and parameters of bfq.
 
-use crate::policy::{Parameter, Row, Settings, Unit};
+use crate::policy::{Parameter, Row, Settings};
 use crate::queue::QueueLimits;
 use crate::settings::{HOUR, MILLI};
 use crate::{Nanos, SECTOR_BYTES};
@@ -37,14 +37,7 @@ cgroup hierarchy, merging of cooperating queues, raising of asynchronous queues,
             "age from which a synchronous request goes first",
         ),
         Parameter::duration("fifo-expire-async", 250 * MILLI, 0, HOUR, "the same for the asynchronous queue"),
-        Parameter {
-            name: "rotational",
-            unit: Unit::Choice(&["device", "yes", "no"]),
-            default: 0,
-            min: 0,
-            max: 2,
-            help: "whether the device has to seek; device: as it is",
-        },
+        Parameter::choice("rotational", &["device", "yes", "no"], "whether the device has to seek; device: as it is"),
     ],
     form: (),
 };

@@ -15,7 +15,7 @@ mod means;
 use alloc::boxed::Box;
 use alloc::vec;
 
-use super::{Parameter, Row, Settings, Unit};
+use super::{Parameter, Row, Settings};
 use crate::Nanos;
 use crate::settings::SECOND;
 use crate::tenant::{
@@ -62,16 +62,13 @@ their reservations. Differs from the source: a response counts at most 2.1 s.",
         GROUPS,
         KNOWN_COST,
         Parameter::count("window", 32, 1, 1_024, "requests of a client that its mean cost is over; fixed at the start"),
-        Parameter {
-            name: "estimator",
-            unit: Unit::Choice(&["response", "service", "response-ahead"]),
-            default: 0,
-            min: 0,
-            max: 2,
-            help: "cost of a request: response time in the device, charged at completion, or service time, charged at dispatch by \
+        Parameter::choice(
+            "estimator",
+            &["response", "service", "response-ahead"],
+            "cost of a request: response time in the device, charged at completion, or service time, charged at dispatch by \
 the mean so far, right for a device of one queue and diluted above tiers; response-ahead: response time, charged at \
 dispatch; fixed at the start",
-        },
+        ),
         Parameter::count(
             "floor",
             0,
