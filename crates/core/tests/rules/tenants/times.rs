@@ -1,5 +1,6 @@
 //! Costs in the device's time: who is slow to serve pays for it.
 
+use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{GroupId, Rule, Share};
 use ioweir_core::{Nanos, Reason, Request, Scheduler, Step, StreamId};
 
@@ -26,19 +27,20 @@ fn parts(world: &mut World, seconds: u64) -> Vec<f64> {
     rates.iter().zip([0.004, 0.001, 0.000_05]).map(|(rate, time)| rate * time).collect()
 }
 
+/// Three clients, each with 16 requests outstanding, have these parts of the device's time over a minute.
+fn assert_parts(policy: Policy, seed: u64, goals: [f64; 3], tolerance: f64, what: &str) {
+    let mut world = World::new(policy, &[16; 3], 1, Box::new(work(Random(seed))));
+    let parts = parts(&mut world, 60);
+    assert!(parts.iter().zip(goals).all(|(&part, goal)| near(part, goal, tolerance)), "{what}: {parts:?}");
+}
+
 #[test]
 fn shares_are_of_the_devices_time_whatever_each_request_costs() {
     for name in ["sfq", "wfq", "mclock", "parda"] {
         for depth in [1, 8] {
             let mut policy = build(name, TIME, limits(depth));
             weights(&mut policy, &[2, 1, 1]);
-            let mut world = World::new(policy, &[16; 3], 1, Box::new(work(Random(3))));
-            let parts = parts(&mut world, 60);
-            let goals = [0.5, 0.25, 0.25];
-            assert!(
-                parts.iter().zip(goals).all(|(&part, goal)| near(part, goal, 0.04)),
-                "{name} at {depth}: {parts:?}"
-            );
+            assert_parts(policy, 3, [0.5, 0.25, 0.25], 0.04, &format!("{name} at {depth}"));
         }
     }
 }
@@ -51,10 +53,7 @@ fn limits_and_reservations_are_of_the_devices_time() {
     let limited = Share { limit_per_second: ALL / 10, burst: 1_000, ..Share::weighted(100) };
     control(&mut policy).configure(Nanos::ZERO, StreamId(1), limited).unwrap();
     control(&mut policy).configure(Nanos::ZERO, StreamId(2), Share::weighted(100)).unwrap();
-    let mut world = World::new(policy, &[16; 3], 1, Box::new(work(Random(5))));
-    let parts = parts(&mut world, 60);
-    let goals = [0.5, 0.1, 0.4];
-    assert!(parts.iter().zip(goals).all(|(&part, goal)| near(part, goal, 0.03)), "{parts:?}");
+    assert_parts(policy, 5, [0.5, 0.1, 0.4], 0.03, "mclock");
 }
 
 #[test]
@@ -65,10 +64,7 @@ fn clients_of_a_group_divide_its_time() {
         let share = Share { group: Some(GroupId(0)), ..Share::DEFAULT };
         control(&mut policy).configure(Nanos::ZERO, StreamId(client), share).unwrap();
     }
-    let mut world = World::new(policy, &[16; 3], 1, Box::new(work(Random(7))));
-    let parts = parts(&mut world, 60);
-    let goals = [0.25, 0.5, 0.25];
-    assert!(parts.iter().zip(goals).all(|(&part, goal)| near(part, goal, 0.04)), "{parts:?}");
+    assert_parts(policy, 7, [0.25, 0.5, 0.25], 0.04, "sfq with a group");
 }
 
 #[test]
