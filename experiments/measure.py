@@ -36,11 +36,15 @@ def load_average() -> list[float]:
     return [round(load, 2) for load in os.getloadavg()]
 
 
+def machine() -> str:
+    lscpu = dict(line.split(":", 1) for line in output("lscpu").splitlines() if ":" in line)
+    return f"{lscpu['Model name'].strip()}, {lscpu['CPU(s)'].strip()} processors, Linux {platform.release()}"
+
+
 def origin(**versions: str) -> dict:
     """The machine and the versions, for the head of a result."""
-    lscpu = dict(line.split(":", 1) for line in output("lscpu").splitlines() if ":" in line)
     return {
-        "machine": f"{lscpu['Model name'].strip()}, {lscpu['CPU(s)'].strip()} processors, Linux {platform.release()}",
+        "machine": machine(),
         "shared": "other work ran on the same processors; competitors were measured in turn, repetition by repetition",
         "versions": {
             "ioweir": output(PROGRAM, "--version"),
