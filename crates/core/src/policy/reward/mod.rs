@@ -305,26 +305,18 @@ impl Order for Reward {
 
     #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
-        let of = &mut self.nodes[node as usize];
-        of.in_flight += 1;
-        of.is_active = next.is_some();
+        self.nodes[node as usize].in_flight += 1;
         if let Some(floor) = &mut self.floor {
             floor.dispatched(node, next.is_some());
         }
         if self.order.is_due {
             self.order.take_due(now, node, taken.cost, next.is_some());
-        } else if next.is_none() {
-            self.order.cancel_due(node);
         }
-        match &mut self.charging {
-            Charging::Response(adjusted) if next.is_none() => {
-                adjusted.served_only.rank_at(node, self.order.fair.start(node));
-            }
-            Charging::Response(_) => {}
-            Charging::Service(_) | Charging::Ahead => self.charge_ahead(node, next.is_some()),
+        if !matches!(self.charging, Charging::Response(_)) {
+            self.charge_ahead(node, next.is_some());
         }
         if next.is_none() {
-            self.order.fair.deactivate(node);
+            self.deactivate(node);
         }
         self.order.fair.rebase();
     }
