@@ -98,6 +98,7 @@ impl Reserved {
     }
 
     /// Ranks a node whose virtual start has been set.
+    #[inline]
     pub(crate) fn activate(&mut self, now: Nanos, node: u32) {
         self.fair.rank(node, 0);
         let clock = self.clock(now);
@@ -108,6 +109,7 @@ impl Reserved {
         }
     }
 
+    #[inline]
     pub(crate) fn deactivate(&mut self, node: u32) {
         self.fair.deactivate(node);
         self.cancel_due(node);

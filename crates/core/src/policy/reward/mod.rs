@@ -367,23 +367,17 @@ impl Order for Reward {
         let Charging::Response(adjusted) = &mut self.charging else { return };
         if is_active {
             self.order.fair.rank_at(node, tag);
-        } else {
+        } else if in_flight > 0 {
             adjusted.served_only.rank_at(node, tag);
-        }
-        // AdjustTags comes before clients without requests are removed.
-        let tag = |node| self.order.fair.start(node);
-        let smallest = match (self.order.fair.first().map(tag), adjusted.served_only.first()) {
-            (Some(one), Some(other)) => Some(earlier(one, tag(other))),
-            (one, other) => one.or(other.map(tag)),
-        };
-        if let Some(tag) = smallest {
-            (adjusted.at, adjusted.tag) = (now, tag);
-        }
-        adjusted.served_only.advance(adjusted.tag);
-        self.order.fair.advance(adjusted.tag);
-        if in_flight == 0 && !is_active {
+        } else {
             adjusted.served_only.deactivate(node);
         }
+        // AdjustTags comes before clients without requests are removed: this one's tag counts.
+        let others = [self.order.fair.first(), adjusted.served_only.first()].into_iter().flatten();
+        let smallest = others.map(|node| self.order.fair.start(node)).fold(tag, earlier);
+        (adjusted.at, adjusted.tag) = (now, smallest);
+        adjusted.served_only.advance(smallest);
+        self.order.fair.advance(smallest);
         adjusted.served_only.rebase();
         self.order.fair.rebase();
     }
