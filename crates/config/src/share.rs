@@ -37,12 +37,7 @@ macro_rules! shares {
             /// Replaces the keys of a share by those that are given. Groups have numbers in the core, which the caller
             /// knows.
             pub fn set(&self, share: &mut Share) {
-                $(
-                    if let Some(value) = self.$key {
-                        let to_core: fn($type) -> _ = $to_core;
-                        share.$field = to_core(value);
-                    }
-                )+
+                $(share.$field = self.$key.map_or(share.$field, $to_core);)+
             }
 
             /// These keys as numbers; they are filled in.

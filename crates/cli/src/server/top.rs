@@ -168,10 +168,7 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
         .filter(|number| state.share_columns.iter().any(|column| column.key == number.name))
         .collect();
     columns.extend(numbers.iter().map(|number| share_column(number)));
-    columns.extend([
-        Column::digits("gets", 0).unit("%"),
-        Column::text("waits mostly for").format(Format::Own),
-    ]);
+    columns.extend([Column::digits("gets", 0).unit("%"), Column::text("waits mostly for").format(Format::Own)]);
     let mut table = Table::new("", columns);
     for class in classes {
         let last = last(state, class);
@@ -185,10 +182,7 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
         row.extend(state.columns.iter().map(|column| class.numbers.get(&column.key).and_then(Value::as_u64).into()));
         let share = |number: &ShareNumber| class.share.as_ref().and_then(number.of).filter(|value| *value > 0.0);
         row.extend(numbers.iter().map(|number| share(number).into()));
-        row.extend([
-            part(state, class).map(|part| part * 100.0).into(),
-            last.and_then(main_reason).into(),
-        ]);
+        row.extend([part(state, class).map(|part| part * 100.0).into(), last.and_then(main_reason).into()]);
         table.row(row);
     }
     table

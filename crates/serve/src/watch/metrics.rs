@@ -260,7 +260,10 @@ fn named(device: &Device, (mut labels, value): Sample) -> Sample {
 
 /// The metrics of a moment, for the encoder.
 #[derive(Debug)]
-struct Families(Vec<(Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>)>);
+struct Families(Vec<Family>);
+
+/// Name, help, kind and samples.
+type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
