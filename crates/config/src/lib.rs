@@ -24,5 +24,5 @@ pub use keys::{Old, read_table};
 pub use scheduler::SchedulerChoice;
 #[doc(hidden)]
 pub use serde;
-pub use share::{ShareKeys, ShareNumbers};
+pub use share::{SHARE_NUMBERS, ShareKeys, ShareNumber, ShareNumbers};
 pub use table::{from_table, to_table};
