@@ -120,8 +120,33 @@ fn bad_values_say_what_was_expected() {
             &["show", "hdd-15"],
             &["reproduce", "reward", "--quick", "--traces", "folder"],
             &["reproduce", "bid", "--quick", "--trace", "trace.csv"],
+            &["reproduce", "bid", "--quick", "--traces", "nowhere"],
         ],
     ));
+}
+
+#[test]
+fn a_trace_comes_from_standard_input_and_an_empty_one_is_said_to_be() {
+    let folder = folder();
+    let json = |name: &str| {
+        let input = fs::File::open(folder.path().join("trace.csv")).unwrap();
+        let arguments = ["compare", name, "--scheduler", "noop,bid-hdd", "--json", "-"];
+        let output = command(folder.path(), &arguments).stdin(input).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        let mut results = serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()["results"].take();
+        let name_of = |result: &mut serde_json::Value| result.as_object_mut().unwrap().remove("trace").unwrap();
+        let names: Vec<_> = results.as_array_mut().unwrap().iter_mut().map(name_of).collect();
+        assert_eq!(names.len(), 2);
+        results
+    };
+    let results = json("trace.csv");
+    for name in ["-", "/dev/stdin"] {
+        assert_eq!(json(name), results, "{name}");
+        let output = command(folder.path(), &["compare", name]).stdin(Stdio::null()).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("nothing came from standard input") && error.contains("hint: pipe a trace"), "{error}");
+        assert_eq!(output.status.code(), Some(2), "{name}");
+    }
 }
 
 #[test]
