@@ -21,6 +21,7 @@ use ioweir_core::tenant::Share;
 
 use crate::engine::{self, Change, Handle, Refusal};
 use crate::executor::{Clock as _, MachineClock};
+use crate::log::{Event, EventKind, Log};
 use crate::spec::{Holder, Server, Spec};
 
 pub use assignment::assign;
@@ -83,6 +84,7 @@ struct Inner {
     /// By device.
     engines: Vec<Handle>,
     tunables: Arc<Tunables>,
+    log: Log,
     clock: MachineClock,
 }
 
@@ -93,9 +95,15 @@ struct Running {
 }
 
 impl Controller {
-    pub(crate) fn new(spec: Spec, engines: Vec<Handle>, tunables: Arc<Tunables>, clock: MachineClock) -> Self {
+    pub(crate) fn new(
+        spec: Spec,
+        engines: Vec<Handle>,
+        tunables: Arc<Tunables>,
+        log: Log,
+        clock: MachineClock,
+    ) -> Self {
         let running = Mutex::new(Running { spec: Arc::new(spec), changes: VecDeque::new() });
-        Self(Arc::new(Inner { running, engines, tunables, clock }))
+        Self(Arc::new(Inner { running, engines, tunables, log, clock }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -115,7 +123,7 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words for people.
     pub fn set(&self, assignments: &[String]) -> Result<Vec<String>, String> {
-        self.change(|spec| assign(spec, assignments))
+        self.report(self.change(|spec| assign(spec, assignments)))
     }
 
     /// Reads the spec's file again and makes it true, all of it or nothing. Answers with what has changed.
@@ -123,7 +131,21 @@ impl Controller {
     /// # Errors
     /// As [`Controller::set`].
     pub fn reload(&self) -> Result<Vec<String>, String> {
-        self.change(|spec| read(&spec.file))
+        self.report(self.change(|spec| read(&spec.file)))
+    }
+
+    /// Logs what came of a change.
+    fn report(&self, changed: Result<Vec<String>, String>) -> Result<Vec<String>, String> {
+        let log = |kind, what: &str| self.0.log.report(self.0.clock.now(), &Event::new(kind, what));
+        match &changed {
+            Ok(changes) if changes.is_empty() => log(EventKind::SpecChanged, "nothing has changed"),
+            Ok(changes) => changes.iter().for_each(|change| log(EventKind::SpecChanged, change)),
+            Err(error) => {
+                let words: Vec<_> = error.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+                log(EventKind::ChangeRefused, &format!("nothing has changed: {}", words.join("; ")));
+            }
+        }
+        changed
     }
 
     /// Opens a device again, a flush of which has failed; answers with what it is.

@@ -22,6 +22,7 @@ use rustix::net::{SocketFlags, accept_with};
 use crate::control::Tunables;
 use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
+use crate::log::{Event, EventKind, Log, Peer};
 use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
 use crate::spec::{Allowed, Class, Identity, class_of};
@@ -48,6 +49,7 @@ struct Caller {
     session: Option<Box<tls::Session>>,
     negotiation: Negotiation,
     identity: Identity,
+    peer: Peer,
     /// Whether its certificate, where it has to show one, has been looked at.
     is_known: bool,
     unread: Vec<u8>,
@@ -86,6 +88,7 @@ pub(crate) struct Front {
     permits: Permits,
     tls: Option<tls::Server>,
     tunables: Arc<Tunables>,
+    log: Log,
     clock: MachineClock,
     /// It serves one client, and ends with it.
     is_single: bool,
@@ -103,6 +106,7 @@ pub(crate) struct Plan {
     pub(crate) signals: Option<UnixStream>,
     pub(crate) tls: Option<tls::Server>,
     pub(crate) tunables: Arc<Tunables>,
+    pub(crate) log: Log,
     pub(crate) clock: MachineClock,
     /// The descriptors of the only client, where there is one only.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
@@ -160,6 +164,7 @@ impl Front {
             permits: Permits::default(),
             tls: plan.tls,
             tunables: plan.tunables,
+            log: plan.log,
             clock: plan.clock,
             is_single: plan.single.is_some(),
             stops: Arc::default(),
@@ -252,6 +257,11 @@ impl Front {
 
     /// Descriptors or memory are short: waiting clients would wake this thread again and again.
     fn pause_listening(&mut self) {
+        self.report(
+            EventKind::ListeningPaused,
+            None,
+            "no client is accepted for 100 ms: descriptors or memory are short",
+        );
         self.listens_at = self.clock.now().after(LISTENING_PAUSE);
         self.watch_listeners(EventFlags::empty());
     }
@@ -265,22 +275,36 @@ impl Front {
 
     /// Greets a client, if the server takes one more.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
+        let (identity, peer) = identify(&input, output.is_some());
         let permit = Permit::take(&self.permits.0, self.tunables.connections_max(), &self.wake);
-        let Some(permit) = permit else { return };
+        let Some(permit) = permit else {
+            return self.report(EventKind::ClientRefused, Some(peer), "there are as many clients as the server takes");
+        };
         let tls = match &self.tls {
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
             Some(_) => nbd::Tls::Offered,
         };
-        let identity = identity_of(&input, output.is_some());
         let mut negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
         negotiation.hide(hidden_from(&self.allowed, &identity));
         let unsent = negotiation.greeting().to_vec();
         let until = self.clock.now().after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
         let (unread, is_known) = (Vec::new(), false);
-        let caller =
-            Caller { input, output, session, negotiation, identity, is_known, unread, unsent, until, ending, permit };
+        let caller = Caller {
+            input,
+            output,
+            session,
+            negotiation,
+            identity,
+            peer,
+            is_known,
+            unread,
+            unsent,
+            until,
+            ending,
+            permit,
+        };
         let slot = self.callers.insert(caller);
         let Some(caller) = self.callers.get(slot) else { return };
         let data = u64::from(slot);
@@ -302,8 +326,18 @@ impl Front {
         match caller.talk(self.tls.as_ref(), &self.allowed) {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
-            Err(_) => drop(self.callers.remove(slot)),
+            Err(error) => {
+                if let Some(caller) = self.callers.remove(slot)
+                    && error == Errno::PROTO
+                {
+                    self.report(EventKind::TlsFailed, Some(caller.peer), &tls_failure(caller.session.as_deref()));
+                }
+            }
         }
+    }
+
+    fn report(&self, kind: EventKind, peer: Option<Peer>, what: &str) {
+        self.log.report(self.clock.now(), &Event { peer, ..Event::new(kind, what) });
     }
 
     fn watch(&mut self, slot: u32, for_output: bool) {
@@ -331,7 +365,7 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, mut session, unread, unsent, ending, permit, .. } = caller;
+        let Caller { input, output, peer, mut session, unread, unsent, ending, permit, .. } = caller;
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
@@ -340,7 +374,7 @@ impl Front {
             let class = class_of(&self.classes, agreed.export, &names);
             let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
             let client =
-                Client { input, output, session, agreed, class, leftover: unread, unsent, permit: Some(permit) };
+                Client { input, output, session, agreed, class, peer, leftover: unread, unsent, permit: Some(permit) };
             engine.send(Command::Serve(Box::new(client)));
         } else if let Some(session) = &mut session {
             session.close(output.as_ref().unwrap_or(&input));
@@ -352,7 +386,10 @@ impl Front {
         let slow: Vec<u32> =
             self.callers.iter().filter(|(_, caller)| caller.until <= now).map(|(slot, _)| slot).collect();
         for slot in slow {
-            self.callers.remove(slot);
+            if let Some(caller) = self.callers.remove(slot) {
+                let what = "it did not agree on an export within `handshake_timeout`";
+                self.report(EventKind::NegotiationTimeout, Some(caller.peer), what);
+            }
         }
     }
 }
@@ -367,18 +404,26 @@ fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 /// What the system says of a client. One on the standard streams is a process of the server's own user.
-fn identity_of(socket: &OwnedFd, is_single: bool) -> Identity {
+fn identify(socket: &OwnedFd, is_single: bool) -> (Identity, Peer) {
     if is_single {
         let process = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        return Identity { process: Some(process), ..Identity::default() };
+        return (Identity { process: Some(process), ..Identity::default() }, Peer::Unknown);
     }
     let address =
         rustix::net::getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
     if let Some(address) = address {
-        return Identity { address: Some(address.ip()), ..Identity::default() };
+        return (Identity { address: Some(address.ip()), ..Identity::default() }, Peer::Address(address));
     }
-    let process = rustix::net::sockopt::socket_peercred(socket).ok();
-    Identity { process: process.map(|process| (process.uid.as_raw(), process.gid.as_raw())), ..Identity::default() }
+    let Ok(process) = rustix::net::sockopt::socket_peercred(socket) else { return <_>::default() };
+    let (user, group) = (process.uid.as_raw(), process.gid.as_raw());
+    let peer = Peer::Process(process.pid.as_raw_nonzero().get().unsigned_abs(), user);
+    (Identity { process: Some((user, group)), ..Identity::default() }, peer)
+}
+
+/// What was wrong with a client's TLS, in words.
+pub(crate) fn tls_failure(session: Option<&tls::Session>) -> String {
+    let failure = session.and_then(tls::Session::failure);
+    failure.map_or_else(|| "plain bytes follow STARTTLS".into(), |failure| format!("TLS: {failure}"))
 }
 
 /// The exports that a client may not open. Where an export says nothing, all may.

@@ -13,7 +13,7 @@ mod tiers;
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
@@ -60,6 +60,8 @@ keys! {
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
         /// certificates: [server.tls]; without them connections are not encrypted
         tls: Option<Tls> = absent,
+        /// what is logged, and how: [server.log]
+        log: Option<Log> = absent,
         /// the unix socket that `ioweir ctl` and `ioweir top` talk to; only the user that the server runs as may
         control: Option<Listen> = absent,
         /// the live page (/), the state as JSON (/state) and metrics for Prometheus (/metrics): unix:PATH, or tcp:127.0.0.1:PORT,
@@ -80,6 +82,43 @@ keys! {
         clients: Option<PathBuf> = absent,
         /// whether clients that do not ask for encryption are refused
         required: bool = (true),
+    }
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// Objects of JSON, one a line.
+    Json,
+    /// Lines as the journal of systemd reads them from a service's standard error.
+    Journald,
+}
+
+/// The least grave events that are logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// What needs somebody: a device has failed.
+    Error,
+    /// What may need somebody.
+    Warn,
+    /// All events.
+    #[default]
+    Info,
+}
+
+keys! {
+    /// The log, on standard error.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Log {
+        /// text, json, or journald: text with the level as the journal of systemd reads it, and without the time
+        format: LogFormat = (LogFormat::Text),
+        /// the least grave events that are written: error, warn or info; all are counted in metrics
+        level: LogLevel = (LogLevel::Info),
     }
 }
 
@@ -190,6 +229,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     vec![
         ("[server]", Server::keys()),
         ("[server.tls]", Tls::keys()),
+        ("[server.log]", Log::keys()),
         ("[[device]]", DeviceKeys::keys()),
         ("[device.cores]", Workers::keys()),
         ("[device.faults]", Faults::keys()),

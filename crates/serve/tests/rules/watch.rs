@@ -282,6 +282,7 @@ fn metrics_are_what_prometheus_reads_and_add_up() {
     assert_eq!(of("ioweir_inflight_limit_requests", &[("device", "disk")]), 1.0);
     assert_eq!(of("ioweir_policy_info", &[("device", "other"), ("policy", "mclock:groups=1")]), 1.0);
     assert_eq!(of("ioweir_nbd_connections", &[]), 1.0);
+    assert_eq!(of("ioweir_events_total", &[("kind", "protocol_error")]), 0.0);
     // Names that others rely on.
     let names: BTreeSet<&str> = all.iter().map(|sample| sample.0.as_str()).collect();
     for name in [

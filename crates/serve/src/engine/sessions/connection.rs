@@ -11,6 +11,7 @@ use rustix::event::epoll::EventFlags;
 
 use super::outbox::Outbox;
 use crate::buffer::Buffer;
+use crate::log::Peer;
 use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
 use crate::tls::{self, Session};
 
@@ -35,6 +36,8 @@ pub struct Client {
     pub agreed: Agreed,
     /// The class that it belongs to.
     pub class: StreamId,
+    /// The client, as the system knows it.
+    pub peer: Peer,
     /// Bytes that it has already sent after the negotiation.
     pub leftover: Vec<u8>,
     /// Bytes of the negotiation's last answer that were not sent yet.
@@ -122,6 +125,7 @@ pub(super) struct Connection {
     pub(super) agreed: Agreed,
     /// The stream by which the scheduler knows it.
     pub(super) class: StreamId,
+    pub(super) peer: Peer,
     pub(super) mode: Mode,
     decoder: Decoder,
     chunk: Box<[u8]>,
@@ -160,6 +164,7 @@ impl Connection {
             session: client.session,
             agreed: client.agreed,
             class: client.class,
+            peer: client.peer,
             mode: Mode::Open,
             decoder: Decoder::new(client.agreed.replies),
             chunk: chunk.into(),
@@ -196,6 +201,11 @@ impl Connection {
     /// Whether the client has ended its TLS session and all that it sent before was decoded.
     pub(super) fn has_ended(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.has_ended()) && !self.has_undecoded()
+    }
+
+    /// What the client has done wrong with TLS, once it has.
+    pub(super) fn tls_failure(&self) -> Option<String> {
+        self.session.as_ref().and_then(|session| session.failure()).map(|failure| format!("TLS: {failure}"))
     }
 
     /// Announces the end of a TLS session.

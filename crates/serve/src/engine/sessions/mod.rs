@@ -22,6 +22,7 @@ use super::accounts::Answered;
 use super::admission::SubRequest;
 use crate::backend::Action;
 use crate::buffer::Pool;
+use crate::log::{EventKind, Peer};
 use crate::nbd::{Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
@@ -46,6 +47,8 @@ pub(super) enum Event {
     Refused(StreamId, NbdError),
     /// A connection broke: what it has queued is to be withdrawn.
     Gone(u32),
+    /// A client of a class did something worth the log.
+    Remarkable(EventKind, StreamId, Peer, String),
 }
 
 /// An operation that does not pass the scheduler.
@@ -206,8 +209,25 @@ impl Sessions {
             Received::Nothing => {}
             Received::End if has_hung_up => self.hang_up(slot),
             Received::End => self.drain(slot),
-            Received::Broken => self.hang_up(slot),
+            Received::Broken => {
+                if let Some(what) = connection.tls_failure() {
+                    self.remark(slot, EventKind::TlsFailed, what);
+                }
+                self.hang_up(slot);
+            }
         }
+    }
+
+    /// Has something about a client logged.
+    fn remark(&mut self, slot: u32, kind: EventKind, what: impl Into<String>) {
+        if let Some(Connection { class, peer, .. }) = self.connections.get(slot) {
+            self.events.push_back(Event::Remarkable(kind, *class, *peer, what.into()));
+        }
+    }
+
+    /// The client of a connection.
+    pub(super) fn peer(&self, slot: u32) -> Option<Peer> {
+        self.connections.get(slot).map(|connection| connection.peer)
     }
 
     /// Sets the events that are worth a wake-up.
@@ -306,7 +326,16 @@ impl Sessions {
         let owing: Vec<_> =
             owing.map(|(slot, connection)| (slot, connection.moved.after(self.stall_timeout))).collect();
         for (slot, until) in owing {
-            if until <= self.now { self.hang_up(slot) } else { self.stall_check = self.stall_check.min(until) }
+            if until <= self.now {
+                self.remark(
+                    slot,
+                    EventKind::ClientStalled,
+                    "it left a request half sent, or replies unread, for `stall_timeout`",
+                );
+                self.hang_up(slot);
+            } else {
+                self.stall_check = self.stall_check.min(until);
+            }
         }
     }
 
