@@ -29,7 +29,7 @@ pub(crate) struct Bench {
     pub(crate) engine: Engine,
     log: Log,
     /// The name of the device in the log.
-    name: String,
+    pub(crate) name: String,
     exports: Arc<[Export]>,
     pub(crate) now: Nanos,
     pub(crate) stopped: bool,
@@ -54,7 +54,6 @@ impl Bench {
             block_bytes_preferred: 4096,
         };
         let exports: Arc<[Export]> = Arc::new([export("a", false), export("b", false), export("c", true)]);
-        crate::log::listen();
         static BENCHES: AtomicU32 = AtomicU32::new(0);
         let name = format!("bench {}", BENCHES.fetch_add(1, Ordering::Relaxed));
         let log = Log::default();
@@ -72,11 +71,6 @@ impl Bench {
         };
         let engine = Engine::new(settings, backend, pool).expect("descriptors");
         Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false }
-    }
-
-    /// What was written of it.
-    pub(crate) fn events(&self) -> Vec<serde_json::Value> {
-        crate::log::events(&self.name)
     }
 
     /// Events of a kind, written or not.
