@@ -50,8 +50,12 @@ kinds! {
     DeviceRemark = "device_remark", WARN;
     /// A device that had failed was opened again.
     DeviceOpened = "device_opened", INFO;
-    /// A client was closed at once: there are as many as there may be.
-    ClientRefused = "client_refused", WARN;
+    /// A client was closed: there are as many as the server takes.
+    ServerFull = "server_full", WARN;
+    /// A client was closed: there are as many of its address or user as there may be.
+    PeerFull = "peer_full", WARN;
+    /// A client was closed: there are as many of its class as there may be.
+    ClassFull = "class_full", WARN;
     /// A client did not agree on an export in time.
     NegotiationTimeout = "negotiation_timeout", WARN;
     /// A client broke the protocol.
@@ -60,6 +64,8 @@ kinds! {
     TlsFailed = "tls_failed", WARN;
     /// A client left a request half sent, or replies unread, for too long.
     ClientStalled = "client_stalled", WARN;
+    /// A client asked for nothing for too long.
+    ClientIdle = "client_idle", INFO;
     /// No client is accepted for a moment: descriptors or memory are short.
     ListeningPaused = "listening_paused", WARN;
     /// Other machines can connect, and nothing is encrypted.

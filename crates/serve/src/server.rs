@@ -15,7 +15,7 @@ use crate::backend;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
 use crate::control::{Controller, Tunables};
-use crate::engine::{Engine, Handle, Settings, Turn};
+use crate::engine::{Engine, Handle, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
@@ -320,8 +320,7 @@ impl Starting {
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
-            stall_timeout: spec.server.stall_timeout.nanos(),
-            shutdown_timeout: spec.server.shutdown_timeout.nanos(),
+            timeouts: Timeouts::new(&spec.server),
             classes: classes.len() as u32, // a server has thousands at most
             log: DeviceLog { log, device: device.name.clone(), classes },
         };

@@ -19,7 +19,7 @@ use ioweir_config::shown;
 use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
 
-use crate::engine::{self, Change, Handle, Refusal};
+use crate::engine::{self, Change, Handle, Refusal, Timeouts};
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log};
 use crate::spec::{Holder, Server, Spec};
@@ -40,12 +40,17 @@ pub const SPEC_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Tunables {
     connections_max: AtomicU32,
+    connections_per_peer_max: AtomicU32,
     handshake_timeout: AtomicU64,
 }
 
 impl Tunables {
     pub(crate) fn new(server: &Server) -> Self {
-        let tunables = Self { connections_max: AtomicU32::new(0), handshake_timeout: AtomicU64::new(0) };
+        let tunables = Self {
+            connections_max: AtomicU32::new(0),
+            connections_per_peer_max: AtomicU32::new(0),
+            handshake_timeout: AtomicU64::new(0),
+        };
         tunables.set(server);
         tunables
     }
@@ -53,11 +58,17 @@ impl Tunables {
     fn set(&self, server: &Server) {
         // Each stands for itself.
         self.connections_max.store(server.connections_max, Ordering::Relaxed);
+        let per_peer_max = server.connections_per_peer_max.unwrap_or(u32::MAX);
+        self.connections_per_peer_max.store(per_peer_max, Ordering::Relaxed);
         self.handshake_timeout.store(server.handshake_timeout.nanos().0, Ordering::Relaxed);
     }
 
     pub(crate) fn connections_max(&self) -> u32 {
         self.connections_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn connections_per_peer_max(&self) -> u32 {
+        self.connections_per_peer_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn handshake_timeout(&self) -> Nanos {
@@ -195,9 +206,7 @@ impl Controller {
             }
             let (prepared, hear) = channel();
             let (verdict, wait) = channel();
-            let Server { stall_timeout, shutdown_timeout, .. } = new.server;
-            let (stall_timeout, shutdown_timeout) = (stall_timeout.nanos(), shutdown_timeout.nanos());
-            let change = Change { shares, stall_timeout, shutdown_timeout, prepared, verdict: wait };
+            let change = Change { shares, timeouts: Timeouts::new(&new.server), prepared, verdict: wait };
             engine.send(engine::Command::Change(Box::new(change)));
             asked.push((device, hear, verdict));
         }

@@ -43,7 +43,7 @@ use accounts::Accounts;
 pub use accounts::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters, Report};
 use admission::{Admission, SubRequest};
 pub use admission::{Call, ClassState, Observer, WaitCause};
-pub use command::{Change, Command, Handle, Question, Refusal};
+pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
 pub use sessions::{Client, Permit};
@@ -73,10 +73,8 @@ pub struct Settings {
     pub exports: Arc<[Export]>,
     /// The scheduler and its limits.
     pub device: spec::Device,
-    /// How long a client may leave something half done.
-    pub stall_timeout: Nanos,
-    /// How long requests may take to finish after a stop.
-    pub shutdown_timeout: Nanos,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
     /// How many classes of clients the server has: those of lower numbers.
     pub classes: u32,
     /// Where events go.
@@ -119,14 +117,14 @@ impl Engine {
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, stall_timeout, shutdown_timeout, classes, log } = settings;
+        let Settings { exports, device, timeouts, classes, log } = settings;
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
         watch_backend(&epoll, &*backend)?;
         let mut sessions = Sessions::new(exports, &device, pool, Arc::clone(&epoll));
-        sessions.set_stall_timeout(stall_timeout);
+        sessions.set_timeouts(timeouts);
         let mut engine = Self {
             sessions,
             admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), classes),
@@ -140,7 +138,7 @@ impl Engine {
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
             classes,
-            shutdown_timeout,
+            shutdown_timeout: timeouts.shutdown,
             stopping: Stopping::No,
         };
         engine.report_remarks();
@@ -387,8 +385,8 @@ impl Engine {
         // A controller that has gone gives no verdict either.
         let _ = change.prepared.send(prepared);
         if is_feasible && change.verdict.recv().is_ok() {
-            self.shutdown_timeout = change.shutdown_timeout;
-            self.sessions.set_stall_timeout(change.stall_timeout);
+            self.shutdown_timeout = change.timeouts.shutdown;
+            self.sessions.set_timeouts(change.timeouts);
             for (holder, share) in change.shares {
                 self.admission.called(self.now, &Call::Configure(holder, share));
             }

@@ -4,6 +4,7 @@
 //! `handshake_timeout`, and memory for one answer: the next option is read when the last answer was sent.
 
 mod listen;
+mod places;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -29,11 +30,15 @@ use crate::spec::{Allowed, Class, Identity, class_of};
 use crate::tls;
 
 pub use listen::Listener;
+pub(crate) use places::Permits;
+use places::Places;
 
 /// Bytes of a negotiation that are read in one call; decrypted they may be more.
 const READ_BYTES: usize = 16 << 10;
 /// For how long no client is accepted where descriptors are short.
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
+/// How long a client may negotiate though another finds no place.
+const UNDISTURBED: Nanos = Nanos::from_seconds(1);
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
 /// Set in the epoll tokens of listeners.
@@ -54,6 +59,7 @@ struct Caller {
     is_known: bool,
     unread: Vec<u8>,
     unsent: Vec<u8>,
+    began: Nanos,
     until: Nanos,
     ending: Ending,
     permit: Permit,
@@ -85,7 +91,7 @@ pub(crate) struct Front {
     wake: Arc<OwnedFd>,
     /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
-    permits: Permits,
+    places: Places,
     tls: Option<tls::Server>,
     tunables: Arc<Tunables>,
     log: Log,
@@ -110,16 +116,6 @@ pub(crate) struct Plan {
     pub(crate) clock: MachineClock,
     /// The descriptors of the only client, where there is one only.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
-}
-
-/// The number of clients, those that still negotiate included.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Permits(Arc<AtomicU32>);
-
-impl Permits {
-    pub(crate) fn taken(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Ends a front from another thread.
@@ -150,6 +146,7 @@ impl Front {
             rustix::io::ioctl_fionbio(&listener.socket, true)?;
             epoll::add(&epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), EventFlags::IN)?;
         }
+        let places = Places::new(&plan.classes);
         let mut front = Self {
             listeners: plan.listeners,
             callers: Slots::default(),
@@ -161,7 +158,7 @@ impl Front {
             epoll,
             wake,
             _signals: plan.signals,
-            permits: Permits::default(),
+            places,
             tls: plan.tls,
             tunables: plan.tunables,
             log: plan.log,
@@ -183,7 +180,7 @@ impl Front {
 
     /// The number of clients.
     pub(crate) fn permits(&self) -> Permits {
-        self.permits.clone()
+        self.places.all.clone()
     }
 
     /// Serves until it is stopped, and then stops the engines.
@@ -217,7 +214,7 @@ impl Front {
                 self.listens_at = Nanos::NEVER;
                 self.watch_listeners(EventFlags::IN);
             }
-            let is_over = self.is_single && self.permits.taken() == 0;
+            let is_over = self.is_single && self.places.all.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
             }
@@ -273,13 +270,30 @@ impl Front {
         }
     }
 
+    /// A permit for a client. Where the server is full, one that has negotiated for long goes in its favour.
+    fn admit(&mut self, client: &Identity, peer: Peer) -> Option<Permit> {
+        let most = (self.tunables.connections_max(), self.tunables.connections_per_peer_max());
+        let mut admitted = self.places.admit(client, most, &self.wake);
+        if admitted.as_ref().is_err_and(|kind| *kind == EventKind::ServerFull) {
+            let longest =
+                self.callers.iter().min_by_key(|(_, caller)| caller.began).map(|(slot, its)| (slot, its.began));
+            if let Some((slot, began)) = longest
+                && began.after(UNDISTURBED) <= self.clock.now()
+                && let Some(caller) = self.callers.remove(slot)
+            {
+                let what = "it still negotiated when another client came, and the server is full";
+                self.report(EventKind::NegotiationTimeout, Some(caller.peer), what);
+                drop(caller);
+                admitted = self.places.admit(client, most, &self.wake);
+            }
+        }
+        admitted.map_err(|kind| self.report(kind, Some(peer), "there are as many clients as there may be")).ok()
+    }
+
     /// Greets a client, if the server takes one more.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
         let (identity, peer) = identify(&input, output.is_some());
-        let permit = Permit::take(&self.permits.0, self.tunables.connections_max(), &self.wake);
-        let Some(permit) = permit else {
-            return self.report(EventKind::ClientRefused, Some(peer), "there are as many clients as the server takes");
-        };
+        let Some(permit) = self.admit(&identity, peer) else { return };
         let tls = match &self.tls {
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
@@ -288,7 +302,8 @@ impl Front {
         let mut negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
         negotiation.hide(hidden_from(&self.allowed, &identity));
         let unsent = negotiation.greeting().to_vec();
-        let until = self.clock.now().after(self.tunables.handshake_timeout());
+        let began = self.clock.now();
+        let until = began.after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
         let (unread, is_known) = (Vec::new(), false);
         let caller = Caller {
@@ -301,6 +316,7 @@ impl Front {
             is_known,
             unread,
             unsent,
+            began,
             until,
             ending,
             permit,
@@ -365,13 +381,19 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, peer, mut session, unread, unsent, ending, permit, .. } = caller;
+        let Caller { input, output, peer, mut session, unread, unsent, ending, mut permit, .. } = caller;
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
             // Without TLS there are no certificates.
             let names = session.as_ref().map_or_else(Vec::new, |session| session.client_names());
             let class = class_of(&self.classes, agreed.export, &names);
+            if !self.places.join_class(&mut permit, class, &self.classes[class]) {
+                let what = "there are as many clients of the class as there may be";
+                let class = Some(self.classes[class].name.as_str());
+                let event = Event { class, peer: Some(peer), ..Event::new(EventKind::ClassFull, what) };
+                return self.log.report(self.clock.now(), &event);
+            }
             let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
             let client =
                 Client { input, output, session, agreed, class, peer, leftover: unread, unsent, permit: Some(permit) };

@@ -50,12 +50,17 @@ keys! {
         /// where clients connect: unix:PATH or tcp:ADDRESS:PORT, one or more; sockets handed over by systemd take their place, and
         /// `--stdin` serves one client on the standard streams
         listen: Vec<Listen> = (Vec::new()),
-        /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once
+        /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once, but for one that
+        /// comes while another has negotiated for more than a second, which is closed in its place
         connections_max: u32 = (64),
+        /// clients at once from one address, or of one user of this machine, 1 to 4096; as many as the server takes where absent
+        connections_per_peer_max: Option<u32> = absent,
         /// how long a client may take until it has agreed on an export
         handshake_timeout: Duration = (Duration::from_seconds(10)),
         /// how long a client may leave a request half sent, or an answer unread, before it is cut off
         stall_timeout: Duration = (Duration::from_seconds(30)),
+        /// how long a client may ask for nothing before it is cut off; for ever where absent
+        idle_timeout: Option<Duration> = absent,
         /// how long requests that have begun may take to finish once the server is asked to stop
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
         /// certificates: [server.tls]; without them connections are not encrypted
@@ -193,6 +198,8 @@ keys! {
         /// who may open and list it, one or more of "certificate:NAME", "uid:NUMBER", "gid:NUMBER" (processes on a unix socket),
         /// "address:RANGE" and "anyone"; once one export says so, all have to
         allow: Vec<Allowed> = (Vec::new()),
+        /// clients of the class at once, 1 to 4096; as many as the server takes where absent
+        connections_max: Option<u32> = absent,
         ..share: ShareKeys,
     }
 }
@@ -219,6 +226,8 @@ keys! {
         export: String = required,
         /// the common name, or a DNS name, of their certificates
         certificate: String = required,
+        /// clients of the class at once, 1 to 4096; as many as the server takes where absent
+        connections_max: Option<u32> = absent,
         ..share: ShareKeys,
     }
 }

@@ -357,6 +357,21 @@ fn a_unix_socket_can_be_watched_and_a_port_of_everybody_cannot() {
 }
 
 #[test]
+fn questions_that_never_end_keep_nobody_from_an_answer() {
+    let served = Served::new();
+    let mut dripping: Vec<_> = (0..40).map(|_| TcpStream::connect(&served.place).unwrap()).collect();
+    for stream in &mut dripping {
+        // The first may have been closed for the last.
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nX-A: ");
+    }
+    assert!(served.get("/metrics").contains("ioweir_build_info"));
+    for stream in &mut dripping {
+        let _ = stream.write_all(b"a");
+    }
+    assert!(served.get("/metrics").contains("ioweir_build_info"));
+}
+
+#[test]
 fn garbage_does_no_harm() {
     let served = Served::new();
     let mut client = served.client("export");

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::EventFlags;
 
+use super::super::command::Timeouts;
 use super::outbox::Outbox;
 use crate::buffer::Buffer;
-use crate::log::Peer;
+use crate::log::{EventKind, Peer};
 use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
 use crate::tls::{self, Session};
 
@@ -46,27 +47,36 @@ pub struct Client {
     pub permit: Option<Permit>,
 }
 
-/// Permission to be a client of the server; returned when dropped.
+/// Permission to be a client, counted with others; returned when dropped.
 #[derive(Debug)]
 pub struct Permit {
-    taken: Arc<AtomicU32>,
+    counts: Vec<Arc<AtomicU32>>,
     /// Becomes readable when a permit is returned.
     wake: Arc<OwnedFd>,
 }
 
 impl Permit {
-    /// Takes a permit, unless `most` are taken.
+    /// A permit of a client that is not counted yet; `wake` becomes readable when it is returned.
     #[must_use]
-    pub fn take(taken: &Arc<AtomicU32>, most: u32, wake: &Arc<OwnedFd>) -> Option<Self> {
-        let more = |permits: u32| (permits < most).then_some(permits + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Self { taken: Arc::clone(taken), wake: Arc::clone(wake) })
+    pub const fn new(wake: Arc<OwnedFd>) -> Self {
+        Self { counts: Vec::new(), wake }
+    }
+
+    /// Counts the client with others, unless they are as many as there may be.
+    #[must_use]
+    pub fn join(&mut self, others: &Arc<AtomicU32>, most: u32) -> bool {
+        let more = |clients: u32| (clients < most).then_some(clients + 1);
+        let has_room = others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        self.counts.extend(has_room.then(|| Arc::clone(others)));
+        has_room
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
+        for count in &self.counts {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
         // A full counter wakes the front, too.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
     }
@@ -238,6 +248,15 @@ impl Connection {
     pub(super) fn owes(&self) -> bool {
         let is_awaited = self.mode == Mode::Open && !self.is_paused() && !self.decoder.is_between_requests();
         self.is_blocked || is_awaited
+    }
+
+    /// When it is cut off unless something moves before, and for what.
+    pub(super) fn limit(&self, timeouts: &Timeouts) -> Option<(Nanos, EventKind)> {
+        if self.owes() {
+            return Some((self.moved.after(timeouts.stall), EventKind::ClientStalled));
+        }
+        let is_idle = self.mode == Mode::Open && self.in_flight == 0 && timeouts.idle < Nanos::NEVER;
+        is_idle.then(|| (self.moved.after(timeouts.idle), EventKind::ClientIdle))
     }
 
     /// The next request that was read, if it may have one more in flight.

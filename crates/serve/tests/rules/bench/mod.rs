@@ -12,7 +12,7 @@ use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
-use ioweir_serve::engine::{Client, Engine, Settings, Turn};
+use ioweir_serve::engine::{Client, Engine, Settings, Timeouts, Turn};
 use ioweir_serve::log::{DeviceLog, EventKind, Log, Peer as PeerName};
 use ioweir_serve::nbd::{Agreed, Export, Replies};
 use ioweir_serve::spec::{Device, Holder, Spec};
@@ -23,6 +23,10 @@ pub(crate) fn device(keys: &str) -> Device {
     let mut spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
     spec.device.remove(0)
 }
+
+/// Those of a server that says nothing.
+pub(crate) const TIMEOUTS: Timeouts =
+    Timeouts { stall: Nanos::from_seconds(30), idle: Nanos::NEVER, shutdown: Nanos::from_seconds(10) };
 
 /// An engine, and the clock that it sees.
 pub(crate) struct Bench {
@@ -60,8 +64,7 @@ impl Bench {
         let settings = Settings {
             exports: exports.clone(),
             device,
-            stall_timeout: Nanos::from_seconds(30),
-            shutdown_timeout: Nanos::from_seconds(10),
+            timeouts: TIMEOUTS,
             classes: 3,
             log: DeviceLog {
                 log: log.clone(),
