@@ -664,8 +664,12 @@ struct Served(std::process::Child, std::io::Lines<std::io::BufReader<std::proces
 impl Served {
     /// Starts it, and waits until it says that it listens.
     fn start(folder: &Path) -> Self {
+        Self::of(command(folder, &["serve", "served.toml"]))
+    }
+
+    fn of(mut serve: Command) -> Self {
         use std::io::BufRead as _;
-        let mut child = command(folder, &["serve", "served.toml"]).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = serve.stderr(Stdio::piped()).spawn().unwrap();
         let lines = std::io::BufReader::new(child.stderr.take().unwrap()).lines();
         let mut served = Self(child, lines);
         served.line("listening at");
@@ -687,6 +691,21 @@ impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_service_manager_hears_that_the_server_is_ready_and_that_it_lives() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("served.toml"), SERVED.replace("control = \"unix:control\"\n", "")).unwrap();
+    let manager = std::os::unix::net::UnixDatagram::bind(folder.path().join("notify")).unwrap();
+    let mut serve = command(folder.path(), &["serve", "served.toml"]);
+    serve.env("NOTIFY_SOCKET", folder.path().join("notify")).env("WATCHDOG_USEC", "2000000");
+    let _served = Served::of(serve);
+    for expected in ["READY=1", "WATCHDOG=1", "WATCHDOG=1"] {
+        let mut message = [0; 64];
+        let length = manager.recv(&mut message).unwrap();
+        assert_eq!(String::from_utf8_lossy(&message[..length]).trim(), expected);
     }
 }
 

@@ -19,6 +19,7 @@ use crate::engine::{Engine, Handle, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
+use crate::manager;
 use crate::nbd;
 use crate::spec::{Export, Spec};
 use crate::tls;
@@ -240,7 +241,7 @@ fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
     Ok((listeners, None))
 }
 
-/// The thread of the watch, where the spec asks for one.
+/// The thread of the watch, where the spec or the service manager asks for one.
 fn start_watch(
     spec: &Spec,
     controller: &Controller,
@@ -250,7 +251,7 @@ fn start_watch(
 ) -> Result<(Option<Watch>, Option<String>), ServeError> {
     let watch = spec.server.watch.as_ref().map(Listener::bind).transpose().map_err(ServeError)?;
     let control = spec.server.control.as_ref().map(Listener::bind_private).transpose().map_err(ServeError)?;
-    if watch.is_none() && control.is_none() {
+    if watch.is_none() && control.is_none() && !manager::is_watching() {
         return Ok((None, None));
     }
     let watched_at = watch.as_ref().map(|listener| listener.name().to_string());

@@ -49,6 +49,7 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     if !arguments.quiet {
         tell(&spec, &server);
     }
+    ioweir_serve::manager::say_ready();
     server.wait()?;
     if let Some(writer) = writer {
         let requests = writer.wait().map_err(Failure::Running)?;

@@ -64,6 +64,7 @@ impl Socket {
             .route("/", get(|| async { Html(PAGE) }))
             .route("/state", get(state))
             .route("/metrics", get(text))
+            .route("/health", get(health))
             .layer(from_fn(guard))
             .with_state(shared);
         // It ends with the runtime.
@@ -77,6 +78,14 @@ async fn state(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
 
 async fn text(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], shared.metrics().await)
+}
+
+/// For load balancers and probes: 200 and `ok`, or 503 and what is wrong.
+async fn health(State(shared): State<Arc<Shared>>) -> impl IntoResponse {
+    match shared.troubles().await {
+        none if none.is_empty() => (StatusCode::OK, "ok\n".to_string()),
+        troubles => (StatusCode::SERVICE_UNAVAILABLE, troubles),
+    }
 }
 
 /// Refuses requests that do not name this machine by one of its own names.

@@ -372,4 +372,27 @@ mod tests {
         }
         assert_eq!(columns().len(), 2);
     }
+
+    #[test]
+    fn alerts_and_dashboard_name_metrics_that_there_are() {
+        let suffixes = |kind: MetricType| match kind {
+            MetricType::Counter => &["_total"][..],
+            MetricType::Histogram => &["_bucket", "_sum", "_count"],
+            _ => &[""],
+        };
+        let mut exposed = Vec::new();
+        for row in &METRICS {
+            exposed.extend(suffixes(row.kind).iter().map(|suffix| format!("{}{suffix}", row.name)));
+        }
+        for file in ["prometheus-rules.yml", "grafana-dashboard.json"] {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(file);
+            let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{file}: {error}"));
+            let words = text.split(|letter: char| letter != '_' && !letter.is_ascii_alphanumeric());
+            let named: Vec<&str> = words.filter(|word| word.starts_with("ioweir_")).collect();
+            assert!(named.len() > 5, "{file}");
+            for name in named {
+                assert!(exposed.iter().any(|metric| metric == name), "{file}: {name}");
+            }
+        }
+    }
 }

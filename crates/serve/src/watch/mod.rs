@@ -27,6 +27,8 @@ use crate::engine::{Command, Counters, Handle, Question, Report};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Listener, Permits};
 use crate::log::Log;
+use crate::manager;
+use crate::spec::Spec;
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
@@ -45,6 +47,8 @@ pub fn set_commit(commit: &'static str) {
 
 /// The least time between two questions to an engine on demand.
 const FRESH: Nanos = Nanos::from_millis(100);
+/// An engine that has not answered for this long is not well.
+const SILENCE_MAX: Nanos = Nanos::from_seconds(5);
 /// How long a client waits for the answers of engines. Later answers are counted later.
 const PATIENCE: Duration = Duration::from_millis(200);
 
@@ -150,6 +154,7 @@ impl Shared {
 
     /// Ends each second of the record.
     async fn keep_time(&self) {
+        let is_guarded = manager::is_watching();
         loop {
             let now = self.clock.now();
             let next = (now.0 / SECOND + 1) * SECOND;
@@ -161,7 +166,27 @@ impl Shared {
             self.ask(Nanos::ZERO);
             self.wait().await;
             lock(&self.record).end_second(now.0 / SECOND - 1);
+            if is_guarded && self.silent().is_empty() {
+                manager::say_alive();
+            }
         }
+    }
+
+    /// The devices whose engine has not answered for [`SILENCE_MAX`].
+    fn silent(&self) -> Vec<usize> {
+        let now = self.clock.now();
+        let is_silent = |link: &Link| link.is_awaited && link.asked.is_some_and(|asked| now > asked.after(SILENCE_MAX));
+        let links = lock(&self.links);
+        (0..links.len()).filter(|&number| is_silent(&links[number])).collect()
+    }
+
+    /// What is wrong with the server, a line each; nothing of a server that is well.
+    async fn troubles(&self) -> String {
+        self.refresh().await;
+        let (spec, _) = self.controller.running();
+        let record = lock(&self.record);
+        let failed = (0..spec.device.len()).filter(|&number| record.failures[number].is_some()).collect();
+        troubles(&spec, failed, self.silent())
     }
 
     async fn state(&self) -> State {
@@ -179,6 +204,13 @@ impl Shared {
 }
 
 const SECOND: u64 = 1_000_000_000;
+
+/// What is wrong with the devices of these numbers, a line each.
+fn troubles(spec: &Spec, failed: Vec<usize>, silent: Vec<usize>) -> String {
+    let failed = failed.into_iter().map(|number| (number, "a flush has failed, and it has to be opened again"));
+    let silent = silent.into_iter().map(|number| (number, "its engine does not answer"));
+    failed.chain(silent).map(|(number, what)| format!("device {}: {what}\n", spec.device[number].name)).collect()
+}
 
 /// A running watch. It ends when this is dropped.
 #[derive(Debug)]
@@ -244,5 +276,22 @@ impl Drop for Watch {
             // A thread that has panicked has ended, too.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_that_has_failed_or_does_not_answer_is_named() {
+        let devices =
+            ["a", "b"].map(|name| format!("[[device]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\n"));
+        let text = format!("{}[[export]]\nname = \"export\"\ndevice = \"a\"\n", devices.concat());
+        let spec = Spec::parse("spec.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(troubles(&spec, vec![], vec![]), "");
+        let told =
+            "device b: a flush has failed, and it has to be opened again\ndevice a: its engine does not answer\n";
+        assert_eq!(troubles(&spec, vec![1], vec![0]), told);
     }
 }

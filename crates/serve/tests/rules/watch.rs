@@ -298,6 +298,10 @@ fn metrics_are_what_prometheus_reads_and_add_up() {
 }
 
 fn check_by_promtool(text: &str) {
+    let rules = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus-rules.yml");
+    if let Ok(output) = Process::new("promtool").args(["check", "rules"]).arg(rules).output() {
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     let started =
         Process::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let Ok(mut promtool) = started else {
@@ -308,6 +312,12 @@ fn check_by_promtool(text: &str) {
     let output = promtool.wait_with_output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!told.contains("error while linting") && !told.contains("parsing error"), "{told}");
+}
+
+#[test]
+fn a_server_that_is_well_says_so_to_probes() {
+    let served = Served::new();
+    assert_eq!(served.get("/health"), "ok\n");
 }
 
 #[test]
