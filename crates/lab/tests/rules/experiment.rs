@@ -307,10 +307,10 @@ fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
     let text = busy("wfq")
         .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
         .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
-        .replace("name = \"closed\"", "name = \"closed\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
+        .replace("name = \"closed\"", "name = \"closed\"\npriority = \"idle\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(
             "at = \"1500ms\"",
-            "at = \"1500ms\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
+            "at = \"1500ms\"\npriority = \"realtime:0\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
         )
         + "[[expect]]\nclass = \"open\"\nratio_to = \"closed\"\nscheduler = \"wfq\"\nmetric = \"iops\"\nat_least = 0\nat_most = 1\n[sweep]\ndepth \
            = [1]\n";
@@ -348,6 +348,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("duration = \"3s\"", "duration = 3", "test.toml:1:12: invalid type: integer `3`, expected text with a unit"),
         ("\"wfq\"", "\"wfk\"", "unknown scheduler `wfk`"),
         ("\"wfq\"", "\"wfq:clients=0\"", "wfq: clients: 0 is out of range"),
+        ("backlog = 4", "backlog = 4\npriority = \"idle:3\"", "`idle:3` is no I/O priority"),
         ("backlog = 4", "backlog = 4\nrate = \"1/s\"", "how its requests arrive is not said, or said twice"),
         ("rate = \"300/s\"", "rate = \"300\"", "`300` is not a rate"),
         ("name = \"open\"", "name = \"closed\"", "class[1].name: is empty, or that of another class"),
