@@ -26,5 +26,5 @@ pub use priority::IoPriority;
 pub use scheduler::SchedulerChoice;
 #[doc(hidden)]
 pub use serde;
-pub use share::{ShareKeys, ShareNumbers};
+pub use share::{SHARE_NUMBERS, ShareKeys, ShareNumber, ShareNumbers};
 pub use table::{from_table, to_table};

@@ -1,7 +1,7 @@
 //! The one table of the keys of a share: what a client, a tenant, a class or a group of them may have of a device.
 //!
-//! A new key of a share is a row of [`ShareKeys`], its line in [`ShareKeys::set`] and [`ShareNumbers`], and a field of
-//! [`Share`] in the core, where it acts.
+//! A new key of a share is a row here, and a field of [`Share`] in the core, where it acts. From the row come its place in
+//! files and assignments, its documentation, its number in reports, its metric, and its column in tables.
 
 use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
@@ -10,46 +10,93 @@ use serde::de::{self, Deserializer};
 use crate::keys::OldForm;
 use crate::{ByteRate, Duration, Rate, Size};
 
-crate::keys! {
-    /// The keys of a share, as they are given in every file: for `[[export]]`, `[[tenant]]` and `[[group]]` of a server, for
-    /// `[[class]]`, `[[group]]` and `[[class.phase]]` of an experiment, and in assignments of `ioweir ctl`.
-    #[derive(Clone, Debug, Default, PartialEq, Eq)]
-    pub struct ShareKeys {
-        /// part of the device against the weights of others, 1 to 10000; in a group, part of what the group gets. Where
-        /// absent, 100 in a server and 1 in an experiment
-        weight: Option<u32> = absent,
-        /// served at least this often while it asks for it: "500/s" (`mclock`, `reward`, `pclock`)
-        reservation was "reservation_per_second": Option<Rate> = absent,
-        /// served at most this often: "500/s"; "0/s" is no limit
-        limit was "limit_per_second": Option<Rate> = absent,
-        /// how much may come at once above the limit after a pause; with 1, as where absent, every pause is lost, and a tenth
-        /// of a second's worth lets a class reach its limit beside others
-        burst: Option<u64> = absent,
-        /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
-        limit_bytes was "limit_bytes_per_second": Option<ByteRate> = absent,
-        /// how many bytes may go at once above that limit after a pause, one request where absent; a request goes however
-        /// large it is, and the next waits for all of it
-        burst_bytes: Option<Size> = absent,
-        /// the latency that is to be kept, where the scheduler keeps one
-        latency: Option<Duration> = absent,
-        /// the group that it belongs to; of classes, exports and tenants only
-        group: Option<String> = absent,
-    }
+/// Each row is a key with its help and type, the field of [`Share`] that it sets and how, and, after the arrow, the number of
+/// it in reports: name with its unit, type, how it is read from the share, title and unit of its column.
+macro_rules! shares {
+    ($(
+        $(#[doc = $help:literal])+
+        $key:ident $(was $old:literal)?: $type:ty = $field:ident($to_core:expr)
+            => $number:ident: $number_type:ty = $of_core:expr, $title:literal, $unit:literal;
+    )+) => {
+        crate::keys! {
+            /// The keys of a share, as they are given in every file: for `[[export]]`, `[[tenant]]` and `[[group]]` of a
+            /// server, for `[[class]]`, `[[group]]` and `[[class.phase]]` of an experiment, and in assignments of
+            /// `ioweir ctl`.
+            #[derive(Clone, Debug, Default, PartialEq, Eq)]
+            pub struct ShareKeys {
+                $(
+                    $(#[doc = $help])+
+                    $key $(was $old)?: Option<$type> = absent,
+                )+
+                /// the group that it belongs to; of classes, exports and tenants only
+                group: Option<String> = absent,
+            }
+        }
+
+        impl ShareKeys {
+            /// Replaces the keys of a share by those that are given. Groups have numbers in the core, which the caller
+            /// knows.
+            pub fn set(&self, share: &mut Share) {
+                $(share.$field = self.$key.map_or(share.$field, $to_core);)+
+            }
+
+            /// These keys as numbers; they are filled in.
+            #[must_use]
+            pub fn numbers(&self) -> ShareNumbers {
+                let share = self.share(Share::DEFAULT.weight);
+                $(
+                    let $number: fn(&Share) -> $number_type = $of_core;
+                )+
+                ShareNumbers { $($number: $number(&share),)+ }
+            }
+        }
+
+        /// A share as numbers, for reports: names carry their units. Zero is no reservation and no limit.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+        pub struct ShareNumbers {
+            $(
+                $(#[doc = $help])+
+                pub $number: $number_type,
+            )+
+        }
+
+        /// The numbers of a share, in the order of the keys.
+        pub const SHARE_NUMBERS: &[ShareNumber] = &[$(ShareNumber {
+            name: stringify!($number),
+            title: $title,
+            unit: $unit,
+            of: |numbers| numbers.$number.real(),
+            is_given: |keys| keys.$key.is_some(),
+        },)+];
+    };
+}
+
+shares! {
+    /// part of the device against the weights of others, 1 to 10000; in a group, part of what the group gets. Where
+    /// absent, 100 in a server and 1 in an experiment
+    weight: u32 = weight(|weight| weight) => weight: u32 = |share| share.weight, "weight", "";
+    /// served at least this often while it asks for it: "500/s" (`mclock`, `reward`, `pclock`)
+    reservation was "reservation_per_second": Rate = reservation_per_second(|rate| rate.0)
+        => reservation_per_second: u64 = |share| share.reservation_per_second, "reservation", "/s";
+    /// served at most this often: "500/s"; "0/s" is no limit
+    limit was "limit_per_second": Rate = limit_per_second(|rate| rate.0)
+        => limit_per_second: u64 = |share| share.limit_per_second, "limit", "/s";
+    /// how much may come at once above the limit after a pause; with 1, as where absent, every pause is lost, and a tenth
+    /// of a second's worth lets a class reach its limit beside others
+    burst: u64 = burst(|burst| burst) => burst: u64 = |share| share.burst, "burst", "";
+    /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
+    limit_bytes was "limit_bytes_per_second": ByteRate = limit_bytes_per_second(|rate| rate.0)
+        => limit_bytes_per_second: u64 = |share| share.limit_bytes_per_second, "limit", "B/s";
+    /// how many bytes may go at once above that limit after a pause, one request where absent; a request goes however
+    /// large it is, and the next waits for all of it
+    burst_bytes: Size = burst_bytes(|size| size.0) => burst_bytes: u64 = |share| share.burst_bytes, "burst", "B";
+    /// the latency that is to be kept, where the scheduler keeps one
+    latency: Duration = latency(Duration::nanos)
+        => latency_seconds: Option<f64> = |share| (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds()),
+           "latency", "s";
 }
 
 impl ShareKeys {
-    /// Replaces the keys of a share by those that are given. Groups have numbers in the core, which the caller
-    /// knows.
-    pub fn set(&self, share: &mut Share) {
-        share.weight = self.weight.unwrap_or(share.weight);
-        share.reservation_per_second = self.reservation.map_or(share.reservation_per_second, |rate| rate.0);
-        share.limit_per_second = self.limit.map_or(share.limit_per_second, |rate| rate.0);
-        share.burst = self.burst.unwrap_or(share.burst);
-        share.limit_bytes_per_second = self.limit_bytes.map_or(share.limit_bytes_per_second, |rate| rate.0);
-        share.burst_bytes = self.burst_bytes.map_or(share.burst_bytes, |size| size.0);
-        share.latency = self.latency.map_or(share.latency, Duration::nanos);
-    }
-
     /// The share that these keys make, with this weight if they give none.
     #[must_use]
     pub fn share(&self, weight: u32) -> Share {
@@ -65,39 +112,49 @@ impl ShareKeys {
     }
 }
 
-/// A share as numbers, for reports: names carry their units. Zero is no reservation and no limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct ShareNumbers {
-    /// The part of the device, against the weights of others.
-    pub weight: u32,
-    /// Requests per second that are reserved.
-    pub reservation_per_second: u64,
-    /// Requests per second at most.
-    pub limit_per_second: u64,
-    /// Requests that may exceed the limit at once.
-    pub burst: u64,
-    /// Bytes per second at most.
-    pub limit_bytes_per_second: u64,
-    /// Bytes that may exceed the limit at once.
-    pub burst_bytes: u64,
-    /// The latency target.
-    pub latency_seconds: Option<f64>,
+/// A number of a share, for metrics and tables.
+#[derive(Clone, Copy, Debug)]
+pub struct ShareNumber {
+    /// Its name in [`ShareNumbers`].
+    pub name: &'static str,
+    /// The title of its column.
+    pub title: &'static str,
+    /// Its unit: of `title`, not of `name`; empty for a plain number.
+    pub unit: &'static str,
+    /// The number; none where the share has none.
+    pub of: fn(&ShareNumbers) -> Option<f64>,
+    /// Whether its key is given.
+    pub is_given: fn(&ShareKeys) -> bool,
 }
 
-impl ShareKeys {
-    /// These keys as numbers; they are filled in.
+impl ShareNumber {
+    /// Whether a share has another number than one that nobody has configured.
     #[must_use]
-    pub fn numbers(&self) -> ShareNumbers {
-        let share = self.share(Share::DEFAULT.weight);
-        ShareNumbers {
-            weight: share.weight,
-            reservation_per_second: share.reservation_per_second,
-            limit_per_second: share.limit_per_second,
-            burst: share.burst,
-            limit_bytes_per_second: share.limit_bytes_per_second,
-            burst_bytes: share.burst_bytes,
-            latency_seconds: (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds()),
-        }
+    pub fn is_set(&self, numbers: &ShareNumbers) -> bool {
+        (self.of)(numbers) != (self.of)(&ShareKeys::default().numbers())
+    }
+}
+
+/// A number as tables show it.
+trait Real {
+    fn real(self) -> Option<f64>;
+}
+
+impl Real for u32 {
+    fn real(self) -> Option<f64> {
+        Some(self.into())
+    }
+}
+
+impl Real for u64 {
+    fn real(self) -> Option<f64> {
+        Some(self as f64)
+    }
+}
+
+impl Real for Option<f64> {
+    fn real(self) -> Option<f64> {
+        self
     }
 }
 
@@ -179,5 +236,9 @@ mod tests {
             latency_seconds: Some(8.0),
         };
         assert_eq!(keys.numbers(), numbers);
+        for number in SHARE_NUMBERS {
+            assert!((number.is_given)(&keys) && number.is_set(&numbers), "{}", number.name);
+            assert!(!(number.is_given)(&ShareKeys::default()) && !number.is_set(&ShareKeys::default().numbers()));
+        }
     }
 }

@@ -1,50 +1,57 @@
-//! A growing table of values by slot; slots are reused.
+//! A growing table of values by slot: core's slab, which is given more slots where it has none left.
 
-/// Values by slot.
+use ioweir_core::Slab;
+
+/// Slots of the first table; each further one is twice as large.
+const SLOTS_AT_FIRST: u32 = 16;
+
+/// Values by slot; slots are reused.
 #[derive(Debug)]
-pub(crate) struct Slots<T> {
-    entries: Vec<Option<T>>,
-    free: Vec<u32>,
-}
+pub(crate) struct Slots<T>(Slab<Option<T>>);
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
-        Self { entries: Vec::new(), free: Vec::new() }
+        Self(Slab::new(0, || None))
     }
 }
 
 impl<T> Slots<T> {
     pub(crate) fn insert(&mut self, value: T) -> u32 {
-        if let Some(slot) = self.free.pop() {
-            self.entries[slot as usize] = Some(value);
-            return slot;
+        if !self.0.has_room() {
+            self.grow();
         }
-        self.entries.push(Some(value));
-        // The limits on connections and requests bound it far below 2^32.
-        (self.entries.len() - 1) as u32
+        let Some(slot) = self.0.take() else { unreachable!("it has grown") };
+        self.0[slot] = Some(value);
+        slot
+    }
+
+    /// The limits on connections and requests bound it far below 2^31.
+    #[cold]
+    fn grow(&mut self) {
+        self.0.grow((self.0.capacity() * 2).max(SLOTS_AT_FIRST), || None);
     }
 
     pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
-        let taken = self.entries.get_mut(slot as usize)?.take();
+        let taken = if slot < self.0.capacity() { self.0[slot].take() } else { None };
         if taken.is_some() {
-            self.free.push(slot);
+            self.0.release(slot);
         }
         taken
     }
 
     pub(crate) fn get(&self, slot: u32) -> Option<&T> {
-        self.entries.get(slot as usize)?.as_ref()
+        if slot < self.0.capacity() { self.0[slot].as_ref() } else { None }
     }
 
     pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.entries.get_mut(slot as usize)?.as_mut()
+        if slot < self.0.capacity() { self.0[slot].as_mut() } else { None }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len() as usize
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
-        (0..).zip(&self.entries).filter_map(|(slot, entry)| Some((slot, entry.as_ref()?)))
+        (0..self.0.capacity()).filter_map(|slot| Some((slot, self.0[slot].as_ref()?)))
     }
 }

@@ -25,9 +25,8 @@ pub(crate) enum CtlVerb {
         json: Option<String>,
     },
     /// Change keys of the running server's spec; all of them take effect together, or none
-    #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is weight,\n\
-reservation, limit, burst, limit_bytes, burst_bytes, latency or, of exports and\n\
-tenants, group; server.connections_max,\n\
+    #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\
+one of a share (`ioweir doc serve` lists them); server.connections_max,\n\
 server.handshake_timeout, server.stall_timeout, server.shutdown_timeout.\n\
 Values are written as in a spec, without quotes; `none` takes a key away.")]
     Set {

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::thread;
 use std::time::Duration;
 
-use ioweir_config::{format_nanos, shown};
+use ioweir_config::{SHARE_NUMBERS, ShareNumber, format_nanos, shown};
 use ioweir_core::Nanos;
 use ioweir_lab::document::{Cell, Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
@@ -163,11 +163,12 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
         Column::seconds("p99"),
     ];
     columns.extend(state.columns.iter().map(|column| Column::count(&*column.title)));
-    columns.extend([
-        Column::count("weight"),
-        Column::digits("gets", 0).unit("%"),
-        Column::text("waits mostly for").format(Format::Own),
-    ]);
+    let numbers: Vec<&ShareNumber> = SHARE_NUMBERS
+        .iter()
+        .filter(|number| state.share_columns.iter().any(|column| column.key == number.name))
+        .collect();
+    columns.extend(numbers.iter().map(|number| share_column(number)));
+    columns.extend([Column::digits("gets", 0).unit("%"), Column::text("waits mostly for").format(Format::Own)]);
     let mut table = Table::new("", columns);
     for class in classes {
         let last = last(state, class);
@@ -179,14 +180,22 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
             last.and_then(|second| second.latency_p99_seconds).into(),
         ];
         row.extend(state.columns.iter().map(|column| class.numbers.get(&column.key).and_then(Value::as_u64).into()));
-        row.extend([
-            class.share.as_ref().map(|share| share.weight).into(),
-            part(state, class).map(|part| part * 100.0).into(),
-            last.and_then(main_reason).into(),
-        ]);
+        let share = |number: &ShareNumber| class.share.as_ref().and_then(number.of).filter(|value| *value > 0.0);
+        row.extend(numbers.iter().map(|number| share(number).into()));
+        row.extend([part(state, class).map(|part| part * 100.0).into(), last.and_then(main_reason).into()]);
         table.row(row);
     }
     table
+}
+
+/// The column of a number of shares.
+fn share_column(number: &ShareNumber) -> Column {
+    match number.unit {
+        "s" => Column::seconds(number.title),
+        "B" => Column::bytes(number.title),
+        "B/s" => Column::bytes(number.title).unit("/s"),
+        unit => Column::digits(number.title, 0).unit(unit),
+    }
 }
 
 /// The class that waits longest, and why.
@@ -219,7 +228,7 @@ mod tests {
             "name": name, "kind": "export", "export": name, "device": "disk", "group": null, "connections": 1,
             "share": weight.map(|weight| json!({
                 "weight": weight, "reservation_per_second": 0, "limit_per_second": 0, "burst": 1,
-                "limit_bytes_per_second": 0, "burst_bytes": 0, "latency_seconds": null,
+                "limit_bytes_per_second": if weight == 300 { 8 << 20 } else { 0 }, "burst_bytes": 0, "latency_seconds": null,
             })),
             "inflight_requests": u32::from(wait.is_some()), "queued_requests": seconds.len(),
             "oldest_wait_seconds": wait, "oldest_waits_because": wait.map(|_| "gold has an earlier start"),
@@ -232,6 +241,10 @@ mod tests {
         let state = json!({
             "schema_version": 1, "version": "0.0.0", "spec": "two.toml", "listen": [], "now_seconds": 75.4,
             "connections": connections, "connections_max": 64, "groups": [], "classes": classes,
+            "share_columns": [
+                { "key": "weight", "title": "weight", "unit": "", "help": "" },
+                { "key": "limit_bytes_per_second", "title": "limit", "unit": "B/s", "help": "" },
+            ],
             "columns": [
                 { "key": "queued_requests", "title": "queued", "unit": "requests", "help": "" },
                 { "key": "inflight_requests", "title": "in flight", "unit": "requests", "help": "" },

@@ -277,7 +277,8 @@ impl Policy {
         Terms { settings, share_per_mille, every, owed: owed.into_iter().collect() }
     }
 
-    fn check(&self) -> Result<(), Complaint> {
+    /// Whether every value can be.
+    pub(crate) fn check(&self) -> Result<(), Complaint> {
         self.check_numbers()?;
         fn wrong(key: impl Into<String>, problem: String, hint: impl Into<String>) -> Complaint {
             Complaint::new(key, problem, hint)

@@ -3,7 +3,7 @@
 use ioweir_config::format_decimals;
 use serde::Serialize;
 
-use super::{Claim, Class, Provenance, Reproduction, views};
+use super::{Claim, Class, Provenance, Reproduction, page};
 use crate::document::{Cell, Column, Document, DocumentError, Figure, Format, Table, records_of};
 
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ impl Reproduction {
             document.heading(&name);
             document.push(table(&claims));
             document.push(rules(&claims));
-            let charts = views::beside(&claims);
+            let charts = page::beside(&claims);
             if !charts.is_empty() {
                 document.push(Figure::new("The paper and ours", "", charts));
             }
@@ -117,7 +117,11 @@ fn rules(claims: &[&Claim]) -> Table {
     let columns = [Column::text("claim"), Column::text("class"), Column::text("rule and remark")];
     let mut table = Table::new("Rules", columns).detail();
     for claim in claims {
-        table.row([claim.id.as_str().into(), claim.class.name().into(), claim.note.as_str().into()]);
+        table.row([
+            claim.id.as_str().into(),
+            format!("{:?}", claim.class).to_lowercase().into(),
+            claim.note.as_str().into(),
+        ]);
     }
     table
 }

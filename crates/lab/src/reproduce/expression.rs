@@ -1,106 +1,47 @@
-//! Expressions over results: `saved(completion[bid-hdd, grep], lesser(completion[noop, grep], completion[cfq, grep]))`.
+//! Expressions over results, `saved(completion[bid-hdd], lesser(completion[noop], completion[cfq]))`, and sentences with such
+//! numbers in them, `most here: {further:highest trace}[, {off:+.1} % off]`.
 //!
-//! `metric[terms]` selects a metric of all cells that fulfil the terms; functions and signs work on all selected cells at
-//! once. A cell has a number for each seed: signs take the mean, `ratio` and `change` go seed by seed.
+//! `metric[terms]` selects a metric or course of all cells that fulfil the terms; functions and signs work on all selected
+//! cells at once. A cell has a number for each seed: signs take the mean, `ratio` and `change` go seed by seed.
+//!
+//! In a sentence braces hold a name or an expression, and after a colon how it is shown: `+` with its sign, `.1` with one
+//! decimal, `highest AXIS` the name of the highest cell, `label` a name as people read it. What is in brackets is left out
+//! where a number of it does not exist.
 
 use std::collections::BTreeMap;
 
+use super::claims::ClaimsFile;
 use super::results::{Course, Results, Term};
 use crate::experiment::Figure;
 
-/// A problem, and at which byte of the file.
-pub(super) type At = (usize, String);
-
-/// A parsed expression.
-#[derive(Clone, Debug)]
-pub(super) enum Expression {
-    Number(f64),
-    /// A `let`, a number of the list, `ours` or `paper`.
-    Name(String, usize),
-    /// A metric of cells.
-    Select(Selection),
-    /// The rate of a course from one time to another.
-    Level(Selection, Box<[Expression; 2]>),
-    Call(&'static Function, Vec<Expression>),
-    Binary(Operator, Box<[Expression; 2]>),
-}
-
-/// What is selected: terms as written, before names in braces are replaced.
-#[derive(Clone, Debug)]
-pub(super) struct Selection {
-    pub(super) metric: String,
-    pub(super) terms: String,
-    /// Where it begins.
-    pub(super) offset: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operator {
-    Plus,
-    Minus,
-    Times,
-    Over,
-    Below,
-    Above,
-    AtMost,
-    AtLeast,
-    Equal,
-    And,
-}
-
-/// Signs by how tightly they bind, the loosest first; longer signs before their beginnings.
-const LEVELS: [&[(&str, Operator)]; 4] = [
-    &[("and ", Operator::And)],
-    &[
-        ("<=", Operator::AtMost),
-        (">=", Operator::AtLeast),
-        ("==", Operator::Equal),
-        ("<", Operator::Below),
-        (">", Operator::Above),
-    ],
-    &[("+", Operator::Plus), ("-", Operator::Minus)],
-    &[("*", Operator::Times), ("/", Operator::Over)],
-];
-
-impl Operator {
-    fn apply(self, left: f64, right: f64) -> f64 {
-        let truth = |holds: bool| f64::from(u8::from(holds));
-        match self {
-            Self::Plus => left + right,
-            Self::Minus => left - right,
-            Self::Times => left * right,
-            Self::Over => left / right,
-            Self::Below => truth(left < right),
-            Self::Above => truth(left > right),
-            Self::AtMost => truth(left <= right),
-            Self::AtLeast => truth(left >= right),
-            Self::Equal => truth(left == right),
-            Self::And => truth(left != 0.0 && right != 0.0),
-        }
-    }
-}
-
 /// The number or numbers of an expression: an entry for each cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Values(pub(super) Vec<Entry>);
+pub(super) struct Values<'a>(pub(super) Vec<Entry<'a>>);
 
-/// The numbers of a cell, one a seed.
+/// The numbers of a cell, one a seed, or its course.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct Entry<'a> {
     /// The cell it comes from, the first where it comes from several.
-    pub(super) cell: Option<usize>,
+    cell: Option<usize>,
     numbers: Vec<f64>,
+    pub(super) course: Option<&'a Course>,
 }
 
-impl Entry {
+impl Entry<'_> {
     pub(super) fn mean(&self) -> f64 {
         self.numbers.iter().sum::<f64>() / self.numbers.len() as f64
     }
 }
 
-impl Values {
-    pub(super) fn single(number: impl Into<Option<f64>>) -> Self {
-        Self(number.into().into_iter().map(|number| Entry { cell: None, numbers: vec![number] }).collect())
+impl<'a> Values<'a> {
+    /// Numbers, with the cell that each comes from; cells without numbers are left out.
+    fn of(entries: impl Iterator<Item = (Option<usize>, Vec<f64>)>) -> Self {
+        let entry = |(cell, numbers)| Entry { cell, numbers, course: None };
+        Self(entries.filter(|(_, numbers)| !numbers.is_empty()).map(entry).collect())
+    }
+
+    fn single(number: impl Into<Option<f64>>) -> Self {
+        Self::of(std::iter::once((None, number.into().into_iter().collect())))
     }
 
     pub(super) fn means(&self) -> Vec<f64> {
@@ -108,7 +49,7 @@ impl Values {
     }
 
     /// The one number; none where there is none.
-    pub(super) fn number(&self) -> Result<Option<f64>, String> {
+    fn number(&self) -> Result<Option<f64>, String> {
         match &self.0[..] {
             [] => Ok(None),
             [entry] => Ok(Some(entry.mean()).filter(|number| number.is_finite())),
@@ -116,23 +57,23 @@ impl Values {
         }
     }
 
-    fn each(&self, act: impl Fn(&Entry) -> Vec<f64>) -> Self {
-        let entries = self.0.iter().map(|entry| Entry { cell: entry.cell, numbers: act(entry) });
-        Self(entries.filter(|entry| !entry.numbers.is_empty()).collect())
+    fn each(&self, act: impl Fn(&Entry<'a>) -> Vec<f64>) -> Self {
+        Self::of(self.0.iter().map(|entry| (entry.cell, act(entry))))
     }
 
     /// Cell by cell; one number goes with every cell. Different cells have nothing in common.
-    fn zip(&self, other: &Self, act: impl Fn(&Entry, &Entry) -> Vec<f64>) -> Self {
+    fn zip(&self, other: &Self, act: impl Fn(&Entry<'a>, &Entry<'a>) -> Vec<f64>) -> Self {
         let (left, right) = (self.0.len(), other.0.len());
         let count = if left == 1 { right } else { left };
         if left != right && left != 1 && right != 1 {
             return Self::default();
         }
-        let pair = |at: usize| (&self.0[at.min(left - 1)], &other.0[at.min(right - 1)]);
-        let entries = (0..count)
-            .map(pair)
-            .map(|(left, right)| Entry { cell: left.cell.or(right.cell), numbers: act(left, right) });
-        Self(entries.filter(|entry| !entry.numbers.is_empty()).collect())
+        let pairs = (0..count).map(|at| (&self.0[at.min(left - 1)], &other.0[at.min(right - 1)]));
+        Self::of(pairs.map(|(left, right)| (left.cell.or(right.cell), act(left, right))))
+    }
+
+    fn means_with(&self, other: &Self, act: impl Fn(f64, f64) -> f64) -> Self {
+        self.zip(other, |left, right| vec![act(left.mean(), right.mean())])
     }
 
     fn fold(&self, act: fn(f64, f64) -> f64) -> Self {
@@ -140,207 +81,195 @@ impl Values {
     }
 }
 
-/// A function of expressions.
-#[derive(Debug)]
-pub(super) struct Function {
-    name: &'static str,
-    arguments_max: usize,
-    apply: fn(&[Values]) -> Values,
+/// Name, number of arguments or 0 for any, and what it does.
+type Function = (&'static str, usize, for<'a> fn(&[Values<'a>]) -> Values<'a>);
+/// How it is written, and what it does to two means.
+type Sign = (&'static str, fn(f64, f64) -> f64);
+
+fn truth(holds: bool) -> f64 {
+    f64::from(u8::from(holds))
 }
 
-fn ratios(left: &Entry, right: &Entry) -> Vec<f64> {
+/// Signs by how tightly they bind, the loosest first; longer signs before their beginnings.
+const SIGNS: [&[Sign]; 4] = [
+    &[("and ", |left, right| truth(left != 0.0 && right != 0.0))],
+    &[
+        ("<=", |left, right| truth(left <= right)),
+        (">=", |left, right| truth(left >= right)),
+        ("==", |left, right| truth(left == right)),
+        ("<", |left, right| truth(left < right)),
+        (">", |left, right| truth(left > right)),
+    ],
+    &[("+", |left, right| left + right), ("-", |left, right| left - right)],
+    &[("*", |left, right| left * right), ("/", |left, right| left / right)],
+];
+
+fn ratios(left: &Entry<'_>, right: &Entry<'_>) -> Vec<f64> {
     left.numbers.iter().zip(&right.numbers).map(|(left, right)| left / right).collect()
 }
 
-fn in_turn(values: &[Values], act: fn(f64, f64) -> f64) -> Values {
-    let mut values = values.iter().cloned();
-    let first = values.next().unwrap_or_default();
-    values.fold(first, |left, right| left.zip(&right, |left, right| vec![act(left.mean(), right.mean())]))
+fn in_turn<'a>(values: &[Values<'a>], act: fn(f64, f64) -> f64) -> Values<'a> {
+    let first = values.first().cloned().unwrap_or_default();
+    values.iter().skip(1).fold(first, |left, right| left.means_with(right, act))
 }
 
-fn median(entry: &Entry) -> Vec<f64> {
+/// Whether the first is from `low` to `high` of what the second is.
+fn around<'a>(of: &[Values<'a>], limits: fn(f64, f64) -> (f64, f64)) -> Values<'a> {
+    let limit = |pick: fn((f64, f64)) -> f64| of[1].means_with(&of[2], |near, by| pick(limits(near, by)));
+    within(&of[0], &limit(|limits| limits.0), &limit(|limits| limits.1))
+}
+
+fn within<'a>(number: &Values<'a>, low: &Values<'a>, high: &Values<'a>) -> Values<'a> {
+    let above = number.means_with(low, |number, low| truth(number >= low));
+    above.means_with(&number.means_with(high, |number, high| truth(number <= high)), |above, below| above * below)
+}
+
+fn median(entry: &Entry<'_>) -> Vec<f64> {
     let mut numbers = entry.numbers.clone();
     numbers.sort_by(f64::total_cmp);
     let (lower, upper) = (numbers.len().saturating_sub(1) / 2, numbers.len() / 2);
     numbers.get(upper).map(|upper| f64::midpoint(numbers[lower], *upper)).into_iter().collect()
 }
 
-const fn function(name: &'static str, arguments_max: usize, apply: fn(&[Values]) -> Values) -> Function {
-    Function { name, arguments_max, apply }
-}
-
 /// The functions. Those of one argument that end in a single number go over cells.
-static FUNCTIONS: [Function; 16] = [
+const FUNCTIONS: [Function; 20] = [
+    // The rate of a course from one time to another.
+    ("level", 3, |of| {
+        let span = of[1].number().ok().flatten().zip(of[2].number().ok().flatten());
+        let level = |course: &Course| span.map(|(from, to)| course.level(from, to));
+        of[0].each(|entry| entry.course.and_then(level).unwrap_or_default())
+    }),
     // One by the other, seed by seed: both have seen the same requests.
-    function("ratio", 2, |of| of[0].zip(&of[1], ratios)),
+    ("ratio", 2, |of| of[0].zip(&of[1], ratios)),
     // By how many percent one is more than the other, from the mean of the ratios.
-    function("change", 2, |of| {
-        of[0].zip(&of[1], |left, right| {
-            Figure::of(&ratios(left, right)).map(|ratio| (ratio.mean - 1.0) * 100.0).into_iter().collect()
-        })
+    ("change", 2, |of| {
+        let mean = |ratios: Vec<f64>| Figure::of(&ratios).map(|ratio| (ratio.mean - 1.0) * 100.0);
+        of[0].zip(&of[1], |left, right| mean(ratios(left, right)).into_iter().collect())
     }),
     // Half the width of the interval of `change` (95 %, Student); nothing where there is one seed.
-    function("half_width", 2, |of| {
-        of[0].zip(&of[1], |left, right| {
-            let ratio = Figure::of(&ratios(left, right));
-            ratio.and_then(|ratio| ratio.half_width).map(|half| half * 100.0).into_iter().collect()
-        })
+    ("half_width", 2, |of| {
+        let half = |ratios: Vec<f64>| Figure::of(&ratios)?.half_width.map(|half| half * 100.0);
+        of[0].zip(&of[1], |left, right| half(ratios(left, right)).into_iter().collect())
     }),
     // By how many percent one is less than the other.
-    function("saved", 2, |of| of[0].zip(&of[1], |left, right| vec![(1.0 - left.mean() / right.mean()) * 100.0])),
-    function("lesser", usize::MAX, |of| in_turn(of, f64::min)),
-    function("greater", usize::MAX, |of| in_turn(of, f64::max)),
-    function("abs", 1, |of| of[0].each(|entry| vec![entry.mean().abs()])),
-    function("median", 1, |of| of[0].each(median)),
-    function("lowest", 1, |of| of[0].fold(f64::min)),
-    function("highest", 1, |of| of[0].fold(f64::max)),
-    function("first", 1, |of| of[0].fold(|first, _| first)),
-    function("last", 1, |of| of[0].fold(|_, last| last)),
-    function("sum", 1, |of| of[0].fold(|left, right| left + right)),
-    function("mean", 1, |of| {
-        let means = of[0].means();
-        Values::single(Figure::of(&means).map(|figure| figure.mean))
-    }),
+    ("saved", 2, |of| of[0].means_with(&of[1], |left, right| (1.0 - left / right) * 100.0)),
+    // Whether a number is from one to another; within so many percent of another; or between that by and times a factor.
+    ("within", 3, |of| within(&of[0], &of[1], &of[2])),
+    ("within_percent", 3, |of| around(of, |near, by| (near * (1.0 - by / 100.0), near * (1.0 + by / 100.0)))),
+    ("within_factor", 3, |of| around(of, |near, by| (near / by, near * by))),
+    ("lesser", 0, |of| in_turn(of, f64::min)),
+    ("greater", 0, |of| in_turn(of, f64::max)),
+    ("abs", 1, |of| of[0].each(|entry| vec![entry.mean().abs()])),
+    ("median", 1, |of| of[0].each(median)),
+    ("lowest", 1, |of| of[0].fold(f64::min)),
+    ("highest", 1, |of| of[0].fold(f64::max)),
+    ("first", 1, |of| of[0].fold(|first, _| first)),
+    ("last", 1, |of| of[0].fold(|_, last| last)),
+    ("sum", 1, |of| of[0].fold(|left, right| left + right)),
+    ("mean", 1, |of| Values::single(Figure::of(&of[0].means()).map(|figure| figure.mean))),
     // How many are not 0: how often a comparison holds.
-    function("count", 1, |of| {
+    ("count", 1, |of| {
         let means = of[0].means();
         Values::single((!means.is_empty()).then(|| means.iter().filter(|mean| **mean != 0.0).count() as f64))
     }),
     // Nothing in place of 0.
-    function("only", 1, |of| of[0].each(|entry| Some(entry.mean()).filter(|mean| *mean != 0.0).into_iter().collect())),
+    ("only", 1, |of| of[0].each(|entry| Some(entry.mean()).filter(|mean| *mean != 0.0).into_iter().collect())),
 ];
 
-impl Expression {
-    /// Reads an expression that begins at byte `start` of a file.
-    pub(super) fn parse(text: &str, start: usize) -> Result<Self, At> {
-        let mut parser = Parser { text, at: 0, start };
-        let expression = parser.level(0)?;
-        parser.skip();
-        if parser.at < text.len() {
-            return Err(parser.wrong(parser.at, format!("`{}` does not belong here", parser.rest())));
-        }
-        Ok(expression)
-    }
-
-    /// Calls `act` for this expression and all within it.
-    pub(super) fn walk(&self, act: &mut dyn FnMut(&Self)) {
-        act(self);
-        match self {
-            Self::Call(_, inner) => inner.iter().for_each(|one| one.walk(act)),
-            Self::Binary(_, inner) | Self::Level(_, inner) => inner.iter().for_each(|one| one.walk(act)),
-            Self::Number(_) | Self::Name(..) | Self::Select(_) => {}
-        }
-    }
+/// What is left of an expression that is read and computed from left to right.
+struct Reader<'s, 'a, 't> {
+    scope: &'s Scope<'a>,
+    rest: &'t str,
+    /// How many names led here.
+    depth: usize,
 }
 
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
-    start: usize,
-}
-
-impl<'a> Parser<'a> {
-    fn wrong(&self, at: usize, problem: impl Into<String>) -> At {
-        (self.start + at, problem.into())
-    }
-
-    fn rest(&self) -> &'a str {
-        &self.text[self.at..]
-    }
-
-    fn skip(&mut self) {
-        self.at = self.text.len() - self.rest().trim_start().len();
-    }
-
+impl<'a, 't> Reader<'_, 'a, 't> {
     fn take(&mut self, sign: &str) -> bool {
-        self.skip();
-        let found = self.rest().starts_with(sign);
-        self.at += if found { sign.len() } else { 0 };
-        found
+        let rest = self.rest.trim_start().strip_prefix(sign);
+        self.rest = rest.unwrap_or(self.rest);
+        rest.is_some()
     }
 
-    fn level(&mut self, level: usize) -> Result<Expression, At> {
-        let Some(signs) = LEVELS.get(level) else { return self.factor() };
+    fn end(&mut self, sign: &str) -> Result<(), String> {
+        if self.take(sign) { Ok(()) } else { Err(format!("a `{sign}` is missing before `{}`", self.rest)) }
+    }
+
+    fn level(&mut self, level: usize) -> Result<Values<'a>, String> {
+        let Some(signs) = SIGNS.get(level) else { return self.factor() };
         let mut left = self.level(level + 1)?;
-        while let Some((_, operator)) = signs.iter().find(|(sign, _)| self.take(sign)) {
-            left = Expression::Binary(*operator, Box::new([left, self.level(level + 1)?]));
+        while let Some((_, act)) = signs.iter().find(|(sign, _)| self.take(sign)) {
+            left = left.means_with(&self.level(level + 1)?, act);
         }
         Ok(left)
     }
 
-    fn factor(&mut self) -> Result<Expression, At> {
+    fn factor(&mut self) -> Result<Values<'a>, String> {
         if self.take("(") {
             let inner = self.level(0)?;
-            return if self.take(")") { Ok(inner) } else { Err(self.wrong(self.at, "a `)` is missing")) };
+            return self.end(")").map(|()| inner);
         }
         if self.take("-") {
-            return Ok(Expression::Binary(Operator::Minus, Box::new([Expression::Number(0.0), self.factor()?])));
+            return Ok(self.factor()?.each(|entry| vec![0.0 - entry.mean()]));
         }
-        self.skip();
-        let (start, rest) = (self.at, self.rest());
-        let length = rest.find(|one: char| !one.is_ascii_alphanumeric() && one != '_' && one != '.');
-        let word = &rest[..length.unwrap_or(rest.len())];
-        self.at += word.len();
+        let word = self.word();
         if word.starts_with(|one: char| one.is_ascii_digit()) {
-            let number = word.parse().map_err(|_| self.wrong(start, format!("`{word}` is not a number")))?;
-            return Ok(Expression::Number(number));
+            return word
+                .parse()
+                .map(|number: f64| Values::single(number))
+                .map_err(|_| format!("`{word}` is not a number"));
         }
         if word.is_empty() {
-            return Err(self.wrong(start, "a number, a name, `metric[...]` or `function(...)` is missing"));
+            let found = if self.rest.is_empty() { "at the end".into() } else { format!("before `{}`", self.rest) };
+            return Err(format!("a number, a name, `metric[...]` or `function(...)` is missing {found}"));
         }
-        match self.rest().chars().next() {
-            Some('[') => Ok(Expression::Select(self.selection(word, start)?)),
-            Some('(') => self.call(word, start),
-            _ => Ok(Expression::Name(word.into(), self.start + start)),
+        if let Some(rest) = self.rest.strip_prefix('[') {
+            let (terms, rest) = rest.split_once(']').ok_or("a `]` is missing")?;
+            self.rest = rest;
+            return self.scope.select(word, terms);
         }
+        if self.take("(") { self.call(word) } else { self.scope.named(word, self.depth) }
     }
 
-    fn selection(&mut self, metric: &str, offset: usize) -> Result<Selection, At> {
-        let Some(length) = self.rest().find(']') else { return Err(self.wrong(self.at, "a `]` is missing")) };
-        let terms = self.rest()[1..length].to_owned();
-        self.at += length + 1;
-        Ok(Selection { metric: metric.into(), terms, offset: self.start + offset })
+    fn word(&mut self) -> &'t str {
+        let rest = self.rest.trim_start();
+        let length = rest.find(|one: char| !one.is_ascii_alphanumeric() && one != '_' && one != '.');
+        let (word, rest) = rest.split_at(length.unwrap_or(rest.len()));
+        self.rest = rest;
+        word
     }
 
-    fn call(&mut self, name: &str, start: usize) -> Result<Expression, At> {
-        self.at += 1;
-        let mut inner = vec![self.level(0)?];
+    fn call(&mut self, name: &str) -> Result<Values<'a>, String> {
+        let mut of = vec![self.level(0)?];
         while self.take(",") {
-            inner.push(self.level(0)?);
+            of.push(self.level(0)?);
         }
-        if !self.take(")") {
-            return Err(self.wrong(self.at, "a `)` is missing"));
-        }
-        if name == "level" {
-            return match <[Expression; 3]>::try_from(inner) {
-                Ok([Expression::Select(course), from, to]) => Ok(Expression::Level(course, Box::new([from, to]))),
-                _ => Err(self.wrong(start, "level is written `level(course[...], from, to)`")),
-            };
-        }
-        let names = || FUNCTIONS.iter().map(|known| known.name).collect::<Vec<_>>().join(", ");
-        let known = FUNCTIONS.iter().find(|known| known.name == name);
-        let known = known.ok_or_else(|| {
-            self.wrong(start, format!("there is no function `{name}`\n  expected: level, {}", names()))
+        self.end(")")?;
+        let known = FUNCTIONS.iter().find(|(known, ..)| *known == name);
+        let (_, arguments, act) = known.ok_or_else(|| {
+            let names: Vec<&str> = FUNCTIONS.iter().map(|(known, ..)| *known).collect();
+            format!("there is no function `{name}`\n  expected: {}", names.join(", "))
         })?;
-        if inner.len() != known.arguments_max && known.arguments_max != usize::MAX {
-            return Err(
-                self.wrong(start, format!("{name} takes {} arguments, not {}", known.arguments_max, inner.len()))
-            );
+        if ![0, of.len()].contains(arguments) {
+            return Err(format!("{name} takes {arguments} arguments, not {}", of.len()));
         }
-        Ok(Expression::Call(known, inner))
+        Ok(act(&of))
     }
 }
 
-/// What names mean where an expression is evaluated.
+/// What names mean where an expression is computed.
+#[derive(Clone)]
 pub(super) struct Scope<'a> {
-    pub(super) results: &'a Results,
-    /// Names of cells as people read them.
-    pub(super) labels: &'a BTreeMap<String, String>,
+    pub(super) results: &'a Results<'a>,
+    pub(super) file: &'a ClaimsFile,
     /// Terms that every selection has beside its own.
     pub(super) at: Vec<Term>,
-    /// Names that stand for text or a number.
-    pub(super) variables: toml::Table,
-    pub(super) lets: BTreeMap<String, Expression>,
+    /// Names that stand for text or a number: a row of a list.
+    pub(super) row: toml::Table,
+    /// Names that stand for an expression.
+    pub(super) lets: BTreeMap<String, String>,
+    /// Names of numbers that may not exist.
+    pub(super) numbers: BTreeMap<&'static str, Option<f64>>,
 }
 
 /// A number as an expression sees it.
@@ -356,76 +285,123 @@ pub(super) fn text_of(value: &toml::Value) -> String {
     }
 }
 
-/// `text` with each `{name}` replaced.
-pub(super) fn filled(text: &str, variables: &toml::Table) -> String {
-    variables.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), &text_of(value)))
-}
-
-/// The terms of a list such as `grep, load=x50`.
-pub(super) fn terms(text: &str, variables: &toml::Table) -> Result<Vec<Term>, String> {
-    let text = filled(text, variables);
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    text.split(',').map(Term::parse).collect()
-}
-
-impl Scope<'_> {
-    /// The name of a cell as people read it.
-    pub(super) fn label(&self, name: &str) -> String {
-        self.labels.get(name).map_or(name, String::as_str).to_owned()
+impl<'a> Scope<'a> {
+    pub(super) fn new(results: &'a Results<'a>, file: &'a ClaimsFile) -> Self {
+        let (row, lets, numbers) = (toml::Table::new(), BTreeMap::new(), BTreeMap::new());
+        Self { results, file, at: Vec::new(), row, lets, numbers }
     }
 
-    /// The terms of a selection, after those that it shares; its own take the place of those of the same axis.
-    pub(super) fn terms(&self, own: &str) -> Result<Vec<Term>, String> {
-        let own = terms(own, &self.variables)?;
-        let replaced = |shared: &&Term| {
-            let Term::Is(axis, _) = shared else { return true };
-            !own.iter().any(|term| matches!(term, Term::Is(other, _) if other == axis))
+    /// The same with further terms, and names from a row of a list.
+    pub(super) fn on(&self, row: &toml::Table, at: &str) -> Result<Self, String> {
+        let mut inner = self.clone();
+        inner.row.extend(row.clone());
+        inner.at = inner.terms(at)?;
+        Ok(inner)
+    }
+
+    /// A name as people read it.
+    fn label(&self, name: &str) -> String {
+        self.file.labels.get(name).map_or(name, String::as_str).to_owned()
+    }
+
+    /// The terms of a list such as `grep, load=x50`, after those that are shared; its own take the place of those of the same
+    /// axis. Each `{name}` is replaced.
+    fn terms(&self, own: &str) -> Result<Vec<Term>, String> {
+        let replaced =
+            |text: String, (name, value): (&String, _)| text.replace(&format!("{{{name}}}"), &text_of(value));
+        let own = self.row.iter().fold(own.to_owned(), replaced);
+        let own = Some(own.as_str()).filter(|own| !own.trim().is_empty()).into_iter().flat_map(|own| own.split(','));
+        let own: Vec<Term> = own.map(Term::parse).collect::<Result<_, _>>()?;
+        let is_shared = |shared: &&Term| shared.axis.is_none() || own.iter().all(|term| term.axis != shared.axis);
+        Ok(self.at.iter().filter(is_shared).cloned().chain(own.iter().cloned()).collect())
+    }
+
+    fn select(&self, metric: &str, terms: &str) -> Result<Values<'a>, String> {
+        let terms = self.terms(terms)?;
+        self.results.check(metric, &terms)?;
+        let entry = |(at, cell): (usize, &'a super::results::Cell)| {
+            let numbers = cell.metrics.get(metric).cloned().unwrap_or_default();
+            Entry { cell: Some(at), numbers, course: cell.courses.get(metric) }
         };
-        let shared: Vec<Term> = self.at.iter().filter(replaced).cloned().collect();
-        Ok(shared.into_iter().chain(own).collect())
+        let entries = self.results.select(&terms).map(entry);
+        Ok(Values(entries.filter(|entry| !entry.numbers.is_empty() || entry.course.is_some()).collect()))
     }
 
-    /// The courses of a selection, with their cells.
-    pub(super) fn courses(&self, selection: &Selection) -> Result<Vec<(usize, &Course)>, String> {
-        let terms = self.terms(&selection.terms)?;
-        let found = self.results.select(&terms);
-        Ok(found.filter_map(|(at, cell)| Some((at, cell.courses.get(&selection.metric)?))).collect())
+    fn named(&self, name: &str, depth: usize) -> Result<Values<'a>, String> {
+        if let Some(inner) = self.lets.get(name) {
+            // Names lead to names more often than there are names.
+            return if depth == self.lets.len() {
+                Err("a `let` uses itself".into())
+            } else {
+                self.read(inner, depth + 1)
+            };
+        }
+        let number = self.numbers.get(name).copied().or_else(|| self.row.get(name).map(number_of));
+        number.map(Values::single).ok_or_else(|| format!("nothing is called `{name}`"))
+    }
+
+    fn read(&self, text: &str, depth: usize) -> Result<Values<'a>, String> {
+        let mut reader = Reader { scope: self, rest: text, depth };
+        let values = reader.level(0)?;
+        match reader.rest.trim_start() {
+            "" => Ok(values),
+            rest => Err(format!("`{rest}` does not belong here")),
+        }
     }
 
     /// What an expression comes to.
-    pub(super) fn value(&self, expression: &Expression) -> Result<Values, String> {
-        Ok(match expression {
-            Expression::Number(number) => Values::single(*number),
-            Expression::Name(name, _) => match (self.lets.get(name), self.variables.get(name)) {
-                (Some(inner), _) => self.value(inner)?,
-                (None, Some(value)) => Values::single(number_of(value)),
-                (None, None) => Values::default(),
-            },
-            Expression::Select(selection) => {
-                let terms = self.terms(&selection.terms)?;
-                let found = self.results.select(&terms).filter_map(|(at, cell)| {
-                    let numbers = cell.metrics.get(&selection.metric).filter(|numbers| !numbers.is_empty())?;
-                    Some(Entry { cell: Some(at), numbers: numbers.clone() })
-                });
-                Values(found.collect())
-            }
-            Expression::Level(selection, span) => {
-                let [from, to] = [self.value(&span[0])?.number()?, self.value(&span[1])?.number()?];
-                let (Some(from), Some(to)) = (from, to) else { return Ok(Values::default()) };
-                let courses = self.courses(selection)?.into_iter();
-                let entries = courses.map(|(at, course)| Entry { cell: Some(at), numbers: course.level(from, to) });
-                Values(entries.filter(|entry| !entry.numbers.is_empty()).collect())
-            }
-            Expression::Call(function, inner) => {
-                let inner: Result<Vec<Values>, String> = inner.iter().map(|one| self.value(one)).collect();
-                (function.apply)(&inner?)
-            }
-            Expression::Binary(operator, inner) => {
-                let [left, right] = [self.value(&inner[0])?, self.value(&inner[1])?];
-                left.zip(&right, |left, right| vec![operator.apply(left.mean(), right.mean())])
-            }
-        })
+    pub(super) fn value(&self, text: &str) -> Result<Values<'a>, String> {
+        self.read(text, 0)
+    }
+
+    /// The one number of an expression; none where there is none.
+    pub(super) fn number(&self, text: &str) -> Result<Option<f64>, String> {
+        self.value(text)?.number()
+    }
+
+    /// The sentence; none where a number does not exist that is not optional.
+    pub(super) fn sentence(&self, text: &str) -> Result<Option<String>, String> {
+        let Some(at) = text.find(['{', '[']) else { return Ok(Some(text.to_owned())) };
+        let is_value = text[at..].starts_with('{');
+        let (open, close) = if is_value { ('{', '}') } else { ('[', ']') };
+        let mut depth = 0;
+        let closes = |(_, one): &(usize, char)| {
+            depth += i32::from(*one == open) - i32::from(*one == close);
+            depth == 0
+        };
+        let (end, _) = text[at..].char_indices().find(closes).ok_or_else(|| format!("a `{close}` is missing"))?;
+        let inner = &text[at + 1..at + end];
+        let shown = if is_value { self.shown(inner)? } else { Some(self.sentence(inner)?.unwrap_or_default()) };
+        let after = self.sentence(&text[at + end + 1..])?;
+        Ok(shown.zip(after).map(|(shown, after)| format!("{}{shown}{after}", &text[..at])))
+    }
+
+    /// What stands in braces.
+    fn shown(&self, inner: &str) -> Result<Option<String>, String> {
+        // A colon within a selection belongs to a name.
+        let after = inner.rfind(']').map_or(0, |at| at + 1);
+        let colon = inner[after..].rfind(':').map_or(inner.len(), |at| after + at);
+        let (expression, form) = (&inner[..colon], inner[colon..].trim_start_matches(':'));
+        if let Some(text) = self.row.get(expression).filter(|value| number_of(value).is_none() || form == "label") {
+            return Ok(Some(if form == "label" { self.label(&text_of(text)) } else { text_of(text) }));
+        }
+        let values = self.value(expression)?;
+        if let Some(axis) = form.strip_prefix("highest ") {
+            let highest = values.0.iter().max_by(|left, right| left.mean().total_cmp(&right.mean()));
+            let cell = highest.and_then(|entry| self.results.cells.get(entry.cell?));
+            return Ok(cell.and_then(|cell| cell.place(axis.trim())).map(|name| self.label(name)));
+        }
+        let wrong = || format!("`{form}` is no way to show a number\n  expected: `+`, `.1`, `highest AXIS`, `label`");
+        let (signed, decimals) = form.strip_prefix('+').map_or((false, form), |rest| (true, rest));
+        let decimals: Option<usize> = match decimals.strip_prefix('.') {
+            Some(digits) => Some(digits.parse().ok().filter(|digits| *digits <= 9).ok_or_else(wrong)?),
+            None if decimals.is_empty() => None,
+            None => return Err(wrong()),
+        };
+        let show = |number: f64| {
+            let text = decimals.map_or_else(|| number.to_string(), |decimals| format!("{number:.decimals$}"));
+            if signed && !text.starts_with('-') { format!("+{text}") } else { text }
+        };
+        Ok(values.number()?.map(show))
     }
 }

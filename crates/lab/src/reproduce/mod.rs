@@ -8,13 +8,12 @@
 mod claims;
 mod document;
 mod expression;
+mod page;
 mod papers;
 mod results;
 mod runs;
-mod template;
 #[cfg(test)]
 mod tests;
-mod views;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,7 +26,11 @@ pub use crate::document::Provenance;
 use crate::document::{Figure, Origin, Table};
 use crate::run::{Progress, RunError};
 use crate::server::ServerError;
-use ioweir_config::SpecError;
+use claims::ClaimsFile;
+use expression::Scope;
+use ioweir_config::{Complaint, SpecError};
+use results::Results;
+use serde::de::DeserializeOwned;
 
 /// Why a paper could not be reproduced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,6 +47,31 @@ pub enum ReproduceError {
     /// A value that cannot be.
     #[error("{0}")]
     Value(String),
+}
+
+/// A file of a paper: its name in the repository, and its text.
+#[derive(Clone, Copy, Debug)]
+struct SourceFile<'a> {
+    file: &'a str,
+    text: &'a str,
+}
+
+impl SourceFile<'_> {
+    fn read<T: DeserializeOwned>(self) -> Result<T, SpecError> {
+        let parsed = toml::from_str(self.text);
+        parsed.map_err(|error| Complaint::of_toml(&error, &[]).in_file(self.file, Some(self.text)))
+    }
+
+    /// A problem at the place where the file has these words.
+    fn complain(self, words: &str, problem: &str) -> SpecError {
+        let at = self.text.find(words).unwrap_or(0);
+        Complaint::at(at..at, problem).in_file(self.file, Some(self.text))
+    }
+}
+
+/// A problem of a table, whose place is known otherwise.
+fn in_words(error: &toml::de::Error) -> String {
+    error.message().trim_end().replace('\n', "; ")
 }
 
 /// What to run.
@@ -87,7 +115,32 @@ impl Paper {
         origin: &Origin,
         progress: &dyn Progress,
     ) -> Result<Reproduction, ReproduceError> {
-        self.parse()?.reproduce(options, origin, progress)
+        let Parsed { runs, needed, file, page } = self.parse()?;
+        let mut all = runs::Ran::default();
+        for run in runs.iter().filter(|run| !options.quick || needed.contains(&run.name)) {
+            all.extend(run.run(runs::Context { options, origin, progress })?);
+        }
+        all.notes.retain(|note| !note.is_empty());
+        all.notes.dedup();
+        all.inputs.dedup();
+        let results = Results::new(&runs, all.cells);
+        let scope = Scope::new(&results, &file);
+        let (mut tables, mut figures) = (Vec::new(), Vec::new());
+        for spec in &page.table {
+            tables.extend(spec.draw(&scope).map_err(|problem| self.page.complain(&spec.title, &problem))?);
+        }
+        for spec in &page.figure {
+            figures.extend(spec.draw(&scope).map_err(|problem| self.page.complain(&spec.title, &problem))?);
+        }
+        Ok(Reproduction {
+            method: all.notes.into_iter().chain(document::paragraphs(self.readme)).collect(),
+            meta: Provenance::new(origin, all.inputs, all.specs),
+            claims: file.judge(self.claims, &scope)?,
+            tables,
+            figures,
+            name: file.name,
+            paper: file.paper,
+        })
     }
 
     /// The flags that give its runs other traffic than their own.
@@ -98,66 +151,25 @@ impl Paper {
         Ok(self.parse()?.runs.iter().filter_map(runs::Run::flag).collect())
     }
 
-    fn source<'a>(&'a self, file: &'a str, text: &'a str) -> claims::Source<'a> {
-        claims::Source { file, text }
-    }
-
-    /// Reads and checks its files.
-    fn parse(&self) -> Result<Parsed<'_>, SpecError> {
-        let runs = runs::parse(self.source(self.experiment.0, self.experiment.1), self.files)?;
-        let (file, parsed) = claims::parse(self.source(self.claims.0, self.claims.1), &runs)?;
-        let page = views::parse(self.source(self.page.0, self.page.1))?;
-        Ok(Parsed { paper: self, runs, file, claims: parsed, page })
+    /// Reads its files, and checks that its claims are about what is run.
+    fn parse(&self) -> Result<Parsed, SpecError> {
+        let runs = runs::parse(self.experiment, self.files)?;
+        let file = ClaimsFile::parse(self.claims)?;
+        let page = self.page.read()?;
+        let asked = Results::new(&runs, Vec::new());
+        file.judge(self.claims, &Scope::new(&asked, &file))?;
+        let needed = asked.used.into_inner();
+        Ok(Parsed { runs, needed, file, page })
     }
 }
 
 /// A paper whose files have been read.
-struct Parsed<'a> {
-    paper: &'a Paper,
+struct Parsed {
     runs: Vec<runs::Run>,
-    file: claims::ClaimsFile,
-    claims: Vec<claims::Parsed>,
-    page: views::PageFile,
-}
-
-impl Parsed<'_> {
-    fn reproduce(
-        &self,
-        options: &Options,
-        origin: &Origin,
-        progress: &dyn Progress,
-    ) -> Result<Reproduction, ReproduceError> {
-        let paper = self.paper;
-        let needed: BTreeSet<String> = self.claims.iter().flat_map(claims::Parsed::runs).collect();
-        let mut all = runs::Ran::default();
-        for run in self.runs.iter().filter(|run| !options.quick || needed.contains(&run.name)) {
-            let ran = run.run(runs::Context { options, origin, progress })?;
-            all.cells.extend(ran.cells);
-            all.notes.extend(ran.notes.into_iter().filter(|note| !note.is_empty()));
-            all.inputs.extend(ran.inputs);
-            all.specs.extend(ran.specs);
-        }
-        all.notes.dedup();
-        all.inputs.dedup();
-        let results = results::Results { cells: all.cells };
-        let source = paper.source(paper.claims.0, paper.claims.1);
-        let judged: Result<Vec<_>, SpecError> =
-            self.claims.iter().map(|claim| claim.judge(source, &results, &self.file.labels)).collect();
-        let drawing =
-            views::Drawing { source: paper.source(paper.page.0, paper.page.1), claims: &self.file, results: &results };
-        let (tables, figures) = (drawing.tables(&self.page)?, drawing.figures(&self.page)?);
-        let mut method = all.notes;
-        method.extend(document::paragraphs(paper.readme));
-        Ok(Reproduction {
-            name: self.file.name.clone(),
-            paper: self.file.paper.clone(),
-            method,
-            meta: Provenance::new(origin, all.inputs, all.specs),
-            claims: judged?.into_iter().flatten().collect(),
-            tables,
-            figures,
-        })
-    }
+    /// Names of the runs that claims are about.
+    needed: BTreeSet<String>,
+    file: ClaimsFile,
+    page: page::PageFile,
 }
 
 impl Reproduction {

@@ -1,25 +1,27 @@
 //! The papers that come with the program.
 
+use super::SourceFile;
+
 /// A paper as data: its files, each with its name in the repository.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
     /// Name on the command line.
     pub name: &'static str,
     /// What is run.
-    pub(super) experiment: (&'static str, &'static str),
+    pub(super) experiment: SourceFile<'static>,
     /// What is claimed.
-    pub(super) claims: (&'static str, &'static str),
+    pub(super) claims: SourceFile<'static>,
     /// What the page shows.
-    pub(super) page: (&'static str, &'static str),
+    pub(super) page: SourceFile<'static>,
     /// What differs.
     pub(super) readme: &'static str,
     /// Files that runs use.
-    pub(super) files: &'static [(&'static str, &'static str)],
+    pub(super) files: &'static [SourceFile<'static>],
 }
 
 macro_rules! embedded {
     ($($part:tt)*) => {
-        (concat!($($part)*), include_str!(concat!("../../../../", $($part)*)))
+        SourceFile { file: concat!($($part)*), text: include_str!(concat!("../../../../", $($part)*)) }
     };
 }
 

@@ -1,6 +1,9 @@
 //! The table of results that every kind of run fills: named cells, each with metrics and courses over time.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::runs::Run;
 
 /// One result: where it lies on each axis, and what was measured there.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +16,7 @@ pub(super) struct Cell {
 }
 
 /// Something over time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Course {
     /// Counts in steps of equal length, for each seed or repetition.
     Steps { step_seconds: f64, counts: Vec<Vec<f64>> },
@@ -23,7 +26,7 @@ pub(super) enum Course {
 
 impl Cell {
     pub(super) fn new(run: &str) -> Self {
-        Self { at: vec![("run".into(), run.into())], ..Self::default() }
+        Self::default().at("run", run)
     }
 
     pub(super) fn at(mut self, axis: &str, value: impl ToString) -> Self {
@@ -33,9 +36,7 @@ impl Cell {
 
     /// Adds a number to a metric; a number that does not exist is not added.
     pub(super) fn metric(mut self, name: &str, number: impl Into<Option<f64>>) -> Self {
-        if let Some(number) = number.into() {
-            self.metrics.entry(name.into()).or_default().push(number);
-        }
+        self.metrics.entry(name.into()).or_default().extend(number.into());
         self
     }
 
@@ -51,8 +52,8 @@ impl Course {
         let Self::Steps { step_seconds, counts } = self else { return Vec::new() };
         let inside = |at: usize| at as f64 * step_seconds >= from - 1e-9 && (at + 1) as f64 * step_seconds <= to + 1e-9;
         let rate = |counts: &Vec<f64>| {
-            let steps: Vec<f64> =
-                counts.iter().enumerate().filter(|(at, _)| inside(*at)).map(|(_, count)| *count).collect();
+            let steps = counts.iter().enumerate().filter(|(at, _)| inside(*at)).map(|(_, count)| *count);
+            let steps: Vec<f64> = steps.collect();
             (!steps.is_empty()).then(|| steps.iter().sum::<f64>() / (steps.len() as f64 * step_seconds))
         };
         counts.iter().filter_map(rate).collect()
@@ -71,47 +72,54 @@ impl Course {
     }
 }
 
-/// A condition on the place of a cell.
+/// A condition on the place of a cell: `value`, which may lie on any axis, `axis=value`, `axis>=number` or `axis<=number`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Term {
-    /// The cell has this value on any axis.
-    Named(String),
-    /// It has this value on this axis.
-    Is(String, String),
-    /// Its value on this axis is at least this.
-    AtLeast(String, f64),
-    /// Its value on this axis is at most this.
-    AtMost(String, f64),
+pub(super) struct Term {
+    pub(super) axis: Option<String>,
+    sign: Sign,
+    pub(super) value: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sign {
+    Is,
+    AtLeast,
+    AtMost,
 }
 
 impl Term {
-    /// Reads `value`, `axis=value`, `axis>=number` or `axis<=number`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
-        if text.is_empty() {
-            return Err("a name is missing between commas".into());
-        }
-        let is_axis =
-            |axis: &str| !axis.is_empty() && axis.chars().all(|one| one.is_ascii_alphanumeric() || "_.".contains(one));
-        for (sign, build) in [(">=", Self::AtLeast as fn(String, f64) -> Self), ("<=", Self::AtMost)] {
-            if let Some((axis, number)) = text.split_once(sign) {
-                let number = number.trim().parse().map_err(|_| format!("`{}` is not a number", number.trim()))?;
-                return Ok(build(axis.trim().into(), number));
+        let (text, is_axis) = (text.trim(), |one: char| one.is_ascii_alphanumeric() || "_. ".contains(one));
+        for (word, sign) in [(">=", Sign::AtLeast), ("<=", Sign::AtMost), ("=", Sign::Is)] {
+            let Some((axis, value)) = text.split_once(word).filter(|(axis, _)| axis.chars().all(is_axis)) else {
+                continue;
+            };
+            let (axis, value) = (axis.trim(), value.trim());
+            if sign != Sign::Is && value.parse::<f64>().is_err() {
+                return Err(format!("`{value}` is not a number"));
             }
+            return Ok(Self { axis: Some(axis.into()), sign, value: value.into() });
         }
-        Ok(match text.split_once('=') {
-            Some((axis, value)) if is_axis(axis.trim()) => Self::Is(axis.trim().into(), value.trim().into()),
-            _ => Self::Named(text.into()),
-        })
+        if text.is_empty() { Err("a name is missing between commas".into()) } else { Ok(Self::named(text)) }
+    }
+
+    fn named(name: &str) -> Self {
+        Self { axis: None, sign: Sign::Is, value: name.into() }
+    }
+
+    /// The name that a cell must have, and on which axis.
+    fn name(&self) -> Option<(Option<&str>, &str)> {
+        (self.sign == Sign::Is).then_some((self.axis.as_deref(), self.value.as_str()))
     }
 
     fn holds(&self, cell: &Cell) -> bool {
-        let number = |axis: &str| cell.place(axis).and_then(|value| value.parse::<f64>().ok());
-        match self {
-            Self::Named(name) => cell.at.iter().any(|(_, value)| same(value, name)),
-            Self::Is(axis, name) => cell.place(axis).is_some_and(|value| same(value, name)),
-            Self::AtLeast(axis, least) => number(axis).is_some_and(|value| value >= *least),
-            Self::AtMost(axis, most) => number(axis).is_some_and(|value| value <= *most),
+        let Some(axis) = &self.axis else { return cell.at.iter().any(|(_, value)| same(value, &self.value)) };
+        let Some(value) = cell.place(axis) else { return false };
+        let compared = || value.parse::<f64>().ok()?.partial_cmp(&self.value.parse().ok()?);
+        match self.sign {
+            Sign::Is => same(value, &self.value),
+            Sign::AtLeast => compared().is_some_and(std::cmp::Ordering::is_ge),
+            Sign::AtMost => compared().is_some_and(std::cmp::Ordering::is_le),
         }
     }
 }
@@ -121,13 +129,20 @@ pub(super) fn same(left: &str, right: &str) -> bool {
     left == right || matches!((left.parse::<f64>(), right.parse::<f64>()), (Ok(left), Ok(right)) if left == right)
 }
 
-/// Everything that was run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Results {
+/// Everything that was run; before that, what may be asked of it.
+#[derive(Debug)]
+pub(super) struct Results<'a> {
+    runs: &'a [Run],
     pub(super) cells: Vec<Cell>,
+    /// The runs of which something was selected.
+    pub(super) used: RefCell<BTreeSet<String>>,
 }
 
-impl Results {
+impl<'a> Results<'a> {
+    pub(super) fn new(runs: &'a [Run], cells: Vec<Cell>) -> Self {
+        Self { runs, cells, used: RefCell::default() }
+    }
+
     /// The cells that fulfil all terms, with their number.
     pub(super) fn select<'t>(&self, terms: &'t [Term]) -> impl Iterator<Item = (usize, &Cell)> + use<'_, 't> {
         self.cells.iter().enumerate().filter(|(_, cell)| terms.iter().all(|term| term.holds(cell)))
@@ -136,11 +151,38 @@ impl Results {
     /// The values of an axis among the cells that fulfil all terms, in the order of the cells.
     pub(super) fn values(&self, axis: &str, terms: &[Term]) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
-        for (_, cell) in self.select(terms) {
-            if let Some(value) = cell.place(axis).filter(|value| !found.iter().any(|known| known == value)) {
+        for value in self.select(terms).filter_map(|(_, cell)| cell.place(axis)) {
+            if !found.iter().any(|known| known == value) {
                 found.push(value.into());
             }
         }
         found
+    }
+
+    /// Whether a selection names a run, and only what that run may have.
+    pub(super) fn check(&self, metric: &str, terms: &[Term]) -> Result<(), String> {
+        let names = |run: &Run| {
+            let name = |term: &Term| {
+                term.name().is_some_and(|(axis, name)| axis.is_none_or(|axis| axis == "run") && name == run.name)
+            };
+            terms.iter().any(name)
+        };
+        let run = self.runs.iter().find(|run| names(run)).ok_or_else(|| {
+            let runs: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
+            format!("`{metric}` of which run?\n  expected: one of {}", runs.join(", "))
+        })?;
+        self.used.borrow_mut().insert(run.name.clone());
+        run.check_metric(metric)?;
+        // A run may call a cell by the canonical form of the name in its table.
+        let is_known = |name: &str| run.knows(name) || self.select(&[Term::named(name)]).next().is_some();
+        for term in terms {
+            if let Some(axis) = term.axis.as_deref().filter(|axis| !run.has_axis(axis)) {
+                return Err(format!("run `{}` has no axis `{axis}`", run.name));
+            }
+            if let Some((_, name)) = term.name().filter(|(_, name)| !is_known(name)) {
+                return Err(format!("nothing in run `{}` is called `{name}`", run.name));
+            }
+        }
+        Ok(())
     }
 }

@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::expression::{Expression, Scope};
-use super::results::{Cell, Course, Results};
-use super::template::Template;
+use super::results::{Cell, Course};
 use super::*;
 use crate::document::{Form, json_list};
 use crate::run::Silent;
@@ -13,8 +11,21 @@ fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
 }
 
+/// What may be asked of the results below.
+const ASKED: &str = r#"
+[[run]]
+name = "r"
+kind = "stored"
+spec = { rows = [], axes = ["scheduler", "load"], metrics = { time = "", requests = "" }, courses = {} }
+variant = [{ name = "noop", set = {} }, { name = "cfq:quantum=2", set = {} }, { name = "bfq", set = {} }, { name = "1", set = {} }, { name = "0.5", set = {} }]
+"#;
+
+fn runs() -> Vec<runs::Run> {
+    runs::parse(SourceFile { file: "experiment.toml", text: ASKED }, &[]).expect("they are runs")
+}
+
 /// Two schedulers at loads of 0.5 and 1.0, with two seeds, and a course.
-fn results() -> Results {
+fn results(runs: &[runs::Run]) -> Results<'_> {
     let cell = |scheduler: &str, load: &str, times: [f64; 2]| {
         let cell = Cell::new("r").at("scheduler", scheduler).at("load", load);
         times.into_iter().fold(cell, |cell, time| cell.metric("time", time))
@@ -27,13 +38,14 @@ fn results() -> Results {
     ];
     let counts = vec![vec![0.0, 10.0, 20.0, 30.0], vec![0.0, 20.0, 40.0, 60.0]];
     cells[0].courses.insert("requests".into(), Course::Steps { step_seconds: 10.0, counts });
-    Results { cells }
+    Results::new(runs, cells)
 }
 
-fn scope<'a>(results: &'a Results, labels: &'a BTreeMap<String, String>) -> Scope<'a> {
-    let variables = toml::from_str("who = \"noop\"\nlimit = 3").expect("it is TOML");
-    let lets = BTreeMap::from([("all".to_owned(), Expression::parse("time[r]", 0).expect("it parses"))]);
-    Scope { results, labels, at: Vec::new(), variables, lets }
+fn scope<'a>(results: &'a Results<'a>, file: &'a ClaimsFile) -> Scope<'a> {
+    let row = toml::from_str("who = \"noop\"\nlimit = 3").expect("it is TOML");
+    let mut scope = Scope::new(results, file).on(&row, "run=r").expect("it is a term");
+    scope.lets = BTreeMap::from([("all".to_owned(), "time[]".to_owned())]);
+    scope
 }
 
 /// Every operator and function, by hand.
@@ -45,11 +57,11 @@ const GOLDEN: &[(&str, &[f64])] = &[
     ("1 > 2", &[0.0]),
     // Selections: the mean over seeds of each cell.
     ("all", &[1.5, 20.0, 2.0, 10.0]),
-    ("time[r, noop]", &[1.5, 20.0]),
-    ("time[r, {who}, load=1]", &[20.0]),
-    ("time[r, cfq:quantum=2, load>=0.6]", &[10.0]),
+    ("time[noop]", &[1.5, 20.0]),
+    ("time[{who}, load=1]", &[20.0]),
+    ("time[cfq:quantum=2, load>=0.6]", &[10.0]),
     ("time[scheduler=cfq:quantum=2, load<=0.6]", &[2.0]),
-    ("time[r, bfq]", &[]),
+    ("time[bfq]", &[]),
     // Cell by cell; one number goes with all; lists of different length with none.
     ("time[noop] - time[cfq:quantum=2]", &[-0.5, 10.0]),
     ("time[noop] * 2", &[3.0, 40.0]),
@@ -69,6 +81,11 @@ const GOLDEN: &[(&str, &[f64])] = &[
     ("sum(all)", &[33.5]),
     ("mean(all)", &[8.375]),
     ("mean(time[bfq])", &[]),
+    ("within(all, 1.5, 10)", &[1.0, 0.0, 1.0, 1.0]),
+    ("within_percent(all, 2, 25)", &[1.0, 0.0, 1.0, 0.0]),
+    ("within_factor(all, 5, 4)", &[1.0, 1.0, 1.0, 1.0]),
+    ("within_factor(all, 5, 3.9)", &[1.0, 0.0, 1.0, 1.0]),
+    ("within(time[bfq], 1, 2)", &[]),
     ("count(all > 5)", &[2.0]),
     ("only(all > 5)", &[1.0, 1.0]),
     // 30 and 60 requests in the 20 s from 10 s on.
@@ -77,25 +94,26 @@ const GOLDEN: &[(&str, &[f64])] = &[
 
 #[test]
 fn every_operator_comes_to_what_it_is_by_hand() {
-    let (results, labels) = (results(), BTreeMap::new());
-    let scope = scope(&results, &labels);
+    let (runs, file) = (runs(), ClaimsFile::default());
+    let results = results(&runs);
+    let scope = scope(&results, &file);
     for (text, expected) in GOLDEN {
-        let expression = Expression::parse(text, 0).expect(text);
-        let got = scope.value(&expression).expect(text).means();
+        let got = scope.value(text).expect(text).means();
         assert_eq!(got.len(), expected.len(), "{text}: {got:?}");
         assert!(got.iter().zip(*expected).all(|(got, expected)| (got - expected).abs() < 1e-12), "{text}: {got:?}");
     }
-    let half =
-        Expression::parse("half_width(time[noop, load=0.5], time[cfq:quantum=2, load=0.5])", 0).expect("it parses");
+    let half = "half_width(time[noop, load=0.5], time[cfq:quantum=2, load=0.5])";
     // Ratios 0.5 and 1: deviation 0.3536 over the root of two, times 12.706.
-    let width = scope.value(&half).expect("it is one cell").means()[0];
+    let width = scope.value(half).expect("it is one cell").means()[0];
     assert!((width - 317.65).abs() < 0.01, "{width}");
 }
 
 #[test]
 fn sentences_show_numbers_as_they_say_and_leave_out_what_does_not_exist() {
-    let (results, labels) = (results(), BTreeMap::from([("1.0".to_owned(), "full load".to_owned())]));
-    let scope = scope(&results, &labels);
+    let (runs, labels) = (runs(), BTreeMap::from([("1.0".to_owned(), "full load".to_owned())]));
+    let (results, mut file) = (results(&runs), ClaimsFile::default());
+    file.labels = labels;
+    let scope = scope(&results, &file);
     let cases = [
         ("{who} at {limit}", "noop at 3"),
         ("{limit:+.1}", "+3.0"),
@@ -103,18 +121,17 @@ fn sentences_show_numbers_as_they_say_and_leave_out_what_does_not_exist() {
         ("most at {time[noop]:highest load}", "most at full load"),
     ];
     for (text, expected) in cases {
-        let shown = Template::parse(text, 0).expect(text).render(&scope).expect(text);
+        let shown = scope.sentence(text).expect(text);
         assert_eq!(shown.as_deref(), Some(expected), "{text}");
     }
-    let missing = Template::parse("{time[bfq]}", 0).expect("it parses");
-    assert_eq!(missing.render(&scope), Ok(None));
+    assert_eq!(scope.sentence("{time[bfq]}"), Ok(None));
 }
 
 const EXPERIMENT: &str = r#"
 [[run]]
 name = "table"
-kind = "written"
-spec = { axes = ["who"], rows = [{ who = "a", iops = 100 }, { who = "b", iops = 50 }] }
+kind = "stored"
+spec = { axes = ["who"], metrics = { iops = "iops" }, rows = [{ who = "a", iops = 100 }, { who = "b", iops = 50 }] }
 "#;
 
 /// A paper of one claim for each rule; `paper` is 100 everywhere.
@@ -128,9 +145,9 @@ fn claims(rule: &str) -> String {
 fn paper(claims: String) -> Paper {
     Paper {
         name: "test",
-        experiment: ("experiment.toml", EXPERIMENT),
-        claims: ("claims.toml", claims.leak()),
-        page: ("page.toml", ""),
+        experiment: SourceFile { file: "experiment.toml", text: EXPERIMENT },
+        claims: SourceFile { file: "claims.toml", text: claims.leak() },
+        page: SourceFile { file: "page.toml", text: "" },
         readme: "# Head\n\nOne\nparagraph.\n",
         files: &[],
     }
@@ -147,31 +164,24 @@ fn reproduced(claims: String) -> Reproduction {
 #[test]
 fn a_rule_decides_whether_a_claim_holds() {
     let cases = [
-        ("within = [100, 100]", true),
-        ("within = [101, 200]", false),
-        ("within = [0, \"iops[table, b] * 2\"]", true),
-        ("at_least = 100", true),
-        ("at_least = 100.5", false),
-        ("at_most = 100", true),
-        ("at_most = 99", false),
-        ("above = 100", false),
-        ("above = 99", true),
-        ("below = 100", false),
-        ("below = 101", true),
-        ("within_percent = 12", true),
-        ("within_percent = 11", false),
-        ("within_percent = 1\nnear = \"iops[table, b] * 2\"", true),
-        ("within_factor = 1.2", true),
-        ("within_factor = 1.1", false),
-        ("where = \"ours == iops[table, b] * 2\"", true),
-        ("where = \"ours < paper\"", false),
-        ("order = { of = \"iops[table]\", axis = \"who\", names = [\"a\", \"b\"] }", true),
-        ("order = { of = \"iops[table]\", axis = \"who\", names = [\"b\"] }", false),
-        // All that is given has to hold.
-        ("at_least = 1\nbelow = 2", false),
+        ("within(ours, 100, 100)", true),
+        ("within(ours, 101, 200)", false),
+        ("within(ours, 0, iops[table, b] * 2)", true),
+        ("ours >= 100.5", false),
+        ("within_percent(ours, paper, 12)", true),
+        ("within_percent(ours, paper, 11)", false),
+        ("within_percent(ours, iops[table, b] * 2, 1)", true),
+        ("within_factor(ours, paper, 1.2)", true),
+        ("within_factor(ours, paper, 1.1)", false),
+        ("ours == highest(iops[table])", true),
+        ("ours < iops[table, b]", false),
+        // What has no number does not hold.
+        ("ours < 1 / 0 * iops[table, b]", true),
+        ("ours < 0 / 0", false),
+        ("ours >= 1 and ours < 2", false),
     ];
     for (rule, holds) in cases {
-        let done = reproduced(claims(rule));
+        let done = reproduced(claims(&format!("holds = \"{rule}\"")));
         assert_eq!((done.claims[0].holds, done.claims[0].ours), (holds, Some(100.0)), "{rule}");
         assert_eq!(done.claims[0].paper, "90");
     }
@@ -179,14 +189,14 @@ fn a_rule_decides_whether_a_claim_holds() {
 
 #[test]
 fn a_claim_that_fails_is_reported_as_failing() {
-    let done = reproduced(claims("at_least = 101"));
+    let done = reproduced(claims("holds = \"ours >= 101\""));
     let text = done.document().expect("it renders").to_terminal(false);
     assert!(text.contains("FAILS"), "{text}");
     let found = "No figure or table holds throughout.\nFigure 1: 1 of 1 fails: \u{201c}IOPS\u{201d}: the paper has 90, here it is 100.00.";
     assert!(text.contains(found), "{text}");
     assert!(done.summary().starts_with("0 of 1 claims hold"));
     assert!(json(&done).contains("\"holds\": false"));
-    let done = reproduced(claims("at_least = 101").replace("iops[table, a]", "iops[table, who=a] / 0"));
+    let done = reproduced(claims("holds = \"ours >= 101\"").replace("iops[table, a]", "iops[table, who=a] / 0"));
     assert_eq!(
         (done.claims[0].ours, done.claims[0].holds),
         (None, false),
@@ -196,10 +206,10 @@ fn a_claim_that_fails_is_reported_as_failing() {
 
 #[test]
 fn a_calibrated_claim_is_never_counted_as_reproduced() {
-    let done = reproduced(claims("at_least = 1\nclass = \"calibrated\""));
+    let done = reproduced(claims("holds = \"ours >= 1\"\nclass = \"calibrated\""));
     assert!(done.claims[0].holds);
     assert_eq!(done.summary(), "1 of 1 claims hold; without the 1 that the model was calibrated by, 0 of 0");
-    let other = reproduced(claims("at_least = 1"));
+    let other = reproduced(claims("holds = \"ours >= 1\""));
     assert_eq!((other.claims[0].class, other.summary().as_str()), (Class::Reproduced, "1 of 1 claims hold"));
     assert!(json(&other).contains("\"class\": \"reproduced\""));
 }
@@ -207,43 +217,51 @@ fn a_calibrated_claim_is_never_counted_as_reproduced() {
 #[test]
 fn an_error_of_a_file_says_where_it_is() {
     let cases = [
-        ("", "claims.toml:5:6: the claim has no `rule"),
-        ("at_leas = 1", "claims.toml:13:1: unknown field `at_leas`"),
-        ("at_least = \"ours +\"", "claims.toml:13:19: a number, a name"),
-        ("at_least = \"mine\"", "claims.toml:13:13: nothing is called `mine`"),
-        ("where = \"1 < iop[table, a]\"", "claims.toml:13:14: run `table` has no metric `iop`"),
-        ("where = \"1 < iops[table, c]\"", "claims.toml:13:14: nothing in run `table` is called `c`"),
-        ("where = \"1 < iops[a]\"", "claims.toml:13:14: `iops` of which run?"),
-        ("where = \"1 < iops[table, whom=a]\"", "claims.toml:13:14: run `table` has no axis `whom`"),
-        ("where = \"larger(1, 2)\"", "claims.toml:13:10: there is no function `larger`"),
-        ("where = \"abs(1, 2)\"", "claims.toml:13:10: abs takes 1 arguments"),
-        ("at_least = 1\nlike = \"that\"", "claims.toml:14:8: there is no [like.that]"),
-        ("at_least = 1\nlet = { x = \"y\", y = \"x\" }", "claims.toml:12:8: a `let` uses itself"),
+        ("", "claims.toml:5:1: missing field `holds`"),
+        ("hold = \"1\"", "claims.toml:5:1: unknown field `hold`"),
+        (
+            "holds = \"ours +\"",
+            "claims.toml:5:1: holds: a number, a name, `metric[...]` or `function(...)` is missing at the end",
+        ),
+        (
+            "holds = \"ours > )\"",
+            "claims.toml:5:1: holds: a number, a name, `metric[...]` or `function(...)` is missing before `)`",
+        ),
+        ("holds = \"mine\"", "claims.toml:5:1: holds: nothing is called `mine`"),
+        ("holds = \"1 < iop[table, a]\"", "claims.toml:5:1: holds: run `table` has no metric `iop`"),
+        ("holds = \"1 < iops[table, c]\"", "claims.toml:5:1: holds: nothing in run `table` is called `c`"),
+        ("holds = \"1 < iops[a]\"", "claims.toml:5:1: holds: `iops` of which run?"),
+        ("holds = \"1 < iops[table, whom=a]\"", "claims.toml:5:1: holds: run `table` has no axis `whom`"),
+        ("holds = \"larger(1, 2)\"", "claims.toml:5:1: holds: there is no function `larger`"),
+        ("holds = \"abs(1, 2)\"", "claims.toml:5:1: holds: abs takes 1 arguments"),
+        ("holds = \"1\"\nlike = \"that\"", "claims.toml:5:1: there is no [like.that]"),
+        ("holds = \"1\"\nlet = { x = \"y\", y = \"x\" }", "claims.toml:5:1: x: a `let` uses itself"),
     ];
     for (rule, expected) in cases {
         let error = paper(claims(rule)).parse().err().expect(rule).to_string();
         assert!(error.starts_with(expected), "{rule}: {error}");
     }
     // A selection of several cells is found out when it is computed.
-    let several = paper(claims("at_least = 1").replace("[table, a]", "[table]"));
+    let several = paper(claims("holds = \"ours >= 1\"").replace("[table, a]", "[table]"));
     let error = several.reproduce(&Options::default(), &origin(), &Silent).expect_err("two cells").to_string();
-    assert!(error.starts_with("claims.toml:12:8: 2 cells are selected"), "{error}");
-    let mut broken = paper(claims("at_least = 1"));
-    broken.experiment.1 = "[[run]]\nname = \"r\"\nkind = \"server\"\nspec = { loads = [1.0] }\n";
+    assert!(error.starts_with("claims.toml:5:1: ours: 2 cells are selected"), "{error}");
+    let mut broken = paper(claims("holds = \"ours >= 1\""));
+    broken.experiment.text = "[[run]]\nname = \"r\"\nkind = \"server\"\nspec = { loads = [1.0] }\n";
     let error = broken.parse().err().expect("the run lacks keys").to_string();
-    assert!(error.starts_with("experiment.toml:2:8: missing field"), "{error}");
+    assert!(error.starts_with("experiment.toml:2:1: missing field"), "{error}");
 }
 
 #[test]
 fn a_claim_about_a_change_bounds_its_size_and_not_its_sign_alone() {
     let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
-    let file: toml::Table = wafl.claims.1.parse().expect("it is TOML");
+    let file: toml::Table = wafl.claims.text.parse().expect("it is TOML");
     for rule in ["lower", "higher", "number-lower", "number-higher"] {
-        let like = file["like"][rule].as_table().expect("a table");
-        assert!(like.contains_key("above") && like.contains_key("below"), "{rule}");
+        let holds = file["like"][rule]["holds"].as_str().expect("a rule");
+        assert!(holds.contains("ours < ") && holds.contains("ours > "), "{rule}");
     }
-    let with =
-        |value: &str| reproduced(claims("above = 0\nbelow = \"greater(10 * paper, 20)\"").replace("value = 90", value));
+    let with = |value: &str| {
+        reproduced(claims("holds = \"ours > 0 and ours < greater(10 * paper, 20)\"").replace("value = 90", value))
+    };
     assert!(with("value = 11").claims[0].holds, "100 is less than ten times 11");
     assert!(!with("value = 2.28").claims[0].holds, "100 is more than ten times 2.28");
 }
@@ -261,11 +279,11 @@ fn the_files_of_every_paper_are_in_order() {
 /// The smallest server alone, one load and one short run: what is claimed of others has no number then, and does not hold.
 fn small() -> Reproduction {
     let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
-    let full = wafl.experiment.1;
+    let full = wafl.experiment.text;
     let line = full.lines().find(|line| line.starts_with("quick = ")).expect("it has a quick form");
     let tiny = "quick = { loads = [0.955], warm_up = 1, measured = 3, search_measured = 3, runs_max = 1, server = [{ platform = \
                 \"low-end\", workload = \"spc-1\", schedules = \"main\" }] }";
-    let paper = Paper { experiment: ("experiment.toml", full.replace(line, tiny).leak()), ..*wafl };
+    let paper = Paper { experiment: SourceFile { text: full.replace(line, tiny).leak(), ..wafl.experiment }, ..*wafl };
     paper.reproduce(&Options { quick: true, ..Options::default() }, &origin(), &Silent).expect("no law is broken")
 }
 

@@ -14,6 +14,7 @@ use super::file::{Files, error_of};
 use super::threads::Threads;
 use super::{Action, Backend, Done, Io, Outcome};
 use crate::buffer::Buffer;
+use crate::slots::Slots;
 
 /// `IORING_ENTER_GETEVENTS`: the kernel finishes completions.
 const ENTER_GETEVENTS: u32 = 1;
@@ -50,10 +51,8 @@ fn passes(error: &io::Error) -> bool {
 pub struct Uring {
     ring: IoUring,
     files: Arc<Files>,
-    /// The operations in the kernel, by its user data. An entry is not touched before its completion.
-    flights: Vec<Option<Flight>>,
-    free: Vec<usize>,
-    in_flight: usize,
+    /// The operations in the kernel, by its user data. What an entry points to is not touched before its completion.
+    flights: Slots<Flight>,
     /// For operations that the ring does not do.
     threads: Threads,
     is_registered: bool,
@@ -89,9 +88,7 @@ impl Uring {
             ring,
             threads: Threads::new(Arc::clone(&files), threads, "beside the ring")?,
             files,
-            flights: Vec::new(),
-            free: Vec::new(),
-            in_flight: 0,
+            flights: Slots::default(),
             is_registered,
             wake,
             patience: if is_alone { PATIENCE_ALONE } else { PATIENCE },
@@ -168,10 +165,9 @@ impl Uring {
     }
 
     /// Handles a completion: done, failed, or repeated by a thread (a short transfer, or one that the ring cannot do).
-    fn finish(&mut self, now: Nanos, number: usize, result: i32, done: &mut Vec<Done>) {
-        let Some(Flight { io, .. }) = self.flights.get_mut(number).and_then(Option::take) else { return };
-        self.free.push(number);
-        self.in_flight -= 1;
+    fn finish(&mut self, now: Nanos, number: u64, result: i32, done: &mut Vec<Done>) {
+        // It is the slot that the operation was started with.
+        let Some(Flight { io, .. }) = self.flights.remove(number as u32) else { return };
         let moved = matches!(io.action, Action::Read | Action::Write);
         let result = match result {
             result if result >= 0 && (!moved || i64::from(result) == io.length.cast_signed()) => Ok(Outcome::Plain),
@@ -196,7 +192,7 @@ impl Drop for Uring {
     fn drop(&mut self) {
         // The kernel may write to the buffers until their operations complete.
         let mut done = Vec::new();
-        while self.in_flight > 0 {
+        while self.flights.len() > 0 {
             let waited = self.ring.submit_and_wait(1);
             if waited.is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
                 // The ring has failed: leaking memory that the kernel may still write to is better than reusing it.
@@ -205,7 +201,7 @@ impl Drop for Uring {
             }
             let finished: Vec<_> = self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
             for (number, result) in finished {
-                self.finish(Nanos::ZERO, number as usize, result, &mut done);
+                self.finish(Nanos::ZERO, number, result, &mut done);
             }
         }
     }
@@ -214,19 +210,12 @@ impl Drop for Uring {
 impl Backend for Uring {
     fn start(&mut self, now: Nanos, io: Io) {
         let Some(file) = self.descriptor_for(&io) else { return self.threads.start(now, io) };
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.flights.push(None);
-            self.flights.len() - 1
-        });
         let mut flight = Flight { io, slices: Vec::new() };
-        let entry = self.entry(&mut flight, file).user_data(number as u64);
-        self.flights[number] = Some(flight);
-        self.in_flight += 1;
-        if self.push(&entry).is_err()
-            && let Some(flight) = self.flights[number].take()
+        let entry = self.entry(&mut flight, file);
+        let number = self.flights.insert(flight);
+        if self.push(&entry.user_data(number.into())).is_err()
+            && let Some(flight) = self.flights.remove(number)
         {
-            self.in_flight -= 1;
-            self.free.push(number);
             self.threads.start(now, flight.io);
         }
     }
@@ -236,7 +225,7 @@ impl Backend for Uring {
     }
 
     fn rest(&mut self, span: Nanos) -> io::Result<bool> {
-        let wanted = (self.in_flight / self.patience.part).min(AWAITED_MAX);
+        let wanted = (self.flights.len() / self.patience.part).min(AWAITED_MAX);
         if wanted < 2 {
             return Ok(false);
         }
@@ -250,7 +239,7 @@ impl Backend for Uring {
     }
 
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {
-        let mut is_more = self.in_flight > 0;
+        let mut is_more = self.flights.len() > 0;
         while is_more {
             // Completions that overflowed the queue are delivered only by a call.
             let (has_work, overflows) = {
@@ -261,7 +250,7 @@ impl Backend for Uring {
                 self.enter()?;
             }
             while let Some(entry) = { self.ring.completion().next() } {
-                self.finish(now, entry.user_data() as usize, entry.result(), done);
+                self.finish(now, entry.user_data(), entry.result(), done);
             }
             is_more = overflows;
         }

@@ -1,8 +1,10 @@
 //! The metrics of the server: one table. `/metrics` for Prometheus comes from it, and so do the numbers of each class in the
-//! state and their columns in `ioweir top` and the live page. A new metric is counted where it happens and has a row here.
+//! state and their columns in `ioweir top` and the live page. A new metric is counted where it happens and has a row here; those
+//! of shares come from the table of their keys.
 //!
 //! Values of labels come from the spec, never from clients.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use ioweir_core::{Operation, Reason};
@@ -19,7 +21,7 @@ use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters};
 use crate::nbd::NbdError;
 use crate::spec::{Device, Spec};
-use ioweir_config::ShareKeys;
+use ioweir_config::{SHARE_NUMBERS, ShareKeys, ShareNumber};
 
 /// The content type of the text format.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -46,8 +48,6 @@ enum Source {
     ClassNumber(Shown, fn(&ClassRecord) -> u64),
     /// Each class, with labels of its own.
     Class(fn(&ClassRecord) -> Vec<Sample>),
-    /// Each class that has a share with it.
-    Share(fn(&ShareKeys) -> Option<f64>),
     /// Each operation of each class.
     Operation(fn(&OperationCounters) -> Vec<Sample>),
     /// Each operation of each class that was asked for. A histogram takes twenty lines.
@@ -57,7 +57,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column, where it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 23] = [
+const METRICS: [Metric; 20] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -141,13 +141,6 @@ const METRICS: [Metric; 23] = [
         Source::Checksums(|of| of.items_failed),
     ),
     gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),
-    gauge("ioweir_class_weight", "The weight of the class", Source::Share(|share| share.weight.map(f64::from))),
-    gauge(
-        "ioweir_class_limit_bytes_per_second",
-        "The limit of the class in bytes per second",
-        Source::Share(|share| share.limit_bytes.map(|limit| limit.0 as f64)),
-    ),
-    gauge("ioweir_class_target_seconds", "The latency target of the class", Source::Server(targets)),
 ];
 
 const fn gauge(name: &'static str, help: &'static str, source: Source) -> Metric {
@@ -176,12 +169,6 @@ fn rejected(class: &ClassRecord) -> Vec<Sample> {
 fn waits(class: &ClassRecord) -> Vec<Sample> {
     let seconds = |reason: Reason| Value::Real(class.counts.wait_nanos[reason as usize] as f64 / 1e9);
     Reason::ALL.map(|reason| (vec![("reason", reason.name().to_string())], seconds(reason))).into()
-}
-
-fn targets(scene: &Scene<'_>) -> Vec<Sample> {
-    let mut targets = scene.shares(|share| share.latency.map(|latency| latency.nanos().as_seconds()));
-    targets.iter_mut().for_each(|(labels, _)| labels.push(("quantile", "1".into())));
-    targets
 }
 
 type Labels = Vec<(&'static str, String)>;
@@ -223,7 +210,6 @@ impl Scene<'_> {
             }
             Source::ClassNumber(_, of) => self.classes(|_, class| vec![(vec![], Value::Whole(of(class)))]),
             Source::Class(of) => self.classes(|_, class| of(class)),
-            Source::Share(of) => self.shares(of),
             Source::Operation(of) => self.operations(of),
             Source::Durations(of) => self.operations(|counters| {
                 let durations = Some(of(counters)).filter(|durations| durations.count() > 0);
@@ -257,9 +243,11 @@ impl Scene<'_> {
         })
     }
 
-    fn shares(&self, of: impl Fn(&ShareKeys) -> Option<f64>) -> Vec<Sample> {
+    /// A number of the share of each class that its key is given for.
+    fn shares(&self, of: &ShareNumber) -> Vec<Sample> {
         self.classes(|number, _| {
-            let value = self.spec.share_of(number).and_then(&of);
+            let share = self.spec.share_of(number).filter(|share| (of.is_given)(share));
+            let value = share.and_then(|share| (of.of)(&share.numbers()));
             value.map(|value| (vec![], Value::Real(value))).into_iter().collect()
         })
     }
@@ -272,7 +260,10 @@ fn named(device: &Device, (mut labels, value): Sample) -> Sample {
 
 /// The metrics of a moment, for the encoder.
 #[derive(Debug)]
-struct Families(Vec<(&'static str, &'static str, MetricType, Vec<Sample>)>);
+struct Families(Vec<Family>);
+
+/// Name, help, kind and samples.
+type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
 
 impl Collector for Families {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
@@ -305,7 +296,13 @@ impl Collector for Families {
 /// All metrics in the text format. Those that have no value on this server are left out.
 pub(super) fn text(spec: &Spec, record: &Record, connections: u32) -> String {
     let scene = Scene { spec, record, connections };
-    let families = METRICS.iter().map(|row| (row.name, row.help, row.kind, scene.samples(&row.source)));
+    let families = METRICS.iter().map(|row| (row.name.into(), row.help.into(), row.kind, scene.samples(&row.source)));
+    let shares = SHARE_NUMBERS.iter().map(|number| {
+        let (name, unit) = (format!("ioweir_class_{}", number.name), number.unit);
+        let help = format!("What the share of the class says: {} {unit}", number.title);
+        (name.into(), help.trim_end().to_string().into(), MetricType::Gauge, scene.shares(number))
+    });
+    let families = families.chain(shares);
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Families(families.filter(|(.., samples)| !samples.is_empty()).collect())));
     let mut out = String::new();
@@ -320,6 +317,21 @@ pub(super) fn numbers(class: &ClassRecord) -> impl Iterator<Item = (String, Numb
         Source::ClassNumber(Shown(key, _), of) => Some(((*key).to_string(), of(class).into())),
         _ => None,
     })
+}
+
+/// The numbers of shares that have a column: those that make a difference on this server.
+pub(super) fn share_columns(spec: &Spec) -> Vec<Column> {
+    let shares: Vec<_> = (0..spec.classes().len()).filter_map(|class| spec.share_of(class)).collect();
+    let numbers: Vec<_> = shares.into_iter().map(ShareKeys::numbers).collect();
+    let shown = SHARE_NUMBERS.iter().filter(|number| numbers.iter().any(|its| number.is_set(its)));
+    shown
+        .map(|number| Column {
+            key: number.name.into(),
+            title: number.title.into(),
+            unit: number.unit.into(),
+            help: format!("{} of the share", number.title),
+        })
+        .collect()
 }
 
 /// The numbers of a class that have a column.

@@ -44,6 +44,9 @@ pub struct State {
     /// The numbers of a class that tables show.
     #[serde(default)]
     pub columns: Vec<Column>,
+    /// The numbers of shares that tables show: [`ClassState::share`] has them under these keys.
+    #[serde(default)]
+    pub share_columns: Vec<Column>,
     /// The classes of clients: exports, then tenants.
     pub classes: Vec<ClassState>,
     /// The last changes of the running spec.
@@ -152,7 +155,7 @@ pub struct GroupState {
     pub share: ShareNumbers,
 }
 
-/// A number of each class that tables show: [`ClassState::numbers`] has it under `key`.
+/// A number of each class that tables show. [`ClassState::numbers`], or its share, has it under `key`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Column {
     /// The key.
@@ -305,6 +308,7 @@ impl State {
             devices: device_states.collect(),
             groups: spec.group.iter().map(group_state).collect(),
             columns: metrics::columns(),
+            share_columns: metrics::share_columns(spec),
             classes: class_states.map(|(number, (_, its))| ClassState::new(spec, &classes, number, its)).collect(),
             changes: changes
                 .iter()

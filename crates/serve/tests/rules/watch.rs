@@ -183,6 +183,8 @@ fn the_state_tells_what_is_served_and_what_was_done() {
     let tenant = class(&state, "tenant");
     assert_eq!((&tenant["export"], &tenant["share"]["latency_seconds"]), (&json!("export"), &json!(0.01)));
     assert_eq!(class(&state, "silver")["group"], "g");
+    let columns = state["share_columns"].as_array().unwrap().iter().map(|column| column["key"].as_str().unwrap());
+    assert_eq!(columns.collect::<Vec<_>>(), ["weight", "latency_seconds"], "nobody has a limit");
     // The same by HTTP, and what was done is in one of the seconds once that is over.
     loop {
         let state: Value = serde_json::from_str(&served.get("/state")).unwrap();
@@ -276,7 +278,7 @@ fn metrics_are_what_prometheus_reads_and_add_up() {
     }
     assert_eq!(of("ioweir_class_weight", &gold), 300.0);
     assert_eq!(of("ioweir_class_weight", &[("class", "a \"b\\ c")]), 100.0);
-    assert_eq!(of("ioweir_class_target_seconds", &[("class", "tenant")]), 0.01);
+    assert_eq!(of("ioweir_class_latency_seconds", &[("class", "tenant")]), 0.01);
     assert_eq!(of("ioweir_inflight_limit_requests", &[("device", "disk")]), 1.0);
     assert_eq!(of("ioweir_policy_info", &[("device", "other"), ("policy", "mclock:groups=1")]), 1.0);
     assert_eq!(of("ioweir_nbd_connections", &[]), 1.0);

@@ -13,19 +13,7 @@ use crate::run::MIX_PREFIX;
 use crate::sim::{HeadPoint, Load, Outcome};
 use ioweir_config::SchedulerChoice;
 
-pub(super) const METRICS: &[&str] = &[
-    "completion",
-    "busy_share",
-    "transfer_floor",
-    "movements",
-    "sweeps",
-    "mean_distance",
-    "read_latency",
-    "write_latency",
-    "read_p99",
-    "head",
-    "head_magnified",
-];
+pub(super) const METRICS: &str = "completion busy_share transfer_floor movements sweeps mean_distance read_latency write_latency read_p99 head head_magnified";
 
 /// Where the captured traces lie in a checkout.
 const FOLDER: &str = "traces/hadoop/hdd-emul";

@@ -13,20 +13,7 @@ use crate::server::{
     WORKLOADS, WorkloadSpec, peak, repeated,
 };
 
-pub(super) const METRICS: &[&str] = &[
-    "peak",
-    "rate",
-    "share",
-    "response_mean",
-    "response_p99",
-    "restarted_0",
-    "restarted_1",
-    "restarted_2",
-    "restarted_3",
-    "turn_share",
-    "log_fill",
-    "saturated",
-];
+pub(super) const METRICS: &str = "peak rate share response_mean response_p99 restarted_0 restarted_1 restarted_2 restarted_3 turn_share log_fill saturated";
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +62,7 @@ fn measured(cell: Cell, outcomes: &[ServerOutcome]) -> Cell {
     })
 }
 
-pub(super) fn run(name: &str, spec: Spec, context: Context<'_>) -> Result<Ran, ReproduceError> {
+pub(super) fn run(name: &str, spec: &Spec, context: Context<'_>) -> Result<Ran, ReproduceError> {
     let progress = context.progress;
     let costs = CostSpec::usual()?;
     let server = |row: &ServerRow| {
@@ -120,7 +107,7 @@ pub(super) fn run(name: &str, spec: Spec, context: Context<'_>) -> Result<Ran, R
     for (what, presets) in [("Platform", PLATFORMS), ("Workload", WORKLOADS)] {
         specs.extend(presets.iter().map(|preset| (format!("{what} {}", preset.name), preset.parameters.to_string())));
     }
-    Ok(Ran { cells, notes: vec![note(&spec)], specs, ..Ran::default() })
+    Ok(Ran { cells, notes: vec![note(spec)], specs, ..Ran::default() })
 }
 
 fn note(spec: &Spec) -> String {

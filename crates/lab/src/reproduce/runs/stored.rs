@@ -7,15 +7,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Ran;
-use crate::reproduce::ReproduceError;
-use crate::reproduce::expression::{number_of, text_of};
 use crate::reproduce::results::{Cell, Course};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// The list of results, or the only one.
-    rows: String,
+    /// Where the list of results, or the only one, is in what is stored; or the list itself.
+    rows: Value,
     /// Keys that say which result it is. Results of the same place are repetitions.
     #[serde(default)]
     axes: Vec<String>,
@@ -35,20 +33,23 @@ fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     value.pointer(&format!("/{}", path.replace('.', "/")))
 }
 
-pub(super) fn run(name: &str, text: &str, spec: &Spec) -> Result<Ran, ReproduceError> {
-    let wrong = |problem: String| ReproduceError::Value(format!("stored measurement {name}: {problem}"));
-    let stored: Value = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
-    let rows = match find(&stored, &spec.rows) {
-        Some(Value::Array(rows)) => rows.as_slice(),
-        Some(row) => std::slice::from_ref(row),
-        None => return Err(wrong(format!("there is no `{}`", spec.rows))),
-    };
+fn words(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+pub(super) fn run(name: &str, text: &str, spec: &Spec) -> Result<Ran, String> {
+    let wrong = |problem: String| format!("stored measurement {name}: {problem}");
+    let (mut stored, mut rows) = (Value::Null, &spec.rows);
+    if let Some(path) = spec.rows.as_str() {
+        stored = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        rows = find(&stored, path).ok_or_else(|| wrong(format!("there is no `{path}`")))?;
+    }
     let mut cells: Vec<Cell> = Vec::new();
-    for row in rows {
+    for row in rows.as_array().map_or(std::slice::from_ref(rows), Vec::as_slice) {
         let mut place = Cell::new(name);
         for axis in &spec.axes {
             let value = find(row, axis).ok_or_else(|| wrong(format!("a result has no `{axis}`")))?;
-            place = place.at(axis, value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            place = place.at(axis, words(value));
         }
         let known = cells.iter().position(|cell| cell.at == place.at).unwrap_or(cells.len());
         if known == cells.len() {
@@ -65,30 +66,9 @@ pub(super) fn run(name: &str, text: &str, spec: &Spec) -> Result<Ran, ReproduceE
             }
         }
     }
-    Ok(Ran { cells, specs: vec![(format!("{name}, stored"), made_with(&stored))], ..Ran::default() })
-}
-
-/// Machine, versions and parameters: all but the results themselves.
-fn made_with(stored: &Value) -> String {
-    let keys = stored.as_object().into_iter().flatten().filter(|(_, value)| !value.is_array());
-    let words = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    keys.map(|(key, value)| format!("{key}: {}\n", words(value))).collect()
-}
-
-/// A table of the paper, written out.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct WrittenSpec {
-    /// Keys that say which row it is; the others are numbers.
-    axes: Vec<String>,
-    rows: Vec<toml::Table>,
-}
-
-pub(super) fn written(name: &str, spec: &WrittenSpec) -> Ran {
-    let cell = |row: &toml::Table| {
-        row.iter().fold(Cell::new(name), |cell, (key, value)| {
-            if spec.axes.contains(key) { cell.at(key, text_of(value)) } else { cell.metric(key, number_of(value)) }
-        })
-    };
-    Ran { cells: spec.rows.iter().map(cell).collect(), ..Ran::default() }
+    // Machine, versions and parameters: all but the results themselves.
+    let keys = stored.as_object().map(|keys| keys.iter().filter(|(_, value)| !value.is_array()));
+    let made_with = keys.map(|keys| keys.map(|(key, value)| format!("{key}: {}\n", words(value))).collect());
+    let specs = made_with.map(|made_with| (format!("{name}, stored"), made_with)).into_iter().collect();
+    Ok(Ran { cells, specs, ..Ran::default() })
 }

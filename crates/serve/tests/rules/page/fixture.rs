@@ -121,6 +121,7 @@ pub(crate) fn state(now_seconds: f64, classes: &[Value]) -> Value {
             "knows_shares": true,
         }],
         "groups": [], "classes": classes, "changes": [],
+        "share_columns": [{ "key": "weight", "title": "weight", "unit": "", "help": "" }],
         "columns": [
             { "key": "queued_requests", "title": "queued", "unit": "requests", "help": "waiting" },
             { "key": "inflight_requests", "title": "in flight", "unit": "requests", "help": "with the device" },
