@@ -138,6 +138,7 @@ impl Deadline {
     }
 
     /// The request at which a side continues.
+    #[inline(always)]
     fn onward(&self, side: usize) -> Option<u32> {
         match self.form {
             Form::Mq => self.sides.at_or_after(side, self.last_sector[side]),
@@ -162,6 +163,7 @@ impl Deadline {
     }
 
     /// Linux's choice among the sides from `first` on.
+    #[inline(always)]
     fn choose(&mut self, first: usize, now: Nanos) -> Option<u32> {
         if self.batched < self.fifo_batch
             && let Some(slot) = self.onward(first + self.direction as usize)
