@@ -51,7 +51,7 @@ impl FromStr for IoPriority {
         };
         known
             .map(Self)
-            .ok_or_else(|| UnitError { problem: format!("{} is no I/O priority", shown(text)), expected: EXPECTED })
+            .ok_or_else(|| UnitError { problem: format!("`{}` is no I/O priority", shown(text)), expected: EXPECTED })
     }
 }
 
@@ -72,7 +72,7 @@ mod tests {
             ["", "none", "realtime:8", "realtime:", "realtime:+4", "idle:0", "rt:0", "Realtime:0", "best-effort:04"]
         {
             let error = wrong.parse::<IoPriority>().unwrap_err().to_string();
-            assert!(error.contains("no I/O priority") && error.contains("or idle"), "{error}");
+            assert!(error.contains("` is no I/O priority") && error.contains("or idle"), "{error}");
         }
     }
 }

@@ -185,7 +185,7 @@ impl Experiment {
             {
                 let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
                 if names.is_empty() {
-                    let problem = format!("there is no group {}, nor any other", shown(group));
+                    let problem = format!("there is no group `{}`, nor any other", shown(group));
                     return Err(Complaint::expecting(key("group"), problem, "a [[group]] with this name"));
                 }
                 let error = unknown("group", group, &names, "a group is a [[group]] with a name");

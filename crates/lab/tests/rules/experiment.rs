@@ -376,7 +376,7 @@ fn what_is_wrong_is_named_with_its_place() {
         (
             "clients = 3",
             "clients = 3\nlimit = \"0/s\"",
-            "test.toml:11:9: class[0].limit: a limit of 0/s would let nothing",
+            "test.toml:16:9: class[0].limit: a limit of 0/s would let nothing",
         ),
         (
             "clients = 3",
@@ -395,7 +395,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ),
         ("at = \"1s\"", "at = \"1s\"\nreservation = \"9/s\"", "class[0].phase[0].reservation: none of the"),
         ("weight = 2", "weight = 2\nreservation = \"9/s\"", "group[0].reservation: none of the"),
-        ("weight = 2", "weight = 0", "test.toml:9:10: group[0].weight: weight 0 is not between 1 and"),
+        ("weight = 2", "weight = 0", "test.toml:12:10: group[0].weight: weight 0 is not between 1 and"),
         ("rate = \"300/s\"", "rate = \"300/s\"\nweight = 10001", "class[1].weight: weight 10001 is not between"),
         (
             "rate = \"300/s\"",
