@@ -414,6 +414,19 @@ fn what_is_wrong_is_named_with_its_place() {
         let error = Experiment::parse("test.toml", &text).expect_err(to).to_string();
         assert!(error.contains(expected), "{error}\nin place of\n{expected}");
     }
+    for (sweep, expected) in [
+        ("\"class.nobody.weight\" = [1]", "there is no `nobody`"),
+        ("\"class.closed.hit_ratio\" = [0.5, 2.0]", "class.closed.hit_ratio = 2.0: 2 is not a number from 0 to 1"),
+        ("depth = 3", "has no list of values"),
+        ("depth = [1, 0]", "depth = 0: depth: is 0"),
+    ] {
+        let error = Experiment::parse("test.toml", &format!("{base}[sweep]\n{sweep}\n")).expect_err(sweep).to_string();
+        assert!(error.starts_with("test.toml:") && error.contains(expected), "{error}\nin place of\n{expected}");
+    }
+}
+
+#[test]
+fn what_could_not_end_or_is_no_experiment_is_refused() {
     let alone = "duration = \"1s\"\nschedulers = [\"wfq\"]\n[device.null]\ncapacity = \"1GB\"\n[[class]]\nname = \"a\"\nbacklog = 1\n";
     let server = "[[device]]\nname = \"d\"\npath = \"f\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
     for (text, expected) in [
@@ -426,15 +439,6 @@ fn what_is_wrong_is_named_with_its_place() {
     ] {
         let error = Experiment::parse("test.toml", &text).expect_err(expected).to_string();
         assert!(error.contains(expected), "{error}\nin place of\n{expected}");
-    }
-    for (sweep, expected) in [
-        ("\"class.nobody.weight\" = [1]", "there is no `nobody`"),
-        ("\"class.closed.hit_ratio\" = [0.5, 2.0]", "class.closed.hit_ratio = 2.0: 2 is not a number from 0 to 1"),
-        ("depth = 3", "has no list of values"),
-        ("depth = [1, 0]", "depth = 0: depth: is 0"),
-    ] {
-        let error = Experiment::parse("test.toml", &format!("{base}[sweep]\n{sweep}\n")).expect_err(sweep).to_string();
-        assert!(error.starts_with("test.toml:") && error.contains(expected), "{error}\nin place of\n{expected}");
     }
 }
 
