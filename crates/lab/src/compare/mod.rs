@@ -5,7 +5,7 @@ mod data;
 mod document;
 mod figures;
 mod headline;
-mod numbers;
+pub(crate) mod numbers;
 mod plan;
 mod section;
 #[cfg(test)]
