@@ -13,7 +13,7 @@ use crate::run::MIX_PREFIX;
 use crate::sim::{HeadPoint, Load, Outcome};
 use ioweir_config::SchedulerChoice;
 
-pub(super) const METRICS: &str = "completion busy_share transfer_floor movements sweeps mean_distance distance_deviation \
+pub(super) const METRICS: &str = "completion busy busy_share transfer_floor movements sweeps mean_distance distance_deviation \
                                   read_latency write_latency read_p99 head head_magnified";
 
 /// Where the captured traces lie in a checkout.
@@ -75,6 +75,7 @@ fn metrics(cell: Cell, outcome: &Outcome) -> Cell {
     let class = |operation: Operation| &outcome.by_operation[operation as usize];
     let floor_nanos = outcome.service.transfer_nanos + outcome.service.overhead_nanos;
     cell.metric("completion", outcome.completion.as_seconds())
+        .metric("busy", outcome.busy.as_seconds())
         .metric("busy_share", numbers::busy_share(outcome))
         .metric("transfer_floor", numbers::seconds(floor_nanos))
         .metric("movements", outcome.seeks as f64)
