@@ -8,15 +8,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use ioweir_config::{format_bytes, shown};
+use ioweir_core::Nanos;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
 use crate::control::{Controller, Tunables};
-use crate::engine::{Engine, Handle, Settings, Turn};
+use crate::engine::{Engine, Handle, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Front, Listener, Permits, Plan, Stopper};
+use crate::log::{DeviceLog, Event, EventKind, Log};
 use crate::nbd;
 use crate::spec::{Export, Spec};
 use crate::tls;
@@ -85,7 +87,6 @@ pub struct Server {
     engines: Vec<JoinHandle<Result<(), ServeError>>>,
     addresses: Vec<String>,
     devices: Vec<String>,
-    remarks: Option<Receiver<String>>,
 }
 
 /// An engine whose device is open.
@@ -108,10 +109,11 @@ impl Server {
         }
         let (listeners, single) = enter(spec, entrance)?;
         let addresses = listeners.iter().map(|listener| listener.name().to_string()).collect();
-        let (sender, remarks) = channel();
+        let log = Log::default();
+        warn_of_strangers(spec, &listeners, &log, clock.now());
         let mut capture = capture;
         let starting: Result<Vec<_>, _> = (0..spec.device.len())
-            .map(|number| Starting::new(spec, number, clock, capture.take(), sender.clone()))
+            .map(|number| Starting::new(spec, number, clock, capture.take(), log.clone()))
             .collect();
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
@@ -126,7 +128,7 @@ impl Server {
         let engines = spec.export.iter().filter_map(|export| opened.get(spec.device_of(export)));
         let tunables = Arc::new(Tunables::new(&spec.server));
         let handles = opened.iter().map(|opened| opened.handle.clone()).collect();
-        let controller = Controller::new(spec.clone(), handles, Arc::clone(&tunables), clock);
+        let controller = Controller::new(spec.clone(), handles, Arc::clone(&tunables), log.clone(), clock);
         let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let front = Front::new(Plan {
             listeners,
@@ -137,12 +139,13 @@ impl Server {
             tls: tls.map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
+            log: log.clone(),
             clock,
             single,
         });
         let front = front.map_err(|error| failed("epoll", &error))?;
         let stopper = front.stopper();
-        let (watch, watched_at) = start_watch(spec, &controller, &opened, front.permits(), clock)?;
+        let (watch, watched_at) = start_watch(spec, &controller, &opened, (front.permits(), log), clock)?;
         for starting in &starting {
             // As above.
             let _ = starting.stopper.send(stopper.clone());
@@ -157,7 +160,6 @@ impl Server {
             engines: starting.into_iter().map(|starting| starting.thread).collect(),
             addresses,
             devices: opened.into_iter().map(|opened| opened.description).collect(),
-            remarks: Some(remarks),
         })
     }
 
@@ -171,12 +173,6 @@ impl Server {
     #[must_use]
     pub fn devices(&self) -> &[String] {
         &self.devices
-    }
-
-    /// Messages for people about the devices, until the server has ended. Can be taken once.
-    #[must_use]
-    pub const fn take_remarks(&mut self) -> Option<Receiver<String>> {
-        self.remarks.take()
     }
 
     /// The address of the watch over HTTP, where there is one: `unix:PATH` or `tcp:ADDRESS:PORT`.
@@ -212,6 +208,20 @@ impl Server {
     }
 }
 
+/// Logs where other machines can connect though nothing is encrypted.
+fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos) {
+    if spec.server.tls.is_some() {
+        return;
+    }
+    for listener in listeners.iter().filter(|listener| listener.is_open_to_others()) {
+        let what = format!(
+            "{}: other machines can connect, and without [server.tls] anyone on the way reads and changes the data",
+            listener.name()
+        );
+        log.report(now, &Event::new(EventKind::Unencrypted, &what));
+    }
+}
+
 type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
 
 /// The sockets to listen at, or the descriptors of the only client.
@@ -235,7 +245,7 @@ fn start_watch(
     spec: &Spec,
     controller: &Controller,
     opened: &[Opened],
-    permits: Permits,
+    (permits, log): (Permits, Log),
     clock: MachineClock,
 ) -> Result<(Option<Watch>, Option<String>), ServeError> {
     let watch = spec.server.watch.as_ref().map(Listener::bind).transpose().map_err(ServeError)?;
@@ -250,7 +260,7 @@ fn start_watch(
         description: opened.description.clone(),
     };
     let devices = opened.iter().map(watched).collect();
-    let plan = watch::Plan { controller: controller.clone(), devices, permits, clock, watch, control };
+    let plan = watch::Plan { controller: controller.clone(), devices, permits, log, clock, watch, control };
     let watch = Watch::start(plan).map_err(|error| failed("the watch cannot be started", &error))?;
     Ok((Some(watch), watched_at))
 }
@@ -300,18 +310,19 @@ impl Starting {
         number: usize,
         clock: MachineClock,
         capture: Option<Capture>,
-        remarks: Sender<String>,
+        log: Log,
     ) -> Result<Self, ServeError> {
         let device = &spec.device[number];
         let (sender, opened) = channel();
         let (exports, exports_sent) = channel();
         let (stopper, stopper_sent) = channel();
+        let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
-            stall_timeout: spec.server.stall_timeout.nanos(),
-            shutdown_timeout: spec.server.shutdown_timeout.nanos(),
-            classes: spec.classes().len() as u32, // a server has thousands at most
+            timeouts: Timeouts::new(&spec.server),
+            classes: classes.len() as u32, // a server has thousands at most
+            log: DeviceLog { log, device: device.name.clone(), classes },
         };
         let name = device.name.clone();
         let entitlements = spec.entitlements(number);
@@ -328,7 +339,6 @@ impl Starting {
             if let Some(capture) = capture {
                 engine.observe(Box::new(capture));
             }
-            engine.send_remarks(name.clone(), remarks);
             if let Err(error) = engine.configure(exports, &entitlements) {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));
@@ -374,7 +384,7 @@ fn run(name: &str, engine: &mut Engine, clock: MachineClock) -> Result<(), Serve
             }
             Turn::Stopped => return Ok(()),
             Turn::WaitUntil(until) => {
-                let span = if until == ioweir_core::Nanos::NEVER { until } else { until.since(clock.now()) };
+                let span = if until == Nanos::NEVER { until } else { until.since(clock.now()) };
                 engine.wait(span).map_err(broken)?;
             }
         }

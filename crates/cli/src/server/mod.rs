@@ -2,6 +2,7 @@
 //! feature `serve` is off.
 
 mod control;
+mod log;
 mod serve;
 mod top;
 

@@ -13,6 +13,7 @@ use ioweir_trace::{Names, Target};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 
+use super::log;
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
 use crate::show::read_spec;
@@ -42,19 +43,13 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     ioweir_serve::watch::set_commit(env!("IOWEIR_COMMIT"));
     // From here on it is no end of the program.
     let hang_ups = Signals::new([SIGHUP]).map_err(|error| Failure::Running(format!("signals: {error}")))?;
-    let mut server = Server::start(&spec, entrance, true, capture)?;
+    log::begin(spec.server.log.unwrap_or_default());
+    let server = Server::start(&spec, entrance, true, capture)?;
     reload_on(hang_ups, server.controller())?;
     if !arguments.quiet {
         tell(&spec, &server);
     }
-    // Also where nothing else is said: something is wrong with a device.
-    let remarks =
-        server.take_remarks().map(|remarks| std::thread::spawn(move || remarks.iter().for_each(|it| say(&it))));
     server.wait()?;
-    if let Some(remarks) = remarks {
-        // It ends with the last device, and has nothing to say itself.
-        let _ = remarks.join();
-    }
     if let Some(writer) = writer {
         let requests = writer.wait().map_err(Failure::Running)?;
         if !arguments.quiet {
@@ -64,18 +59,12 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads the spec again whenever a SIGHUP comes, and says on standard error what came of it.
+/// Reads the spec again whenever a SIGHUP comes; the log says what came of it.
 fn reload_on(mut hang_ups: Signals, controller: Controller) -> Result<(), Failure> {
     let work = move || {
         for _ in hang_ups.forever() {
-            let told = match controller.reload() {
-                Ok(changes) if changes.is_empty() => "the spec is as it was".to_string(),
-                Ok(changes) => changes.join("\nioweir: "),
-                Err(error) => format!("the spec was not reloaded, and nothing has changed: {error}"),
-            };
-            let lines: Vec<String> = format!("ioweir: {told}").lines().map(shown).collect();
-            // As in `tell`.
-            let _ = writeln!(anstream::stderr(), "{}", lines.join("\n"));
+            // It has been logged.
+            let _ = controller.reload();
         }
     };
     let thread = std::thread::Builder::new().name("ioweir-reload".into()).spawn(work);

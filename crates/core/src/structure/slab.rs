@@ -80,7 +80,8 @@ impl<T> Slab<T> {
     #[inline]
     #[must_use]
     pub const fn has_room(&self) -> bool {
-        self.free != NONE
+        // The same comparison as that of the bounds of `free`, so that the compiler makes one of both.
+        (self.free as usize) < self.entries.len()
     }
 
     /// Takes a free slot, the one released last, with the value that it had then.

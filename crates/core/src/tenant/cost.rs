@@ -40,14 +40,16 @@ impl CostModel {
         }
     }
 
-    /// The cost of a request, as far as it can be known beforehand.
-    pub(crate) fn cost(self, request: &Request) -> u32 {
+    /// The cost of a request, if it is known before the device has served it.
+    #[inline(always)]
+    pub(crate) fn cost(self, request: &Request) -> Option<u32> {
         match self {
-            Self::Requests | Self::DeviceTime => 1,
-            Self::Sectors => match request.operation {
+            Self::Requests => Some(1),
+            Self::Sectors => Some(match request.operation {
                 Operation::Read | Operation::Write => request.sectors.clamp(1, COST_MAX),
                 Operation::Discard | Operation::Flush => 1,
-            },
+            }),
+            Self::DeviceTime => None,
         }
     }
 }

@@ -50,6 +50,12 @@ impl Entry {
         self.cost as u32
     }
 
+    /// What a dispatched request was ordered as.
+    #[inline]
+    pub(crate) const fn node(&self) -> u32 {
+        self.next
+    }
+
     #[inline(always)]
     pub(crate) const fn load(&self) -> Load {
         Load { cost: self.cost as u64, bytes: bytes(self.request.operation, self.request.sectors) }
@@ -194,14 +200,14 @@ impl Requests {
         self.entries[slot].since = now;
     }
 
-    /// Frees the slot of a request that the device has completed; answers with it, and what it was ordered as.
+    /// Frees the slot of a request that the device has completed; answers with it as it was. The slot keeps it until it is
+    /// used again.
     #[inline(always)]
-    pub(crate) fn finish(&mut self, tag: Tag) -> (Entry, u32) {
+    pub(crate) fn finish(&mut self, tag: Tag) -> &Entry {
         let slot = self.slot(tag).filter(|&slot| self.entries[slot].state == State::Dispatched);
         assert!(slot.is_some(), "a dispatched request is completed once, by the tag it was dispatched under");
-        let entry = self.entries[tag.slot];
         self.entries.release(tag.slot);
-        (entry, entry.next)
+        &self.entries[tag.slot]
     }
 
     #[inline(always)]

@@ -88,6 +88,9 @@ impl Reserved {
         self.fair.set_weight(node, share.weight);
         let clock = self.clock(now);
         let pace = &mut self.paces[node as usize];
+        if share.reservation_per_second == 0 && !pace.is_limited() {
+            return;
+        }
         if share.reservation_per_second < pace.per_second() {
             self.fair.forgive(node, LEAD_DIVISOR);
         }
@@ -95,6 +98,7 @@ impl Reserved {
     }
 
     /// Ranks a node whose virtual start has been set.
+    #[inline]
     pub(crate) fn activate(&mut self, now: Nanos, node: u32) {
         self.fair.rank(node, 0);
         let clock = self.clock(now);
@@ -105,6 +109,7 @@ impl Reserved {
         }
     }
 
+    #[inline]
     pub(crate) fn deactivate(&mut self, node: u32) {
         self.fair.deactivate(node);
         self.cancel_due(node);
@@ -143,15 +148,22 @@ impl Reserved {
             self.is_due = false;
             return self.fair.first();
         };
-        self.is_due = !self.yields(now, late);
         if late > CATCH_UP || now < self.broken_until {
-            self.count_broken(now, late);
+            return self.next_broken(now, late);
         }
+        self.is_due = true;
+        Some(self.due.first())
+    }
+
+    /// As [`Self::next`], while reservations are broken.
+    #[cold]
+    fn next_broken(&mut self, now: Nanos, late: Nanos) -> Option<u32> {
+        self.is_due = !self.yields(now, late);
+        self.count_broken(now, late);
         if self.is_due { Some(self.due.first()) } else { self.fair.first() }
     }
 
     /// Stops the clock if it must be, and counts a dispatch while reservations are broken.
-    #[cold]
     fn count_broken(&mut self, now: Nanos, late: Nanos) {
         if now >= self.broken_until {
             self.owed = 0;

@@ -23,7 +23,7 @@ use super::cost::CostModel;
 use super::groups::Groups;
 use super::limit::{Limit, Load};
 use super::order::{Head, Order, Size};
-use super::requests::{Entry, Fifo, Requests, State};
+use super::requests::{Fifo, Requests, State};
 use super::times::Times;
 use super::{Capacity, Share, TenantControl};
 use crate::pair::Upper;
@@ -59,7 +59,7 @@ pub(crate) struct Client {
 /// The most slots that are kept free for clients in all.
 const KEPT_SLOTS_MAX: u32 = 1 << 16;
 
-/// The stream of an unused entry.
+/// The stream of an unused entry. It suggests no entry but that of [`OTHERS`], which has another.
 const UNASSIGNED: StreamId = StreamId(u32::MAX);
 
 #[derive(Clone, Debug)]
@@ -139,6 +139,7 @@ impl<P: Order> TenantScheduler<P> {
             in_flight: 0,
             now: Nanos::ZERO,
         };
+        scheduler.clients[OTHERS as usize].stream = StreamId(0);
         scheduler.set_share(Nanos::ZERO, OTHERS, share);
         scheduler
     }
@@ -198,7 +199,7 @@ impl<P: Order> TenantScheduler<P> {
     fn usual_client(&self, stream: StreamId) -> Option<u32> {
         let client = stream.0.wrapping_add(OTHERS + 1);
         let of = self.clients.get(client as usize)?;
-        (of.stream == stream && stream != UNASSIGNED).then_some(client)
+        (of.stream == stream).then_some(client)
     }
 
     /// The client of a stream: its own, a new one, or the shared one.
@@ -230,7 +231,7 @@ impl<P: Order> TenantScheduler<P> {
     }
 
     /// Whether the client of a stream has less than what is kept free for it.
-    #[inline(always)]
+    #[cold]
     fn has_kept_room(&self, stream: StreamId) -> bool {
         self.requests_of(self.known_client(stream)) < self.kept
     }
@@ -400,11 +401,14 @@ impl<P: Order> TenantScheduler<P> {
     fn add(&mut self, now: Nanos, request: &Request, client: u32) -> Tag {
         self.by_direction[request.operation.direction() as usize] += 1;
         self.queued += 1;
-        let cost = match &self.times {
-            None => self.cost.cost(request),
-            Some(times) => times.estimate(client, request.operation),
-        };
+        let cost = self.cost.cost(request).unwrap_or_else(|| self.estimate(client, request));
         self.requests.add(now, request, client, cost, &mut self.clients[client as usize].fifo)
+    }
+
+    /// What a request will probably cost the device.
+    #[cold]
+    fn estimate(&self, client: u32, request: &Request) -> u32 {
+        self.times.as_ref().map_or(1, |times| times.estimate(client, request.operation))
     }
 
     /// When a client that is refused at its limit would be accepted again, if it is at its limit, its queue included.
@@ -416,24 +420,34 @@ impl<P: Order> TenantScheduler<P> {
         (eligible > now).then_some(eligible)
     }
 
-    /// Frees the slot of a dispatched request; answers with it, and the node that it was ordered as.
+    /// Frees the slot of a dispatched request; answers with the node that it was ordered as, and when it began.
     #[inline(always)]
-    fn finish(&mut self, tag: Tag) -> (Entry, u32) {
-        let (entry, node) = self.requests.finish(tag);
+    fn finish(&mut self, tag: Tag) -> (u32, Nanos) {
+        let entry = self.requests.finish(tag);
+        let (client, node, begun) = (entry.client, entry.node(), entry.since);
         self.in_flight -= 1;
         self.by_direction[entry.request.operation.direction() as usize] -= 1;
-        let of = &mut self.clients[entry.client as usize];
+        let of = &mut self.clients[client as usize];
         of.in_flight -= 1;
         if of.fifo.length == 0 {
-            self.release_if_idle(entry.client);
+            self.release_if_idle(client);
         }
-        (entry, node)
+        (node, begun)
     }
 
     /// The device has a request, or the merged request that this one leads.
     #[inline(always)]
     fn device_has(&mut self, now: Nanos, slot: u32) {
         self.order.begun(now, slot);
+        if let Some(times) = &mut self.times {
+            times.service.dispatched(now, slot);
+        }
+    }
+
+    /// The device has a request whose cost is to be corrected by the time that it takes.
+    #[inline(never)]
+    fn timed_dispatch(&mut self, now: Nanos, slot: u32) {
+        self.requests.charged(slot, self.order.receipt());
         if let Some(times) = &mut self.times {
             times.service.dispatched(now, slot);
         }
@@ -449,18 +463,14 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Where requests cost the device's time, charges what this one has cost instead of what it was estimated to.
-    #[inline(always)]
-    fn settle(&mut self, now: Nanos, entry: &Entry, node: u32, cost: Nanos) {
+    /// Charges what the request that was in a slot has cost, in place of what it was estimated to.
+    #[inline(never)]
+    fn settle(&mut self, now: Nanos, slot: u32, cost: Nanos) {
+        let entry = *self.requests.entry(slot);
         if let Some(times) = &mut self.times {
             let units = times.learn(entry.client, entry.request.operation, cost);
-            self.correct(
-                now,
-                entry.client,
-                node,
-                units.cast_signed() - entry.cost().cast_signed(),
-                Some(entry.sequence),
-            );
+            let by = units.cast_signed() - entry.cost().cast_signed();
+            self.correct(now, entry.client, entry.node(), by, Some(entry.sequence));
         }
     }
 
@@ -537,14 +547,15 @@ impl<P: Order + Clone + fmt::Debug + Send + 'static> Upper for TenantScheduler<P
     }
 
     fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos) {
-        let (entry, node) = self.finish(tag);
-        self.settle(now, &entry, node, cost);
-        self.order.completed(now, node, entry.since, cost);
+        let (node, begun) = self.finish(tag);
+        self.settle(now, tag.slot, cost);
+        self.order.completed(now, node, begun, cost);
     }
 
     fn refund(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
-        let (entry, node) = self.finish(tag);
+        let (node, _) = self.finish(tag);
+        let entry = *self.requests.entry(tag.slot);
         let client = entry.client;
         self.give_back(client, entry.load(), self.clients[client as usize].is_throttled);
         if let Some(group) = node.checked_sub(self.client_count()) {
@@ -613,20 +624,24 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         self.step_to(now);
         let step = self.take(now);
         if let Step::Dispatch(dispatch) = &step {
+            let slot = dispatch.tag.slot;
+            self.order.begun(now, slot);
             if self.times.is_some() {
-                self.requests.charged(dispatch.tag.slot, self.order.receipt());
+                self.timed_dispatch(now, slot);
             }
-            self.device_has(now, dispatch.tag.slot);
         }
         step
     }
 
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
-        let (entry, node) = self.finish(tag);
-        let cost = self.time_taken(now, tag.slot, entry.since);
-        self.settle(now, &entry, node, cost);
-        self.order.completed(now, node, entry.since, cost);
+        let (node, begun) = self.finish(tag);
+        let mut cost = self.order.ended(now, tag.slot, begun);
+        if let Some(times) = &mut self.times {
+            cost = times.service.completed(now, tag.slot);
+            self.settle(now, tag.slot, cost);
+        }
+        self.order.completed(now, node, begun, cost);
     }
 
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError> {

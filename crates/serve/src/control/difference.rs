@@ -8,7 +8,14 @@ use toml::{Table, Value};
 use crate::spec::{Server, Spec};
 
 /// Keys of `server` that change while it runs.
-const SERVER_KEYS: [&str; 4] = ["connections_max", "handshake_timeout", "stall_timeout", "shutdown_timeout"];
+const SERVER_KEYS: [&str; 6] = [
+    "connections_max",
+    "connections_per_peer_max",
+    "handshake_timeout",
+    "stall_timeout",
+    "idle_timeout",
+    "shutdown_timeout",
+];
 
 /// Keys of the tables of a name that change while the server runs.
 pub(super) fn keys_of(table: &str) -> Vec<Key> {

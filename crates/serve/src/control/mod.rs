@@ -19,8 +19,9 @@ use ioweir_config::shown;
 use ioweir_core::Nanos;
 use ioweir_core::tenant::Share;
 
-use crate::engine::{self, Change, Handle, Refusal};
+use crate::engine::{self, Change, Handle, Refusal, Timeouts};
 use crate::executor::{Clock as _, MachineClock};
+use crate::log::{Event, EventKind, Log};
 use crate::spec::{Holder, Server, Spec};
 
 pub use assignment::assign;
@@ -39,12 +40,17 @@ pub const SPEC_BYTES_MAX: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Tunables {
     connections_max: AtomicU32,
+    connections_per_peer_max: AtomicU32,
     handshake_timeout: AtomicU64,
 }
 
 impl Tunables {
     pub(crate) fn new(server: &Server) -> Self {
-        let tunables = Self { connections_max: AtomicU32::new(0), handshake_timeout: AtomicU64::new(0) };
+        let tunables = Self {
+            connections_max: AtomicU32::new(0),
+            connections_per_peer_max: AtomicU32::new(0),
+            handshake_timeout: AtomicU64::new(0),
+        };
         tunables.set(server);
         tunables
     }
@@ -52,11 +58,17 @@ impl Tunables {
     fn set(&self, server: &Server) {
         // Each stands for itself.
         self.connections_max.store(server.connections_max, Ordering::Relaxed);
+        let per_peer_max = server.connections_per_peer_max.unwrap_or(u32::MAX);
+        self.connections_per_peer_max.store(per_peer_max, Ordering::Relaxed);
         self.handshake_timeout.store(server.handshake_timeout.nanos().0, Ordering::Relaxed);
     }
 
     pub(crate) fn connections_max(&self) -> u32 {
         self.connections_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn connections_per_peer_max(&self) -> u32 {
+        self.connections_per_peer_max.load(Ordering::Relaxed)
     }
 
     pub(crate) fn handshake_timeout(&self) -> Nanos {
@@ -83,6 +95,7 @@ struct Inner {
     /// By device.
     engines: Vec<Handle>,
     tunables: Arc<Tunables>,
+    log: Log,
     clock: MachineClock,
 }
 
@@ -93,9 +106,15 @@ struct Running {
 }
 
 impl Controller {
-    pub(crate) fn new(spec: Spec, engines: Vec<Handle>, tunables: Arc<Tunables>, clock: MachineClock) -> Self {
+    pub(crate) fn new(
+        spec: Spec,
+        engines: Vec<Handle>,
+        tunables: Arc<Tunables>,
+        log: Log,
+        clock: MachineClock,
+    ) -> Self {
         let running = Mutex::new(Running { spec: Arc::new(spec), changes: VecDeque::new() });
-        Self(Arc::new(Inner { running, engines, tunables, clock }))
+        Self(Arc::new(Inner { running, engines, tunables, log, clock }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -115,7 +134,7 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words for people.
     pub fn set(&self, assignments: &[String]) -> Result<Vec<String>, String> {
-        self.change(|spec| assign(spec, assignments))
+        self.report(self.change(|spec| assign(spec, assignments)))
     }
 
     /// Reads the spec's file again and makes it true, all of it or nothing. Answers with what has changed.
@@ -123,7 +142,21 @@ impl Controller {
     /// # Errors
     /// As [`Controller::set`].
     pub fn reload(&self) -> Result<Vec<String>, String> {
-        self.change(|spec| read(&spec.file))
+        self.report(self.change(|spec| read(&spec.file)))
+    }
+
+    /// Logs what came of a change.
+    fn report(&self, changed: Result<Vec<String>, String>) -> Result<Vec<String>, String> {
+        let log = |kind, what: &str| self.0.log.report(self.0.clock.now(), &Event::new(kind, what));
+        match &changed {
+            Ok(changes) if changes.is_empty() => log(EventKind::SpecChanged, "nothing has changed"),
+            Ok(changes) => changes.iter().for_each(|change| log(EventKind::SpecChanged, change)),
+            Err(error) => {
+                let words: Vec<_> = error.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+                log(EventKind::ChangeRefused, &format!("nothing has changed: {}", words.join("; ")));
+            }
+        }
+        changed
     }
 
     /// Opens a device again, a flush of which has failed; answers with what it is.
@@ -173,9 +206,7 @@ impl Controller {
             }
             let (prepared, hear) = channel();
             let (verdict, wait) = channel();
-            let Server { stall_timeout, shutdown_timeout, .. } = new.server;
-            let (stall_timeout, shutdown_timeout) = (stall_timeout.nanos(), shutdown_timeout.nanos());
-            let change = Change { shares, stall_timeout, shutdown_timeout, prepared, verdict: wait };
+            let change = Change { shares, timeouts: Timeouts::new(&new.server), prepared, verdict: wait };
             engine.send(engine::Command::Change(Box::new(change)));
             asked.push((device, hear, verdict));
         }

@@ -11,7 +11,7 @@ use ioweir_core::tenant::{Share, ShareError};
 
 use super::accounts::Report;
 use super::{Client, Counters};
-use crate::spec::Holder;
+use crate::spec::{Holder, Server};
 
 /// A message to an engine.
 #[derive(Debug)]
@@ -59,16 +59,37 @@ impl fmt::Debug for Question {
     }
 }
 
+/// How long clients may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// How long a client may leave something half done.
+    pub stall: Nanos,
+    /// How long a client may ask for nothing.
+    pub idle: Nanos,
+    /// How long requests may take to finish after a stop.
+    pub shutdown: Nanos,
+}
+
+impl Timeouts {
+    /// Those of a spec.
+    #[must_use]
+    pub fn new(server: &Server) -> Self {
+        Self {
+            stall: server.stall_timeout.nanos(),
+            idle: server.idle_timeout.map_or(Nanos::NEVER, |timeout| timeout.nanos()),
+            shutdown: server.shutdown_timeout.nanos(),
+        }
+    }
+}
+
 /// New shares and timeouts. An engine makes the change at once, reports whether it could, and waits for the verdict: for as
 /// long as the slowest engine's turn takes. Without a verdict it restores the scheduler, with the requests in it.
 #[derive(Debug)]
 pub struct Change {
     /// The new shares, in the order in which to set them.
     pub shares: Vec<(Holder, Share)>,
-    /// As in [`super::Settings`].
-    pub stall_timeout: Nanos,
-    /// As in [`super::Settings`].
-    pub shutdown_timeout: Nanos,
+    /// The new timeouts.
+    pub timeouts: Timeouts,
     /// Takes whether the engine could make the change.
     pub prepared: Sender<Result<(), Refusal>>,
     /// A message keeps the change; the end of the channel takes it back.

@@ -27,22 +27,23 @@ mod tests;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 
-use ioweir_core::Nanos;
 use ioweir_core::tenant::{Share, ShareError};
+use ioweir_core::{Nanos, StreamId};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::{self, Backend, Checksums};
 use crate::buffer::Pool;
+use crate::log::{DeviceLog, EventKind, Peer};
 use crate::nbd::{Export, NbdError};
 use crate::spec::{self, Holder};
 
 use accounts::Accounts;
 pub use accounts::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters, Report};
-use admission::Admission;
+use admission::{Admission, SubRequest};
 pub use admission::{Call, ClassState, Observer, WaitCause};
-pub use command::{Change, Command, Handle, Question, Refusal};
+pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
 pub use sessions::{Client, Permit};
@@ -72,12 +73,12 @@ pub struct Settings {
     pub exports: Arc<[Export]>,
     /// The scheduler and its limits.
     pub device: spec::Device,
-    /// How long a client may leave something half done.
-    pub stall_timeout: Nanos,
-    /// How long requests may take to finish after a stop.
-    pub shutdown_timeout: Nanos,
+    /// How long clients may take.
+    pub timeouts: Timeouts,
     /// How many classes of clients the server has: those of lower numbers.
     pub classes: u32,
+    /// Where events go.
+    pub log: DeviceLog,
 }
 
 /// The stage of a stop.
@@ -97,8 +98,7 @@ pub struct Engine {
     admission: Admission,
     dispatcher: Dispatcher,
     accounts: Accounts,
-    /// Takes messages for people about the device, which is named in them.
-    remarks: Option<(String, Sender<String>)>,
+    log: DeviceLog,
     commands: Receiver<Command>,
     handle: Handle,
     /// What the backend is made of.
@@ -117,20 +117,20 @@ impl Engine {
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, stall_timeout, shutdown_timeout, classes } = settings;
+        let Settings { exports, device, timeouts, classes, log } = settings;
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(TOKEN_WAKE), epoll::EventFlags::IN)?;
         watch_backend(&epoll, &*backend)?;
         let mut sessions = Sessions::new(exports, &device, pool, Arc::clone(&epoll));
-        sessions.set_stall_timeout(stall_timeout);
-        Ok(Self {
+        sessions.set_timeouts(timeouts);
+        let mut engine = Self {
             sessions,
             admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), classes),
             dispatcher: Dispatcher::new(backend),
             accounts: Accounts::default(),
-            remarks: None,
+            log,
             commands,
             handle: Handle { commands: sender, wake },
             device,
@@ -138,9 +138,11 @@ impl Engine {
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
             classes,
-            shutdown_timeout,
+            shutdown_timeout: timeouts.shutdown,
             stopping: Stopping::No,
-        })
+        };
+        engine.report_remarks();
+        Ok(engine)
     }
 
     /// The way to send it commands.
@@ -163,25 +165,10 @@ impl Engine {
         self.admission.observe(observer);
     }
 
-    /// Sends messages about the device, under its name, to a listener for people.
-    pub fn send_remarks(&mut self, device: String, listener: Sender<String>) {
-        self.remarks = Some((device, listener));
-        self.forward_remarks();
-    }
-
-    fn remark(&self, remark: &str) {
-        if let Some((device, listener)) = &self.remarks {
-            // As below.
-            let _ = listener.send(format!("device {device}: {remark}"));
-        }
-    }
-
-    fn forward_remarks(&mut self) {
-        if let Some((device, listener)) = &self.remarks {
-            for remark in self.dispatcher.backend_mut().remarks() {
-                // A listener that has gone misses nothing it wants.
-                let _ = listener.send(format!("device {device}: {remark}"));
-            }
+    /// Has logged what the backend says of itself.
+    fn report_remarks(&mut self) {
+        for remark in self.dispatcher.backend_mut().remarks() {
+            self.log.report(self.now, EventKind::DeviceRemark, &remark);
         }
     }
 
@@ -308,7 +295,7 @@ impl Engine {
 
     /// Applies what clients have asked.
     fn apply_events(&mut self) {
-        let Self { sessions, admission, dispatcher, accounts, now, .. } = self;
+        let Self { sessions, admission, dispatcher, accounts, now, log, .. } = self;
         loop {
             while let Some(sub_request) = admission.next_rejected() {
                 sessions.finish(sub_request, Err(NbdError::Invalid));
@@ -321,6 +308,9 @@ impl Engine {
                 Event::Query(query) => dispatcher.query(*now, query),
                 Event::Answered(answered) => accounts.answered(*now, &answered),
                 Event::Refused(class, error) => accounts.refused(class, error),
+                Event::Remarkable(kind, class, peer, what) => {
+                    log.report_client(*now, kind, class, (Some(peer), None), &what);
+                }
                 Event::Gone(connection) => {
                     for sub_request in admission.withdraw(*now, connection) {
                         sessions.finish(sub_request, Err(NbdError::ShuttingDown));
@@ -335,13 +325,16 @@ impl Engine {
     /// Applies what the backend has completed, and lets in what waited for that; answers whether there was anything.
     fn complete(&mut self) -> io::Result<bool> {
         let had_failed = self.dispatcher.failure().is_some();
-        let Self { sessions, admission, dispatcher, accounts, now, .. } = self;
+        let Self { sessions, admission, dispatcher, accounts, now, log, .. } = self;
         if !dispatcher.collect(*now)? {
             return Ok(false);
         }
         while let Some(completed) = dispatcher.next_completed() {
             match completed {
                 Completed::SubRequest(sub_request, result) => {
+                    if let Err(error) = result {
+                        report_failure(log, *now, &sub_request, sessions.peer(sub_request.connection), error);
+                    }
                     accounts.completed(*now, &sub_request);
                     sessions.finish(sub_request, result);
                 }
@@ -354,9 +347,9 @@ impl Engine {
         admission.retry(*now, &mut |first, at| sessions.cut(first, at));
         self.apply_events();
         if !had_failed && self.dispatcher.failure().is_some() {
-            self.remark(FAILED);
+            self.log.report(self.now, EventKind::DeviceFailed, FAILED);
         }
-        self.forward_remarks();
+        self.report_remarks();
         Ok(true)
     }
 
@@ -392,8 +385,8 @@ impl Engine {
         // A controller that has gone gives no verdict either.
         let _ = change.prepared.send(prepared);
         if is_feasible && change.verdict.recv().is_ok() {
-            self.shutdown_timeout = change.shutdown_timeout;
-            self.sessions.set_stall_timeout(change.stall_timeout);
+            self.shutdown_timeout = change.timeouts.shutdown;
+            self.sessions.set_timeouts(change.timeouts);
             for (holder, share) in change.shares {
                 self.admission.called(self.now, &Call::Configure(holder, share));
             }
@@ -423,7 +416,7 @@ impl Engine {
         watch_backend(&self.epoll, &*opened).map_err(|error| format!("it cannot be waited for: {error}"))?;
         let description = opened.describe();
         self.dispatcher.reopened(opened);
-        self.remark("opened again");
+        self.log.report(self.now, EventKind::DeviceOpened, &format!("opened again: {description}"));
         Ok(description)
     }
 
@@ -451,6 +444,16 @@ impl Engine {
             self.work(false)?;
         }
         Ok(())
+    }
+}
+
+/// Logs that an operation failed, unless the client asked for what cannot be done.
+#[cold]
+fn report_failure(log: &DeviceLog, now: Nanos, sub_request: &SubRequest, peer: Option<Peer>, error: NbdError) {
+    if matches!(error, NbdError::InputOutput | NbdError::NoSpace | NbdError::OutOfMemory) {
+        let SubRequest { length, offset, class, .. } = *sub_request;
+        let what = format!("{} of {length} bytes at {offset} failed", sub_request.operation().name());
+        log.report_client(now, EventKind::OperationFailed, StreamId(class), (peer, Some(error)), &what);
     }
 }
 

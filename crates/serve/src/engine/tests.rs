@@ -63,6 +63,7 @@ impl Session {
             session: None,
             agreed,
             class: StreamId(0),
+            peer: <_>::default(),
             leftover: Vec::new(),
             unsent: Vec::new(),
             permit: None,

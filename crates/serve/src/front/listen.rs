@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -30,6 +30,12 @@ impl Listener {
     pub(crate) fn duplicate(&self) -> io::Result<OwnedFd> {
         rustix::io::ioctl_fionbio(&self.socket, true)?;
         self.socket.try_clone()
+    }
+
+    /// Whether other machines can connect to it.
+    pub(crate) fn is_open_to_others(&self) -> bool {
+        let address = rustix::net::getsockname(&self.socket).ok();
+        address.and_then(|address| SocketAddr::try_from(address).ok()).is_some_and(|its| !its.ip().is_loopback())
     }
 
     /// Whether it is a unix socket.

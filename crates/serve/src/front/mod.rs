@@ -4,6 +4,7 @@
 //! `handshake_timeout`, and memory for one answer: the next option is read when the last answer was sent.
 
 mod listen;
+mod places;
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -22,17 +23,22 @@ use rustix::net::{SocketFlags, accept_with};
 use crate::control::Tunables;
 use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
+use crate::log::{Event, EventKind, Log, Peer};
 use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
 use crate::slots::Slots;
 use crate::spec::{Allowed, Class, Identity, class_of};
 use crate::tls;
 
 pub use listen::Listener;
+pub(crate) use places::Permits;
+use places::Places;
 
 /// Bytes of a negotiation that are read in one call; decrypted they may be more.
 const READ_BYTES: usize = 16 << 10;
 /// For how long no client is accepted where descriptors are short.
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
+/// How long a client may negotiate though another finds no place.
+const UNDISTURBED: Nanos = Nanos::from_seconds(1);
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
 /// Set in the epoll tokens of listeners.
@@ -48,10 +54,12 @@ struct Caller {
     session: Option<Box<tls::Session>>,
     negotiation: Negotiation,
     identity: Identity,
+    peer: Peer,
     /// Whether its certificate, where it has to show one, has been looked at.
     is_known: bool,
     unread: Vec<u8>,
     unsent: Vec<u8>,
+    began: Nanos,
     until: Nanos,
     ending: Ending,
     permit: Permit,
@@ -83,9 +91,10 @@ pub(crate) struct Front {
     wake: Arc<OwnedFd>,
     /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
-    permits: Permits,
+    places: Places,
     tls: Option<tls::Server>,
     tunables: Arc<Tunables>,
+    log: Log,
     clock: MachineClock,
     /// It serves one client, and ends with it.
     is_single: bool,
@@ -103,19 +112,10 @@ pub(crate) struct Plan {
     pub(crate) signals: Option<UnixStream>,
     pub(crate) tls: Option<tls::Server>,
     pub(crate) tunables: Arc<Tunables>,
+    pub(crate) log: Log,
     pub(crate) clock: MachineClock,
     /// The descriptors of the only client, where there is one only.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
-}
-
-/// The number of clients, those that still negotiate included.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Permits(Arc<AtomicU32>);
-
-impl Permits {
-    pub(crate) fn taken(&self) -> u32 {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 /// Ends a front from another thread.
@@ -146,6 +146,7 @@ impl Front {
             rustix::io::ioctl_fionbio(&listener.socket, true)?;
             epoll::add(&epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), EventFlags::IN)?;
         }
+        let places = Places::new(&plan.classes);
         let mut front = Self {
             listeners: plan.listeners,
             callers: Slots::default(),
@@ -157,9 +158,10 @@ impl Front {
             epoll,
             wake,
             _signals: plan.signals,
-            permits: Permits::default(),
+            places,
             tls: plan.tls,
             tunables: plan.tunables,
+            log: plan.log,
             clock: plan.clock,
             is_single: plan.single.is_some(),
             stops: Arc::default(),
@@ -178,7 +180,7 @@ impl Front {
 
     /// The number of clients.
     pub(crate) fn permits(&self) -> Permits {
-        self.permits.clone()
+        self.places.all.clone()
     }
 
     /// Serves until it is stopped, and then stops the engines.
@@ -212,7 +214,7 @@ impl Front {
                 self.listens_at = Nanos::NEVER;
                 self.watch_listeners(EventFlags::IN);
             }
-            let is_over = self.is_single && self.permits.taken() == 0;
+            let is_over = self.is_single && self.places.all.taken() == 0;
             if self.stops.load(Ordering::Relaxed) != 0 || is_over {
                 return Ok(());
             }
@@ -252,6 +254,11 @@ impl Front {
 
     /// Descriptors or memory are short: waiting clients would wake this thread again and again.
     fn pause_listening(&mut self) {
+        self.report(
+            EventKind::ListeningPaused,
+            None,
+            "no client is accepted for 100 ms: descriptors or memory are short",
+        );
         self.listens_at = self.clock.now().after(LISTENING_PAUSE);
         self.watch_listeners(EventFlags::empty());
     }
@@ -263,24 +270,57 @@ impl Front {
         }
     }
 
+    /// A permit for a client. Where the server is full, one that has negotiated for long goes in its favour.
+    fn admit(&mut self, client: &Identity, peer: Peer) -> Option<Permit> {
+        let most = (self.tunables.connections_max(), self.tunables.connections_per_peer_max());
+        let mut admitted = self.places.admit(client, most, &self.wake);
+        if admitted.as_ref().is_err_and(|kind| *kind == EventKind::ServerFull) {
+            let longest =
+                self.callers.iter().min_by_key(|(_, caller)| caller.began).map(|(slot, its)| (slot, its.began));
+            if let Some((slot, began)) = longest
+                && began.after(UNDISTURBED) <= self.clock.now()
+                && let Some(caller) = self.callers.remove(slot)
+            {
+                let what = "it still negotiated when another client came, and the server is full";
+                self.report(EventKind::NegotiationTimeout, Some(caller.peer), what);
+                drop(caller);
+                admitted = self.places.admit(client, most, &self.wake);
+            }
+        }
+        admitted.map_err(|kind| self.report(kind, Some(peer), "there are as many clients as there may be")).ok()
+    }
+
     /// Greets a client, if the server takes one more.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
-        let permit = Permit::take(&self.permits.0, self.tunables.connections_max(), &self.wake);
-        let Some(permit) = permit else { return };
+        let (identity, peer) = identify(&input, output.is_some());
+        let Some(permit) = self.admit(&identity, peer) else { return };
         let tls = match &self.tls {
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
             Some(_) => nbd::Tls::Offered,
         };
-        let identity = identity_of(&input, output.is_some());
         let mut negotiation = Negotiation::new(Arc::clone(&self.exports), tls);
         negotiation.hide(hidden_from(&self.allowed, &identity));
         let unsent = negotiation.greeting().to_vec();
-        let until = self.clock.now().after(self.tunables.handshake_timeout());
+        let began = self.clock.now();
+        let until = began.after(self.tunables.handshake_timeout());
         let (session, ending) = (None, Ending::None);
         let (unread, is_known) = (Vec::new(), false);
-        let caller =
-            Caller { input, output, session, negotiation, identity, is_known, unread, unsent, until, ending, permit };
+        let caller = Caller {
+            input,
+            output,
+            session,
+            negotiation,
+            identity,
+            peer,
+            is_known,
+            unread,
+            unsent,
+            began,
+            until,
+            ending,
+            permit,
+        };
         let slot = self.callers.insert(caller);
         let Some(caller) = self.callers.get(slot) else { return };
         let data = u64::from(slot);
@@ -302,8 +342,18 @@ impl Front {
         match caller.talk(self.tls.as_ref(), &self.allowed) {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
-            Err(_) => drop(self.callers.remove(slot)),
+            Err(error) => {
+                if let Some(caller) = self.callers.remove(slot)
+                    && error == Errno::PROTO
+                {
+                    self.report(EventKind::TlsFailed, Some(caller.peer), &tls_failure(caller.session.as_deref()));
+                }
+            }
         }
+    }
+
+    fn report(&self, kind: EventKind, peer: Option<Peer>, what: &str) {
+        self.log.report(self.clock.now(), &Event { peer, ..Event::new(kind, what) });
     }
 
     fn watch(&mut self, slot: u32, for_output: bool) {
@@ -331,16 +381,22 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, mut session, unread, unsent, ending, permit, .. } = caller;
+        let Caller { input, output, peer, mut session, unread, unsent, ending, mut permit, .. } = caller;
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
             // Without TLS there are no certificates.
             let names = session.as_ref().map_or_else(Vec::new, |session| session.client_names());
             let class = class_of(&self.classes, agreed.export, &names);
+            if !self.places.join_class(&mut permit, class, &self.classes[class]) {
+                let what = "there are as many clients of the class as there may be";
+                let class = Some(self.classes[class].name.as_str());
+                let event = Event { class, peer: Some(peer), ..Event::new(EventKind::ClassFull, what) };
+                return self.log.report(self.clock.now(), &event);
+            }
             let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
             let client =
-                Client { input, output, session, agreed, class, leftover: unread, unsent, permit: Some(permit) };
+                Client { input, output, session, agreed, class, peer, leftover: unread, unsent, permit: Some(permit) };
             engine.send(Command::Serve(Box::new(client)));
         } else if let Some(session) = &mut session {
             session.close(output.as_ref().unwrap_or(&input));
@@ -352,7 +408,10 @@ impl Front {
         let slow: Vec<u32> =
             self.callers.iter().filter(|(_, caller)| caller.until <= now).map(|(slot, _)| slot).collect();
         for slot in slow {
-            self.callers.remove(slot);
+            if let Some(caller) = self.callers.remove(slot) {
+                let what = "it did not agree on an export within `handshake_timeout`";
+                self.report(EventKind::NegotiationTimeout, Some(caller.peer), what);
+            }
         }
     }
 }
@@ -367,18 +426,26 @@ fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
 }
 
 /// What the system says of a client. One on the standard streams is a process of the server's own user.
-fn identity_of(socket: &OwnedFd, is_single: bool) -> Identity {
+fn identify(socket: &OwnedFd, is_single: bool) -> (Identity, Peer) {
     if is_single {
         let process = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        return Identity { process: Some(process), ..Identity::default() };
+        return (Identity { process: Some(process), ..Identity::default() }, Peer::Unknown);
     }
     let address =
         rustix::net::getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
     if let Some(address) = address {
-        return Identity { address: Some(address.ip()), ..Identity::default() };
+        return (Identity { address: Some(address.ip()), ..Identity::default() }, Peer::Address(address));
     }
-    let process = rustix::net::sockopt::socket_peercred(socket).ok();
-    Identity { process: process.map(|process| (process.uid.as_raw(), process.gid.as_raw())), ..Identity::default() }
+    let Ok(process) = rustix::net::sockopt::socket_peercred(socket) else { return <_>::default() };
+    let (user, group) = (process.uid.as_raw(), process.gid.as_raw());
+    let peer = Peer::Process(process.pid.as_raw_nonzero().get().unsigned_abs(), user);
+    (Identity { process: Some((user, group)), ..Identity::default() }, peer)
+}
+
+/// What was wrong with a client's TLS, in words.
+pub(crate) fn tls_failure(session: Option<&tls::Session>) -> String {
+    let failure = session.and_then(tls::Session::failure);
+    failure.map_or_else(|| "plain bytes follow STARTTLS".into(), |failure| format!("TLS: {failure}"))
 }
 
 /// The exports that a client may not open. Where an export says nothing, all may.

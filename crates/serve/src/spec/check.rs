@@ -10,6 +10,9 @@ use super::{Allowed, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
+/// The most clients that any bound on them can say.
+const CONNECTIONS_MAX: u32 = 4096;
+
 /// Refuses a value outside its bounds; the last part of `key` names it.
 pub(super) fn within<T: PartialOrd + std::fmt::Display>(key: &str, value: T, min: T, max: T) -> Result<(), Complaint> {
     if value >= min && value <= max {
@@ -89,6 +92,7 @@ impl Spec {
                 let problem = "offset is not a multiple of 4KiB";
                 return Err(Complaint::of_value(format!("{at}.offset"), problem).expected("such as 1GiB"));
             }
+            within(&format!("{at}.connections_max"), export.connections_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
             let device = find_device(&self.device, &export.device, &at)?;
             shares.give_class(device, &self.group, &mut export.share, &at)?;
         }
@@ -153,6 +157,7 @@ impl Spec {
                 let expected = "a name that only its certificates bear";
                 return Err(Complaint::of_value(key("certificate"), problem).expected(expected));
             }
+            within(&key("connections_max"), tenant.connections_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
             let device = find_device(&self.device, &export.device, &at)?;
             shares.give_class(device, &self.group, &mut tenant.share, &at)?;
         }
@@ -166,7 +171,8 @@ fn find_device<'a>(devices: &'a [Device], name: &str, at: &str) -> Result<(usize
 }
 
 fn check_server(server: &Server) -> Result<(), Complaint> {
-    within("server.connections_max", server.connections_max, 1, 4096)?;
+    within("server.connections_max", server.connections_max, 1, CONNECTIONS_MAX)?;
+    within("server.connections_per_peer_max", server.connections_per_peer_max.unwrap_or(1), 1, CONNECTIONS_MAX)?;
     if let Some(tls) = &server.tls {
         check_tls(tls)?;
     }

@@ -43,6 +43,8 @@ pub struct Class {
     pub device: usize,
     /// A name that its clients' certificates bear.
     pub certificate: Option<String>,
+    /// Clients that it may have at once.
+    pub connections_max: Option<u32>,
 }
 
 /// The class of a client that has agreed on an export, having shown a certificate with these names: the first tenant of the
@@ -89,6 +91,7 @@ impl Spec {
             export: number,
             device: self.device_of(export),
             certificate: None,
+            connections_max: export.connections_max,
         });
         let tenants = self.tenant.iter().filter_map(|tenant| {
             let export = self.export.iter().position(|export| export.name == tenant.export)?;
@@ -98,6 +101,7 @@ impl Spec {
                 export,
                 device: self.device_of(self.export.get(export)?),
                 certificate: Some(tenant.certificate.clone()),
+                connections_max: tenant.connections_max,
             })
         });
         exports.chain(tenants).collect()

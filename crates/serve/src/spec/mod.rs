@@ -13,7 +13,7 @@ mod tiers;
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
@@ -50,16 +50,23 @@ keys! {
         /// where clients connect: unix:PATH or tcp:ADDRESS:PORT, one or more; sockets handed over by systemd take their place, and
         /// `--stdin` serves one client on the standard streams
         listen: Vec<Listen> = (Vec::new()),
-        /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once
+        /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once, but for one that
+        /// comes while another has negotiated for more than a second, which is closed in its place
         connections_max: u32 = (64),
+        /// clients at once from one address, or of one user of this machine, 1 to 4096; as many as the server takes where absent
+        connections_per_peer_max: Option<u32> = absent,
         /// how long a client may take until it has agreed on an export
         handshake_timeout: Duration = (Duration::from_seconds(10)),
         /// how long a client may leave a request half sent, or an answer unread, before it is cut off
         stall_timeout: Duration = (Duration::from_seconds(30)),
+        /// how long a client may ask for nothing before it is cut off; for ever where absent
+        idle_timeout: Option<Duration> = absent,
         /// how long requests that have begun may take to finish once the server is asked to stop
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
         /// certificates: [server.tls]; without them connections are not encrypted
         tls: Option<Tls> = absent,
+        /// what is logged, and how: [server.log]
+        log: Option<Log> = absent,
         /// the unix socket that `ioweir ctl` and `ioweir top` talk to; only the user that the server runs as may
         control: Option<Listen> = absent,
         /// the live page (/), the state as JSON (/state) and metrics for Prometheus (/metrics): unix:PATH, or tcp:127.0.0.1:PORT,
@@ -80,6 +87,43 @@ keys! {
         clients: Option<PathBuf> = absent,
         /// whether clients that do not ask for encryption are refused
         required: bool = (true),
+    }
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Text,
+    /// Objects of JSON, one a line.
+    Json,
+    /// Lines as the journal of systemd reads them from a service's standard error.
+    Journald,
+}
+
+/// The least grave events that are logged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogLevel {
+    /// What needs somebody: a device has failed.
+    Error,
+    /// What may need somebody.
+    Warn,
+    /// All events.
+    #[default]
+    Info,
+}
+
+keys! {
+    /// The log, on standard error.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Log {
+        /// text, json, or journald: text with the level as the journal of systemd reads it, and without the time
+        format: LogFormat = (LogFormat::Text),
+        /// the least grave events that are written: error, warn or info; all are counted in metrics
+        level: LogLevel = (LogLevel::Info),
     }
 }
 
@@ -154,6 +198,8 @@ keys! {
         /// who may open and list it, one or more of "certificate:NAME", "uid:NUMBER", "gid:NUMBER" (processes on a unix socket),
         /// "address:RANGE" and "anyone"; once one export says so, all have to
         allow: Vec<Allowed> = (Vec::new()),
+        /// clients of the class at once, 1 to 4096; as many as the server takes where absent
+        connections_max: Option<u32> = absent,
         ..share: ShareKeys,
     }
 }
@@ -180,6 +226,8 @@ keys! {
         export: String = required,
         /// the common name, or a DNS name, of their certificates
         certificate: String = required,
+        /// clients of the class at once, 1 to 4096; as many as the server takes where absent
+        connections_max: Option<u32> = absent,
         ..share: ShareKeys,
     }
 }
@@ -190,6 +238,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     vec![
         ("[server]", Server::keys()),
         ("[server.tls]", Tls::keys()),
+        ("[server.log]", Log::keys()),
         ("[[device]]", DeviceKeys::keys()),
         ("[device.cores]", Workers::keys()),
         ("[device.faults]", Faults::keys()),

@@ -29,6 +29,7 @@ pub struct Session {
     connection: ServerConnection,
     encrypted: Box<[u8]>,
     has_ended: bool,
+    failure: Option<rustls::Error>,
 }
 
 /// A descriptor as a writer.
@@ -59,7 +60,7 @@ impl Session {
     /// The configuration cannot be used; it was checked when it was made.
     pub fn new(server: &Server) -> Result<Self, Errno> {
         let connection = ServerConnection::new(Arc::clone(&server.config)).map_err(|_| Errno::PROTO)?;
-        let mut session = Self { connection, encrypted: vec![0; READ_BYTES].into(), has_ended: false };
+        let mut session = Self { connection, encrypted: vec![0; READ_BYTES].into(), has_ended: false, failure: None };
         session.connection.set_buffer_limit(Some(UNSENT_BYTES_MAX));
         Ok(session)
     }
@@ -84,7 +85,8 @@ impl Session {
             }
             match self.connection.process_new_packets() {
                 Ok(state) => self.has_ended = state.peer_has_closed(),
-                Err(_) => {
+                Err(error) => {
+                    self.failure = Some(error);
                     // Sends the client the alert, as far as its socket takes it.
                     let _ = self.flush(&to);
                     return Err(Errno::PROTO);
@@ -115,6 +117,12 @@ impl Session {
             self.connection.write_tls(&mut Descriptor(&to)).map_err(|error| errno(&error))?;
         }
         Ok(())
+    }
+
+    /// What the client has done wrong, once it has.
+    #[must_use]
+    pub const fn failure(&self) -> Option<&rustls::Error> {
+        self.failure.as_ref()
     }
 
     /// Whether bytes are held that the socket did not take.

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use axum::routing::get;
 use axum::serve::Listener as AxumListener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, Sleep};
 
 use super::{Shared, metrics};
@@ -27,7 +28,8 @@ use crate::front::Listener;
 
 /// The live page.
 const PAGE: &str = include_str!("page.html");
-/// Connections at once; more wait.
+/// Connections at once. For one more, that is closed which was last answered longest ago: a client that never finishes its
+/// question keeps nobody out.
 const CONNECTIONS_MAX: usize = 32;
 /// A connection that is silent for this long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -65,7 +67,7 @@ impl Socket {
             .layer(from_fn(guard))
             .with_state(shared);
         // It ends with the runtime.
-        let _ = axum::serve(Bounded { socket: self, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)) }, router).await;
+        let _ = axum::serve(Bounded { socket: self, origin: Instant::now(), connected: Vec::new() }, router).await;
     }
 }
 
@@ -100,10 +102,37 @@ fn is_own(host: &str) -> bool {
         || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Accepts no more connections than there are permits.
+/// Accepts connections, and closes others for them where there are too many.
 struct Bounded {
     socket: Socket,
-    places: Arc<Semaphore>,
+    origin: Instant,
+    connected: Vec<Connected>,
+}
+
+/// A connection that may be closed. It ends by itself when the other end of the channel is dropped.
+struct Connected {
+    end: oneshot::Sender<()>,
+    /// When it was last answered, in milliseconds since the origin.
+    answered: Arc<AtomicU64>,
+}
+
+impl Bounded {
+    fn admit(&mut self, stream: Stream) -> Connection {
+        self.connected.retain(|other| !other.end.is_closed());
+        if self.connected.len() >= CONNECTIONS_MAX {
+            let answered = |other: &Connected| other.answered.load(Ordering::Relaxed);
+            let longest = self.connected.iter().enumerate().min_by_key(|(_, other)| answered(other));
+            if let Some((at, _)) = longest {
+                // The dropped sender ends it.
+                self.connected.remove(at);
+            }
+        }
+        let (end, ended) = oneshot::channel();
+        let answered = Arc::new(AtomicU64::new(self.origin.elapsed().as_millis() as u64));
+        self.connected.push(Connected { end, answered: Arc::clone(&answered) });
+        let silence = Box::pin(tokio::time::sleep(SILENCE_MAX));
+        Connection { stream, silence, ended, answered, origin: self.origin }
+    }
 }
 
 impl AxumListener for Bounded {
@@ -111,18 +140,13 @@ impl AxumListener for Bounded {
     type Addr = ();
 
     async fn accept(&mut self) -> (Connection, ()) {
-        // It is never closed.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
         loop {
             let stream = match &self.socket {
                 Socket::Tcp(listener) => listener.accept().await.map(|(stream, _)| Stream::Tcp(stream)),
                 Socket::Unix(listener) => listener.accept().await.map(|(stream, _)| Stream::Unix(stream)),
             };
             match stream {
-                Ok(stream) => {
-                    let silence = Box::pin(tokio::time::sleep(SILENCE_MAX));
-                    return (Connection { stream, silence, _place: place }, ());
-                }
+                Ok(stream) => return (self.admit(stream), ()),
                 // The client has gone, or descriptors are short for a while.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
@@ -143,7 +167,10 @@ enum Stream {
 struct Connection {
     stream: Stream,
     silence: Pin<Box<Sleep>>,
-    _place: Option<OwnedSemaphorePermit>,
+    /// Ends with the sender's end.
+    ended: oneshot::Receiver<()>,
+    answered: Arc<AtomicU64>,
+    origin: Instant,
 }
 
 impl Connection {
@@ -153,10 +180,9 @@ impl Connection {
             self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
             return moved;
         }
-        match self.silence.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
-        }
+        let is_over = self.silence.as_mut().poll(context).is_ready();
+        let is_unwanted = Pin::new(&mut self.ended).poll(context).is_ready();
+        if is_over || is_unwanted { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { Poll::Pending }
     }
 }
 
@@ -178,6 +204,9 @@ impl AsyncWrite for Connection {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
         };
+        if moved.is_ready() {
+            this.answered.store(this.origin.elapsed().as_millis() as u64, Ordering::Relaxed);
+        }
         this.judge(context, moved)
     }
 

@@ -19,6 +19,7 @@ use super::record::{ClassRecord, Record};
 use super::state::Column;
 use crate::backend::Checksums;
 use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters};
+use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
 use crate::spec::{Device, Spec};
 use ioweir_config::{SHARE_NUMBERS, ShareKeys, ShareNumber};
@@ -57,12 +58,20 @@ enum Source {
 /// A key of the state, with the title and unit of its column, where it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 20] = [
+const METRICS: [Metric; 21] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
         "Clients, those that still negotiate included",
         Source::Server(|scene| vec![(vec![], Value::Whole(scene.connections.into()))]),
+    ),
+    counter(
+        "ioweir_events",
+        "Events of the log, written or not",
+        Source::Server(|scene| {
+            let sample = |(kind, count): (EventKind, u64)| (vec![("kind", kind.name().into())], Value::Whole(count));
+            scene.log.counts().map(sample).collect()
+        }),
     ),
     counter(
         "ioweir_requests",
@@ -186,6 +195,7 @@ struct Scene<'a> {
     spec: &'a Spec,
     record: &'a Record,
     connections: u32,
+    log: &'a Log,
 }
 
 impl Scene<'_> {
@@ -294,8 +304,8 @@ impl Collector for Families {
 }
 
 /// All metrics in the text format. Those that have no value on this server are left out.
-pub(super) fn text(spec: &Spec, record: &Record, connections: u32) -> String {
-    let scene = Scene { spec, record, connections };
+pub(super) fn text(spec: &Spec, record: &Record, connections: u32, log: &Log) -> String {
+    let scene = Scene { spec, record, connections, log };
     let families = METRICS.iter().map(|row| (row.name.into(), row.help.into(), row.kind, scene.samples(&row.source)));
     let shares = SHARE_NUMBERS.iter().map(|number| {
         let (name, unit) = (format!("ioweir_class_{}", number.name), number.unit);

@@ -26,6 +26,7 @@ use crate::control::Controller;
 use crate::engine::{Command, Counters, Handle, Question, Report};
 use crate::executor::{Clock as _, MachineClock};
 use crate::front::{Listener, Permits};
+use crate::log::Log;
 use record::Record;
 
 pub use record::{HISTORY_SECONDS, Second};
@@ -61,6 +62,7 @@ pub(crate) struct Plan {
     pub(crate) controller: Controller,
     pub(crate) devices: Vec<Watched>,
     pub(crate) permits: Permits,
+    pub(crate) log: Log,
     pub(crate) clock: MachineClock,
     /// The socket for HTTP.
     pub(crate) watch: Option<Listener>,
@@ -73,6 +75,7 @@ struct Shared {
     controller: Controller,
     devices: Vec<Watched>,
     permits: Permits,
+    log: Log,
     clock: MachineClock,
     record: Mutex<Record>,
     /// The exchange with each engine.
@@ -171,7 +174,7 @@ impl Shared {
     async fn metrics(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
-        metrics::text(&spec, &lock(&self.record), self.permits.taken())
+        metrics::text(&spec, &lock(&self.record), self.permits.taken(), &self.log)
     }
 }
 
@@ -203,6 +206,7 @@ impl Watch {
                 controller: plan.controller,
                 devices: plan.devices,
                 permits: plan.permits,
+                log: plan.log,
                 clock: plan.clock,
                 reports,
                 reported: watch::Sender::new(()),

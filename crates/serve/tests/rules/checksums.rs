@@ -11,7 +11,6 @@ use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 
 use crate::bench::{Bench, device};
 use crate::client::*;
@@ -469,28 +468,39 @@ fn a_device_that_flips_bits_is_found_out() {
     assert_eq!(answers.iter().map(|answer| answer.error).collect::<Vec<_>>(), [0, 5]);
 }
 
+/// What backends of a device have said in the log.
+fn remarks(device: &str) -> Vec<String> {
+    let events = crate::log::events(device).into_iter().filter(|event| event["event"] == "device_remark");
+    events.map(|event| event["message"].as_str().unwrap().to_string()).collect()
+}
+
 /// A server of a file, and a client of it.
 struct Served {
     server: Server,
     client: UnixStream,
-    remarks: Receiver<String>,
+    /// Its device's name in the log, which is that of the folder.
+    name: String,
+    /// What was logged before it.
+    before: usize,
 }
 
 impl Served {
     fn start(folder: &Path, keys: &str) -> Self {
         let (socket, disk) = (folder.join("s"), folder.join("disk"));
+        let name = folder.file_name().unwrap().to_str().unwrap().to_string();
+        crate::log::listen();
+        let before = remarks(&name).len();
         let text = format!(
-            "[server]\nlisten = [\"unix:{}\"]\n[[device]]\nname = \"d\"\nbackend = \"file\"\npath = {disk:?}\nsize = \"1MiB\"\n{keys}\n[[export]]\nname = \"export\"\ndevice = \"d\"\n",
+            "[server]\nlisten = [\"unix:{}\"]\n[[device]]\nname = \"{name}\"\nbackend = \"file\"\npath = {disk:?}\nsize = \"1MiB\"\n{keys}\n[[export]]\nname = \"export\"\ndevice = \"{name}\"\n",
             socket.display()
         );
         let spec = Spec::parse("test", &text).unwrap_or_else(|error| panic!("{error}"));
-        let mut server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
-        let remarks = server.take_remarks().unwrap();
+        let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
         let mut client = UnixStream::connect(&socket).unwrap();
         client.read_exact(&mut [0; 18]).unwrap();
         client.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"export")].concat()).unwrap();
         client.read_exact(&mut [0; 10]).unwrap();
-        Self { server, client, remarks }
+        Self { server, client, name, before }
     }
 
     /// Asks, and answers with the error.
@@ -516,7 +526,7 @@ impl Served {
     fn stop(self) -> Vec<String> {
         self.server.stopper().stop();
         self.server.wait().unwrap();
-        self.remarks.iter().collect()
+        remarks(&self.name).split_off(self.before)
     }
 }
 
@@ -546,8 +556,7 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     flip(&disk, 9_000);
     assert_eq!(served.read(0, 12_288), Err(5));
     assert_eq!(served.read(0, 8_192).unwrap(), [9; 8_192]);
-    let told =
-        "device d: the 4096 bytes at 8192 are damaged: their checksum is not that of the data that was written there";
+    let told = "the 4096 bytes at 8192 are damaged: their checksum is not that of the data that was written there";
     assert_eq!(served.stop(), [told]);
 
     // Somebody else has written to it in the meantime: that is no damage.

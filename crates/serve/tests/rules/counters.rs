@@ -6,7 +6,7 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use crate::bench::{Bench, Peer, device};
+use crate::bench::{Bench, Peer, TIMEOUTS, device};
 use crate::client::*;
 use ioweir_core::tenant::{GroupId, Share};
 use ioweir_core::{
@@ -44,8 +44,7 @@ fn change(bench: &mut Bench, shares: &[(Holder, Share)], is_agreed: bool) -> boo
         verdict.send(()).unwrap();
     }
     drop(verdict);
-    let (stall_timeout, shutdown_timeout) = (Nanos::from_seconds(30), Nanos::from_seconds(10));
-    let change = Change { shares: shares.to_vec(), stall_timeout, shutdown_timeout, prepared, verdict: wait };
+    let change = Change { shares: shares.to_vec(), timeouts: TIMEOUTS, prepared, verdict: wait };
     bench.engine.handle().send(Command::Change(Box::new(change)));
     bench.turn();
     hear.recv().unwrap().is_ok()

@@ -20,6 +20,7 @@ mod failures;
 mod history;
 mod kill;
 mod limits;
+mod log;
 mod model;
 mod nbd;
 mod page;

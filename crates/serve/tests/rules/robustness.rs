@@ -6,11 +6,14 @@
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, TIMEOUTS};
 use crate::client::*;
 use crate::process::Process;
 use ioweir_core::Nanos;
+use ioweir_serve::engine::{Change, Command, Timeouts};
+use ioweir_serve::log::EventKind;
 
 const MEMORY: &str = "backend = \"memory\"\nsize = \"64MiB\"";
 /// A disk that takes a millisecond for everything, one after the other.
@@ -321,6 +324,33 @@ fn an_engine_keeps_nothing_of_whoever_talks_nonsense() {
         leave(peer);
         check_engine(&mut bench, &mut witness, &format!("round {round}"));
     }
+}
+
+#[test]
+fn a_client_that_asks_for_nothing_is_cut_off_where_the_spec_says_so() {
+    let mut bench = Bench::new(SLOW);
+    let mut idle = bench.connect(0, true);
+    let pass = |bench: &mut Bench, seconds| {
+        bench.now = bench.now.after(Nanos::from_seconds(seconds));
+        bench.turn();
+    };
+    pass(&mut bench, 100_000);
+    assert_eq!(bench.engine.clients(), 1, "there is no limit unless the spec has one");
+    idle.send(&request(READ, 0, 1, 0, 512));
+    bench.settle();
+    let (prepared, _answer) = channel();
+    let (keep, verdict) = channel();
+    keep.send(()).unwrap();
+    let timeouts = Timeouts { idle: Nanos::from_seconds(60), ..TIMEOUTS };
+    bench.engine.handle().send(Command::Change(Box::new(Change { shares: Vec::new(), timeouts, prepared, verdict })));
+    pass(&mut bench, 59);
+    assert_eq!(bench.engine.clients(), 1);
+    idle.send(&request(READ, 0, 2, 0, 512));
+    bench.settle();
+    pass(&mut bench, 59);
+    assert_eq!((bench.engine.clients(), bench.count(EventKind::ClientIdle)), (1, 0));
+    pass(&mut bench, 2);
+    assert_eq!((bench.engine.clients(), bench.count(EventKind::ClientIdle)), (0, 1));
 }
 
 #[test]

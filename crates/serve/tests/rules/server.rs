@@ -90,6 +90,71 @@ fn more_clients_than_there_are_places_for_are_closed_at_once() {
     served.stop();
 }
 
+/// A client that is greeted, as soon as there is a place for one.
+fn greeted(connect: impl Fn() -> UnixStream) -> UnixStream {
+    loop {
+        let mut socket = connect();
+        if socket.read_exact(&mut [0; 18]).is_ok() {
+            return socket;
+        }
+    }
+}
+
+#[test]
+fn sockets_that_say_nothing_keep_nobody_out() {
+    let served = serve("connections_max = 3\nhandshake_timeout = \"1h\"", MEMORY);
+    let silent: Vec<_> = (0..3).map(|_| served.connect()).collect();
+    let mut client = greeted(|| served.connect());
+    choose(&mut client);
+    flush(&mut client);
+    drop(silent);
+    served.stop();
+}
+
+#[test]
+fn clients_of_one_class_take_no_more_places_than_it_has() {
+    let other = "[[export]]\nname = \"other\"\ndevice = \"d\"\nconnections_max = 1\n";
+    let served = serve("", &[MEMORY, other].concat());
+    let of_other = || {
+        let mut socket = served.connect();
+        socket.read_exact(&mut [0; 18]).unwrap();
+        socket.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, b"other")].concat()).unwrap();
+        socket.read_exact(&mut [0; 10]).unwrap();
+        socket
+    };
+    let mut first = of_other();
+    flush(&mut first);
+    assert_eq!(rest(&mut of_other()), b"", "the second is closed");
+    let mut good = served.connect();
+    agree(&mut good);
+    flush(&mut good);
+    // Its place is free with its end, which the server sees a moment later.
+    drop(first);
+    while rest_of_flush(&mut of_other()).is_empty() {}
+    served.stop();
+}
+
+/// The answer to a flush; none of a connection that is closed.
+fn rest_of_flush(socket: &mut UnixStream) -> Vec<u8> {
+    let _ = socket.write_all(&[request(FLUSH, 0, 1, 0, 0), request(DISCONNECT, 0, 2, 0, 0)].concat());
+    rest(socket)
+}
+
+#[test]
+fn clients_of_one_user_or_address_take_no_more_places_than_a_peer_has() {
+    let served = serve("connections_per_peer_max = 2", MEMORY);
+    let (mut first, mut second) = (served.connect(), served.connect());
+    agree(&mut first);
+    agree(&mut second);
+    assert_eq!(rest(&mut served.connect()), b"");
+    drop(first);
+    let mut third = greeted(|| served.connect());
+    choose(&mut third);
+    flush(&mut third);
+    flush(&mut second);
+    served.stop();
+}
+
 #[test]
 fn a_socket_of_the_dead_is_replaced_and_one_of_the_living_is_not() {
     let folder = tempfile::tempdir().unwrap();

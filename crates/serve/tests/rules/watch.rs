@@ -282,6 +282,7 @@ fn metrics_are_what_prometheus_reads_and_add_up() {
     assert_eq!(of("ioweir_inflight_limit_requests", &[("device", "disk")]), 1.0);
     assert_eq!(of("ioweir_policy_info", &[("device", "other"), ("policy", "mclock:groups=1")]), 1.0);
     assert_eq!(of("ioweir_nbd_connections", &[]), 1.0);
+    assert_eq!(of("ioweir_events_total", &[("kind", "protocol_error")]), 0.0);
     // Names that others rely on.
     let names: BTreeSet<&str> = all.iter().map(|sample| sample.0.as_str()).collect();
     for name in [
@@ -353,6 +354,21 @@ fn a_unix_socket_can_be_watched_and_a_port_of_everybody_cannot() {
     assert!(!place.exists(), "it is removed");
     let open = text.replace(&format!("unix:{}", place.display()), "tcp:0.0.0.0:0");
     assert!(Spec::parse("test", &open).unwrap_err().to_string().contains("can be reached by others"));
+}
+
+#[test]
+fn questions_that_never_end_keep_nobody_from_an_answer() {
+    let served = Served::new();
+    let mut dripping: Vec<_> = (0..40).map(|_| TcpStream::connect(&served.place).unwrap()).collect();
+    for stream in &mut dripping {
+        // The first may have been closed for the last.
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\nX-A: ");
+    }
+    assert!(served.get("/metrics").contains("ioweir_build_info"));
+    for stream in &mut dripping {
+        let _ = stream.write_all(b"a");
+    }
+    assert!(served.get("/metrics").contains("ioweir_build_info"));
 }
 
 #[test]

@@ -307,26 +307,18 @@ impl Order for Reward {
 
     #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
-        let of = &mut self.nodes[node as usize];
-        of.in_flight += 1;
-        of.is_active = next.is_some();
+        self.nodes[node as usize].in_flight += 1;
         if let Some(floor) = &mut self.floor {
             floor.dispatched(node, next.is_some());
         }
         if self.order.is_due {
             self.order.take_due(now, node, taken.cost, next.is_some());
-        } else if next.is_none() {
-            self.order.cancel_due(node);
         }
-        match &mut self.charging {
-            Charging::Response(adjusted) if next.is_none() => {
-                adjusted.served_only.rank_at(node, self.order.fair.start(node));
-            }
-            Charging::Response(_) => {}
-            Charging::Service(_) | Charging::Ahead => self.charge_ahead(node, next.is_some()),
+        if !matches!(self.charging, Charging::Response(_)) {
+            self.charge_ahead(node, next.is_some());
         }
         if next.is_none() {
-            self.order.fair.deactivate(node);
+            self.deactivate(node);
         }
         self.order.fair.rebase();
     }
@@ -377,23 +369,17 @@ impl Order for Reward {
         let Charging::Response(adjusted) = &mut self.charging else { return };
         if is_active {
             self.order.fair.rank_at(node, tag);
-        } else {
+        } else if in_flight > 0 {
             adjusted.served_only.rank_at(node, tag);
-        }
-        // AdjustTags comes before clients without requests are removed.
-        let tag = |node| self.order.fair.start(node);
-        let smallest = match (self.order.fair.first().map(tag), adjusted.served_only.first()) {
-            (Some(one), Some(other)) => Some(earlier(one, tag(other))),
-            (one, other) => one.or(other.map(tag)),
-        };
-        if let Some(tag) = smallest {
-            (adjusted.at, adjusted.tag) = (now, tag);
-        }
-        adjusted.served_only.advance(adjusted.tag);
-        self.order.fair.advance(adjusted.tag);
-        if in_flight == 0 && !is_active {
+        } else {
             adjusted.served_only.deactivate(node);
         }
+        // AdjustTags comes before clients without requests are removed: this one's tag counts.
+        let others = [self.order.fair.first(), adjusted.served_only.first()].into_iter().flatten();
+        let smallest = others.map(|node| self.order.fair.start(node)).fold(tag, earlier);
+        (adjusted.at, adjusted.tag) = (now, smallest);
+        adjusted.served_only.advance(smallest);
+        self.order.fair.advance(smallest);
         adjusted.served_only.rebase();
         self.order.fair.rebase();
     }

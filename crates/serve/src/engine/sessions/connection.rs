@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::EventFlags;
 
+use super::super::command::Timeouts;
 use super::outbox::Outbox;
 use crate::buffer::Buffer;
+use crate::log::{EventKind, Peer};
 use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
 use crate::tls::{self, Session};
 
@@ -35,6 +37,8 @@ pub struct Client {
     pub agreed: Agreed,
     /// The class that it belongs to.
     pub class: StreamId,
+    /// The client, as the system knows it.
+    pub peer: Peer,
     /// Bytes that it has already sent after the negotiation.
     pub leftover: Vec<u8>,
     /// Bytes of the negotiation's last answer that were not sent yet.
@@ -43,27 +47,36 @@ pub struct Client {
     pub permit: Option<Permit>,
 }
 
-/// Permission to be a client of the server; returned when dropped.
+/// Permission to be a client, counted with others; returned when dropped.
 #[derive(Debug)]
 pub struct Permit {
-    taken: Arc<AtomicU32>,
+    counts: Vec<Arc<AtomicU32>>,
     /// Becomes readable when a permit is returned.
     wake: Arc<OwnedFd>,
 }
 
 impl Permit {
-    /// Takes a permit, unless `most` are taken.
+    /// A permit of a client that is not counted yet; `wake` becomes readable when it is returned.
     #[must_use]
-    pub fn take(taken: &Arc<AtomicU32>, most: u32, wake: &Arc<OwnedFd>) -> Option<Self> {
-        let more = |permits: u32| (permits < most).then_some(permits + 1);
-        taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-        Some(Self { taken: Arc::clone(taken), wake: Arc::clone(wake) })
+    pub const fn new(wake: Arc<OwnedFd>) -> Self {
+        Self { counts: Vec::new(), wake }
+    }
+
+    /// Counts the client with others, unless they are as many as there may be.
+    #[must_use]
+    pub fn join(&mut self, others: &Arc<AtomicU32>, most: u32) -> bool {
+        let more = |clients: u32| (clients < most).then_some(clients + 1);
+        let has_room = others.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        self.counts.extend(has_room.then(|| Arc::clone(others)));
+        has_room
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
+        for count in &self.counts {
+            count.fetch_sub(1, Ordering::Relaxed);
+        }
         // A full counter wakes the front, too.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
     }
@@ -122,6 +135,7 @@ pub(super) struct Connection {
     pub(super) agreed: Agreed,
     /// The stream by which the scheduler knows it.
     pub(super) class: StreamId,
+    pub(super) peer: Peer,
     pub(super) mode: Mode,
     decoder: Decoder,
     chunk: Box<[u8]>,
@@ -160,6 +174,7 @@ impl Connection {
             session: client.session,
             agreed: client.agreed,
             class: client.class,
+            peer: client.peer,
             mode: Mode::Open,
             decoder: Decoder::new(client.agreed.replies),
             chunk: chunk.into(),
@@ -198,6 +213,11 @@ impl Connection {
         self.session.as_ref().is_some_and(|session| session.has_ended()) && !self.has_undecoded()
     }
 
+    /// What the client has done wrong with TLS, once it has.
+    pub(super) fn tls_failure(&self) -> Option<String> {
+        self.session.as_ref().and_then(|session| session.failure()).map(|failure| format!("TLS: {failure}"))
+    }
+
     /// Announces the end of a TLS session.
     pub(super) fn close(&mut self) {
         if let Some(session) = &mut self.session {
@@ -228,6 +248,15 @@ impl Connection {
     pub(super) fn owes(&self) -> bool {
         let is_awaited = self.mode == Mode::Open && !self.is_paused() && !self.decoder.is_between_requests();
         self.is_blocked || is_awaited
+    }
+
+    /// When it is cut off unless something moves before, and for what.
+    pub(super) fn limit(&self, timeouts: &Timeouts) -> Option<(Nanos, EventKind)> {
+        if self.owes() {
+            return Some((self.moved.after(timeouts.stall), EventKind::ClientStalled));
+        }
+        let is_idle = self.mode == Mode::Open && self.in_flight == 0 && timeouts.idle < Nanos::NEVER;
+        is_idle.then(|| (self.moved.after(timeouts.idle), EventKind::ClientIdle))
     }
 
     /// The next request that was read, if it may have one more in flight.

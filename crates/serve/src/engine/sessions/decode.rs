@@ -7,6 +7,7 @@ use super::connection::{Connection, Filling, Incoming, Mode};
 use super::request::{ClientRequest, pieces};
 use super::{Event, Query, Sessions};
 use crate::backend::Action;
+use crate::log::EventKind;
 use crate::nbd::protocol::{COMMAND_DF, REQUEST_BYTES_MAX};
 use crate::nbd::reply::Reply;
 use crate::nbd::{Command, NbdError, Request};
@@ -42,7 +43,10 @@ impl Sessions {
                     }
                 }
                 Ok(None) => break,
-                Err(_) => return self.hang_up(slot),
+                Err(_) => {
+                    self.remark(slot, EventKind::ProtocolError, "what it sent is no request");
+                    return self.hang_up(slot);
+                }
             }
         }
         if self.connections.get(slot).is_some_and(Connection::has_ended) {

@@ -20,8 +20,10 @@ use rustix::event::epoll::{self, EventFlags};
 
 use super::accounts::Answered;
 use super::admission::SubRequest;
+use super::command::Timeouts;
 use crate::backend::Action;
 use crate::buffer::Pool;
+use crate::log::{EventKind, Peer};
 use crate::nbd::{Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
@@ -46,6 +48,8 @@ pub(super) enum Event {
     Refused(StreamId, NbdError),
     /// A connection broke: what it has queued is to be withdrawn.
     Gone(u32),
+    /// A client of a class did something worth the log.
+    Remarkable(EventKind, StreamId, Peer, String),
 }
 
 /// An operation that does not pass the scheduler.
@@ -62,7 +66,7 @@ pub(super) struct Query {
 pub(super) struct Sessions {
     exports: Arc<[Export]>,
     request_bytes_max: u64,
-    stall_timeout: Nanos,
+    timeouts: Timeouts,
     epoll: Arc<OwnedFd>,
     now: Nanos,
     connections: Slots<Connection>,
@@ -86,7 +90,7 @@ impl Sessions {
         Self {
             exports,
             request_bytes_max: device.request_bytes_max.0,
-            stall_timeout: Nanos::NEVER,
+            timeouts: Timeouts { stall: Nanos::NEVER, idle: Nanos::NEVER, shutdown: Nanos::NEVER },
             epoll,
             now: Nanos::ZERO,
             connections: Slots::default(),
@@ -105,9 +109,9 @@ impl Sessions {
         self.exports = exports;
     }
 
-    /// Sets for how long a client may leave something half done; the next check applies it.
-    pub(super) const fn set_stall_timeout(&mut self, timeout: Nanos) {
-        self.stall_timeout = timeout;
+    /// Sets for how long a client may leave something half done, or ask for nothing; the next check applies it.
+    pub(super) const fn set_timeouts(&mut self, timeouts: Timeouts) {
+        self.timeouts = timeouts;
         self.stall_check = self.now;
     }
 
@@ -206,8 +210,25 @@ impl Sessions {
             Received::Nothing => {}
             Received::End if has_hung_up => self.hang_up(slot),
             Received::End => self.drain(slot),
-            Received::Broken => self.hang_up(slot),
+            Received::Broken => {
+                if let Some(what) = connection.tls_failure() {
+                    self.remark(slot, EventKind::TlsFailed, what);
+                }
+                self.hang_up(slot);
+            }
         }
+    }
+
+    /// Has something about a client logged.
+    fn remark(&mut self, slot: u32, kind: EventKind, what: impl Into<String>) {
+        if let Some(Connection { class, peer, .. }) = self.connections.get(slot) {
+            self.events.push_back(Event::Remarkable(kind, *class, *peer, what.into()));
+        }
+    }
+
+    /// The client of a connection.
+    pub(super) fn peer(&self, slot: u32) -> Option<Peer> {
+        self.connections.get(slot).map(|connection| connection.peer)
     }
 
     /// Sets the events that are worth a wake-up.
@@ -289,24 +310,30 @@ impl Sessions {
     }
 
     fn note_stall(&mut self, slot: u32) {
-        if let Some(connection) = self.connections.get(slot)
-            && connection.owes()
-        {
-            self.stall_check = self.stall_check.min(connection.moved.after(self.stall_timeout));
+        if let Some((until, _)) = self.connections.get(slot).and_then(|connection| connection.limit(&self.timeouts)) {
+            self.stall_check = self.stall_check.min(until);
         }
     }
 
-    /// Disconnects clients that have left something half done for too long.
+    /// Disconnects clients that have left something half done, or asked for nothing, for too long.
     pub(super) fn check_stalls(&mut self) {
         if self.now < self.stall_check {
             return;
         }
         self.stall_check = Nanos::NEVER;
-        let owing = self.connections.iter().filter(|(_, connection)| connection.owes());
-        let owing: Vec<_> =
-            owing.map(|(slot, connection)| (slot, connection.moved.after(self.stall_timeout))).collect();
-        for (slot, until) in owing {
-            if until <= self.now { self.hang_up(slot) } else { self.stall_check = self.stall_check.min(until) }
+        let limits = self.connections.iter().map(|(slot, connection)| (slot, connection.limit(&self.timeouts)));
+        let limits: Vec<_> = limits.filter_map(|(slot, limit)| Some((slot, limit?))).collect();
+        for (slot, (until, kind)) in limits {
+            if until <= self.now {
+                let what = match kind {
+                    EventKind::ClientIdle => "it asked for nothing for `idle_timeout`",
+                    _ => "it left a request half sent, or replies unread, for `stall_timeout`",
+                };
+                self.remark(slot, kind, what);
+                self.hang_up(slot);
+            } else {
+                self.stall_check = self.stall_check.min(until);
+            }
         }
     }
 

@@ -6,12 +6,14 @@ use std::collections::VecDeque;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ioweir_core::tenant::Share;
 use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
-use ioweir_serve::engine::{Client, Engine, Settings, Turn};
+use ioweir_serve::engine::{Client, Engine, Settings, Timeouts, Turn};
+use ioweir_serve::log::{DeviceLog, EventKind, Log, Peer as PeerName};
 use ioweir_serve::nbd::{Agreed, Export, Replies};
 use ioweir_serve::spec::{Device, Holder, Spec};
 
@@ -22,9 +24,16 @@ pub(crate) fn device(keys: &str) -> Device {
     spec.device.remove(0)
 }
 
+/// Those of a server that says nothing.
+pub(crate) const TIMEOUTS: Timeouts =
+    Timeouts { stall: Nanos::from_seconds(30), idle: Nanos::NEVER, shutdown: Nanos::from_seconds(10) };
+
 /// An engine, and the clock that it sees.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
+    log: Log,
+    /// The name of the device in the log.
+    pub(crate) name: String,
     exports: Arc<[Export]>,
     pub(crate) now: Nanos,
     pub(crate) stopped: bool,
@@ -49,15 +58,27 @@ impl Bench {
             block_bytes_preferred: 4096,
         };
         let exports: Arc<[Export]> = Arc::new([export("a", false), export("b", false), export("c", true)]);
+        static BENCHES: AtomicU32 = AtomicU32::new(0);
+        let name = format!("bench {}", BENCHES.fetch_add(1, Ordering::Relaxed));
+        let log = Log::default();
         let settings = Settings {
             exports: exports.clone(),
             device,
-            stall_timeout: Nanos::from_seconds(30),
-            shutdown_timeout: Nanos::from_seconds(10),
+            timeouts: TIMEOUTS,
             classes: 3,
+            log: DeviceLog {
+                log: log.clone(),
+                device: name.clone(),
+                classes: ["a", "b", "c"].map(String::from).into(),
+            },
         };
         let engine = Engine::new(settings, backend, pool).expect("descriptors");
-        Self { engine, exports, now: Nanos::ZERO, stopped: false }
+        Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false }
+    }
+
+    /// Events of a kind, written or not.
+    pub(crate) fn count(&self, kind: EventKind) -> u64 {
+        self.log.counts().find(|(its, _)| *its == kind).map_or(0, |(_, count)| count)
     }
 
     /// Gives a class, which may be an export's number, another share.
@@ -76,7 +97,8 @@ impl Bench {
         let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
         let class = StreamId(export as u32);
         let (input, leftover, unsent) = (theirs.into(), vec![], vec![]);
-        let client = Client { input, output: None, session: None, agreed, class, leftover, unsent, permit: None };
+        let peer = PeerName::Unknown;
+        let client = Client { input, output: None, session: None, agreed, class, peer, leftover, unsent, permit: None };
         self.engine.connect(client);
         Peer { socket: ours, replies, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }

@@ -1,0 +1,256 @@
+//! The log of a server: what goes wrong with devices and clients, and what is changed, each with its device, class, client and
+//! error number. Every event is counted by kind, for the metrics; of each kind a few a second go to `tracing`, whose subscriber
+//! writes them, and the next that does says how many did not.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ioweir_core::{Nanos, StreamId};
+use tracing::Level;
+
+use crate::nbd::NbdError;
+
+/// Events of a kind that are written in one second; more are counted only.
+const WRITTEN_PER_SECOND: u32 = 10;
+
+/// The kinds of events: name in metrics and in the log, level, and meaning.
+macro_rules! kinds {
+    ($($(#[doc = $help:literal])+ $kind:ident = $name:literal, $level:ident;)+) => {
+        /// What an event is about.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum EventKind { $($(#[doc = $help])+ $kind,)+ }
+
+        impl EventKind {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            /// The name in metrics and in the log.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)+ }
+            }
+
+            /// How grave it is.
+            #[must_use]
+            pub const fn level(self) -> Level {
+                match self { $(Self::$kind => Level::$level,)+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// A flush of a device has failed: nothing is written or flushed until it is opened again.
+    DeviceFailed = "device_failed", ERROR;
+    /// An operation of a device has failed, and its request was answered with the error.
+    OperationFailed = "operation_failed", WARN;
+    /// A backend says something about itself: a block that is not what was written, checksums that cannot be kept.
+    DeviceRemark = "device_remark", WARN;
+    /// A device that had failed was opened again.
+    DeviceOpened = "device_opened", INFO;
+    /// A client was closed: there are as many as the server takes.
+    ServerFull = "server_full", WARN;
+    /// A client was closed: there are as many of its address or user as there may be.
+    PeerFull = "peer_full", WARN;
+    /// A client was closed: there are as many of its class as there may be.
+    ClassFull = "class_full", WARN;
+    /// A client did not agree on an export in time.
+    NegotiationTimeout = "negotiation_timeout", WARN;
+    /// A client broke the protocol.
+    ProtocolError = "protocol_error", WARN;
+    /// A client's TLS handshake, or a record of it, was wrong.
+    TlsFailed = "tls_failed", WARN;
+    /// A client left a request half sent, or replies unread, for too long.
+    ClientStalled = "client_stalled", WARN;
+    /// A client asked for nothing for too long.
+    ClientIdle = "client_idle", INFO;
+    /// No client is accepted for a moment: descriptors or memory are short.
+    ListeningPaused = "listening_paused", WARN;
+    /// Other machines can connect, and nothing is encrypted.
+    Unencrypted = "unencrypted", WARN;
+    /// A key of the running spec was changed.
+    SpecChanged = "spec_changed", INFO;
+    /// A change of the running spec was refused.
+    ChangeRefused = "change_refused", WARN;
+}
+
+/// A client, as the system knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Peer {
+    /// A process of this machine, over a unix socket: its number and its user's.
+    Process(u32, u32),
+    /// Where a TCP connection comes from.
+    Address(SocketAddr),
+    /// Nothing is known of it.
+    #[default]
+    Unknown,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process(process, user) => write!(out, "process {process} of user {user}"),
+            Self::Address(address) => write!(out, "{address}"),
+            Self::Unknown => out.write_str("unknown"),
+        }
+    }
+}
+
+/// An event. What does not apply is left out of the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// What it is about.
+    pub kind: EventKind,
+    /// The device, by its name.
+    pub device: Option<&'a str>,
+    /// The class, by its name.
+    pub class: Option<&'a str>,
+    /// The client.
+    pub peer: Option<Peer>,
+    /// The error number that a request was answered with.
+    pub errno: Option<NbdError>,
+    /// What happened, in words.
+    pub what: &'a str,
+}
+
+impl<'a> Event<'a> {
+    /// An event of the server as a whole.
+    #[must_use]
+    pub const fn new(kind: EventKind, what: &'a str) -> Self {
+        Self { kind, device: None, class: None, peer: None, errno: None, what }
+    }
+}
+
+/// Where events go, from any thread.
+#[derive(Clone, Debug)]
+pub struct Log(Arc<[OfKind]>);
+
+/// The events of a kind.
+#[derive(Debug, Default)]
+struct OfKind {
+    count: AtomicU64,
+    pace: Mutex<Pace>,
+}
+
+/// What was written in a second.
+#[derive(Debug, Default)]
+struct Pace {
+    second: u64,
+    written: u32,
+    /// Events that were not written since the last that was.
+    left_out: u64,
+}
+
+impl Pace {
+    /// Whether an event is written now, and if so, how many before it were not.
+    fn admit(&mut self, now: Nanos) -> Option<u64> {
+        let second = now.0 / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.written) = (second, 0);
+        }
+        if self.written == WRITTEN_PER_SECOND {
+            self.left_out += 1;
+            return None;
+        }
+        self.written += 1;
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self(EventKind::ALL.iter().map(|_| OfKind::default()).collect())
+    }
+}
+
+impl Log {
+    /// Counts an event, and writes it unless there are too many of its kind.
+    pub fn report(&self, now: Nanos, event: &Event<'_>) {
+        let of = &self.0[event.kind as usize];
+        of.count.fetch_add(1, Ordering::Relaxed);
+        let left_out = of.pace.lock().unwrap_or_else(PoisonError::into_inner).admit(now);
+        if let Some(left_out) = left_out {
+            write(event, left_out);
+        }
+    }
+
+    /// How many events of each kind there were.
+    pub fn counts(&self) -> impl Iterator<Item = (EventKind, u64)> {
+        EventKind::ALL.iter().zip(&*self.0).map(|(kind, of)| (*kind, of.count.load(Ordering::Relaxed)))
+    }
+}
+
+/// The log of a device and of the classes of its clients.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceLog {
+    /// Where events go.
+    pub log: Log,
+    /// The name of the device.
+    pub device: String,
+    /// The names of the classes, by number.
+    pub classes: Arc<[String]>,
+}
+
+impl DeviceLog {
+    /// Reports an event of the device.
+    pub fn report(&self, now: Nanos, kind: EventKind, what: &str) {
+        self.log.report(now, &Event { device: Some(&self.device), ..Event::new(kind, what) });
+    }
+
+    /// Reports an event of a client of a class, with the error number where there is one.
+    pub fn report_client(
+        &self,
+        now: Nanos,
+        kind: EventKind,
+        class: StreamId,
+        (peer, errno): (Option<Peer>, Option<NbdError>),
+        what: &str,
+    ) {
+        let class = self.classes.get(class.0 as usize).map(String::as_str);
+        self.log.report(now, &Event { kind, device: Some(&self.device), class, peer, errno, what });
+    }
+}
+
+fn write(event: &Event<'_>, left_out: u64) {
+    let Event { kind, device, class, peer, errno, what } = *event;
+    let (event, peer) = (kind.name(), peer.map(tracing::field::display));
+    let (errno, error) = (errno.map(NbdError::code), errno.map(NbdError::name));
+    let left_out = (left_out > 0).then_some(left_out);
+    // The level of an event is part of its place in the code.
+    macro_rules! at {
+        ($level:expr) => {
+            tracing::event!(target: "ioweir", $level, event, device, class, peer, errno, error, left_out, "{what}")
+        };
+    }
+    match kind.level() {
+        Level::ERROR => at!(Level::ERROR),
+        Level::WARN => at!(Level::WARN),
+        _ => at!(Level::INFO),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_events_in_a_second_some_are_written_and_the_next_says_how_many_were_not() {
+        let mut pace = Pace::default();
+        let admitted = |pace: &mut Pace, millis| pace.admit(Nanos::from_millis(millis));
+        assert!((0..10).all(|at| admitted(&mut pace, at) == Some(0)));
+        assert!((10..40).all(|at| admitted(&mut pace, at).is_none()));
+        assert_eq!((admitted(&mut pace, 1000), admitted(&mut pace, 1001)), (Some(30), Some(0)));
+    }
+
+    #[test]
+    fn every_event_is_counted_under_its_kind() {
+        let log = Log::default();
+        for _ in 0..25 {
+            log.report(Nanos::ZERO, &Event::new(EventKind::TlsFailed, "no"));
+        }
+        let counts: Vec<_> = log.counts().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counts, [(EventKind::TlsFailed, 25)]);
+    }
+}
