@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use ioweir_config::{format_bytes, shown};
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
@@ -317,11 +317,15 @@ impl Starting {
         let (exports, exports_sent) = channel();
         let (stopper, stopper_sent) = channel();
         let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
+        // Counted from zero, in a spec of a few megabytes.
+        let own_classes = (0..).map(StreamId).zip(spec.classes());
+        let own_classes = own_classes.filter(|(_, class)| class.device == number).map(|(class, _)| class);
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
             timeouts: Timeouts::new(&spec.server),
             classes: classes.len() as u32, // a server has thousands at most
+            own_classes: own_classes.collect(),
             log: DeviceLog { log, device: device.name.clone(), classes },
         };
         let name = device.name.clone();

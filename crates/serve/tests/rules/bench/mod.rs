@@ -25,8 +25,12 @@ pub(crate) fn device(keys: &str) -> Device {
 }
 
 /// Those of a server that says nothing.
-pub(crate) const TIMEOUTS: Timeouts =
-    Timeouts { stall: Nanos::from_seconds(30), idle: Nanos::NEVER, shutdown: Nanos::from_seconds(10) };
+pub(crate) const TIMEOUTS: Timeouts = Timeouts {
+    stall: Nanos::from_seconds(30),
+    idle: Nanos::NEVER,
+    reading_bytes_per_second: 16 << 10,
+    shutdown: Nanos::from_seconds(10),
+};
 
 /// An engine, and the clock that it sees.
 pub(crate) struct Bench {
@@ -66,6 +70,7 @@ impl Bench {
             device,
             timeouts: TIMEOUTS,
             classes: 3,
+            own_classes: (0..3).map(StreamId).collect(),
             log: DeviceLog {
                 log: log.clone(),
                 device: name.clone(),
