@@ -64,6 +64,8 @@ pub enum Turn {
     WaitUntil(Nanos),
     /// It has stopped, as a command asked.
     Stopped,
+    /// It was to stop, and its device has not ended what it does. Dropping the engine would wait for that.
+    Hung,
 }
 
 /// The configuration of an engine.
@@ -112,6 +114,8 @@ pub struct Engine {
     own_classes: Vec<StreamId>,
     shutdown_timeout: Nanos,
     stopping: Stopping,
+    /// When it ends though its device has not.
+    gives_up: Nanos,
 }
 
 impl Engine {
@@ -144,6 +148,7 @@ impl Engine {
             own_classes,
             shutdown_timeout: timeouts.shutdown,
             stopping: Stopping::No,
+            gives_up: Nanos::NEVER,
         };
         engine.divide_room();
         engine.report_remarks();
@@ -284,8 +289,12 @@ impl Engine {
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
+        if now >= self.gives_up {
+            return Ok(Turn::Hung);
+        }
         self.admission.driver().settle(now);
-        let mut next = self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due());
+        let mut next =
+            self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due()).min(self.gives_up);
         if let Stopping::Closing(until) = self.stopping
             && until > now
         {
@@ -385,7 +394,9 @@ impl Engine {
                     let _ = answer.send(self.reopen());
                 }
                 Command::Stop if self.stopping == Stopping::No => {
-                    self.stopping = Stopping::Closing(self.now.after(self.shutdown_timeout));
+                    let until = self.now.after(self.shutdown_timeout);
+                    self.stopping = Stopping::Closing(until);
+                    self.gives_up = until.after(self.shutdown_timeout);
                     self.sessions.drain_all();
                 }
                 Command::Stop => {}

@@ -66,7 +66,8 @@ keys! {
         reading_rate_min: ByteRate = (ByteRate(16 << 10)),
         /// how long a client may ask for nothing before it is cut off; for ever where absent
         idle_timeout: Option<Duration> = absent,
-        /// how long requests that have begun may take to finish once the server is asked to stop
+        /// how long requests that have begun may take to finish once the server is asked to stop; a device that has not ended all
+        /// that it does after twice as long is left behind
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
         /// certificates: [server.tls]; without them connections are not encrypted
         tls: Option<Tls> = absent,

@@ -328,13 +328,13 @@ fn an_engine_keeps_nothing_of_whoever_talks_nonsense() {
 }
 
 /// A device that is done at once, with as little memory for data as there may be.
-const LITTLE: &str = "backend = \"null\"\nsize = \"1GiB\"\nscheduler = \"sfq\"\nbuffer_bytes_max = \"96MiB\"";
+const LITTLE: &str = "backend = \"null\"\nsize = \"1GiB\"\nscheduler = \"sfq\"\nbuffer_bytes_max = \"192MiB\"";
 
 #[test]
 fn clients_that_do_not_read_keep_no_other_class_from_its_part_of_the_memory() {
     let mut bench = Bench::new(LITTLE);
     bench.entitle(StreamId(0), Share::weighted(1000));
-    let mut slow: Vec<_> = (0..4).map(|_| bench.connect(1, true)).collect();
+    let mut slow: Vec<_> = (0..4).map(|_| bench.connect(1, false)).collect();
     for peer in &mut slow {
         for cookie in 0..40 {
             peer.send(&request(READ, 0, cookie, 0, 2 << 20));
@@ -343,9 +343,10 @@ fn clients_that_do_not_read_keep_no_other_class_from_its_part_of_the_memory() {
     for _ in 0..20 {
         bench.turn();
     }
-    assert!(bench.engine.buffered_bytes() > 45 << 20, "they hold what can be borrowed");
-    let mut heavy = bench.connect(0, true);
+    assert!(bench.engine.buffered_bytes() > 90 << 20, "they hold what can be borrowed");
+    let mut heavy = bench.connect(0, false);
     for cookie in 0..20 {
+        heavy.expect(cookie, 2 << 20);
         heavy.send(&request(READ, 0, cookie, 0, 2 << 20));
     }
     let mut answers = 0;
@@ -360,7 +361,7 @@ fn clients_that_do_not_read_keep_no_other_class_from_its_part_of_the_memory() {
 fn a_client_that_reads_too_slowly_is_cut_off_and_one_that_reads_fast_enough_is_not() {
     for (bytes, is_kept) in [(300 << 10, false), (400 << 10, true)] {
         let mut bench = Bench::new(LITTLE);
-        let mut peer = bench.connect(0, true);
+        let mut peer = bench.connect(0, false);
         for cookie in 0..40 {
             peer.send(&request(READ, 0, cookie, 0, 1 << 20));
         }

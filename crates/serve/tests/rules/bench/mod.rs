@@ -41,6 +41,7 @@ pub(crate) struct Bench {
     exports: Arc<[Export]>,
     pub(crate) now: Nanos,
     pub(crate) stopped: bool,
+    pub(crate) hung: bool,
 }
 
 impl Bench {
@@ -78,7 +79,7 @@ impl Bench {
             },
         };
         let engine = Engine::new(settings, backend, pool).expect("descriptors");
-        Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false }
+        Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false, hung: false }
     }
 
     /// Events of a kind, written or not.
@@ -114,6 +115,10 @@ impl Bench {
         self.engine.wait(Nanos::ZERO).expect("can be waited for");
         match self.engine.turn(self.now).expect("the backend works") {
             Turn::WaitUntil(until) => until,
+            Turn::Hung => {
+                self.hung = true;
+                Nanos::NEVER
+            }
             Turn::Stopped => {
                 self.stopped = true;
                 Nanos::NEVER
