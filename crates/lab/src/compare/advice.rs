@@ -169,7 +169,8 @@ fn reason(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> String {
     }
     let saved = |cause: &Cause| Some((cause.of)(other)? - (cause.of)(best)?);
     // A cause counts that explains a twentieth of the slower one's time.
-    let whole = other.mean(|run| Goal::Completion.of_run(run)).unwrap_or(0.0);
+    let time = if goal == Goal::Busy { goal } else { Goal::Completion };
+    let whole = other.mean(|run| time.of_run(run)).unwrap_or(0.0);
     let mut found: Option<(&Cause, f64)> = None;
     let is_cause = |cause: &&Cause| goal != Goal::Busy || cause.is_work;
     for cause in CAUSES.iter().filter(is_cause) {

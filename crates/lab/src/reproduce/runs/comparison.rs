@@ -28,12 +28,10 @@ pub(super) struct Spec {
     traces: Vec<String>,
     schedulers: Vec<SchedulerChoice>,
     loads: Vec<Load>,
-    #[serde(default)]
     queue_requests: Option<u32>,
     /// Whether the mixes are used even where there are traces.
     #[serde(default)]
     generated: bool,
-    #[serde(default)]
     head: Option<HeadSpec>,
 }
 
