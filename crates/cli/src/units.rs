@@ -19,7 +19,7 @@ use crate::{compare, forecast, trace};
 
 const SERVER: &str = "[[device]]\nname = \"d\"\nbackend = \"null\"\nsize = \"1GiB\"\nscheduler = \"mclock\"\n\
                       [[export]]\nname = \"a\"\ndevice = \"d\"\nlimit_bytes = \"1MiB/s\"\n";
-const EXPERIMENT: &str = "duration = \"1s\"\nschedulers = [\"mclock\"]\n[device.null]\ncapacity = \"1GiB\"\n\
+const EXPERIMENT: &str = "duration = \"1s\"\nschedulers = [\"mclock\"]\n[device.null]\ncapacity = \"1GiB\"\nservice = \"1us\"\n\
                           [[class]]\nname = \"a\"\nbacklog = 1\nlimit_bytes = \"1MiB/s\"\n";
 const POLICY: &str = "[pool]\nsize = \"1TiB\"\n[cores]\ncount = 1\nforeground_iops = 1\nbackground_operations = 1\n";
 

@@ -7,6 +7,7 @@ mod choice;
 mod error;
 mod format;
 mod keys;
+mod priority;
 mod scheduler;
 mod share;
 mod table;
@@ -21,6 +22,7 @@ pub use format::{format_bytes, format_count, format_decimals, format_nanos, show
 pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]
 pub use keys::{Old, read_table};
+pub use priority::IoPriority;
 pub use scheduler::SchedulerChoice;
 #[doc(hidden)]
 pub use serde;

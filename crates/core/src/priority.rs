@@ -31,7 +31,8 @@ impl PriorityClass {
     }
 }
 
-/// How urgent a request is, as its submitter says.
+/// How urgent a request is, as its submitter says. Requests of different urgency are not merged; who says nothing counts as
+/// [`Priority::USUAL`].
 ///
 /// ```
 /// use ioweir_core::{Priority, PriorityClass};
@@ -47,6 +48,8 @@ pub struct Priority(u8);
 impl Priority {
     /// The submitter said nothing.
     pub const NONE: Self = Self(0);
+    /// What the kernel gives to a process that says nothing: best effort, level 4.
+    pub const USUAL: Self = Self(PriorityClass::BestEffort as u8 * Self::LEVELS + 4);
     /// How many levels a class has.
     pub const LEVELS: u8 = 8;
 
@@ -78,5 +81,87 @@ impl Priority {
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits <= Self::LEVELS * PriorityClass::Idle as u8 + (Self::LEVELS - 1) { Some(Self(bits)) } else { None }
+    }
+
+    /// The priority of what [`Self::bits`] gave.
+    pub(crate) const fn from_known_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
+    /// Where it stands among all.
+    pub(crate) fn rank(self) -> Rank {
+        RANKS[(self.0 % RANKS.len() as u8) as usize]
+    }
+}
+
+/// The rank of each priority, by its bits.
+static RANKS: [Rank; PriorityClass::ALL.len() * Priority::LEVELS as usize] = {
+    let mut ranks = [Rank::USUAL; PriorityClass::ALL.len() * Priority::LEVELS as usize];
+    let mut bits = Priority::LEVELS as usize;
+    while bits < ranks.len() {
+        let rank = bits - Priority::LEVELS as usize;
+        ranks[bits] = if rank < Rank::IDLE.0 as usize { Rank(rank as u8) } else { Rank::IDLE };
+        bits += 1;
+    }
+    ranks
+};
+
+/// A priority as schedulers take it, counted from the most urgent: eight levels of realtime, eight of best effort, and idle,
+/// which has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rank(u8);
+
+impl Rank {
+    pub(crate) const USUAL: Self = Self(Priority::USUAL.0 - Priority::LEVELS);
+    pub(crate) const IDLE: Self = Self(2 * Priority::LEVELS);
+    /// How many there are, and how many classes of them.
+    pub(crate) const COUNT: u32 = Self::IDLE.0 as u32 + 1;
+    pub(crate) const CLASSES: usize = 3;
+
+    /// Every rank, by its index.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..=Self::IDLE.0).map(Self)
+    }
+
+    pub(crate) const fn index(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Realtime, best effort, idle.
+    pub(crate) const fn class(self) -> usize {
+        (self.0 / Priority::LEVELS) as usize
+    }
+
+    /// The level within the class; that of the idle class is the last.
+    pub(crate) const fn level(self) -> u64 {
+        if self.is_idle() { Priority::LEVELS as u64 - 1 } else { (self.0 % Priority::LEVELS) as u64 }
+    }
+
+    pub(crate) const fn is_realtime(self) -> bool {
+        self.class() == 0
+    }
+
+    pub(crate) const fn is_idle(self) -> bool {
+        self.0 == Self::IDLE.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_nothing_ranks_in_the_middle_of_best_effort_and_idle_has_one_rank() {
+        let rank = |class, level| Priority::new(class, level).unwrap().rank();
+        assert_eq!(Priority::NONE.rank(), rank(PriorityClass::BestEffort, 4));
+        assert_eq!(rank(PriorityClass::None, 7), Rank::USUAL);
+        assert_eq!((rank(PriorityClass::Idle, 0), rank(PriorityClass::Idle, 7)), (Rank::IDLE, Rank::IDLE));
+        let seen = |rank: Rank| (rank.index(), rank.class(), rank.level());
+        assert_eq!(seen(rank(PriorityClass::Realtime, 0)), (0, 0, 0));
+        assert_eq!(seen(rank(PriorityClass::Realtime, 7)), (7, 0, 7));
+        assert_eq!(seen(rank(PriorityClass::BestEffort, 0)), (8, 1, 0));
+        assert_eq!(seen(Rank::USUAL), (12, 1, 4));
+        assert_eq!(seen(Rank::IDLE), (16, 2, 7));
+        assert_eq!(Rank::all().count(), Rank::COUNT as usize);
     }
 }

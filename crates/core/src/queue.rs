@@ -3,6 +3,7 @@
 //! Every submitted request takes a slot. Merged requests hang as a chain on the slot that was there first, their leader;
 //! elevators order leaders, and the queue knows nothing of order.
 
+use crate::priority::Rank;
 use crate::structure::{Index, NONE};
 use crate::{Direction, Dispatch, Flags, Nanos, Operation, Request, Slab, StreamId, Tag, Tier};
 
@@ -74,8 +75,8 @@ pub(crate) enum Edge {
 enum State {
     /// Leads what is queued.
     Queued,
-    /// Leads what is in flight.
-    Dispatched,
+    /// Leads what is in flight to this device.
+    Dispatched(Tier),
     /// Belongs to a request that another slot leads.
     Merged,
 }
@@ -92,7 +93,6 @@ pub(crate) struct Entry {
     pub(crate) operation: Operation,
     pub(crate) flags: Flags,
     state: State,
-    tier: Tier,
     /// Submitted requests that a leader stands for.
     pub(crate) members: u32,
     next_member: u32,
@@ -110,7 +110,6 @@ impl Entry {
         operation: Operation::Read,
         flags: Flags::NONE,
         state: State::Queued,
-        tier: Tier::Base,
         members: 0,
         next_member: NONE,
         last_member: NONE,
@@ -132,6 +131,10 @@ impl Entry {
 
     pub(crate) fn is_sync(&self) -> bool {
         self.request().is_sync()
+    }
+
+    pub(crate) fn rank(&self) -> Rank {
+        self.flags.rank()
     }
 }
 
@@ -207,7 +210,7 @@ impl RequestQueue {
 
     /// The device that a dispatch went to.
     pub(crate) fn tier(&self, slot: u32) -> Tier {
-        self.entry(slot).tier
+        if let State::Dispatched(tier) = self.entry(slot).state { tier } else { Tier::Base }
     }
 
     pub(crate) fn is_queued(&self, slot: u32) -> bool {
@@ -215,7 +218,7 @@ impl RequestQueue {
     }
 
     pub(crate) fn is_dispatched(&self, slot: u32) -> bool {
-        self.entry(slot).state == State::Dispatched
+        matches!(self.entry(slot).state, State::Dispatched(_))
     }
 
     pub(crate) fn next_member(&self, tag: Tag) -> Option<Tag> {
@@ -236,7 +239,6 @@ impl RequestQueue {
             operation: request.operation,
             flags: request.flags,
             state,
-            tier: Tier::Base,
             members: 1,
             next_member: NONE,
             last_member: slot,
@@ -283,15 +285,18 @@ impl RequestQueue {
         }
     }
 
-    /// The queued request that `request` can be merged with: same operation, adjacent, within the largest size, and accepted
-    /// by the elevator. A back merge is preferred, as in Linux.
+    /// The queued request that `request` can be merged with: same operation and priority, adjacent, within the largest size,
+    /// and accepted by the elevator. A back merge is preferred, as in Linux.
     pub(crate) fn find_fit(&mut self, request: &Request, mut accept: impl FnMut(&Self, u32) -> bool) -> Option<Fit> {
         if !self.takes_part(request) || request.sectors == 0 {
             return None;
         }
         self.index_fresh();
         let mut fits = |leader: u32| {
-            self.entry(leader).sectors + request.sectors <= self.limits.request_sectors_max && accept(self, leader)
+            let entry = self.entry(leader);
+            entry.sectors + request.sectors <= self.limits.request_sectors_max
+                && entry.flags.is_as_urgent_as(request.flags)
+                && accept(self, leader)
         };
         if let Some(leader) = self.by_end.find(merge_key(request.sector, request.operation), &mut fits) {
             return Some(Fit { leader, edge: Edge::Back });
@@ -336,6 +341,7 @@ impl RequestQueue {
         self.by_start.find(merge_key(entry.sector_end(), entry.operation), |other| {
             other != leader
                 && self.entry(other).sectors + entry.sectors <= self.limits.request_sectors_max
+                && self.entry(other).flags.is_as_urgent_as(entry.flags)
                 && accept(self, other)
         })
     }
@@ -358,8 +364,7 @@ impl RequestQueue {
         self.unindex(slot);
         let tag = self.tag(slot);
         let entry = &mut self.entries[slot];
-        entry.state = State::Dispatched;
-        entry.tier = tier;
+        entry.state = State::Dispatched(tier);
         Dispatch {
             tag,
             operation: entry.operation,

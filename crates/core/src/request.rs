@@ -1,5 +1,8 @@
 //! Requests as a scheduler takes them: operation, extent, flags and stream, and the tag that it answers with.
 
+use crate::Priority;
+use crate::priority::Rank;
+
 /// Bytes in a sector, the unit of every address in the core.
 pub const SECTOR_BYTES: u64 = 512;
 
@@ -66,9 +69,19 @@ impl Direction {
     }
 }
 
-/// What the submitter said about a request beyond its operation.
+/// What the submitter said about a request beyond its operation: a set of flags, and a priority.
+///
+/// ```
+/// use ioweir_core::{Flags, Priority};
+///
+/// let flags = Flags::SYNC.with(Flags::METADATA).at(Priority::USUAL);
+/// assert!(flags.has(Flags::METADATA) && !flags.has(Flags::FUA));
+/// assert_eq!((flags.bits(), flags.priority()), (5, Priority::USUAL));
+/// assert_eq!(Flags::NONE.priority(), Priority::NONE);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Flags(u8);
+// One number, the priority in its upper byte: a request is copied often on its way.
+pub struct Flags(u16);
 
 impl Flags {
     /// No flag.
@@ -84,28 +97,52 @@ impl Flags {
     /// All that completed before must be durable first (`F` before the operation).
     pub const PREFLUSH: Self = Self(16);
 
-    /// Both sets together.
+    /// Both sets together, with the priority of this.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
+        Self(self.0 | other.bits() as u16)
+    }
+
+    /// The same set, with this priority.
+    #[must_use]
+    pub const fn at(self, priority: Priority) -> Self {
+        Self(self.bits() as u16 | (priority.bits() as u16) << u8::BITS)
+    }
+
+    /// The priority.
+    #[must_use]
+    pub const fn priority(self) -> Priority {
+        Priority::from_known_bits((self.0 >> u8::BITS) as u8)
+    }
+
+    /// Where its priority stands among all.
+    #[inline(always)]
+    pub(crate) fn rank(self) -> Rank {
+        self.priority().rank()
+    }
+
+    /// Whether both have the same rank; most have the same priority.
+    #[inline(always)]
+    pub(crate) fn is_as_urgent_as(self, other: Self) -> bool {
+        (self.0 ^ other.0) >> u8::BITS == 0 || self.rank() == other.rank()
     }
 
     /// Whether any of `other` is set.
     #[must_use]
     pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
+        self.bits() & other.bits() != 0
     }
 
-    /// The set as bits, for files.
+    /// The set as bits, for files, without the priority.
     #[must_use]
     pub const fn bits(self) -> u8 {
-        self.0
+        self.0 as u8
     }
 
     /// The set from bits; `None` where a bit is not known.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
-        if bits < 32 { Some(Self(bits)) } else { None }
+        if bits < 32 { Some(Self(bits as u16)) } else { None }
     }
 }
 

@@ -64,6 +64,8 @@ kinds! {
     TlsFailed = "tls_failed", WARN;
     /// A client left a request half sent, or replies unread, for too long.
     ClientStalled = "client_stalled", WARN;
+    /// A client read its replies too slowly for too long.
+    ClientSlow = "client_slow", WARN;
     /// A client asked for nothing for too long.
     ClientIdle = "client_idle", INFO;
     /// No client is accepted for a moment: descriptors or memory are short.

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 
 use ioweir_config::{format_bytes, shown};
-use ioweir_core::Nanos;
+use ioweir_core::{Nanos, StreamId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
@@ -21,7 +21,7 @@ use crate::front::{Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
-use crate::spec::{Export, Spec};
+use crate::spec::{Device, Export, Spec};
 use crate::tls;
 use crate::watch::{self, Watch, Watched};
 
@@ -119,25 +119,26 @@ impl Server {
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
         let opened = opened?;
+        let sizes: Vec<u64> = opened.iter().map(|opened| opened.size_bytes).collect();
         let exports: Result<Arc<[nbd::Export]>, _> =
-            spec.export.iter().map(|export| describe(export, spec, &opened)).collect();
+            spec.export.iter().map(|export| describe(export, spec, &sizes)).collect();
         let exports = exports?;
         for starting in &starting {
             // A thread that has ended meanwhile reports why when it is joined.
             let _ = starting.exports.send(Arc::clone(&exports));
         }
         let engines = spec.export.iter().filter_map(|export| opened.get(spec.device_of(export)));
-        let tunables = Arc::new(Tunables::new(&spec.server));
+        let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
+        let tls = tls.map_err(|error| ServeError(error.to_string()))?;
+        let tunables = Arc::new(Tunables::new(&spec.server, tls));
         let handles = opened.iter().map(|opened| opened.handle.clone()).collect();
         let controller = Controller::new(spec.clone(), handles, Arc::clone(&tunables), log.clone(), clock);
-        let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let front = Front::new(Plan {
             listeners,
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
             classes: spec.classes(),
             allowed: spec.export.iter().map(|export| export.allow.clone()).collect(),
-            tls: tls.map_err(|error| ServeError(error.to_string()))?,
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
             tunables,
             log: log.clone(),
@@ -223,6 +224,20 @@ fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos)
     }
 }
 
+/// Checks a spec as far as that can be done without serving: that devices can be opened, and that exports lie within them.
+/// Nothing is made or locked.
+///
+/// # Errors
+/// The first thing that would keep a server from its start.
+pub fn check(spec: &Spec) -> Result<(), ServeError> {
+    let check = |device: &Device| {
+        backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
+    };
+    let sizes: Result<Vec<u64>, _> = spec.device.iter().map(check).collect();
+    let sizes = sizes?;
+    spec.export.iter().try_for_each(|export| describe(export, spec, &sizes).map(drop))
+}
+
 type Entered = (Vec<Listener>, Option<(OwnedFd, OwnedFd)>);
 
 /// The sockets to listen at, or the descriptors of the only client.
@@ -266,8 +281,8 @@ fn start_watch(
     Ok((Some(watch), watched_at))
 }
 
-fn describe(export: &Export, spec: &Spec, opened: &[Opened]) -> Result<nbd::Export, ServeError> {
-    let device_bytes = opened.get(spec.device_of(export)).map_or(0, |opened| opened.size_bytes);
+fn describe(export: &Export, spec: &Spec, sizes: &[u64]) -> Result<nbd::Export, ServeError> {
+    let device_bytes = sizes.get(spec.device_of(export)).copied().unwrap_or(0);
     let offset_bytes = export.offset.map_or(0, |offset| offset.0);
     let rest = device_bytes.saturating_sub(offset_bytes);
     let size_bytes = export.size.map_or(rest, |size| size.0);
@@ -318,11 +333,15 @@ impl Starting {
         let (exports, exports_sent) = channel();
         let (stopper, stopper_sent) = channel();
         let classes: Arc<[String]> = spec.classes().into_iter().map(|class| class.name).collect();
+        // Counted from zero, in a spec of a few megabytes.
+        let own_classes = (0..).map(StreamId).zip(spec.classes());
+        let own_classes = own_classes.filter(|(_, class)| class.device == number).map(|(class, _)| class);
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
             timeouts: Timeouts::new(&spec.server),
             classes: classes.len() as u32, // a server has thousands at most
+            own_classes: own_classes.collect(),
             log: DeviceLog { log, device: device.name.clone(), classes },
         };
         let name = device.name.clone();
@@ -344,7 +363,7 @@ impl Starting {
                 Stopper::stop(&stopper);
                 return Err(ServeError(format!("device {name}: {error}")));
             }
-            let result = run(&name, &mut engine, clock);
+            let result = run(&name, engine, clock);
             // A server without its device ends.
             Stopper::stop(&stopper);
             result
@@ -375,7 +394,7 @@ fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Resu
     Ok(engine)
 }
 
-fn run(name: &str, engine: &mut Engine, clock: MachineClock) -> Result<(), ServeError> {
+fn run(name: &str, mut engine: Engine, clock: MachineClock) -> Result<(), ServeError> {
     let broken = |error: io::Error| failed("a device has failed", &error);
     loop {
         let now = clock.now();
@@ -384,6 +403,13 @@ fn run(name: &str, engine: &mut Engine, clock: MachineClock) -> Result<(), Serve
                 return Err(ServeError(format!("device {name}: what was written may be gone: a flush has failed")));
             }
             Turn::Stopped => return Ok(()),
+            Turn::Hung => {
+                // Its end would wait for the device, too.
+                std::mem::forget(engine);
+                return Err(ServeError(format!(
+                    "device {name}: does not end what it does: what was not flushed may be gone"
+                )));
+            }
             Turn::WaitUntil(until) => {
                 let span = if until == Nanos::NEVER { until } else { until.since(clock.now()) };
                 engine.wait(span).map_err(broken)?;

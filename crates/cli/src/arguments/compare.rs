@@ -83,8 +83,8 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,
 
-    /// What the best scheduler is best at: completion, mean (latency), or read-p99 (the 99 % quantile of the latency of
-    /// reads) [default: completion]
+    /// What the best scheduler is best at: completion, mean (latency), read-p99 (the 99 % quantile of the latency of
+    /// reads), or busy (the device's working time) [default: completion]
     #[arg(long, value_name = "GOAL", value_parser = Goal::ALL.map(Goal::name), help_heading = "Output")]
     pub(crate) goal: Option<String>,
 

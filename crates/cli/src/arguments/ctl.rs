@@ -27,8 +27,8 @@ pub(crate) enum CtlVerb {
     /// Change keys of the running server's spec; all of them take effect together, or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\
 one of a share (`ioweir doc serve` lists them); server.connections_max,\n\
-connections_per_peer_max, handshake_timeout, stall_timeout, idle_timeout and\n\
-shutdown_timeout of server.\n\
+connections_per_peer_max, handshake_timeout, stall_timeout,\n\
+reading_rate_min, idle_timeout and shutdown_timeout of server.\n\
 Values are written as in a spec, without quotes; `none` takes a key away.")]
     Set {
         /// A key of the spec, and its new value

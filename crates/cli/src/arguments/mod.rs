@@ -182,6 +182,10 @@ pub(crate) struct ServeArguments {
     #[arg(long, conflicts_with = "listen")]
     pub(crate) stdin: bool,
 
+    /// Check all that can be checked without serving, and end: devices that cannot be opened, exports that do not fit
+    #[arg(long, conflicts_with_all = ["listen", "stdin", "capture"])]
+    pub(crate) check: bool,
+
     /// Write what the device's scheduler sees as a trace, in the format that the suffix stands for (.parquet, .csv, ...)
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<String>,

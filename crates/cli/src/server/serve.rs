@@ -7,7 +7,7 @@ use ioweir_config::{ShareKeys, format_count, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::control::Controller;
 use ioweir_serve::front::Listener;
-use ioweir_serve::server::{Entrance, ServeError, Server};
+use ioweir_serve::server::{self, Entrance, ServeError, Server};
 use ioweir_serve::spec::{Listen, Spec};
 use ioweir_trace::{Names, Target};
 use signal_hook::consts::SIGHUP;
@@ -16,12 +16,17 @@ use signal_hook::iterator::Signals;
 use super::log;
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
+use crate::output;
 use crate::show::read_spec;
 use crate::trace::target_format;
 
 /// Serves until a signal comes, or the one client has gone.
 pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     let spec = Spec::parse(&arguments.spec, &read_spec(&arguments.spec)?)?;
+    if arguments.check {
+        server::check(&spec)?;
+        return output::print(format!("{}: can be served\n", shown(&arguments.spec)).as_bytes());
+    }
     let listen: Result<Vec<Listen>, String> = arguments.listen.iter().map(|place| place.parse()).collect();
     let listen = listen.map_err(Failure::Input)?;
     let entrance = if arguments.stdin {

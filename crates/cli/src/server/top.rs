@@ -129,6 +129,9 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
             "device {name}: {scheduler}, {inflight_requests} of {depth} in flight, {queued_requests} queued; {description}"
         );
         let _ = writeln!(out, "{}", shown(&line));
+        if let Some(condition) = condition(device) {
+            let _ = writeln!(out, "device {}: {}", shown(name), shown(&condition));
+        }
     }
     out.push('\n');
     let chosen = chosen(state, classes_max);
@@ -142,6 +145,19 @@ fn draw(state: &State, classes_max: usize, colour: bool) -> String {
         let _ = writeln!(out, "Changed {ago} ago: {}", shown(&change.what));
     }
     out
+}
+
+/// What is to be known of a device first, unless it works.
+fn condition(device: &DeviceState) -> Option<String> {
+    if let Some(failed) = &device.failed {
+        return Some(format!("FAILED: {}", failed.what));
+    }
+    if device.age_seconds > 5.0 {
+        return Some(format!("does not answer: its numbers are {} old", format_seconds(device.age_seconds)));
+    }
+    let behind =
+        || format!("reservations broken: {} behind in all", format_seconds(device.reservations_behind_seconds));
+    device.reservations_broken.then(behind)
 }
 
 /// The classes that are drawn, in the order of the spec.
@@ -213,6 +229,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use ioweir_serve::watch::FailureState;
 
     fn second(at: u64, requests: u64, bytes: u64) -> serde_json::Value {
         json!({
@@ -271,6 +288,20 @@ mod tests {
         let quiet = state(vec![class("gold", None, None, vec![])]);
         let drawn = [draw(&two, usize::MAX, false), draw(&many, 3, false), draw(&quiet, usize::MAX, false)];
         insta::assert_snapshot!(drawn.join("----\n"));
+    }
+
+    #[test]
+    fn a_device_that_fails_hangs_or_breaks_reservations_is_said_to() {
+        let said = |change: fn(&mut DeviceState)| {
+            let mut state = state(vec![]);
+            change(&mut state.devices[0]);
+            draw(&state, usize::MAX, false).lines().nth(2).unwrap_or_default().to_string()
+        };
+        assert_eq!(said(|_| ()), "");
+        let failed = said(|device| device.failed = Some(FailureState { at_seconds: 1.0, what: "a flush".into() }));
+        assert_eq!(failed, "device disk: FAILED: a flush");
+        assert!(said(|device| device.age_seconds = 9.0).starts_with("device disk: does not answer: its numbers are 9"));
+        assert!(said(|device| device.reservations_broken = true).starts_with("device disk: reservations broken"));
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn serve(policy: &str, requests: &[(u64, bool, bool, u64, u64)]) -> (Vec<(Nanos,
         bench.engine.wait(Nanos::ZERO).unwrap();
         match bench.engine.turn(now).unwrap() {
             ioweir_serve::engine::Turn::WaitUntil(until) => until,
-            ioweir_serve::engine::Turn::Stopped => Nanos::NEVER,
+            ioweir_serve::engine::Turn::Stopped | ioweir_serve::engine::Turn::Hung => Nanos::NEVER,
         }
     };
     for (cookie, &(gap, second, writes, page, pages)) in (1..).zip(requests) {

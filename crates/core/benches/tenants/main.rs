@@ -2,7 +2,8 @@
 //!
 //! `cargo bench -p ioweir-core --bench tenants [-- POLICY...]` prints, for 10, 1,000 and 10,000 clients that each keep four
 //! requests queued, at weights from 1 to 16: nanoseconds of this thread for a submission, a dispatch and a completion, one by
-//! one and in batches of 32. `heap` is a straightforward weighted fair queue in a binary heap, in the same run; it has no
+//! one and in batches of 32. An elevator alone has as many requests queued, and a pair, such as `sfq+deadline`, is an order of
+//! tenants above it; neither merges, so that both do the same for each request. `heap` is a straightforward weighted fair queue in a binary heap, in the same run; it has no
 //! completions.
 //!
 //! `... -- POLICY CLIENTS CALL` does one kind of call only, for `scripts/instructions`: `pull` (submit and poll), `turn` (submit,
@@ -17,7 +18,7 @@ mod single;
 
 use std::time::Instant;
 
-use ioweir_core::policy::{self, Policy};
+use ioweir_core::policy::{self, Below, PAIR, Policy};
 use ioweir_core::tenant::Share;
 use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
 
@@ -70,17 +71,27 @@ fn share(client: u32, clients: u32) -> Share {
     }
 }
 
-/// A scheduler with nothing queued.
+/// A scheduler with nothing queued: a policy, or a pair.
 fn scheduler(name: &str, clients: u32) -> Policy {
+    let (name, elevator) = name.split_once('+').map_or((name, None), |(order, elevator)| (order, Some(elevator)));
     let (name, is_service) = name.strip_suffix("-service").map_or((name, false), |name| (name, true));
     let row = policy::find(name).expect("a policy of the table");
     let mut settings = row.defaults();
+    let limits = QueueLimits { depth: DEPTH, ..QueueLimits::with_requests(clients * (BACKLOG + 1) + DEPTH) };
+    if !row.knows_shares {
+        return row.build(QueueLimits { merge: false, ..limits }, &settings);
+    }
     row.set(&mut settings, "clients", u64::from(clients)).expect("a parameter of every tenant policy");
     if is_service {
         row.set(&mut settings, "estimator", 1).expect("a parameter of reward");
     }
-    let limits = QueueLimits { depth: DEPTH, ..QueueLimits::with_requests(clients * (BACKLOG + 1) + DEPTH) };
-    let mut scheduler = row.build(limits, &settings);
+    let mut scheduler = match elevator.map(|name| policy::find(name).expect("a policy of the table")) {
+        None => row.build(limits, &settings),
+        Some(row_below) => {
+            let below = Below { row: row_below, settings: row_below.defaults(), pair: PAIR.defaults() };
+            row.build_above(QueueLimits { merge: false, ..limits }, &settings, &below)
+        }
+    };
     let control = scheduler.tenants_mut().expect("a tenant policy");
     for client in 0..clients {
         control.configure(Nanos::ZERO, StreamId(client), share(client, clients)).expect("it fits");

@@ -1,10 +1,12 @@
 //! Two sorted queues with a FIFO each: the queues of the deadline family and of the anticipatory scheduler.
 //!
-//! A side is a direction, or with `BY_SYNC` synchronous (0) and asynchronous (1).
+//! A side is a direction, or with `BY_SYNC` synchronous (0) and asynchronous (1). Where classes of priority are told apart
+//! ([`Sides::by_class`]), each has two sides, those of the most urgent first.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
+use crate::priority::Rank;
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::structure::{Links, List, NONE, Root, Tree};
 use crate::{Nanos, Reason, Waiting};
@@ -24,7 +26,8 @@ pub(crate) struct Sides<const BY_SYNC: bool = false> {
     tree: Tree,
     links: Links,
     expires: Box<[Nanos]>,
-    sides: [Side; 2],
+    sides: [Side; 2 * Rank::CLASSES],
+    by_class: bool,
 }
 
 impl<const BY_SYNC: bool> Sides<BY_SYNC> {
@@ -36,19 +39,27 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
             tree: Tree::new(slots),
             links: Links::new(slots),
             expires: vec![Nanos::ZERO; slots as usize].into_boxed_slice(),
-            sides: expire.map(side),
+            sides: core::array::from_fn(|number| side(expire[number % 2])),
+            by_class: false,
         }
+    }
+
+    /// The same, where each class of priority has its own sides.
+    pub(crate) fn by_class(self) -> Self {
+        Self { by_class: true, ..self }
     }
 
     /// The side of a request.
     #[inline]
-    pub(crate) fn side(entry: &Entry) -> usize {
-        if BY_SYNC { usize::from(!entry.is_sync()) } else { entry.operation.direction() as usize }
+    pub(crate) fn side(&self, entry: &Entry) -> usize {
+        let kind = if BY_SYNC { usize::from(!entry.is_sync()) } else { entry.operation.direction() as usize };
+        if self.by_class { 2 * entry.rank().class() + kind } else { kind }
     }
 
     pub(crate) fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let entry = queue.entry(slot);
-        let side = &mut self.sides[Self::side(entry)];
+        let side = self.side(entry);
+        let side = &mut self.sides[side];
         self.tree.insert(&mut side.sorted, slot, entry.sector, entry.sequence);
         self.links.push_back(&mut side.fifo, slot);
         self.expires[slot as usize] = now.after(side.expire);
@@ -57,7 +68,8 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
 
     pub(crate) fn request_merged(&mut self, queue: &RequestQueue, slot: u32, edge: Edge) {
         let entry = queue.entry(slot);
-        let side = &mut self.sides[Self::side(entry)];
+        let side = self.side(entry);
+        let side = &mut self.sides[side];
         side.requests += 1;
         if edge == Edge::Front {
             self.tree.remove(&mut side.sorted, slot);
@@ -66,12 +78,13 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
     }
 
     pub(crate) fn requests_merged(&mut self, queue: &RequestQueue, slot: u32, members: u32) {
-        self.sides[Self::side(queue.entry(slot))].requests += members;
+        self.sides[self.side(queue.entry(slot))].requests += members;
     }
 
     pub(crate) fn remove(&mut self, queue: &RequestQueue, slot: u32) {
         let entry = queue.entry(slot);
-        let side = &mut self.sides[Self::side(entry)];
+        let side = self.side(entry);
+        let side = &mut self.sides[side];
         self.tree.remove(&mut side.sorted, slot);
         self.links.remove(&mut side.fifo, slot);
         side.requests -= entry.members;

@@ -44,7 +44,7 @@ batches take; a change of kind waits for the device to be empty and begins at th
 looked for once in each expiry time; nearest request, backward at twice the distance and no further than 2^20 sectors; \
 anticipation with think time and seek distance of each process, and those of new processes for one without history; close \
 requests of others end it (the closer the sooner), and count into the history of the process waited for. With anticipation \
-on, the device holds one read at a time of those not from one process, as the documentation says. Simplified: means of new \
+on, the device holds one read at a time of those not from one process, as the documentation says. I/O priorities count for nothing, as in the kernel, whose cfq was the first to know them. Simplified: means of new \
 processes are weighted by how many there were. Left out: what the kernel learns from processes that exit (no driver reports \
 that). Dropped in 2.6.33 in favour of cfq.",
     linux: None,
@@ -446,7 +446,7 @@ impl Elevator for Anticipatory {
         };
         let entry = queue.entry(slot);
         let number = self.home[slot as usize];
-        let side = Sides::<true>::side(entry);
+        let side = self.sides.side(entry);
         self.remove(queue, slot);
         self.processes[number as usize].in_flight += 1;
         self.in_flight += 1;

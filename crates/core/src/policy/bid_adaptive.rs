@@ -149,7 +149,7 @@ impl BidAdaptive {
     }
 
     fn forget(&mut self, queue: &RequestQueue, slot: u32) {
-        self.weigh(Sides::<false>::side(queue.entry(slot)), slot, 0);
+        self.weigh(self.sides.side(queue.entry(slot)), slot, 0);
         self.sides.remove(queue, slot);
     }
 

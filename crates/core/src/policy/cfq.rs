@@ -1,7 +1,8 @@
 //! Completely fair queueing as in the kernel: each process gets the disk to itself for a slice of time.
 //!
 //! Bound: a synchronous queue waits for the slices of the queues before it; a new synchronous request ends the slice of
-//! the asynchronous queue at once, and the asynchronous queue takes its turn like any other.
+//! an asynchronous queue at once, and an asynchronous queue takes its turn like any other. Realtime queues go before those of
+//! best effort, and those before idle ones, without a bound, as in the kernel.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,6 +11,7 @@ use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::habits::{Mean, Seeks};
 use crate::part::{Lane, Lanes, Streams};
+use crate::priority::Rank;
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::settings::{HOUR, MILLI};
 use crate::structure::{Links, List};
@@ -21,20 +23,25 @@ const SEEKY_ABOVE: u32 = 32 / 8;
 const DEEP_FROM: u32 = 4;
 /// Distance within which a request of another process is close to the one being idled for (`CFQQ_CLOSE_THR`).
 const CLOSE_SECTORS: u64 = 8 * 1024;
-/// Dispatches of the asynchronous queue in a turn, at the default priority (`cfq_prio_to_maxrq`).
-const ASYNC_DISPATCHES_MAX: u32 = 16;
+/// Dispatches of an asynchronous queue in a turn, for each level that it is above the last (`cfq_prio_to_maxrq`).
+const ASYNC_DISPATCHES_A_LEVEL: u64 = 4;
+/// A level is worth this part of a slice (`CFQ_SLICE_SCALE`).
+const SLICE_PARTS: u64 = 5;
 
 pub(crate) static ROW: Row<()> = Row {
     name: "cfq",
     summary: "Linux's completely fair queueing: time slices a process, idling for readers",
     source: "Linux block/cfq-iosched.c (2.6.33 to 4.20), Documentation/block/cfq-iosched.txt",
-    doc: "In: a sorted queue and a FIFO for each process's synchronous requests and one for all asynchronous ones; time slices that \
+    doc: "In: a sorted queue and a FIFO for each process's synchronous requests, and for asynchronous ones of each I/O priority; \
+classes of priority, realtime before best effort before idle, a turn among the queues of each; the slice by the level, a fifth \
+more or less for each above or below 4, and so the requests that an asynchronous queue may send; a realtime queue ends the slice \
+of another at once, any ends that of an idle one, which lasts one request while others wait and is not idled for; time slices that \
 begin with the first completion; slices shortened while many queues are busy (`low_latency` against a target of 300 ms); \
 idling for a queue that ran dry, unless its think time is longer than the idle window or it is seeky and shallow; nearest \
 request forward, backward at twice the distance and no further than `back-seek-max`; expired requests first in a slice; \
-synchronous requests preempt the asynchronous queue, and so does a request close to the head while the disk idles. \
-Simplified: one service order for all queues, where the kernel has service trees a workload type; a queue may have \
-`quantum` requests in flight. Left out: I/O priorities and classes, control groups, merging of cooperating queues, idling \
+synchronous requests preempt asynchronous queues, and so does a request close to the head while the disk idles. \
+Simplified: one service order for all queues of a class, where the kernel has service trees a workload type and lets high levels go ahead; a queue may have \
+`quantum` requests in flight. A queue has the priority of its newest request. Left out: control groups, merging of cooperating queues, idling \
 on a whole service tree. The kernel dropped it in 5.0; `bfq` is its successor.",
     linux: None,
     parameters: &[
@@ -62,13 +69,18 @@ on a whole service tree. The kernel dropped it in 5.0; `bfq` is its successor.",
     form: (),
 };
 
-/// The queue of all asynchronous requests.
-const ASYNC: u32 = 0;
+/// The first queues are those of asynchronous requests, by rank.
+const ASYNC: u32 = Rank::COUNT;
+
+const fn is_sync(number: u32) -> bool {
+    number >= ASYNC
+}
 
 /// One queue.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     lane: Lane,
+    rank: Rank,
     in_flight: u32,
     in_turn: bool,
     /// Whether the disk idles for it.
@@ -81,12 +93,13 @@ struct Queue {
 }
 
 impl Queue {
-    const fn new(is_sync: bool) -> Self {
+    const fn new(rank: Rank, is_sync: bool) -> Self {
         Self {
             lane: Lane::EMPTY,
+            rank,
             in_flight: 0,
             in_turn: false,
-            idle_window: is_sync,
+            idle_window: is_sync && !rank.is_idle(),
             deep: false,
             seeks: Seeks::NONE,
             last_completion: Nanos::ZERO,
@@ -129,29 +142,34 @@ pub(crate) struct Cfq {
     queues: Box<[Queue]>,
     streams: Streams,
     turn_links: Links,
-    turn: List,
+    /// The queues that wait for a slice, by class.
+    turns: [List; Rank::CLASSES],
     slice: Option<Slice>,
     head_sector: u64,
-    /// Queues with requests, asynchronous and synchronous.
-    busy: [u32; 2],
+    /// Queues with requests, and the synchronous ones among them by whether they are realtime.
+    busy: u32,
+    busy_sync: [u32; 2],
     config: Config,
 }
 
 impl Cfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        let queues = Streams::places(limits, 1);
+        let places = Streams::places(limits, ASYNC);
+        let queues = Rank::all().map(|rank| Queue::new(rank, false));
+        let blank = Queue::new(Rank::USUAL, true);
         let config = Config::from(settings);
         Self {
             lanes: Lanes::new(limits, config.back_sectors_max),
-            home: vec![ASYNC; slots as usize].into_boxed_slice(),
-            queues: vec![Queue::new(false); queues as usize].into_boxed_slice(),
-            streams: Streams::new(limits, 1),
-            turn_links: Links::new(queues),
-            turn: List::EMPTY,
+            home: vec![0; slots as usize].into_boxed_slice(),
+            queues: queues.chain(core::iter::repeat(blank)).take(places as usize).collect(),
+            streams: Streams::new(limits, ASYNC),
+            turn_links: Links::new(places),
+            turns: [List::EMPTY; Rank::CLASSES],
             slice: None,
             head_sector: 0,
-            busy: [0; 2],
+            busy: 0,
+            busy_sync: [0; 2],
             config,
         }
     }
@@ -166,23 +184,52 @@ impl Cfq {
 
     /// The queue that a request belongs to.
     fn queue_of(&mut self, entry: &Entry) -> u32 {
+        let rank = entry.rank();
         if !entry.is_sync() {
-            return ASYNC;
+            return rank.index();
         }
-        self.streams.find(entry.stream).unwrap_or_else(|| {
+        if let Some(number) = self.streams.find(entry.stream) {
+            self.set_rank(number, rank);
+            number
+        } else {
             let Self { streams, queues, slice, .. } = self;
             let number = streams.add(entry.stream, |number| {
                 let queue = &queues[number as usize];
                 let in_slice = slice.is_some_and(|slice| slice.queue == number);
                 !queue.lane.is_empty() || queue.in_flight > 0 || queue.in_turn || in_slice
             });
-            queues[number as usize] = Queue::new(true);
+            queues[number as usize] = Queue::new(rank, true);
             number
-        })
+        }
     }
 
-    fn busy_queues(&self) -> u32 {
-        self.busy[0] + self.busy[1]
+    /// The process of a synchronous queue has another priority than before.
+    fn set_rank(&mut self, number: u32, rank: Rank) {
+        let before = self.queue(number).rank;
+        if before == rank {
+            return;
+        }
+        let is_busy = !self.queue(number).lane.is_empty();
+        self.count_busy(number, is_busy, false);
+        let queue = &mut self.queues[number as usize];
+        queue.rank = rank;
+        queue.idle_window &= !rank.is_idle();
+        if queue.in_turn && before.class() != rank.class() {
+            self.turn_links.remove(&mut self.turns[before.class()], number);
+            self.turn_links.push_back(&mut self.turns[rank.class()], number);
+        }
+        self.count_busy(number, is_busy, true);
+    }
+
+    /// A queue has got its first request, or no longer has any.
+    fn count_busy(&mut self, number: u32, is_busy: bool, more: bool) {
+        let change = |count: &mut u32| *count = if more { *count + 1 } else { *count - 1 };
+        if is_busy {
+            change(&mut self.busy);
+            if is_sync(number) {
+                change(&mut self.busy_sync[usize::from(self.queues[number as usize].rank.is_realtime())]);
+            }
+        }
     }
 
     /// Learns from a new request: think time, seeks, and whether idling for this queue is worth it.
@@ -190,7 +237,7 @@ impl Cfq {
         let idle = self.config.idle.0;
         let queue = self.queue_mut(number);
         queue.seeks.learn(entry.sector, entry.sector_end());
-        if number == ASYNC {
+        if !is_sync(number) || queue.rank.is_idle() {
             return;
         }
         let think = now.since(queue.last_completion).0.min(2 * idle);
@@ -220,27 +267,35 @@ impl Cfq {
             return;
         }
         queue.in_turn = true;
+        let turn = &mut self.turns[queue.rank.class()];
         if first {
-            self.turn_links.push_front(&mut self.turn, number);
+            self.turn_links.push_front(turn, number);
         } else {
-            self.turn_links.push_back(&mut self.turn, number);
+            self.turn_links.push_back(turn, number);
         }
     }
 
     /// Whether a new request ends the running slice in favour of its own queue.
     fn preempts(&self, slice: &Slice, number: u32, entry: &Entry, now: Nanos) -> bool {
-        if self.slice_used(now) || (entry.is_sync() && slice.queue == ASYNC) {
+        let (own, other) = (self.queue(number).rank, self.queue(slice.queue).rank);
+        if own.is_idle() || other.is_idle() || own.is_realtime() != other.is_realtime() {
+            return !own.is_idle() && !other.is_realtime();
+        }
+        if self.slice_used(now) || (entry.is_sync() && !is_sync(slice.queue)) {
             return true;
         }
         let close = entry.sector.abs_diff(self.head_sector) <= CLOSE_SECTORS;
-        slice.idle_until.is_some() && close && number != ASYNC && !self.queue(number).is_seeky()
+        slice.idle_until.is_some() && close && is_sync(number) && !self.queue(number).is_seeky()
     }
 
     /// The length of a slice, set when its first request completes.
     fn slice_length(&self, number: u32) -> Nanos {
-        let is_sync = usize::from(number != ASYNC);
-        let base = self.config.slice[is_sync];
-        let expected = self.config.slice[1].0.saturating_mul(u64::from(self.busy[1].max(1)));
+        let whole = self.config.slice[usize::from(is_sync(number))].0;
+        let rank = self.queue(number).rank;
+        // From nine fifths at level 0 to two fifths at level 7.
+        let base = Nanos(whole + whole / SLICE_PARTS * 4 - whole / SLICE_PARTS * rank.level());
+        let busy = self.busy_sync[usize::from(rank.is_realtime())];
+        let expected = self.config.slice[1].0.saturating_mul(u64::from(busy.max(1)));
         let target = self.config.target.0;
         if target == 0 || expected <= target {
             return base;
@@ -252,7 +307,7 @@ impl Cfq {
     }
 
     fn should_idle(&self, number: u32) -> bool {
-        number != ASYNC && self.config.idle.0 > 0 && self.queue(number).idle_window
+        is_sync(number) && self.config.idle.0 > 0 && self.queue(number).idle_window
     }
 
     /// A seeky queue that runs dry in the first half of its slice is not deep enough to idle for.
@@ -283,8 +338,9 @@ impl Cfq {
                 self.expire_slice();
             }
         }
-        let number =
-            self.turn_links.pop_front(&mut self.turn).ok_or(Next::WaitUntil(Nanos::NEVER, Reason::Ordering))?;
+        let Self { turn_links, turns, .. } = self;
+        let number = turns.iter_mut().find_map(|turn| turn_links.pop_front(turn));
+        let number = number.ok_or(Next::WaitUntil(Nanos::NEVER, Reason::Ordering))?;
         self.queue_mut(number).in_turn = false;
         self.slice =
             Some(Slice { queue: number, start: now, end: None, dispatches: 0, fifo_checked: false, idle_until: None });
@@ -297,7 +353,7 @@ impl Cfq {
         if let Some(slice) = &mut self.slice
             && !core::mem::replace(&mut slice.fifo_checked, true)
         {
-            let expire = self.config.fifo_expire[usize::from(number != ASYNC)];
+            let expire = self.config.fifo_expire[usize::from(is_sync(number))];
             return lane.expired(requests, expire, now).or_else(|| lane.nearest());
         }
         lane.nearest()
@@ -305,12 +361,11 @@ impl Cfq {
 
     /// Takes a queue without requests out of the turn.
     fn left(&mut self, number: u32) {
-        let queue = &mut self.queues[number as usize];
-        if queue.lane.is_empty() {
-            self.busy[usize::from(number != ASYNC)] -= 1;
-            if queue.in_turn {
-                queue.in_turn = false;
-                self.turn_links.remove(&mut self.turn, number);
+        if self.queue(number).lane.is_empty() {
+            self.count_busy(number, true, false);
+            let queue = &mut self.queues[number as usize];
+            if core::mem::take(&mut queue.in_turn) {
+                self.turn_links.remove(&mut self.turns[queue.rank.class()], number);
             }
         }
     }
@@ -335,7 +390,7 @@ impl Elevator for Cfq {
     const IDLES: bool = true;
 
     fn idles_for(&self) -> Option<StreamId> {
-        self.slice.filter(|slice| slice.queue != ASYNC).map(|slice| self.streams.id(slice.queue))
+        self.slice.filter(|slice| is_sync(slice.queue)).map(|slice| self.streams.id(slice.queue))
     }
 
     fn stop_idling(&mut self, _now: Nanos) {
@@ -349,7 +404,7 @@ impl Elevator for Cfq {
         let own = &mut self.queues[number as usize];
         let was_empty = own.lane.is_empty();
         self.lanes.insert(&mut own.lane, queue, slot, self.head_sector);
-        self.busy[usize::from(number != ASYNC)] += u32::from(was_empty);
+        self.count_busy(number, was_empty, true);
         self.learn(number, entry, now);
         match self.slice {
             Some(slice) if slice.queue == number => {
@@ -401,10 +456,13 @@ impl Elevator for Cfq {
         self.left(number);
         self.head_sector = queue.entry(slot).sector_end();
         self.queue_mut(number).in_flight += 1;
-        let others = self.busy_queues() > u32::from(!self.queue(number).lane.is_empty());
+        let others = self.busy > u32::from(!self.queue(number).lane.is_empty());
+        let rank = self.queue(number).rank;
         if let Some(slice) = &mut self.slice {
             slice.dispatches += 1;
-            if number == ASYNC && slice.dispatches >= ASYNC_DISPATCHES_MAX && others {
+            let most = ASYNC_DISPATCHES_A_LEVEL * (8 - rank.level());
+            let is_over = rank.is_idle() || !is_sync(number) && u64::from(slice.dispatches) >= most;
+            if is_over && others {
                 self.expire_slice();
             }
         }

@@ -8,6 +8,10 @@
 //! writes after every `writes-starved` of them; a write for k + 2 batches of writes with `writes-starved` batches of reads
 //! before each. A batch has at most `fifo-batch` requests.
 //!
+//! `mq-deadline` has these queues for each class of priority, and serves a class while none above it has a request, queued or
+//! in the device. The bound is that of a class while it is served; and below another, a request that has waited for
+//! `prio-aging-expire` goes next, the oldest of them first: with k older ones below a class that is served, after k others.
+//!
 //! Example of `mq-deadline`: `fifo-batch` 2, reads at 10, 20, 30 and writes at 5, 15: reads 10 20, reads 30 (none lies above:
 //! the batch ends early), writes 5 15. In `deadline`, a batch of writes makes the reads forget their position; here reads that
 //! come meanwhile above 30 are found from there.
@@ -15,17 +19,25 @@
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
 use crate::part::Sides;
+use crate::priority::Rank;
 use crate::queue::{Edge, QueueLimits, RequestQueue};
 use crate::settings::{HOUR, SECOND};
 use crate::structure::NONE;
 use crate::{Direction, Nanos, Reason, Waiting};
 
-static PARAMETERS: [Parameter; 5] = [
+static PARAMETERS: [Parameter; 6] = [
     Parameter::duration("read-expire", SECOND / 2, 0, HOUR, "time after which a read is served out of order"),
     Parameter::duration("write-expire", 5 * SECOND, 0, HOUR, "the same for writes"),
     Parameter::count("fifo-batch", 16, 1, 1 << 20, "requests served in sector order before the FIFOs are looked at"),
     Parameter::count("writes-starved", 2, 0, 1 << 20, "batches of reads that may pass waiting writes"),
     Parameter::switch("front-merges", true, "whether a request may join the front of a queued one"),
+    Parameter::duration(
+        "prio-aging-expire",
+        10 * SECOND,
+        0,
+        HOUR,
+        "time after which a request goes before those of a more urgent class",
+    ),
 ];
 
 /// The parameters of the older forms, which always try front merges.
@@ -65,9 +77,11 @@ pub(crate) static MQ: Row<Form> = Row {
 `writes-starved` times; expiry looked at between batches; each direction keeps the position of its last dispatch, and the \
 next request is searched from there when it is needed, so that requests that came meanwhile are found (since 6.5; before, \
 and in `deadline`, the next request was remembered, and forgotten by a batch in the other direction); `front-merges`. \
-Discards count as writes, flushes bypass the elevator. Left out: I/O priority classes, each of which has its own queues in \
-the kernel, and with them `prio_aging_expire` (requests here have no priority: all are best effort); `async_depth`, which \
-by default allows asynchronous requests all of the queue; zones of zoned devices.",
+Discards count as writes, flushes bypass the elevator; queues of their own for realtime, best effort and idle, each served \
+only while none above it has a request here or in the device, and what waits longer than `prio-aging-expire` before that. A \
+request without a priority is best effort, and levels count for nothing. Simplified: what has aged goes oldest first and \
+outside of the batches, where the kernel begins a batch of its class, and only finds it once that batch would. Left out: \
+`async_depth`, which by default allows asynchronous requests all of the queue; zones of zoned devices.",
     linux: Some("mq-deadline"),
     parameters: &PARAMETERS,
     form: Form::Mq,
@@ -86,8 +100,12 @@ pub(crate) struct Deadline {
     sides: Sides,
     /// `deadline`: the request after the last one of each direction, or `NONE`.
     following: [u32; 2],
-    /// `mq-deadline`: the sector of the last dispatch of each direction.
-    last_sector: [u64; 2],
+    /// `mq-deadline`: the sector of the last dispatch of each side.
+    last_sector: [u64; 2 * Rank::CLASSES],
+    /// `mq-deadline`: requests of each class, queued and in the device.
+    held: [u32; Rank::CLASSES],
+    /// The side of the last dispatch.
+    served: usize,
     /// Direction and length of the running batch.
     direction: Direction,
     batched: u64,
@@ -95,30 +113,32 @@ pub(crate) struct Deadline {
     fifo_batch: u64,
     writes_starved: u64,
     front_merges: bool,
+    aging: Nanos,
 }
 
 impl Deadline {
     pub(crate) fn new(limits: &QueueLimits, form: Form, settings: &Settings) -> Self {
-        let [read_expire, write_expire, fifo_batch, writes_starved, front_merges] = settings.values();
+        let [read_expire, write_expire, fifo_batch, writes_starved, front_merges, aging] = settings.values();
+        let sides = Sides::new(limits, [Nanos(read_expire), Nanos(write_expire)]);
         Self {
             form,
-            sides: Sides::new(limits, [Nanos(read_expire), Nanos(write_expire)]),
+            sides: if form == Form::Mq { sides.by_class() } else { sides },
             following: [NONE; 2],
-            last_sector: [0; 2],
+            last_sector: [0; 2 * Rank::CLASSES],
+            held: [0; Rank::CLASSES],
+            served: if form == Form::Mq { 2 * Rank::USUAL.class() } else { 0 },
             direction: Direction::Read,
             batched: 0,
             starved: 0,
             fifo_batch,
             writes_starved,
             front_merges: form != Form::Mq || front_merges != 0,
+            aging: Nanos(aging),
         }
     }
 
-    fn has(&self, direction: Direction) -> bool {
-        !self.sides.is_empty(direction as usize)
-    }
-
-    /// The request at which a direction continues.
+    /// The request at which a side continues.
+    #[inline(always)]
     fn onward(&self, side: usize) -> Option<u32> {
         match self.form {
             Form::Mq => self.sides.at_or_after(side, self.last_sector[side]),
@@ -126,9 +146,9 @@ impl Deadline {
         }
     }
 
-    /// The direction of the next batch.
-    fn choose_direction(&mut self) -> Option<Direction> {
-        match (self.has(Direction::Read), self.has(Direction::Write)) {
+    /// The direction of the next batch, of a class whose sides begin at `first`.
+    fn choose_direction(&mut self, first: usize) -> Option<Direction> {
+        match (!self.sides.is_empty(first), !self.sides.is_empty(first + 1)) {
             (false, false) => None,
             (true, false) => Some(Direction::Read),
             (true, true) if self.starved < self.writes_starved => {
@@ -142,18 +162,39 @@ impl Deadline {
         }
     }
 
-    /// Linux's choice.
-    fn choose(&mut self, now: Nanos) -> Option<u32> {
+    /// Linux's choice among the sides from `first` on.
+    #[inline(always)]
+    fn choose(&mut self, first: usize, now: Nanos) -> Option<u32> {
         if self.batched < self.fifo_batch
-            && let Some(slot) = self.onward(self.direction as usize)
+            && let Some(slot) = self.onward(first + self.direction as usize)
         {
             return Some(slot);
         }
-        self.direction = self.choose_direction()?;
+        self.direction = self.choose_direction(first)?;
         self.batched = 0;
-        let side = self.direction as usize;
+        let side = first + self.direction as usize;
         let first = self.sides.expired(side, now).or_else(|| self.onward(side));
         Some(first.unwrap_or(self.sides.oldest(side)))
+    }
+
+    /// The choice of `mq-deadline`, or the time when the next request ages. What has aged leaves the batch as it is.
+    fn choose_by_class(&mut self, queue: &RequestQueue, now: Nanos) -> Result<u32, Nanos> {
+        let held = |class: &usize| self.held[*class] > 0;
+        let Some(class) = (0..Rank::CLASSES).find(held) else { return Err(Nanos::NEVER) };
+        let mut aged_at = Nanos::NEVER;
+        if (class + 1..Rank::CLASSES).any(|class| held(&class)) {
+            let oldest = (2 * class + 2..2 * Rank::CLASSES).map(|side| self.sides.oldest(side));
+            let oldest = oldest.filter(|&slot| slot != NONE).min_by_key(|&slot| queue.entry(slot).sequence);
+            if let Some(slot) = oldest {
+                aged_at = queue.entry(slot).submitted.after(self.aging);
+                if aged_at <= now {
+                    return Ok(slot);
+                }
+            }
+        }
+        let slot = self.choose(2 * class, now).ok_or(aged_at)?;
+        self.batched += 1;
+        Ok(slot)
     }
 
     /// The paper's choice.
@@ -163,13 +204,16 @@ impl Deadline {
         if let Some(slot) = expired.min_by_key(|&slot| self.sides.expires(slot)) {
             return Some(slot);
         }
-        self.direction = if self.has(Direction::Read) { Direction::Read } else { Direction::Write };
-        self.sides.first(self.direction as usize)
+        let side = usize::from(self.sides.is_empty(Direction::Read as usize));
+        self.sides.first(side)
     }
 }
 
 impl Elevator for Deadline {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
+        if self.form == Form::Mq {
+            self.held[queue.entry(slot).rank().class()] += 1;
+        }
         self.sides.insert(queue, now, slot);
     }
 
@@ -182,9 +226,12 @@ impl Elevator for Deadline {
     }
 
     fn remove(&mut self, queue: &RequestQueue, slot: u32) {
-        let side = Sides::<false>::side(queue.entry(slot));
-        if self.following[side] == slot {
-            self.following[side] = self.sides.following(side, slot).unwrap_or(NONE);
+        if self.form == Form::Mq {
+            self.held[queue.entry(slot).rank().class()] -= 1;
+        }
+        let direction = queue.entry(slot).operation.direction() as usize;
+        if self.following[direction] == slot {
+            self.following[direction] = self.sides.following(direction, slot).unwrap_or(NONE);
         }
         self.sides.remove(queue, slot);
     }
@@ -194,17 +241,23 @@ impl Elevator for Deadline {
     }
 
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
-        let slot = if self.form == Form::Paper { self.choose_paper(now) } else { self.choose(now) };
-        let Some(slot) = slot else {
-            return Next::WaitUntil(Nanos::NEVER, Reason::Ordering);
+        let slot = match self.form {
+            Form::Mq => self.choose_by_class(queue, now),
+            Form::Paper => self.choose_paper(now).ok_or(Nanos::NEVER),
+            Form::Linux => self.choose(0, now).ok_or(Nanos::NEVER),
+        };
+        let slot = match slot {
+            Ok(slot) => slot,
+            Err(time) => return Next::WaitUntil(time, Reason::Ordering),
         };
         let entry = queue.entry(slot);
-        self.direction = entry.operation.direction();
-        self.batched += 1;
-        let side = self.direction as usize;
+        let side = self.sides.side(entry);
+        self.served = side;
         if self.form == Form::Mq {
             self.last_sector[side] = entry.sector;
         } else {
+            self.direction = entry.operation.direction();
+            self.batched += 1;
             // As in Linux, a batch in one direction makes the other forget its position.
             self.following[self.direction.opposite() as usize] = NONE;
             self.following[side] = self.sides.following(side, slot).unwrap_or(NONE);
@@ -213,7 +266,13 @@ impl Elevator for Deadline {
         Next::Take(slot)
     }
 
+    fn completed(&mut self, queue: &RequestQueue, _now: Nanos, slot: u32) {
+        if self.form == Form::Mq {
+            self.held[queue.entry(slot).rank().class()] -= 1;
+        }
+    }
+
     fn waiting(&self, queued: u32) -> Waiting {
-        self.sides.waiting(self.direction as usize, queued)
+        self.sides.waiting(self.served, queued)
     }
 }

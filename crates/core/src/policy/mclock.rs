@@ -42,6 +42,8 @@ impl Mclock {
 }
 
 impl Order for Mclock {
+    const RESERVES: bool = true;
+
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
         self.0.set_share(now, node, share);
     }

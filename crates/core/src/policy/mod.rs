@@ -30,7 +30,7 @@ use alloc::boxed::Box;
 use crate::elevator::{BlockScheduler, Elevator};
 use crate::pair::{Lower, Pair, Upper};
 use crate::settings::settable;
-use crate::tenant::{Capacity, TenantControl, TenantScheduler};
+use crate::tenant::{Capacity, Order, TenantControl, TenantScheduler};
 use crate::window::Window;
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
@@ -55,9 +55,13 @@ pub struct PolicyRow {
     pub places: bool,
     /// Whether it serves clients by their shares, instead of ordering and merging requests for a device.
     pub knows_shares: bool,
-    build: fn(QueueLimits, &Settings) -> Policy,
+    /// Whether reservations in shares have an effect.
+    pub reserves: bool,
+    build: Build,
     half: Half,
 }
+
+type Build = fn(QueueLimits, &Settings) -> Policy;
 
 /// What a policy can be in a pair.
 #[derive(Clone, Copy, Debug)]
@@ -192,10 +196,10 @@ struct Row<F> {
 }
 
 impl<F> Row<F> {
-    const fn row(&self, places: bool, build: fn(QueueLimits, &Settings) -> Policy, half: Half) -> PolicyRow {
+    const fn row(&self, places: bool, reserves: bool, build: Build, half: Half) -> PolicyRow {
         let Self { name, summary, source, doc, linux, parameters, .. } = *self;
         let knows_shares = matches!(half, Half::Upper(_));
-        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, build, half }
+        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, reserves, build, half }
     }
 }
 
@@ -221,6 +225,7 @@ macro_rules! policies {
                 }
                 $module::$row.row(
                     <$module::$elevator as Elevator>::PLACES,
+                    false,
                     |limits, settings| Policy(Inner::$variant(scheduler(limits, settings))),
                     Half::Lower(|limits, settings| Box::new(scheduler(limits, settings))),
                 )
@@ -232,6 +237,7 @@ macro_rules! policies {
                 }
                 $tenant_module::$tenant_row.row(
                     false,
+                    <$tenant_module::$order as Order>::RESERVES,
                     |limits, settings| Policy(Inner::$tenant(scheduler(limits, settings))),
                     Half::Upper(|limits, settings| Box::new(scheduler(limits, settings))),
                 )

@@ -92,6 +92,8 @@ impl Pclock {
 }
 
 impl Order for Pclock {
+    const RESERVES: bool = true;
+
     fn set_share(&mut self, now: Nanos, node: u32, share: &Share) {
         let now = self.on_clock(now);
         self.curves[node as usize].configure(now, share.reservation_per_second, share.burst);

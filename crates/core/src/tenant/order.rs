@@ -41,6 +41,8 @@ pub(crate) struct RuleState {
 pub(crate) trait Order {
     /// Whether requests wait because others go first; otherwise all wait for the device alone.
     const RANKS: bool = true;
+    /// Whether reservations have an effect.
+    const RESERVES: bool = false;
 
     /// The share of clients that have not been configured.
     fn default_share(&self) -> Share {

@@ -89,7 +89,10 @@ impl Share {
     }
 
     /// Checks what does not depend on other shares.
-    pub(crate) const fn check(&self) -> Result<(), ShareError> {
+    ///
+    /// # Errors
+    /// [`ShareError`] says what is wrong.
+    pub const fn check(&self) -> Result<(), ShareError> {
         let Self { weight, reservation_per_second, limit_per_second, burst, .. } = *self;
         let Self { limit_bytes_per_second, burst_bytes, .. } = *self;
         if weight == 0 || weight > WEIGHT_MAX {

@@ -19,5 +19,6 @@ mod hybrid;
 mod model;
 mod no_allocation;
 mod pairs;
+mod priority;
 mod starvation;
 mod tenants;

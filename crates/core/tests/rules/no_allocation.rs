@@ -11,7 +11,7 @@ use ioweir_core::cores::{CoreScheduler, Cores, CoresLimits, Kind, Log, SCHEDULES
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver};
 use ioweir_core::policy::{POLICIES, Policy};
 use ioweir_core::tenant::{GroupId, Share};
-use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, QueueLimits, Request, Scheduler, Step, StreamId};
 
 use crate::pairs::{elevators, orders, pair};
 
@@ -62,6 +62,7 @@ fn load(scheduler: &mut impl Scheduler, steps: u64) -> u64 {
         for _ in 0..random.below(4) {
             let operation = Operation::ALL[[0, 0, 1, 1, 1, 2, 3][random.below(7) as usize]];
             let flags = [Flags::NONE, Flags::SYNC, Flags::FUA][random.below(3) as usize];
+            let flags = flags.at(Priority::from_bits(random.below(32) as u8).unwrap());
             let sectors = if operation == Operation::Flush { 0 } else { 8 };
             let stream = StreamId(random.below(2000) as u32);
             let request = Request { operation, flags, stream, sector: random.below(4096) * 8, sectors };

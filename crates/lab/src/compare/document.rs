@@ -195,6 +195,9 @@ fn measures(goal: Goal) -> Vec<Measure> {
     if goal == Goal::ReadP99 {
         measures.insert(4, (lower("p99 of reads", "ms"), |run| Goal::ReadP99.of_run(run).map(millis)));
     }
+    if goal == Goal::Busy {
+        measures.insert(1, (lower("working", "s"), |run| Goal::Busy.of_run(run)));
+    }
     measures
 }
 

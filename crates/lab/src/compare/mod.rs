@@ -5,7 +5,7 @@ mod data;
 mod document;
 mod figures;
 mod headline;
-mod numbers;
+pub(crate) mod numbers;
 mod plan;
 mod section;
 #[cfg(test)]
@@ -69,7 +69,7 @@ pub struct Comparison {
     /// Seeds of everything random: the spindle's phase at time zero. With several, traces are resampled too.
     #[serde(rename = "seed")]
     pub seeds: OneOrMore<u64>,
-    /// By what the best scheduler is chosen: `completion`, `mean` (latency) or `read-p99`.
+    /// By what the best scheduler is chosen: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
     pub goal: Goal,
     /// Whether figures by stream are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -3,7 +3,7 @@
 use crate::sim::{Class, Latencies, Outcome};
 
 /// Seconds from whole nanoseconds.
-pub(super) fn seconds(nanos: u128) -> f64 {
+pub(crate) fn seconds(nanos: u128) -> f64 {
     nanos as f64 / 1e9
 }
 
@@ -13,7 +13,7 @@ pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
 }
 
 /// Share of the time from first arrival to last completion that the device was working, 0 to 1.
-pub(super) fn busy_share(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn busy_share(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.busy.0 as f64, outcome.completion.0 as f64)
 }
 
@@ -23,29 +23,29 @@ pub(super) fn throughput(outcome: &Outcome) -> Option<f64> {
 }
 
 /// Distance the head went, in widths of the disk; none for a device without a head.
-pub(super) fn sweeps(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn sweeps(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.seek_distance_tracks as f64, outcome.tracks as f64)
 }
 
 /// Mean distance of a head movement, in tracks.
-pub(super) fn seek_distance_mean(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn seek_distance_mean(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.seek_distance_tracks as f64, outcome.seeks as f64)
 }
 
 /// Standard deviation of the distances, in tracks.
-pub(super) fn seek_distance_deviation(outcome: &Outcome) -> Option<f64> {
+pub(crate) fn seek_distance_deviation(outcome: &Outcome) -> Option<f64> {
     let mean = seek_distance_mean(outcome)?;
     let square = ratio(outcome.seek_distance_squares as f64, outcome.seeks as f64)?;
     Some((square - mean * mean).max(0.0).sqrt())
 }
 
 /// Mean latency in seconds, exact; none where nothing was asked.
-pub(super) fn latency_mean(class: &Class) -> Option<f64> {
+pub(crate) fn latency_mean(class: &Class) -> Option<f64> {
     ratio(seconds(class.latency_sum_nanos), class.requests as f64)
 }
 
 /// A quantile of latencies, in seconds; none where it is empty.
-pub(super) fn quantile(latencies: &Latencies, quantile: f64) -> Option<f64> {
+pub(crate) fn quantile(latencies: &Latencies, quantile: f64) -> Option<f64> {
     (!latencies.is_empty()).then(|| seconds(u128::from(latencies.quantile(quantile))))
 }
 

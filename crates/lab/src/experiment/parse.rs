@@ -1,13 +1,14 @@
 //! Checks of an experiment file, with the place of what is wrong.
 
-use ioweir_core::{QueueLimits, SECTOR_BYTES};
+use ioweir_core::policy::POLICIES;
+use ioweir_core::tenant::{GroupId, Share, ShareError};
+use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use std::collections::BTreeSet;
 
 use super::metric::METRICS;
 use super::spec::{ClassSpec, DeviceChoice, Experiment, PhaseSpec};
 use super::sweep;
-use ioweir_config::unknown;
-use ioweir_config::{Complaint, SpecError};
+use ioweir_config::{ByteRate, Complaint, Rate, ShareKeys, SpecError, shown, unknown};
 use ioweir_device::{DeviceSpec, Placement};
 
 /// Clients in all.
@@ -30,8 +31,12 @@ impl Experiment {
     /// # Errors
     /// [`SpecError`] with the place in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
-        let experiment: Self =
-            toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS).in_file(file, Some(text)))?;
+        let experiment: Self = toml::from_str(text).map_err(|error| {
+            let complaint = Complaint::of_toml(&error, HINTS);
+            let is_server = text.parse().is_ok_and(|table: toml::Table| table.contains_key("export"));
+            let complaint = if is_server { complaint.hint(SERVER_HINT) } else { complaint };
+            complaint.in_file(file, Some(text))
+        })?;
         let experiment = experiment.checked().map_err(|complaint| complaint.in_file(file, Some(text)))?;
         sweep::points(&experiment).map_err(|complaint| complaint.in_file(file, Some(text)))?;
         Ok(experiment)
@@ -66,6 +71,7 @@ impl Experiment {
         }
         self.check_groups()?;
         self.check_classes(&device)?;
+        self.check_reservations()?;
         self.check_expectations()?;
         let classes = self.classes.iter_mut().map(|class| &mut class.share);
         classes.chain(self.groups.iter_mut().map(|group| &mut group.share)).for_each(|share| share.fill_in(WEIGHT));
@@ -125,6 +131,30 @@ impl Experiment {
                 let key = format!("group[{number}].group");
                 return Err(Complaint::expecting(key, "a group cannot be in a group", "this key in a [[class]] only"));
             }
+            check_share(&group.share, false, &|part| format!("group[{number}].{part}"))?;
+        }
+        Ok(())
+    }
+
+    /// A reservation that no scheduler keeps would change nothing.
+    fn check_reservations(&self) -> Result<(), Complaint> {
+        if self.schedulers.iter().any(|scheduler| scheduler.row.reserves) {
+            return Ok(());
+        }
+        let reserves = |share: &ShareKeys| share.reservation.is_some_and(|rate| rate.0 > 0);
+        let groups = self.groups.iter().map(|group| ("group", vec![&group.share]));
+        let classes = self.classes.iter().map(|class| {
+            let phases = class.phases.iter().map(|phase| &phase.share);
+            ("class", std::iter::once(&class.share).chain(phases).collect())
+        });
+        for (number, (table, shares)) in groups.enumerate().chain(classes.enumerate()) {
+            if let Some(place) = shares.into_iter().position(reserves) {
+                let phase = place.checked_sub(1).map_or(String::new(), |phase| format!("phase[{phase}]."));
+                let keeping: Vec<&str> = POLICIES.iter().filter(|row| row.reserves).map(|row| row.name).collect();
+                let key = format!("{table}[{number}].{phase}reservation");
+                let expected = format!("one of {} among the schedulers", keeping.join(", "));
+                return Err(Complaint::expecting(key, "none of the schedulers keeps reservations", expected));
+            }
         }
         Ok(())
     }
@@ -154,10 +184,26 @@ impl Experiment {
                 class.share.group.as_ref().filter(|name| self.groups.iter().all(|group| group.name != **name))
             {
                 let names: Vec<&str> = self.groups.iter().map(|group| group.name.as_str()).collect();
+                if names.is_empty() {
+                    let problem = format!("there is no group `{}`, nor any other", shown(group));
+                    return Err(Complaint::expecting(key("group"), problem, "a [[group]] with this name"));
+                }
                 let error = unknown("group", group, &names, "a group is a [[group]] with a name");
                 return Err(Complaint::expecting(key("group"), error.problem, error.expected).hint(error.hint));
             }
             class.check(&key, draws_hits)?;
+            if class.from >= self.duration {
+                let problem =
+                    format!("the clients would come at {}, and the run ends at {}", class.from, self.duration);
+                return Err(Complaint::expecting(key("from"), problem, "a time before the end"));
+            }
+            if class.backlog.is_some() && takes_no_time(device) {
+                return Err(Complaint::new(
+                    key("backlog"),
+                    "a closed loop never ends on a device that takes no time",
+                    "give [device.null] a service time, such as service = \"10us\", or the class a rate",
+                ));
+            }
         }
         if self.outstanding() > OUTSTANDING_MAX {
             let problem = format!("the backlogs add up to {} requests", self.outstanding());
@@ -243,6 +289,7 @@ impl ClassSpec {
                 format!("at most {RATE_MAX}/s"),
             ));
         }
+        check_share(&self.share, self.share.group.is_some(), key)?;
         let size = self.size.0;
         if size == 0 || size > SIZE_MAX || !size.is_multiple_of(SECTOR_BYTES) {
             return Err(Complaint::expecting(
@@ -314,10 +361,42 @@ impl PhaseSpec {
     }
 }
 
+/// Whether requests on this device are done as soon as they are sent.
+fn takes_no_time(device: &DeviceSpec) -> bool {
+    matches!(device, DeviceSpec::Null(null) if null.service.nanos() == Nanos::ZERO)
+}
+
+/// What is wrong with a share whatever others have, at the key that it is about.
+fn check_share(keys: &ShareKeys, is_in_group: bool, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+    let zero = [("limit", keys.limit == Some(Rate(0))), ("limit_bytes", keys.limit_bytes == Some(ByteRate(0)))];
+    if let Some((name, _)) = zero.into_iter().find(|(_, is_zero)| *is_zero) {
+        return Err(Complaint::new(
+            key(name),
+            "a limit of 0/s would let nothing through",
+            "without the key there is no limit; in a phase, 0/s lifts one",
+        ));
+    }
+    let group = is_in_group.then_some(GroupId(0));
+    let share = Share { group, ..keys.share(WEIGHT) };
+    share.check().map_err(|error| {
+        let name = match error {
+            ShareError::Weight { .. } => "weight",
+            ShareError::Burst { .. } => "burst",
+            ShareError::ByteRate { .. } => "limit_bytes",
+            ShareError::ByteBurst { .. } => "burst_bytes",
+            ShareError::Rate { rate_per_second } if keys.limit == Some(Rate(rate_per_second)) => "limit",
+            ShareError::LimitBelowReservation { .. } => "limit",
+            _ => "reservation",
+        };
+        Complaint::of_value(key(name), format!("{}: {error}", key(name)))
+    })
+}
+
 /// Hints for errors of the TOML reader.
 const HINTS: &[(&str, &str)] = &[
     ("unknown field", KEYS_HINT),
     ("missing field", KEYS_HINT),
     ("with a unit", "times, sizes and rates are text with a unit: \"10ms\", \"4KiB\", \"500/s\""),
 ];
+const SERVER_HINT: &str = "this looks like the spec of a server, which `ioweir serve` takes";
 const KEYS_HINT: &str = "`ioweir doc simulate` lists the keys";

@@ -1,6 +1,6 @@
 //! The keys of an experiment file, with their help and defaults.
 
-use ioweir_config::{Duration, Key, KeySet as _, Rate, Ratio, SchedulerChoice, ShareKeys, Size, keys};
+use ioweir_config::{Duration, IoPriority, Key, KeySet as _, Rate, Ratio, SchedulerChoice, ShareKeys, Size, keys};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
@@ -83,6 +83,9 @@ keys! {
         size: Size = (Size(4096)),
         /// share of requests that continue where the client's last one ended
         sequential: Ratio = (Ratio::ZERO),
+        /// I/O priority of the requests, of a trace of those that carry none: "realtime:0", "best-effort:7" or "idle", for
+        /// schedulers that know it (mq-deadline, bfq, cfq); best-effort:4 where absent
+        priority: Option<IoPriority> = absent,
         /// where the requests lie: { from = "0B", to = "10GiB" }; the whole device where absent
         region: Option<Extent> = absent,
         /// share of requests that hit the fast tier, on a tiered array that draws it
@@ -113,6 +116,8 @@ keys! {
         read_ratio: Option<Ratio> = absent,
         /// as in the class
         hit_ratio: Option<Ratio> = absent,
+        /// as in the class
+        priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use ioweir_core::policy::{Policy, PolicyRow};
 use ioweir_core::tenant::{GroupId, Share, ShareError};
-use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
+use ioweir_core::{Flags, Nanos, Operation, Priority, SECTOR_BYTES, StreamId};
 
 use super::parse::WEIGHT;
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
@@ -75,6 +75,8 @@ struct Class {
     spacing: Spacing,
     read_ratio: Ratio,
     hit_ratio: Option<Ratio>,
+    /// Of requests that carry none.
+    priority: Priority,
     is_present: bool,
     is_active: bool,
     size_bytes: u64,
@@ -117,6 +119,7 @@ impl Class {
             spacing: spec.arrivals,
             read_ratio: spec.read_ratio,
             hit_ratio: spec.hit_ratio,
+            priority: spec.priority.map_or(Priority::NONE, |priority| priority.0),
             is_present: false,
             is_active: true,
             size_bytes,
@@ -157,7 +160,7 @@ impl Class {
             flags: Flags::NONE,
             stream: StreamId(client),
             volume: 0,
-            priority: ioweir_core::Priority::NONE,
+            priority: self.priority,
             latency: None,
         }
     }
@@ -280,6 +283,7 @@ impl ClassArrivals {
                 class.rate = phase.rate.map_or(class.rate, |rate| rate.0);
                 class.read_ratio = phase.read_ratio.unwrap_or(class.read_ratio);
                 class.hit_ratio = phase.hit_ratio.or(class.hit_ratio);
+                class.priority = phase.priority.map_or(class.priority, |priority| priority.0);
                 let share = &mut class.share;
                 let before = *share;
                 phase.share.set(share);
@@ -367,9 +371,12 @@ impl ClassArrivals {
         }
         for class in self.classes.iter_mut().filter(|class| class.sends()) {
             let Some(trace) = &mut class.trace else { continue };
-            if let Some(next) = Arrivals::<Policy>::next(trace, now, held)? {
+            if let Some((time, mut record)) = Arrivals::<Policy>::next(trace, now, held)? {
                 self.sent += 1;
-                return Ok(Some(next));
+                if record.priority == Priority::NONE {
+                    record.priority = class.priority;
+                }
+                return Ok(Some((time, record)));
             }
         }
         Ok(None)

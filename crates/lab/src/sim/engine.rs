@@ -203,7 +203,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
     fn arrive(&mut self, record: &Record, arrival: Nanos) {
         let request = ClientRequest {
             operation: record.operation,
-            flags: record.flags,
+            flags: record.flags.at(record.priority),
             stream: record.stream,
             sector: record.offset_bytes / SECTOR_BYTES,
             sectors: sectors_of(record),

@@ -23,11 +23,13 @@ const ARRAY: &str = "[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_rati
 
 /// Closed and open loops, phases, shares, clients that come, go and pause, and some that are refused.
 fn busy(scheduler: &str) -> String {
+    let first = scheduler.split([':', '+']).next().and_then(ioweir_core::policy::find);
+    let reservation = if first.is_some_and(|row| row.reserves) { "reservation = \"50/s\"\n" } else { "" };
     format!(
         "duration = \"3s\"\ninterval = \"1s\"\nschedulers = [\"{scheduler}\"]\ndepth = 4\n{ARRAY}[[group]]\nname = \"g\"\nweight = 2\n\
          [[class]]\nname = \"closed\"\nclients = 3\nbacklog = 4\nread_ratio = 0.5\nhit_ratio = 0.9\ngroup = \"g\"\n\
          [[class.phase]]\nat = \"1s\"\nactive = false\n[[class.phase]]\nat = \"1500ms\"\nactive = true\nweight = 3\nbacklog = 6\n\
-         [[class]]\nname = \"open\"\nclients = 2\nrate = \"300/s\"\nreservation = \"50/s\"\nto = \"2s\"\nsequential = 0.5\nsize = \"16KiB\"\n\
+         [[class]]\nname = \"open\"\nclients = 2\nrate = \"300/s\"\n{reservation}to = \"2s\"\nsequential = 0.5\nsize = \"16KiB\"\n\
          [[class]]\nname = \"capped\"\nbacklog = 2\nlimit = \"100/s\"\nburst = 3\nrefuse_at_limit = true\nfrom = \"500ms\"\n\
          [[class]]\nname = \"even\"\nclients = 2\nrate = \"100/s\"\narrivals = \"constant\"\n[[class.phase]]\nat = \"1s\"\nrate = \"0/s\"\n"
     )
@@ -242,6 +244,24 @@ fn a_phase_changes_the_limit_in_bytes_as_often_as_it_likes() {
 }
 
 #[test]
+fn a_class_is_served_by_its_priority_and_a_phase_changes_it() {
+    for scheduler in ["mq-deadline", "bfq", "cfq", "fifo+mq-deadline:window=64"] {
+        let text = format!(
+            "duration = \"2s\"\nschedulers = [\"{scheduler}\"]\ndepth = 1\n[device.null]\ncapacity = \"1GB\"\nservice = \"1ms\"\n\
+             [[class]]\nname = \"a\"\nbacklog = 8\npriority = \"realtime:0\"\n[[class.phase]]\nat = \"1s\"\npriority = \"idle\"\n\
+             [[class]]\nname = \"b\"\nbacklog = 8\npriority = \"best-effort:0\"\n"
+        );
+        let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+        let classes = &report.summaries[0].cells[0].classes;
+        let part = |step: usize| {
+            let requests = |class: usize| classes[class].steps[step].requests as f64;
+            requests(0) / (requests(0) + requests(1))
+        };
+        assert!(part(0) > 0.9 && part(1) < 0.1, "{scheduler}: {} and {}", part(0), part(1));
+    }
+}
+
+#[test]
 fn an_expectation_that_is_not_met_says_by_how_much() {
     let text = busy("wfq")
         + "[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nat_least = 1000000\n[[expect]]\nclass = \"closed\"\nmetric = \
@@ -304,15 +324,15 @@ fn examples_of_the_repository_are_experiments_and_read_back_as_themselves() {
 #[test]
 fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
-    let text = busy("wfq")
+    let text = busy("mclock")
         .replacen("duration", "title = \"t\"\nwarm_up = \"1s\"\nseeds = [1]\nqueue_requests = 100\nmerge = true\nby_stream = true\ncapacity = \"1M/s\"\nduration", 1)
         .replace("name = \"g\"", "name = \"g\"\nreservation = \"1/s\"\nlimit = \"1k/s\"\nburst = 2\nlatency = \"1s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"")
-        .replace("name = \"closed\"", "name = \"closed\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
+        .replace("name = \"closed\"", "name = \"closed\"\npriority = \"idle\"\nlatency = \"1s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nregion = { from = \"0B\", to = \"1MB\" }")
         .replace(
             "at = \"1500ms\"",
-            "at = \"1500ms\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
+            "at = \"1500ms\"\npriority = \"realtime:0\"\nread_ratio = 1.0\nhit_ratio = 0.5\nburst = 2\nreservation = \"1/s\"\nlimit = \"1M/s\"\nlimit_bytes_per_second = \"1GB\"\nburst_bytes = \"1MiB\"\nlatency = \"1s\"",
         )
-        + "[[expect]]\nclass = \"open\"\nratio_to = \"closed\"\nscheduler = \"wfq\"\nmetric = \"iops\"\nat_least = 0\nat_most = 1\n[sweep]\ndepth \
+        + "[[expect]]\nclass = \"open\"\nratio_to = \"closed\"\nscheduler = \"mclock\"\nmetric = \"iops\"\nat_least = 0\nat_most = 1\n[sweep]\ndepth \
            = [1]\n";
     let table: toml::Table = parse(&text).to_toml().parse().expect("TOML");
     let mut found = std::collections::BTreeSet::new();
@@ -348,10 +368,42 @@ fn what_is_wrong_is_named_with_its_place() {
         ("duration = \"3s\"", "duration = 3", "test.toml:1:12: invalid type: integer `3`, expected text with a unit"),
         ("\"wfq\"", "\"wfk\"", "unknown scheduler `wfk`"),
         ("\"wfq\"", "\"wfq:clients=0\"", "wfq: clients: 0 is out of range"),
+        ("backlog = 4", "backlog = 4\npriority = \"idle:3\"", "`idle:3` is no I/O priority"),
         ("backlog = 4", "backlog = 4\nrate = \"1/s\"", "how its requests arrive is not said, or said twice"),
         ("rate = \"300/s\"", "rate = \"300\"", "`300` is not a rate"),
         ("name = \"open\"", "name = \"closed\"", "class[1].name: is empty, or that of another class"),
         ("group = \"g\"", "group = \"h\"", "class[0].group: unknown group `h`"),
+        (
+            "clients = 3",
+            "clients = 3\nlimit = \"0/s\"",
+            "test.toml:16:9: class[0].limit: a limit of 0/s would let nothing",
+        ),
+        (
+            "clients = 3",
+            "clients = 3\nlimit_bytes = \"0B/s\"",
+            "class[0].limit_bytes: a limit of 0/s would let nothing",
+        ),
+        (
+            "clients = 3",
+            "clients = 3\nreservation = \"9/s\"",
+            "class[0].reservation: 9/s cannot be reserved for a client in a",
+        ),
+        (
+            "rate = \"300/s\"",
+            "rate = \"300/s\"\nreservation = \"9/s\"",
+            "class[1].reservation: none of the schedulers keeps reservations\n  expected: one of mclock, pclock, reward",
+        ),
+        ("at = \"1s\"", "at = \"1s\"\nreservation = \"9/s\"", "class[0].phase[0].reservation: none of the"),
+        ("weight = 2", "weight = 2\nreservation = \"9/s\"", "group[0].reservation: none of the"),
+        ("weight = 2", "weight = 0", "test.toml:12:10: group[0].weight: weight 0 is not between 1 and"),
+        ("rate = \"300/s\"", "rate = \"300/s\"\nweight = 10001", "class[1].weight: weight 10001 is not between"),
+        (
+            "rate = \"300/s\"",
+            "rate = \"300/s\"\nlimit = \"2M/s\"\nburst = 0",
+            "class[1].burst: a burst of 0 is not between",
+        ),
+        ("from = \"500ms\"", "from = \"3s\"", "class[2].from: the clients would come at 3s, and the run ends at 3s"),
+        ("clients = 3", "clients = 3.5", "invalid type: floating point `3.5`, expected a whole number without quotes"),
         ("hit_ratio = 0.9", "hit_ratio = 1.9", "1.9 is not a number from 0 to 1"),
         ("at = \"1500ms\"", "at = \"500ms\"", "class[0].phase[1].at: 500ms is not in order"),
         ("interval = \"1s\"", "interval = \"2s\"", "interval: 3s is not made of steps of 2s"),
@@ -370,6 +422,23 @@ fn what_is_wrong_is_named_with_its_place() {
     ] {
         let error = Experiment::parse("test.toml", &format!("{base}[sweep]\n{sweep}\n")).expect_err(sweep).to_string();
         assert!(error.starts_with("test.toml:") && error.contains(expected), "{error}\nin place of\n{expected}");
+    }
+}
+
+#[test]
+fn what_could_not_end_or_is_no_experiment_is_refused() {
+    let alone = "duration = \"1s\"\nschedulers = [\"wfq\"]\n[device.null]\ncapacity = \"1GB\"\n[[class]]\nname = \"a\"\nbacklog = 1\n";
+    let server = "[[device]]\nname = \"d\"\npath = \"f\"\n[[export]]\nname = \"a\"\ndevice = \"d\"\n";
+    for (text, expected) in [
+        (alone.into(), "test.toml:7:11: class[0].backlog: a closed loop never ends on a device that takes no time"),
+        (
+            alone.replace("backlog = 1", "backlog = 1\ngroup = \"g\""),
+            "class[0].group: there is no group `g`, nor any other",
+        ),
+        (server.into(), "the spec of a server, which `ioweir serve` takes"),
+    ] {
+        let error = Experiment::parse("test.toml", &text).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}\nin place of\n{expected}");
     }
 }
 

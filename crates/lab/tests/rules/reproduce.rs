@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ioweir_lab::document::{Form, json_list};
-use ioweir_lab::reproduce::{Options, PAPERS, ReproduceError, Reproduction};
+use ioweir_lab::reproduce::{Class, Options, PAPERS, ReproduceError, Reproduction};
 use ioweir_lab::run::{Origin, Silent};
 
 fn origin() -> Origin {
@@ -63,14 +63,41 @@ fn outside_a_checkout_traces_are_generated_and_the_page_says_so() {
     assert!(done.claims.iter().all(|claim| claim.ours.is_some()));
 }
 
+/// What fails of the paper's own algorithm, and of what goes beyond it.
+const REWARD_FAILS: [&str; 15] = [
+    "table-2-2-1-0.2-b",
+    "table-2-2-1-0.2-ratio",
+    "ahead-table-2-1-1-0.75-b",
+    "ahead-table-2-2-1-0.2-b",
+    "ahead-table-2-2-1-0.5-b",
+    "ahead-table-2-2-1-0.75-b",
+    "ahead-table-2-2-1-0.75-ratio",
+    "figure-2-cfq-kernel",
+    "ahead-figure-3-b",
+    "table-1-1-1-0.75",
+    "table-1-1-2-0.2",
+    "table-1-1-2-0.5",
+    "table-1-1-2-0.75",
+    "table-1-2-1-0.5",
+    "table-1-2-1-0.75",
+];
+
 #[test]
-fn the_reward_paper_holds_but_for_the_kernels_cfq() {
+fn what_fails_of_the_reward_paper_is_known() {
     let done = reproduce("reward", &Options { quick: true, ..Options::default() }).expect("its experiments run");
     let names: BTreeSet<&str> = done.claims.iter().map(|claim| claim.id.as_str()).collect();
     assert_eq!(names.len(), done.claims.len(), "names are unique");
+    let failing: Vec<&str> = done.claims.iter().filter(|claim| !claim.holds).map(|claim| claim.id.as_str()).collect();
+    assert_eq!(failing, REWARD_FAILS);
     for claim in &done.claims {
-        assert_eq!(claim.holds, claim.id != "figure-2-cfq-kernel", "{}: {:?}", claim.id, claim.ours);
         assert!(!claim.paper.is_empty() && !claim.note.is_empty(), "{}", claim.id);
+        let is_ahead = claim.id.starts_with("ahead") || claim.id.starts_with("undiluted");
+        assert_eq!(
+            claim.class == Class::Beyond,
+            is_ahead,
+            "{}: only the paper's algorithm is judged by the paper",
+            claim.id
+        );
     }
     let page = page(&done);
     assert!(page.len() < 1_000_000 && !page.contains("http://") && !page.contains("https://"));

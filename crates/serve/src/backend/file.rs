@@ -58,6 +58,32 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
     format!("{}: {what}: {error}", path.display())
 }
 
+/// The size of a file as [`Files::open`] will find it, or make it. Nothing is made, and nothing locked.
+pub(super) fn check(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<u64, String> {
+    match (OpenOptions::new().read(true).write(!read_only).open(path), size_bytes) {
+        (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound && !is_of_devices(path) => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if folder.is_dir() { Ok(size) } else { Err(failed(path, "cannot be created", &error)) }
+        }
+        (opened, _) => {
+            let file = opened.map_err(|error| failed(path, "cannot be opened", &error))?;
+            check_length(path, &file, size_bytes)
+        }
+    }
+}
+
+/// The length of a file, which is that of the spec where that has one.
+fn check_length(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, String> {
+    let length = length_of(file).map_err(|error| failed(path, "has no length", &error))?;
+    if let Some(size) = size_bytes
+        && size != length
+    {
+        let (size, length) = (format_bytes(size), format_bytes(length));
+        return Err(format!("{}: has {length}, and the spec says {size}", path.display()));
+    }
+    Ok(length)
+}
+
 impl Files {
     /// Opens a file or a block device. A missing file is created where the spec gives a size.
     /// No other server may use it, unless both only read.
@@ -91,13 +117,7 @@ impl Files {
         if rustix::fs::flock(&cached, lock) == Err(Errno::WOULDBLOCK) {
             return Err(format!("{}: is locked: another server uses it", path.display()));
         }
-        let length = length_of(&cached).map_err(|error| failed(path, "has no length", &error))?;
-        if let Some(size) = size_bytes
-            && size != length
-        {
-            let (size, length) = (format_bytes(size), format_bytes(length));
-            return Err(format!("{}: has {length}, and the spec says {size}", path.display()));
-        }
+        let length = check_length(path, &cached, size_bytes)?;
         let past = options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path);
         let (past, remark) = match past {
             Ok(file) if direct => (Some(file), String::new()),

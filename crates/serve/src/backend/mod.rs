@@ -231,6 +231,27 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     Ok(Box::new(Checked::new(backend, begun, workers)?))
 }
 
+/// The size that a device will have, or why it could not be opened: as far as that can be told without changing anything.
+///
+/// # Errors
+/// What is wrong, in words for people.
+pub fn check(device: &spec::Device) -> Result<u64, String> {
+    check_backend(&device.backend, device.read_only)
+}
+
+fn check_backend(backend: &spec::Backend, read_only: bool) -> Result<u64, String> {
+    match backend {
+        spec::Backend::File { path, size, .. } => file::check(path, size.map(|size| size.0), read_only),
+        spec::Backend::Tiered { slow, fast, .. } => {
+            let tier = |name: &str, tier: &spec::Tier| {
+                check_backend(&tier.backend, false).map_err(|error| format!("{name} tier: {error}"))
+            };
+            tier("fast", fast).and(tier("slow", slow))
+        }
+        others => Ok(open_backend(others, 1, read_only, &mut [])?.size_bytes()),
+    }
+}
+
 fn open_backend(
     backend: &spec::Backend,
     depth: u32,

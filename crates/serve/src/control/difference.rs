@@ -8,11 +8,12 @@ use toml::{Table, Value};
 use crate::spec::{Server, Spec};
 
 /// Keys of `server` that change while it runs.
-const SERVER_KEYS: [&str; 6] = [
+const SERVER_KEYS: [&str; 7] = [
     "connections_max",
     "connections_per_peer_max",
     "handshake_timeout",
     "stall_timeout",
+    "reading_rate_min",
     "idle_timeout",
     "shutdown_timeout",
 ];

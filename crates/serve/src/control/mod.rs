@@ -9,7 +9,7 @@ mod client;
 mod command;
 mod difference;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,6 +23,7 @@ use crate::engine::{self, Change, Handle, Refusal, Timeouts};
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log};
 use crate::spec::{Holder, Server, Spec};
+use crate::tls;
 
 pub use assignment::assign;
 pub use client::{AskError, ask};
@@ -42,14 +43,17 @@ pub(crate) struct Tunables {
     connections_max: AtomicU32,
     connections_per_peer_max: AtomicU32,
     handshake_timeout: AtomicU64,
+    /// Certificates of connections from here on, where there are any.
+    tls: Mutex<Option<tls::Server>>,
 }
 
 impl Tunables {
-    pub(crate) fn new(server: &Server) -> Self {
+    pub(crate) fn new(server: &Server, tls: Option<tls::Server>) -> Self {
         let tunables = Self {
             connections_max: AtomicU32::new(0),
             connections_per_peer_max: AtomicU32::new(0),
             handshake_timeout: AtomicU64::new(0),
+            tls: Mutex::new(tls),
         };
         tunables.set(server);
         tunables
@@ -69,6 +73,14 @@ impl Tunables {
 
     pub(crate) fn connections_per_peer_max(&self) -> u32 {
         self.connections_per_peer_max.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn tls(&self) -> Option<tls::Server> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_tls(&self, tls: Option<tls::Server>) {
+        *self.tls.lock().unwrap_or_else(PoisonError::into_inner) = tls;
     }
 
     pub(crate) fn handshake_timeout(&self) -> Nanos {
@@ -103,6 +115,8 @@ struct Inner {
 struct Running {
     spec: Arc<Spec>,
     changes: VecDeque<Changed>,
+    /// Keys that were assigned since the file was read, with their paths.
+    assigned: BTreeSet<String>,
 }
 
 impl Controller {
@@ -113,7 +127,7 @@ impl Controller {
         log: Log,
         clock: MachineClock,
     ) -> Self {
-        let running = Mutex::new(Running { spec: Arc::new(spec), changes: VecDeque::new() });
+        let running = Mutex::new(Running { spec: Arc::new(spec), changes: VecDeque::new(), assigned: BTreeSet::new() });
         Self(Arc::new(Inner { running, engines, tunables, log, clock }))
     }
 
@@ -134,15 +148,34 @@ impl Controller {
     /// # Errors
     /// What is wrong, in words for people.
     pub fn set(&self, assignments: &[String]) -> Result<Vec<String>, String> {
-        self.report(self.change(|spec| assign(spec, assignments)))
+        let changed = self.change(|spec| assign(spec, assignments));
+        let keys = changed.iter().flatten().map(|change| key_of(change).to_string());
+        self.lock().assigned.extend(keys);
+        self.report(changed)
     }
 
-    /// Reads the spec's file again and makes it true, all of it or nothing. Answers with what has changed.
+    /// Reads the spec's file and its certificates again and makes it true, all of it or nothing. Answers with what has changed,
+    /// and which assignments that takes back.
     ///
     /// # Errors
     /// As [`Controller::set`].
     pub fn reload(&self) -> Result<Vec<String>, String> {
-        self.report(self.change(|spec| read(&spec.file)))
+        let mut certificates = None;
+        let changed = self.change(|spec| {
+            let spec = read(&spec.file)?;
+            certificates =
+                spec.server.tls.as_ref().map(tls::Server::load).transpose().map_err(|error| error.to_string())?;
+            Ok(spec)
+        });
+        let changed = changed.map(|mut changes| {
+            self.0.tunables.set_tls(certificates);
+            let assigned = std::mem::take(&mut self.lock().assigned);
+            for change in changes.iter_mut().filter(|change| assigned.contains(key_of(change))) {
+                change.push_str(", which takes back an assignment");
+            }
+            changes
+        });
+        self.report(changed)
     }
 
     /// Logs what came of a change.
@@ -242,6 +275,12 @@ fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Hold
         before(*holder).is_none_or(|before| share.reservation_per_second > before.reservation_per_second)
     });
     changed
+}
+
+/// The path of the key in a change: names may have spaces, and what follows the key has one on each side of an arrow.
+fn key_of(change: &str) -> &str {
+    let before = change.split(" -> ").next().unwrap_or_default();
+    before.rsplit_once(' ').map_or(before, |(key, _)| key)
 }
 
 fn name_of(spec: &Spec, device: usize, holder: Holder) -> String {

@@ -226,6 +226,8 @@ pub struct Report {
     pub checksums: Option<Checksums>,
     /// The failure of the device, if it has failed.
     pub failure: Option<Failure>,
+    /// By how much all reservations together have fallen behind since the server began; zero where all were kept.
+    pub reservations_behind: Nanos,
 }
 
 /// A request that was answered.

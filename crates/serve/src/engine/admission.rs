@@ -97,6 +97,10 @@ pub(super) type Cut<'a> = &'a mut dyn FnMut(&mut SubRequest, u64) -> SubRequest;
 pub struct ClassState {
     /// Its clients.
     pub connections: u32,
+    /// Clients whose next request waits until the class holds less data in flight.
+    pub connections_waiting: u32,
+    /// Data of its requests in flight, and replies that its clients have not read.
+    pub buffered_bytes: u64,
     /// Requests that were dispatched.
     pub inflight: u32,
     /// Requests that were not.

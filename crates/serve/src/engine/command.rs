@@ -59,13 +59,15 @@ impl fmt::Debug for Question {
     }
 }
 
-/// How long clients may take.
+/// How long clients may take, and how fast they have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// How long a client may leave something half done.
     pub stall: Nanos,
     /// How long a client may ask for nothing.
     pub idle: Nanos,
+    /// How fast a client reads at least, while it leaves replies unread.
+    pub reading_bytes_per_second: u64,
     /// How long requests may take to finish after a stop.
     pub shutdown: Nanos,
 }
@@ -77,6 +79,7 @@ impl Timeouts {
         Self {
             stall: server.stall_timeout.nanos(),
             idle: server.idle_timeout.map_or(Nanos::NEVER, |timeout| timeout.nanos()),
+            reading_bytes_per_second: server.reading_rate_min.0,
             shutdown: server.shutdown_timeout.nanos(),
         }
     }

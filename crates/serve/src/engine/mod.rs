@@ -64,6 +64,8 @@ pub enum Turn {
     WaitUntil(Nanos),
     /// It has stopped, as a command asked.
     Stopped,
+    /// It was to stop, and its device has not ended what it does. Dropping the engine would wait for that.
+    Hung,
 }
 
 /// The configuration of an engine.
@@ -77,6 +79,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// How many classes of clients the server has: those of lower numbers.
     pub classes: u32,
+    /// The classes of this device.
+    pub own_classes: Vec<StreamId>,
     /// Where events go.
     pub log: DeviceLog,
 }
@@ -107,8 +111,11 @@ pub struct Engine {
     ready: Vec<epoll::Event>,
     now: Nanos,
     classes: u32,
+    own_classes: Vec<StreamId>,
     shutdown_timeout: Nanos,
     stopping: Stopping,
+    /// When it ends though its device has not.
+    gives_up: Nanos,
 }
 
 impl Engine {
@@ -117,7 +124,7 @@ impl Engine {
     /// # Errors
     /// The system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, timeouts, classes, log } = settings;
+        let Settings { exports, device, timeouts, classes, own_classes, log } = settings;
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
@@ -138,9 +145,12 @@ impl Engine {
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
             classes,
+            own_classes,
             shutdown_timeout: timeouts.shutdown,
             stopping: Stopping::No,
+            gives_up: Nanos::NEVER,
         };
+        engine.divide_room();
         engine.report_remarks();
         Ok(engine)
     }
@@ -157,7 +167,19 @@ impl Engine {
     /// A share that is not feasible.
     pub fn configure(&mut self, exports: Arc<[Export]>, shares: &[(Holder, Share)]) -> Result<(), ShareError> {
         self.sessions.set_exports(exports);
-        self.admission.set_shares(self.now, shares).map_err(|refusal| refusal.error)
+        self.admission.set_shares(self.now, shares).map_err(|refusal| refusal.error)?;
+        self.divide_room();
+        Ok(())
+    }
+
+    /// Divides the memory for data among the classes of the device by their weights.
+    fn divide_room(&mut self) {
+        let mut weights = vec![0; self.classes as usize];
+        let tenants = self.admission.driver().scheduler().tenants();
+        for class in &self.own_classes {
+            weights[class.0 as usize] = tenants.map_or(1, |tenants| tenants.share(*class).weight);
+        }
+        self.sessions.divide_room(&weights);
     }
 
     /// Shows every call of the scheduler to an observer, from before the first client connects.
@@ -267,8 +289,12 @@ impl Engine {
         if self.stopping == Stopping::Done {
             return Ok(Turn::Stopped);
         }
+        if now >= self.gives_up {
+            return Ok(Turn::Hung);
+        }
         self.admission.driver().settle(now);
-        let mut next = self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due());
+        let mut next =
+            self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due()).min(self.gives_up);
         if let Stopping::Closing(until) = self.stopping
             && until > now
         {
@@ -368,7 +394,9 @@ impl Engine {
                     let _ = answer.send(self.reopen());
                 }
                 Command::Stop if self.stopping == Stopping::No => {
-                    self.stopping = Stopping::Closing(self.now.after(self.shutdown_timeout));
+                    let until = self.now.after(self.shutdown_timeout);
+                    self.stopping = Stopping::Closing(until);
+                    self.gives_up = until.after(self.shutdown_timeout);
                     self.sessions.drain_all();
                 }
                 Command::Stop => {}
@@ -387,6 +415,7 @@ impl Engine {
         if is_feasible && change.verdict.recv().is_ok() {
             self.shutdown_timeout = change.timeouts.shutdown;
             self.sessions.set_timeouts(change.timeouts);
+            self.divide_room();
             for (holder, share) in change.shares {
                 self.admission.called(self.now, &Call::Configure(holder, share));
             }
@@ -429,10 +458,16 @@ impl Engine {
                 class.connections += 1;
             }
         }
+        for (class, number) in classes.iter_mut().zip(0..) {
+            (class.buffered_bytes, class.connections_waiting) = self.sessions.room_of(StreamId(number));
+        }
         let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
         let checksums = self.dispatcher.backend().checksums();
         let failure = self.dispatcher.failure();
-        (question.reply)(Report { now: self.now, counters, classes, inflight, checksums, failure });
+        let tenants = self.admission.driver().scheduler().tenants();
+        let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
+        let now = self.now;
+        (question.reply)(Report { now, counters, classes, inflight, checksums, failure, reservations_behind });
     }
 
     /// Flushes once all clients have gone; their last writes may still be with the backend.

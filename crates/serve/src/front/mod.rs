@@ -92,7 +92,6 @@ pub(crate) struct Front {
     /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
     places: Places,
-    tls: Option<tls::Server>,
     tunables: Arc<Tunables>,
     log: Log,
     clock: MachineClock,
@@ -110,7 +109,6 @@ pub(crate) struct Plan {
     pub(crate) classes: Vec<Class>,
     pub(crate) allowed: Vec<Vec<Allowed>>,
     pub(crate) signals: Option<UnixStream>,
-    pub(crate) tls: Option<tls::Server>,
     pub(crate) tunables: Arc<Tunables>,
     pub(crate) log: Log,
     pub(crate) clock: MachineClock,
@@ -159,7 +157,6 @@ impl Front {
             wake,
             _signals: plan.signals,
             places,
-            tls: plan.tls,
             tunables: plan.tunables,
             log: plan.log,
             clock: plan.clock,
@@ -294,7 +291,7 @@ impl Front {
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
         let (identity, peer) = identify(&input, output.is_some());
         let Some(permit) = self.admit(&identity, peer) else { return };
-        let tls = match &self.tls {
+        let tls = match self.tunables.tls() {
             None => nbd::Tls::None,
             Some(server) if server.required => nbd::Tls::Required,
             Some(_) => nbd::Tls::Offered,
@@ -339,7 +336,7 @@ impl Front {
     /// Continues a negotiation as far as it goes without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
-        match caller.talk(self.tls.as_ref(), &self.allowed) {
+        match caller.talk(self.tunables.tls().as_ref(), &self.allowed) {
             Ok(Pace::Wait { for_output }) => self.watch(slot, for_output),
             Ok(Pace::Ended) => self.hand_over(slot),
             Err(error) => {

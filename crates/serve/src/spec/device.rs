@@ -52,7 +52,8 @@ keys! {
         request_bytes_max: Size = (Size(256 << 10)),
         /// whether adjacent requests are merged
         merge: bool = (true),
-        /// data in flight that all clients together may hold
+        /// data in flight that all clients together may hold; half of it is divided among the classes by weight, so that those
+        /// who do not read their replies keep no others waiting
         buffer_bytes_max: Size = (Size(256 << 20)),
         /// CRC-32C of every block that is written, checked at every read; a block that differs is answered with an error and
         /// counted. They take 1 MiB of memory per GiB written; those of a file are kept beside it, in PATH.checksums, from a clean

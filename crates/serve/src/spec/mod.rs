@@ -19,7 +19,9 @@ pub use access::{Allowed, Identity};
 pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
-use ioweir_config::{Duration, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys};
+use ioweir_config::{
+    ByteRate, Duration, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
+};
 use ioweir_core::cores::SCHEDULES;
 pub use tiers::{Cache, Tier};
 
@@ -59,9 +61,13 @@ keys! {
         handshake_timeout: Duration = (Duration::from_seconds(10)),
         /// how long a client may leave a request half sent, or an answer unread, before it is cut off
         stall_timeout: Duration = (Duration::from_seconds(30)),
+        /// how fast a client has to read while it leaves replies unread, over `stall_timeout`, or it is cut off: what it does not
+        /// read is in memory
+        reading_rate_min: ByteRate = (ByteRate(16 << 10)),
         /// how long a client may ask for nothing before it is cut off; for ever where absent
         idle_timeout: Option<Duration> = absent,
-        /// how long requests that have begun may take to finish once the server is asked to stop
+        /// how long requests that have begun may take to finish once the server is asked to stop; a device that has not ended all
+        /// that it does after twice as long is left behind
         shutdown_timeout: Duration = (Duration::from_seconds(10)),
         /// certificates: [server.tls]; without them connections are not encrypted
         tls: Option<Tls> = absent,
@@ -157,7 +163,7 @@ pub struct Device {
     pub request_bytes_max: Size,
     /// Whether adjacent requests are merged.
     pub merge: bool,
-    /// Bytes of data on their way that all clients together may hold.
+    /// Bytes of data on their way that all clients together may hold: half of it by the weights of their classes.
     pub buffer_bytes_max: Size,
     /// Whether what is read is checked against checksums of what was written. They take 1 MiB of memory for each GiB that is
     /// written; those of a file are kept beside it, in `PATH.checksums`, while no server runs.

@@ -41,6 +41,8 @@ enum Source {
     Server(fn(&Scene<'_>) -> Vec<Sample>),
     /// Each device.
     Device(fn(&Device, u32) -> Sample),
+    /// Each device, by its number in the record.
+    Record(fn(&Record, usize) -> f64),
     /// Each device, whether it has failed.
     Failures,
     /// Each device that keeps checksums.
@@ -58,7 +60,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column, where it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 21] = [
+const METRICS: [Metric; 25] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -115,6 +117,16 @@ const METRICS: [Metric; 21] = [
         }),
     ),
     gauge(
+        "ioweir_class_buffered_bytes",
+        "Memory for data of the class in flight, and for replies that its clients have not read",
+        Source::ClassNumber(Shown("buffered_bytes", None), |class| class.state.buffered_bytes),
+    ),
+    gauge(
+        "ioweir_class_waiting_connections",
+        "Clients of the class that wait until it holds less data in flight",
+        Source::ClassNumber(Shown("waiting_connections", None), |class| class.state.connections_waiting.into()),
+    ),
+    gauge(
         "ioweir_inflight_requests",
         "Dispatches that the device holds: merged requests count as one",
         Source::Device(|_, in_flight| (vec![], Value::Whole(in_flight.into()))),
@@ -123,6 +135,16 @@ const METRICS: [Metric; 21] = [
         "ioweir_device_failed",
         "Whether a flush of the device has failed: 1 until it is opened again",
         Source::Failures,
+    ),
+    counter(
+        "ioweir_reservations_behind_seconds",
+        "By how much all reservations of the device together have fallen behind: it grows while they are broken",
+        Source::Record(|record, number| record.behind[number].0.as_seconds()),
+    ),
+    gauge(
+        "ioweir_report_seconds",
+        "When the device last reported, since the server began: a device that hangs does not",
+        Source::Record(|record, number| record.reported[number].as_seconds()),
     ),
     gauge(
         "ioweir_inflight_limit_requests",
@@ -205,6 +227,10 @@ impl Scene<'_> {
             Source::Device(of) => {
                 let devices = self.spec.device.iter().zip(&self.record.inflight);
                 devices.map(|(device, in_flight)| named(device, of(device, *in_flight))).collect()
+            }
+            Source::Record(of) => {
+                let devices = self.spec.device.iter().enumerate();
+                devices.map(|(number, device)| named(device, (vec![], Value::Real(of(self.record, number))))).collect()
             }
             Source::Failures => {
                 let devices = self.spec.device.iter().zip(&self.record.failures);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
-use ioweir_core::{Operation, Reason};
+use ioweir_core::{Nanos, Operation, Reason};
 
 use crate::backend::Checksums;
 use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, Failure, OperationCounters, Report};
@@ -45,6 +45,10 @@ pub(super) struct Record {
     pub(super) inflight: Vec<u32>,
     /// What has failed, by device.
     pub(super) failures: Vec<Option<Failure>>,
+    /// By how much reservations have fallen behind, by device, and whether they still did in the last report.
+    pub(super) behind: Vec<(Nanos, bool)>,
+    /// When each device last reported.
+    pub(super) reported: Vec<Nanos>,
     /// What was checked, by device that keeps checksums.
     pub(super) checksums: Vec<Option<Checksums>>,
 }
@@ -63,6 +67,8 @@ impl Record {
             classes: spec.classes().into_iter().map(class).collect(),
             inflight: vec![0; devices],
             failures: vec![None; devices],
+            behind: vec![<_>::default(); devices],
+            reported: vec![Nanos::ZERO; devices],
             checksums: vec![None; devices],
         }
     }
@@ -75,6 +81,10 @@ impl Record {
         }
         if let Some(failure) = self.failures.get_mut(device) {
             *failure = report.failure;
+        }
+        if let (Some(behind), Some(reported)) = (self.behind.get_mut(device), self.reported.get_mut(device)) {
+            *behind = (report.reservations_behind, report.reservations_behind > behind.0);
+            *reported = report.now;
         }
         if let Some(checksums) = self.checksums.get_mut(device) {
             *checksums = report.checksums;

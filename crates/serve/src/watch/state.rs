@@ -79,6 +79,15 @@ pub struct DeviceState {
     /// Since when it has failed, in seconds, and what that means; none of a device that works.
     #[serde(default)]
     pub failed: Option<FailureState>,
+    /// How old these numbers are: a device that hangs reports none.
+    #[serde(default)]
+    pub age_seconds: f64,
+    /// By how much all reservations together have fallen behind since the server began.
+    #[serde(default)]
+    pub reservations_behind_seconds: f64,
+    /// Whether the device delivers less than all that is reserved: they fall further behind.
+    #[serde(default)]
+    pub reservations_broken: bool,
     /// What it has checked, where it keeps checksums.
     pub checksums: Option<ChecksumState>,
 }
@@ -285,6 +294,9 @@ impl State {
                     .copied()
                     .flatten()
                     .map(|failure| FailureState { at_seconds: failure.at.as_seconds(), what: FAILED.into() }),
+                age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
+                reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
+                reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
                 checksums: device
                     .cores
                     .zip(record.checksums.get(number).copied().flatten())

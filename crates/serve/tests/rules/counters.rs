@@ -318,3 +318,18 @@ fn a_change_is_made_with_everybody_or_taken_back_with_what_is_queued() {
     bench.settle();
     assert!(bench.now.since(began) >= Nanos::from_seconds(2), "{} for four at one a second", bench.now.since(began));
 }
+
+#[test]
+fn reservations_that_a_device_cannot_keep_are_reported_and_those_that_it_keeps_are_not() {
+    for (rate, is_kept) in [(100, true), (10_000, false)] {
+        let mut bench = Bench::new("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"mclock\"\nmerge = false");
+        bench.entitle(StreamId(0), Share { reservation_per_second: rate, ..Share::weighted(1) });
+        let mut peer = bench.connect(0, true);
+        for cookie in 0..200 {
+            peer.send(&request(READ, 0, cookie, cookie * 8192, 4096));
+        }
+        bench.settle();
+        let behind = report(&mut bench).reservations_behind;
+        assert_eq!(behind == Nanos::ZERO, is_kept, "{rate} a second: {behind} behind");
+    }
+}

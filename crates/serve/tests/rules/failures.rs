@@ -161,6 +161,23 @@ fn flushes_that_were_with_the_device_together_fail_together() {
 }
 
 #[test]
+fn a_device_that_hangs_keeps_the_server_from_its_end_for_twice_the_time_that_it_has_and_no_longer() {
+    let flushes = Flushes::default();
+    let (backend, _ended) = flushes.over(Box::new(Memory::new(1 << 20)));
+    let mut bench = Bench::over(device("backend = \"null\"\nsize = \"1MiB\""), Box::new(backend), Pool::new(256 << 10));
+    let mut peer = bench.connect(0, false);
+    send(&mut peer, FLUSH, 1);
+    turns(&mut bench);
+    bench.engine.handle().send(Command::Stop);
+    turns(&mut bench);
+    for (seconds, clients, is_hung) in [(9, 1, false), (2, 1, false), (8, 1, false), (2, 1, true)] {
+        bench.now = bench.now.after(Nanos::from_seconds(seconds));
+        turns(&mut bench);
+        assert_eq!((bench.engine.clients(), bench.hung, bench.stopped), (clients, is_hung, false), "{seconds}");
+    }
+}
+
+#[test]
 fn a_flush_that_fails_for_lack_of_space_may_be_tried_again() {
     let flushes = Flushes::default();
     let (backend, ended) = flushes.over(Box::new(Memory::new(1 << 20)));

@@ -11,7 +11,8 @@ use std::sync::mpsc::channel;
 use crate::bench::{Bench, TIMEOUTS};
 use crate::client::*;
 use crate::process::Process;
-use ioweir_core::Nanos;
+use ioweir_core::tenant::Share;
+use ioweir_core::{Nanos, StreamId};
 use ioweir_serve::engine::{Change, Command, Timeouts};
 use ioweir_serve::log::EventKind;
 
@@ -323,6 +324,64 @@ fn an_engine_keeps_nothing_of_whoever_talks_nonsense() {
         bench.turn();
         leave(peer);
         check_engine(&mut bench, &mut witness, &format!("round {round}"));
+    }
+}
+
+/// A device that is done at once, with as little memory for data as there may be.
+const LITTLE: &str = "backend = \"null\"\nsize = \"1GiB\"\nscheduler = \"sfq\"\nbuffer_bytes_max = \"192MiB\"";
+
+#[test]
+fn clients_that_do_not_read_keep_no_other_class_from_its_part_of_the_memory() {
+    let mut bench = Bench::new(LITTLE);
+    bench.entitle(StreamId(0), Share::weighted(1000));
+    let mut slow: Vec<_> = (0..4).map(|_| bench.connect(1, false)).collect();
+    for peer in &mut slow {
+        for cookie in 0..40 {
+            peer.send(&request(READ, 0, cookie, 0, 2 << 20));
+        }
+    }
+    for _ in 0..20 {
+        bench.turn();
+    }
+    assert!(bench.engine.buffered_bytes() > 90 << 20, "they hold what can be borrowed");
+    let mut heavy = bench.connect(0, false);
+    for cookie in 0..20 {
+        heavy.expect(cookie, 2 << 20);
+        heavy.send(&request(READ, 0, cookie, 0, 2 << 20));
+    }
+    let mut answers = 0;
+    for _ in 0..10_000 {
+        bench.turn();
+        answers += heavy.answers().len();
+    }
+    assert_eq!(answers, 20);
+}
+
+#[test]
+fn a_client_that_reads_too_slowly_is_cut_off_and_one_that_reads_fast_enough_is_not() {
+    for (bytes, is_kept) in [(300 << 10, false), (400 << 10, true)] {
+        let mut bench = Bench::new(LITTLE);
+        let mut peer = bench.connect(0, false);
+        for cookie in 0..40 {
+            peer.send(&request(READ, 0, cookie, 0, 1 << 20));
+        }
+        // Some of it every 20 s.
+        for _ in 0..20 {
+            let mut left = bytes;
+            while left > 0 {
+                bench.turn();
+                let mut piece = vec![0; left.min(4096)];
+                match peer.socket.read(&mut piece) {
+                    Ok(read) if read > 0 => left -= read,
+                    _ => break,
+                }
+            }
+            bench.turn();
+            bench.now = bench.now.after(Nanos::from_seconds(20));
+            bench.turn();
+        }
+        assert_eq!(bench.engine.clients() == 1, is_kept, "{bytes} bytes in 20 s");
+        assert_eq!(bench.count(EventKind::ClientSlow), u64::from(!is_kept));
     }
 }
 

@@ -193,6 +193,32 @@ fn tcp_and_single_clients_are_served_as_well() {
 }
 
 #[test]
+fn what_would_keep_a_server_from_its_start_is_found_without_one_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    let check = |keys: &str| {
+        let text = format!(
+            "[[device]]\nname = \"d\"\n{}\n[[export]]\nname = \"a\"\ndevice = \"d\"\noffset = \"1MiB\"\n",
+            keys
+        );
+        let text = text.replace("PATH", path.to_str().unwrap());
+        ioweir_serve::server::check(&Spec::parse("test", &text).unwrap()).map_err(|error| error.to_string())
+    };
+    let file = "backend = \"file\"\npath = \"PATH\"\n";
+    assert!(check(file).unwrap_err().contains("cannot be opened"));
+    assert_eq!(check(&format!("{file}size = \"4MiB\"")), Ok(()));
+    assert!(!path.exists());
+    assert!(check(&format!("{file}size = \"1MiB\"")).unwrap_err().starts_with("export a: ends past its device"));
+    std::fs::write(&path, [0; 4096]).unwrap();
+    assert!(check(&format!("{file}size = \"4MiB\"")).unwrap_err().contains("and the spec says"));
+    assert!(check("backend = \"file\"\npath = \"PATH/x\"\nsize = \"4MiB\"").is_err());
+    assert!(
+        check("backend = \"emulated\"\nmodel = \"nothing\"").unwrap_err().starts_with("device d: nothing: no preset")
+    );
+    assert_eq!(check("backend = \"memory\"\nsize = \"2MiB\""), Ok(()));
+}
+
+#[test]
 fn a_device_that_cannot_be_opened_is_said_so() {
     let refused = |device: &str| {
         let text = format!(

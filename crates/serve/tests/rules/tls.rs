@@ -230,6 +230,38 @@ fn a_client_shows_a_certificate_that_the_authority_has_signed_and_that_is_valid(
 }
 
 #[test]
+fn a_renewed_certificate_is_shown_after_a_reload_and_one_that_is_wrong_is_not_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files::new(folder.path());
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let text = format!("[server]\nlisten = [\"unix:{}\"]\n{}\n{MEMORY}", at("s"), files.table(""));
+    std::fs::write(at("spec.toml"), &text).unwrap();
+    let spec = Spec::parse(&at("spec.toml"), &text).unwrap();
+    let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let config = files.client(None);
+    let shown = || {
+        let mut socket = UnixStream::connect(at("s")).unwrap();
+        start_tls(&mut socket).unwrap();
+        let mut secret = secure(&config, socket);
+        agree(&mut secret).unwrap();
+        secret.conn.peer_certificates().unwrap()[0].to_vec()
+    };
+    let before = shown();
+    let renewed = files.authority.sign("server", &["localhost"]);
+    files.write("server.pem", &renewed.certificate);
+    files.write("server-key.pem", &renewed.key);
+    assert_eq!(shown(), before);
+    assert_eq!(server.controller().reload(), Ok(Vec::new()));
+    let after = CertificateDer::from_pem_slice(renewed.certificate.as_bytes()).unwrap().to_vec();
+    assert_eq!(shown(), after);
+    files.write("server-key.pem", "no key");
+    assert!(server.controller().reload().unwrap_err().contains("server-key.pem"));
+    assert_eq!(shown(), after);
+    server.stopper().stop();
+    server.wait().unwrap();
+}
+
+#[test]
 fn a_certificate_makes_its_client_a_tenant() {
     let tail = "[[tenant]]\nname = \"gold\"\nexport = \"export\"\ncertificate = \"gold\"\nweight = 300\n\
                 [[tenant]]\nname = \"slow\"\nexport = \"export\"\ncertificate = \"slow.example\"\nlimit_per_second = 1\n";

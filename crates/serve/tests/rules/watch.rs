@@ -137,9 +137,10 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let server = self.server.take().unwrap();
-        server.stopper().stop();
-        server.wait().unwrap();
+        if let Some(server) = self.server.take() {
+            server.stopper().stop();
+            server.wait().unwrap();
+        }
         assert!(!self.control().exists(), "its sockets are removed");
     }
 }
@@ -550,8 +551,42 @@ fn a_spec_that_is_wrong_changes_nothing_and_one_that_is_right_is_taken_as_a_whol
         reload(&text.replace("weight = 300", "weight = 200").replace("group = \"g\"\n", "")).unwrap()["changes"],
         json!([])
     );
+    served.set(&["export.export.weight=9", "server.stall_timeout=9s"]).unwrap();
+    let changed = reload(&text.replace("weight = 300", "weight = 200")).unwrap();
+    let expected = [
+        "server.stall_timeout 9s -> 30s, which takes back an assignment",
+        "export.export.weight 9 -> 200, which takes back an assignment",
+        "export.silver.group none -> g",
+    ];
+    assert_eq!(changed["changes"], json!(expected));
     std::fs::remove_file(&file).unwrap();
     assert!(served.ask(&Command::Reload {}).unwrap_err().to_string().contains("cannot be read"));
+}
+
+#[test]
+fn a_failed_device_is_said_to_be_and_is_opened_again_over_the_socket_only_where_that_helps() {
+    let spec = "[[device]]\nname = \"d\"\nbackend = \"faulty\"\nsize = \"1MiB\"\n[device.faults]\nerrors_per_million = 1000000\n\
+                [[export]]\nname = \"export\"\ndevice = \"d\"\n[[device]]\nname = \"good\"\nbackend = \"memory\"\nsize = \"1MiB\"\n\
+                [[export]]\nname = \"other\"\ndevice = \"good\"\n";
+    let mut served = Served::with(spec, None);
+    let mut client = served.client("export");
+    client.write_all(&request(FLUSH, 0, 1, 0, 0)).unwrap();
+    client.read_exact(&mut [0; 16]).unwrap();
+    let state = served.state();
+    assert!(state["devices"][0]["failed"]["what"].as_str().unwrap().contains("a flush has failed"));
+    assert_eq!(
+        (&state["devices"][1]["failed"], &state["devices"][0]["reservations_broken"]),
+        (&Value::Null, &json!(false))
+    );
+    assert!(state["devices"][0]["age_seconds"].as_f64().unwrap() < 60.0);
+    let reopen = |device: &str| served.ask(&Command::Reopen(device.into())).unwrap_err().to_string();
+    assert_eq!(reopen("d"), "device d: it is in memory: opened again it would be empty");
+    assert_eq!(reopen("good"), "device good: it has not failed");
+    assert!(reopen("none").starts_with("there is no device `none`"));
+    // It ends as one whose data is lost.
+    let server = served.server.take().unwrap();
+    server.stopper().stop();
+    server.wait().unwrap_err();
 }
 
 #[test]

@@ -1,14 +1,16 @@
 //! Budget fair queueing: each process gets the disk for a budget of sectors, and its share of all sectors is its weight.
 //!
-//! `service` orders the queues (B-WF2Q+), and `raising` makes some queues weigh more for a while. A turn lasts until its
+//! `service` orders the queues (B-WF2Q+) within their classes of priority, where levels weigh from eight to one, and `raising`
+//! makes some queues weigh more for a while. A turn lasts until its
 //! budget of sectors is used up, it times out, or its queue has run dry and no request comes within the idle time. The end of
 //! a turn decides the next budget: a queue that used it up, or could not in time, gets more; one that let the disk idle gets
 //! less. A slow queue is charged for time, as if it had read sequentially all along: a process pays for its seeks.
 //!
-//! Bound: while a queue of weight w is busy, each other queue of weight v gets at most v / w of the own budget and one
+//! Bound: within a class of priority, while a queue of weight w is busy, each other queue of weight v gets at most v / w of the own budget and one
 //! budget of its own more; no budget is above `max-budget`, and a request goes even if it is larger than the rest of it.
 //! A turn lasts for at most `timeout-sync` (30 times that while raised for interactivity), an idle time and a request.
-//! Within a queue the oldest request goes first in a turn if it has expired: one with k older ones waits for k + 1 turns.
+//! A queue of best effort waits while any realtime queue is busy, without a bound, as in the kernel; of idle ones one has a turn
+//! every 200 ms, once the turn that runs is over. Within a queue the oldest request goes first in a turn if it has expired: one with k older ones waits for k + 1 turns.
 //!
 //! Example: `a` and `b` read sequentially, `c` seeks. `a` and `b` use up 8 MiB in about 60 ms each, alternating; `c` gets
 //! 125 ms, reads 64 KiB, and is charged 8 MiB. Each had the disk for its share; `c` does not make the others seek.
@@ -22,13 +24,14 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use self::queue::{End, Queue};
-use self::raising::{Burst, Raise};
+use self::raising::{Burst, May, Raise};
 use self::row::Config;
 pub(crate) use self::row::ROW;
 use self::service::Service;
 use super::Settings;
 use crate::elevator::{Elevator, Next};
 use crate::part::{Lanes, Streams};
+use crate::priority::Rank;
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
@@ -46,8 +49,12 @@ const IDLE_RAISED_MIN: Nanos = Nanos::from_millis(20);
 /// Turns shorter than this say nothing of a queue's speed.
 const SPEED_TIME_MIN: Nanos = Nanos::from_millis(20);
 
-/// The queue of all asynchronous requests.
-const ASYNC: u32 = 0;
+/// The first queues are those of asynchronous requests, by rank.
+const ASYNC: u32 = Rank::COUNT;
+
+const fn is_sync(number: u32) -> bool {
+    number >= ASYNC
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Turn {
@@ -77,6 +84,9 @@ pub(crate) struct Bfq {
     in_flight: u32,
     /// Busy queues by how they are raised.
     busy: [u32; Raise::COUNT],
+    /// Busy queues of each rank, and how many ranks have any.
+    busy_by_rank: [u32; Rank::COUNT as usize],
+    busy_ranks: u32,
     burst: Burst,
     has_queueing: bool,
     config: Config,
@@ -85,18 +95,21 @@ pub(crate) struct Bfq {
 impl Bfq {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let config = Config::new(settings, limits);
-        let queues = Streams::places(limits, 1);
-        let queue = Queue::new(config.budget_max, 0, Nanos::ZERO);
+        let places = Streams::places(limits, ASYNC);
+        let queue = |rank| Queue::new(rank, config.budget_max, 0, Nanos::ZERO);
+        let queues = Rank::all().map(queue).chain(core::iter::repeat(queue(Rank::USUAL)));
         Self {
             lanes: Lanes::new(limits, BACK_SECTORS_MAX),
-            home: vec![ASYNC; limits.slots() as usize].into_boxed_slice(),
-            queues: vec![queue; queues as usize].into_boxed_slice(),
-            streams: Streams::new(limits, 1),
-            service: Service::new(queues),
+            home: vec![0; limits.slots() as usize].into_boxed_slice(),
+            queues: queues.take(places as usize).collect(),
+            streams: Streams::new(limits, ASYNC),
+            service: Service::new(places),
             turn: None,
             head_sector: 0,
             in_flight: 0,
             busy: [0; Raise::COUNT],
+            busy_by_rank: [0; Rank::COUNT as usize],
+            busy_ranks: 0,
             burst: Burst::NONE,
             has_queueing: limits.depth >= QUEUEING_DEPTH,
             config,
@@ -112,19 +125,23 @@ impl Bfq {
     }
 
     fn queue_of(&mut self, entry: &Entry, now: Nanos) -> u32 {
+        let rank = entry.rank();
         if !entry.is_sync() {
-            return ASYNC;
+            return rank.index();
         }
-        self.streams.find(entry.stream).unwrap_or_else(|| {
+        if let Some(number) = self.streams.find(entry.stream) {
+            self.queue_mut(number).next_rank = rank;
+            number
+        } else {
             let Self { streams, queues, service, burst, config, .. } = self;
             let number = streams.add(entry.stream, |number| {
                 let queue = &queues[number as usize];
                 queue.is_busy || queue.in_flight > 0
             });
-            queues[number as usize] = Queue::new(config.budget_max * 2 / 3, burst.join(now), now);
+            queues[number as usize] = Queue::new(rank, config.budget_max * 2 / 3, burst.join(now), now);
             service.reset(number);
             number
-        })
+        }
     }
 
     fn busy_queues(&self) -> u32 {
@@ -137,18 +154,37 @@ impl Bfq {
 
     /// Whether queues of different weight are busy, in which case idling keeps their shares.
     fn is_asymmetric(&self) -> bool {
-        self.busy.iter().filter(|&&queues| queues > 0).count() > 1
+        self.busy_ranks > 1 || self.busy.iter().filter(|&&queues| queues > 0).count() > 1
+    }
+
+    /// Counts a queue that becomes busy, by the priority that its process has now.
+    fn count_busy(&mut self, number: u32) {
+        let queue = &mut self.queues[number as usize];
+        queue.rank = queue.next_rank;
+        self.busy[queue.raise() as usize] += 1;
+        let of_rank = &mut self.busy_by_rank[queue.rank.index() as usize];
+        self.busy_ranks += u32::from(*of_rank == 0);
+        *of_rank += 1;
+    }
+
+    /// Counts a busy queue no longer.
+    fn discount_busy(&mut self, number: u32) {
+        let queue = &self.queues[number as usize];
+        self.busy[queue.raise() as usize] -= 1;
+        let of_rank = &mut self.busy_by_rank[queue.rank.index() as usize];
+        *of_rank -= 1;
+        self.busy_ranks -= u32::from(*of_rank == 0);
     }
 
     /// The charge of a request in sectors.
     fn cost(&self, number: u32, sectors: u32) -> u64 {
         let sectors = u64::from(sectors.max(1));
-        if number == ASYNC && !self.is_asymmetric() { sectors * ASYNC_CHARGE } else { sectors }
+        if !is_sync(number) && !self.is_asymmetric() { sectors * ASYNC_CHARGE } else { sectors }
     }
 
     /// Whether the disk should rather idle for a queue than serve another one.
     fn idles_for(&self, number: u32) -> bool {
-        if number == ASYNC || self.config.idle == Nanos::ZERO {
+        if !is_sync(number) || self.queue(number).rank.is_idle() || self.config.idle == Nanos::ZERO {
             return false;
         }
         let queue = self.queue(number);
@@ -206,7 +242,7 @@ impl Bfq {
         } else {
             queue.seeks.learn_large(entry.sector_end());
         }
-        if number != ASYNC && queue.lane.is_empty() && queue.in_flight == 0 {
+        if is_sync(number) && queue.lane.is_empty() && queue.in_flight == 0 {
             queue.think.learn(now.since(queue.last_completion).0.min(2 * config.idle.0));
         }
     }
@@ -219,9 +255,12 @@ impl Bfq {
         let idle_times = Nanos(3 * config.idle.0);
         let in_time = queue.budget_left > 0 && now <= queue.last_completion.after(idle_times);
         let before = queue.raise();
-        let may_be_real_time = queue.seeks.count() < u32::BITS;
-        let raised =
-            number != ASYNC && config.low_latency && queue.raising.busy(burst, now, queue.in_flight, may_be_real_time);
+        let may = match queue.next_rank.level() == Rank::USUAL.level() {
+            false => May::Never,
+            true if queue.seeks.count() < u32::BITS => May::Both,
+            true => May::Interactive,
+        };
+        let raised = is_sync(number) && config.low_latency && queue.raising.busy(burst, now, queue.in_flight, may);
         let mut budget = if in_time { queue.budget_left } else { queue.budget };
         if before == Raise::None && raised {
             budget = budget.min(2 * config.budget_min());
@@ -229,25 +268,24 @@ impl Bfq {
         queue.budget_left = 0;
         queue.is_busy = true;
         let raise = queue.raise();
-        self.busy[raise as usize] += 1;
-        self.service.activate(number, raise.weight(), budget.max(cost), in_time);
+        self.count_busy(number);
+        let standing = self.queue(number).standing();
+        self.service.activate(number, standing, budget.max(cost), in_time);
         let Some(turn) = self.turn else { return };
-        let current = self.queue(turn.queue).raise().weight();
-        let wants_to = (in_time || raised) && raise.weight() >= current;
-        if (wants_to || raise.weight() > current || !self.idles_for(turn.queue))
-            && self.service.is_before_current(number)
-        {
+        let current = self.queue(turn.queue);
+        let wants_to = (in_time || raised) && raise.weight() >= current.raise().weight();
+        let is_above = standing.class < current.standing().class || standing.weight > current.standing().weight;
+        if (wants_to || is_above || !self.idles_for(turn.queue)) && self.service.is_before_current(number) {
             self.end_turn(End::Preempted, now);
         }
     }
 
     fn leave_busy(&mut self, number: u32, now: Nanos) {
+        self.discount_busy(number);
         let idle = self.config.idle;
         let queue = self.queue_mut(number);
         queue.is_busy = false;
         queue.raising.ran_dry(now, queue.in_flight, idle);
-        let raise = queue.raise();
-        self.busy[raise as usize] -= 1;
     }
 
     /// Ends the running turn, and decides the next budget of its queue.
@@ -268,9 +306,9 @@ impl Bfq {
             self.service.charge(by_time.saturating_sub(self.service.served(number)));
         }
         let left = self.service.budget_left();
-        let budget = match number {
-            ASYNC => budget_max,
-            _ => queue.next_budget(&self.config, end, self.service.served(number)),
+        let budget = match is_sync(number) {
+            true => queue.next_budget(&self.config, end, self.service.served(number)),
+            false => budget_max,
         };
         self.queue_mut(number).budget = budget;
         if queue.lane.is_empty() {
@@ -281,7 +319,11 @@ impl Bfq {
         } else {
             let raised = 2 * self.config.budget_min();
             let budget = if queue.is_raised() { raised } else { budget };
-            self.service.end_turn(Some((queue.raise().weight(), budget)));
+            if queue.rank != queue.next_rank {
+                self.discount_busy(number);
+                self.count_busy(number);
+            }
+            self.service.end_turn(Some((self.queue(number).standing(), budget)));
         }
     }
 
@@ -316,7 +358,7 @@ impl Bfq {
                 self.end_turn(End::RanDry, now);
             }
         }
-        let number = self.service.select().ok_or(Next::WaitUntil(Nanos::NEVER, Reason::Ordering))?;
+        let number = self.service.select(now).ok_or(Next::WaitUntil(Nanos::NEVER, Reason::Ordering))?;
         let factor = if self.queue(number).raise() == Raise::Interactive { Raise::Interactive.weight() } else { 1 };
         let end = now.after(Nanos(self.config.timeout.0.saturating_mul(factor)));
         self.turn = Some(Turn { queue: number, start: now, end, fifo_checked: false, idle: None });
@@ -326,7 +368,7 @@ impl Bfq {
     /// The expired request, once a turn; otherwise the nearest one.
     fn choose(&mut self, requests: &RequestQueue, number: u32, now: Nanos) -> Option<u32> {
         let lane = self.queue(number).lane;
-        let expire = self.config.fifo_expire[usize::from(number != ASYNC)];
+        let expire = self.config.fifo_expire[usize::from(is_sync(number))];
         let turn = self.turn.as_mut()?;
         if core::mem::replace(&mut turn.fifo_checked, true) {
             return lane.nearest();
@@ -371,7 +413,7 @@ impl Elevator for Bfq {
     const IDLES: bool = true;
 
     fn idles_for(&self) -> Option<StreamId> {
-        self.turn.filter(|turn| turn.queue != ASYNC).map(|turn| self.streams.id(turn.queue))
+        self.turn.filter(|turn| is_sync(turn.queue)).map(|turn| self.streams.id(turn.queue))
     }
 
     fn stop_idling(&mut self, now: Nanos) {
@@ -447,6 +489,9 @@ impl Elevator for Bfq {
             let cost = self.cost(number, queue.entry(slot).sectors);
             if cost <= self.service.budget_left() || self.service.served(number) == 0 {
                 self.dispatch(queue, number, slot, now);
+                if self.queue(number).rank.is_idle() && self.busy_queues() > 1 {
+                    self.end_turn(End::Exhausted, now);
+                }
                 return Next::Take(slot);
             }
             self.end_turn(End::Exhausted, now);

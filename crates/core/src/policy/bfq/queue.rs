@@ -2,9 +2,11 @@
 
 use super::raising::{Raise, Raising};
 use super::row::Config;
+use super::service::Standing;
 use crate::Nanos;
 use crate::part::Lane;
 use crate::part::habits::{Mean, Seeks};
+use crate::priority::{Priority, Rank};
 
 /// Seeks among the last 32 requests, above which a queue is seeky.
 const SEEKY_ABOVE: u32 = 19;
@@ -12,6 +14,9 @@ const SEEKY_ABOVE: u32 = 19;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) lane: Lane,
+    /// The rank that it is served by, and that of its newest request, which counts from its next turn on.
+    pub(super) rank: Rank,
+    pub(super) next_rank: Rank,
     pub(super) in_flight: u32,
     /// In line for a turn, or has it.
     pub(super) is_busy: bool,
@@ -39,9 +44,11 @@ pub(super) enum End {
 }
 
 impl Queue {
-    pub(super) const fn new(budget: u64, burst: u32, now: Nanos) -> Self {
+    pub(super) const fn new(rank: Rank, budget: u64, burst: u32, now: Nanos) -> Self {
         Self {
             lane: Lane::EMPTY,
+            rank,
+            next_rank: rank,
             in_flight: 0,
             is_busy: false,
             raising: Raising::new(burst),
@@ -64,6 +71,12 @@ impl Queue {
 
     pub(super) fn is_raised(&self) -> bool {
         self.raise() != Raise::None
+    }
+
+    /// Levels weigh from eight to one.
+    pub(super) fn standing(&self) -> Standing {
+        let weight = (u64::from(Priority::LEVELS) - self.rank.level()) * self.raise().weight();
+        Standing { class: self.rank.class(), weight }
     }
 
     pub(super) fn thinks_shortly(&self, idle: Nanos) -> bool {

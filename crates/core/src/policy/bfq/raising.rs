@@ -42,6 +42,15 @@ impl Raise {
     }
 }
 
+/// How a queue may be raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum May {
+    /// Its process has a weight of its own already.
+    Never,
+    Interactive,
+    Both,
+}
+
 /// The queues that were made shortly one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
@@ -117,14 +126,15 @@ impl Raising {
     }
 
     /// The queue becomes busy; answers whether it is, or should be, raised.
-    pub(super) fn busy(&mut self, burst: &Burst, now: Nanos, in_flight: u32, may_be_real_time: bool) -> bool {
+    pub(super) fn busy(&mut self, burst: &Burst, now: Nanos, in_flight: u32, may: May) -> bool {
         if self.idle_since.is_some() && self.silent_for(BURST_FORGOTTEN, now, in_flight) {
             self.in_large_burst = false;
             self.burst = burst.number.wrapping_sub(1);
         }
         self.in_large_burst |= burst.is_large(self.burst);
-        let interactive = !self.in_large_burst && self.silent_for(SILENCE, now, in_flight);
-        let real_time = !self.in_large_burst && may_be_real_time && in_flight == 0 && now > self.real_time_from;
+        let may_be_raised = may != May::Never && !self.in_large_burst;
+        let interactive = may_be_raised && self.silent_for(SILENCE, now, in_flight);
+        let real_time = may_be_raised && may == May::Both && in_flight == 0 && now > self.real_time_from;
         match self.raise {
             _ if interactive => {
                 self.start(Raise::Interactive, now);
@@ -219,13 +229,13 @@ mod tests {
         let mut raising = Raising::new(burst.join(Nanos::ZERO));
         let mut now = Nanos::ZERO;
         for _ in 0..10 {
-            raising.busy(&burst, now, 0, true);
+            raising.busy(&burst, now, 0, May::Both);
             raising.served(sectors, &burst, interactive, now.after(Nanos(1)));
             now = now.after(Nanos::from_millis(5));
             raising.ran_dry(now, 0, IDLE);
             now = now.after(pause);
         }
-        raising.busy(&burst, now, 0, true);
+        raising.busy(&burst, now, 0, May::Both);
         raising.raise()
     }
 
@@ -242,22 +252,25 @@ mod tests {
         let burst = Burst::NONE;
         let long = Nanos::from_seconds(7);
         let mut raising = Raising::new(burst.number.wrapping_sub(1));
-        assert!(raising.busy(&burst, Nanos::ZERO, 0, false), "a new queue");
+        assert!(raising.busy(&burst, Nanos::ZERO, 0, May::Interactive), "a new queue");
         raising.served(8, &burst, long, Nanos::from_seconds(7));
         assert_eq!(raising.raise(), Raise::Interactive);
         raising.served(8, &burst, long, Nanos::from_millis(7_001));
         assert_eq!(raising.raise(), Raise::None);
         raising.ran_dry(Nanos::from_seconds(8), 0, IDLE);
-        assert!(!raising.busy(&burst, Nanos::from_seconds(10), 0, false), "two seconds are not more than two seconds");
+        assert!(
+            !raising.busy(&burst, Nanos::from_seconds(10), 0, May::Interactive),
+            "two seconds are not more than two seconds"
+        );
         raising.ran_dry(Nanos::from_seconds(11), 0, IDLE);
-        assert!(raising.busy(&burst, Nanos::from_millis(13_001), 0, false));
+        assert!(raising.busy(&burst, Nanos::from_millis(13_001), 0, May::Interactive));
     }
 
     #[test]
     fn an_interactive_queue_that_reads_much_is_not_interactive() {
         let burst = Burst::NONE;
         let mut raising = Raising::new(burst.number.wrapping_sub(1));
-        raising.busy(&burst, Nanos::ZERO, 0, false);
+        raising.busy(&burst, Nanos::ZERO, 0, May::Interactive);
         raising.served(120_001, &burst, Nanos::from_seconds(7), Nanos::from_millis(900));
         assert_eq!(raising.raise(), Raise::None);
     }

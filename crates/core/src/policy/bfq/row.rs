@@ -10,18 +10,19 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "budget fair queueing: a share of the sectors for each process, idling, weight raising",
     source: "Linux block/bfq-iosched.c and bfq-wf2q.c (4.12 on; as of 5.13 and later), \
 Documentation/block/bfq-iosched.rst; Valente and Andreolini, SYSTOR 2012; Valente and Checconi, IEEE TC 59(9), 2010",
-    doc: "In: a queue for each process's synchronous requests and one for all asynchronous ones; B-WF2Q+; budgets with feedback from \
+    doc: "In: a queue for each process's synchronous requests, and for asynchronous ones of each I/O priority; classes of priority, \
+realtime before best effort before idle, where idle queues have a turn every 200 ms and lose it after a request while others wait; \
+levels as weights from 8 to 1; a new priority from the queue's next turn on; B-WF2Q+; budgets with feedback from \
 the end of a turn; budget timeout; slow queues and those that run out of time are charged for time; asynchronous sectors \
 count threefold; idling where it helps throughput (rotational, no queueing or a sequential queue with short think time, none \
 raised) or the share (queues of different weight are busy, or the queue is alone), 2 ms at most for seekers; a queue that \
 asks again within three idle times keeps its budget and its position, and may preempt; weight raising, interactive and soft \
-real-time, none in large bursts; nearest request, expired ones once a turn. Simplified: `max-budget` is fixed (kernel: from \
+real-time, none in large bursts, nor of a process with another level than 4; nearest request, expired ones once a turn. Simplified: `max-budget` is fixed (kernel: from \
 the measured peak rate), and so is the time for which interactive queues are raised; queueing is inferred from the device's \
 depth; a process is bound by its device if its think time is short; a turn serves one request however small its budget, where \
 the kernel enlarges the budget beforehand; queues that are not busy weigh nothing; injection, that is one request of the next \
 queue while the device idles for another, only on devices that do not seek, and never more than one (kernel: on disks too, and \
-as many as it has learned to be harmless). Left out: I/O priorities and classes (all queues are best effort, one weight), \
-cgroup hierarchy, merging of cooperating queues, raising of asynchronous queues, the limit of tags for asynchronous requests.",
+as many as it has learned to be harmless). Left out: cgroup hierarchy, merging of cooperating queues, raising of asynchronous queues, the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
         Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none"),

@@ -5,7 +5,10 @@
 //! Of the queues that have started, the one that finishes first is served. After its service, its finish is corrected to the
 //! service it really got, and it starts anew from there. If no queue has started, virtual time jumps to the first start.
 //!
-//! Bound: a queue that stays busy gets its share of all service, less at most its own budget and the largest of the
+//! Each class of priority has a virtual time and queues of its own, and the most urgent class that has a queue goes first, but
+//! for the idle class: every 200 ms it goes first once.
+//!
+//! Bound: within a class, a queue that stays busy gets its share of all service, less at most its own budget and the largest of the
 //! others' (worst-case fair, after Bennett and Zhang). Virtual time only goes forward, so each start passes once.
 //!
 //! Example: queues of weight 1 with budgets of 100 and 10 become busy at 0: they finish at 100 and 10. The small one is
@@ -13,7 +16,10 @@
 
 use alloc::boxed::Box;
 use alloc::vec;
+use core::cmp::Ordering;
 
+use crate::Nanos;
+use crate::priority::Rank;
 use crate::structure::{Heap, NONE};
 
 /// A point in virtual time: sectors by weight, scaled. It never mixes with [`crate::Nanos`].
@@ -21,7 +27,7 @@ use crate::structure::{Heap, NONE};
 pub(super) struct Virtual(u64);
 
 impl Virtual {
-    const SCALE_BITS: u32 = 20;
+    const SCALE_BITS: u32 = 22;
 
     /// The time that `sectors` take a queue of `weight`.
     const fn after(self, sectors: u64, weight: u64) -> Self {
@@ -29,8 +35,16 @@ impl Virtual {
     }
 }
 
+/// What a queue's priority and raising make of it: its class, and its weight there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) class: usize,
+    pub(super) weight: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entity {
+    class: usize,
     start: Virtual,
     finish: Virtual,
     weight: u64,
@@ -41,22 +55,72 @@ struct Entity {
     sequence: u64,
 }
 
+impl Entity {
+    /// A queue that comes from another class begins at the present of its new one.
+    fn enter(&mut self, class: usize, now: Virtual) {
+        if self.class != class {
+            self.class = class;
+            self.finish = now;
+        }
+    }
+}
+
+/// How often the idle class goes first (`BFQ_CL_IDLE_TIMEOUT`).
+const IDLE_CLASS_INTERVAL: Nanos = Nanos::from_millis(200);
+
+/// The queues of a class of priority.
 #[derive(Clone, Debug)]
-pub(super) struct Service {
-    entities: Box<[Entity]>,
+struct Class {
     /// Busy queues that have started, by finish, and those that have not, by start.
     started: Heap<Virtual>,
     future: Heap<Virtual>,
     now: Virtual,
     /// Of all busy queues.
     weight_sum: u64,
+}
+
+impl Class {
+    fn new(queues: u32) -> Self {
+        Self { started: Heap::new(queues), future: Heap::new(queues), now: Virtual::default(), weight_sum: 0 }
+    }
+
+    /// The queue that would be chosen next.
+    fn following(&self) -> Option<u32> {
+        Some(self.started.first().or_else(|| self.future.first())?.1)
+    }
+
+    fn sort_in(&mut self, queue: u32, entity: &Entity) {
+        if entity.start <= self.now {
+            self.started.set(queue, entity.finish, entity.sequence);
+        } else {
+            self.future.set(queue, entity.start, entity.sequence);
+        }
+    }
+
+    fn remove(&mut self, queue: u32) {
+        self.started.remove(queue);
+        self.future.remove(queue);
+    }
+
+    fn served(&mut self, sectors: u64) {
+        self.now = self.now.after(sectors, self.weight_sum.max(1));
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service {
+    entities: Box<[Entity]>,
+    classes: [Class; Rank::CLASSES],
     current: u32,
     sequence: u64,
+    /// When the idle class last might have gone first.
+    idle_class_asked: Nanos,
 }
 
 impl Service {
     pub(super) fn new(queues: u32) -> Self {
         let idle = Entity {
+            class: Rank::USUAL.class(),
             start: Virtual::default(),
             finish: Virtual::default(),
             weight: 1,
@@ -66,12 +130,10 @@ impl Service {
         };
         Self {
             entities: vec![idle; queues as usize].into_boxed_slice(),
-            started: Heap::new(queues),
-            future: Heap::new(queues),
-            now: Virtual::default(),
-            weight_sum: 0,
+            classes: core::array::from_fn(|_| Class::new(queues)),
             current: NONE,
             sequence: 0,
+            idle_class_asked: Nanos::ZERO,
         }
     }
 
@@ -83,45 +145,47 @@ impl Service {
     /// A queue waits for a turn, with a start and a finish that are set.
     fn line_up(&mut self, queue: u32) {
         self.sequence += 1;
-        self.entities[queue as usize].sequence = self.sequence;
-        self.sort_in(queue);
-    }
-
-    fn sort_in(&mut self, queue: u32) {
-        let Entity { start, finish, sequence, .. } = self.entities[queue as usize];
-        if start <= self.now {
-            self.started.set(queue, finish, sequence);
-        } else {
-            self.future.set(queue, start, sequence);
-        }
+        let entity = &mut self.entities[queue as usize];
+        entity.sequence = self.sequence;
+        self.classes[entity.class].sort_in(queue, entity);
     }
 
     /// A queue becomes busy. One that returns in time keeps the start that it would have had without the pause.
-    pub(super) fn activate(&mut self, queue: u32, weight: u64, budget: u64, in_time: bool) {
-        let now = self.now;
+    pub(super) fn activate(&mut self, queue: u32, standing: Standing, budget: u64, in_time: bool) {
+        let Standing { class: number, weight } = standing;
         let entity = &mut self.entities[queue as usize];
-        entity.start = if in_time { entity.finish } else { entity.finish.max(now) };
+        let class = &mut self.classes[number];
+        entity.enter(number, class.now);
+        entity.start = if in_time { entity.finish } else { entity.finish.max(class.now) };
         entity.weight = weight;
         entity.budget = budget;
         entity.served = 0;
         entity.finish = entity.start.after(budget, weight);
-        self.weight_sum += weight;
+        class.weight_sum += weight;
         self.line_up(queue);
     }
 
     /// The queue whose turn it is from now on.
-    pub(super) fn select(&mut self) -> Option<u32> {
-        if self.started.first().is_none() {
-            self.now = self.now.max(self.future.first()?.0);
+    pub(super) fn select(&mut self, now: Nanos) -> Option<u32> {
+        let mut first = 0;
+        if now > self.idle_class_asked.after(IDLE_CLASS_INTERVAL) {
+            self.idle_class_asked = now;
+            let idle = Rank::IDLE.class();
+            first = if self.classes[idle].following().is_some() { idle } else { 0 };
         }
-        while let Some((start, queue)) = self.future.first()
-            && start <= self.now
+        let Self { entities, classes, .. } = self;
+        let class = classes[first..].iter_mut().find(|class| class.following().is_some())?;
+        if class.started.first().is_none() {
+            class.now = class.now.max(class.future.first()?.0);
+        }
+        while let Some((start, queue)) = class.future.first()
+            && start <= class.now
         {
-            self.future.remove(queue);
-            self.sort_in(queue);
+            class.future.remove(queue);
+            class.sort_in(queue, &entities[queue as usize]);
         }
-        let (_, queue) = self.started.first()?;
-        self.started.remove(queue);
+        let (_, queue) = class.started.first()?;
+        class.started.remove(queue);
         self.current = queue;
         self.entities[queue as usize].served = 0;
         Some(queue)
@@ -131,56 +195,60 @@ impl Service {
     pub(super) fn charge(&mut self, sectors: u64) {
         if let Some(entity) = self.entities.get_mut(self.current as usize) {
             entity.served += sectors;
-            self.now = self.now.after(sectors, self.weight_sum.max(1));
+            self.classes[entity.class].served(sectors);
         }
     }
 
     /// The queue that would be chosen next.
     pub(super) fn following(&self) -> Option<u32> {
-        Some(self.started.first().or_else(|| self.future.first())?.1)
+        self.classes.iter().find_map(Class::following)
     }
 
     /// Charges a busy queue whose turn it is not for a request that goes before its turn.
     pub(super) fn charge_ahead(&mut self, queue: u32, sectors: u64) {
-        self.started.remove(queue);
-        self.future.remove(queue);
         let entity = &mut self.entities[queue as usize];
+        let class = &mut self.classes[entity.class];
+        class.remove(queue);
         entity.start = entity.start.after(sectors, entity.weight);
         entity.finish = entity.start.after(entity.budget, entity.weight);
-        self.now = self.now.after(sectors, self.weight_sum.max(1));
-        self.sort_in(queue);
+        class.served(sectors);
+        class.sort_in(queue, entity);
     }
 
-    /// The turn is over. With a budget, the queue stays busy, and its weight may have changed.
-    pub(super) fn end_turn(&mut self, next: Option<(u64, u64)>) {
+    /// The turn is over. With a budget, the queue stays busy, and its class and weight may have changed.
+    pub(super) fn end_turn(&mut self, next: Option<(Standing, u64)>) {
         let queue = core::mem::replace(&mut self.current, NONE);
         let Some(entity) = self.entities.get_mut(queue as usize) else { return };
         entity.finish = entity.start.after(entity.served, entity.weight);
-        self.weight_sum -= entity.weight;
-        if let Some((weight, budget)) = next {
+        self.classes[entity.class].weight_sum -= entity.weight;
+        if let Some((Standing { class, weight }, budget)) = next {
+            entity.enter(class, self.classes[class].now);
             entity.start = entity.finish;
             entity.weight = weight;
             entity.budget = budget;
             entity.finish = entity.start.after(budget, weight);
-            self.weight_sum += weight;
+            self.classes[class].weight_sum += weight;
             self.line_up(queue);
         }
     }
 
     /// A busy queue whose turn it is not has lost its last request.
     pub(super) fn deactivate(&mut self, queue: u32) {
-        self.started.remove(queue);
-        self.future.remove(queue);
         let entity = &mut self.entities[queue as usize];
+        let class = &mut self.classes[entity.class];
+        class.remove(queue);
         entity.finish = entity.start;
-        self.weight_sum -= entity.weight;
+        class.weight_sum -= entity.weight;
     }
 
     /// Whether a busy queue would be chosen before the one whose turn it is.
     pub(super) fn is_before_current(&self, queue: u32) -> bool {
         let Some(current) = self.entities.get(self.current as usize) else { return true };
         let entity = &self.entities[queue as usize];
-        entity.start <= self.now && entity.finish < current.finish
+        match entity.class.cmp(&current.class) {
+            Ordering::Equal => entity.start <= self.classes[entity.class].now && entity.finish < current.finish,
+            order => order == Ordering::Less,
+        }
     }
 
     /// Sectors left of the budget of the queue whose turn it is.
@@ -204,6 +272,10 @@ mod tests {
     use alloc::vec::Vec;
     use proptest::prelude::*;
 
+    fn usual(weight: u64) -> Standing {
+        Standing { class: Rank::USUAL.class(), weight }
+    }
+
     /// The definition, on a list: number, weight, budget, start, finish, order of lining up; fractions as in `Virtual`.
     #[derive(Default)]
     struct Model {
@@ -221,7 +293,14 @@ mod tests {
 
         fn line_up(&mut self, queue: u32, weight: u64, budget: u64, start: u64) {
             self.order += 1;
-            self.busy.push((queue, weight, budget, start, start + (budget << 20) / weight, self.order));
+            self.busy.push((
+                queue,
+                weight,
+                budget,
+                start,
+                start + (budget << Virtual::SCALE_BITS) / weight,
+                self.order,
+            ));
         }
 
         fn select(&mut self) -> Option<(u32, u64, u64, u64, u64, u64)> {
@@ -241,28 +320,28 @@ mod tests {
             let mut service = Service::new(8);
             let mut model = Model::default();
             for (number, &(weight, budget)) in (0..).zip(&queues) {
-                service.activate(number, weight, budget, false);
+                service.activate(number, usual(weight), budget, false);
                 model.activate(number, weight, budget);
             }
             for (percent, stays) in turns {
-                let (Some(chosen), Some(expected)) = (service.select(), model.select()) else { break };
+                let (Some(chosen), Some(expected)) = (service.select(Nanos::ZERO), model.select()) else { break };
                 prop_assert_eq!(chosen, expected.0);
                 let entity = expected;
                 let served = entity.2 * percent / 100;
                 service.charge(served);
                 let weight_sum: u64 = model.busy.iter().map(|entity| entity.1).sum();
-                model.now += (served << 20) / weight_sum;
+                model.now += (served << Virtual::SCALE_BITS) / weight_sum;
                 model.busy.retain(|other| other.0 != chosen);
                 let (weight, budget) = queues[chosen as usize];
-                let finish = entity.3 + (served << 20) / weight;
+                let finish = entity.3 + (served << Virtual::SCALE_BITS) / weight;
                 if stays {
-                    service.end_turn(Some((weight, budget)));
+                    service.end_turn(Some((usual(weight), budget)));
                     model.line_up(chosen, weight, budget, finish);
                 } else {
                     service.end_turn(None);
                     model.finished[chosen as usize] = finish;
                     // It comes back at once.
-                    service.activate(chosen, weight, budget, false);
+                    service.activate(chosen, usual(weight), budget, false);
                     model.activate(chosen, weight, budget);
                 }
             }
@@ -274,19 +353,19 @@ mod tests {
         ) {
             let mut service = Service::new(8);
             for (number, &(weight, budget)) in (0..).zip(&queues) {
-                service.activate(number, weight, budget, false);
+                service.activate(number, usual(weight), budget, false);
             }
             let weight_sum: u64 = queues.iter().map(|queue| queue.0).sum();
             let budget_max = queues.iter().map(|queue| queue.1).max().expect("there are some");
             let mut served = [0u64; 8];
             let mut total = 0;
             for _ in 0..500 {
-                let chosen = service.select().expect("all are busy") as usize;
+                let chosen = service.select(Nanos::ZERO).expect("all are busy") as usize;
                 let (weight, budget) = queues[chosen];
                 service.charge(budget);
                 served[chosen] += budget;
                 total += budget;
-                service.end_turn(Some((weight, budget)));
+                service.end_turn(Some((usual(weight), budget)));
                 for (&(weight, budget), &served) in queues.iter().zip(&served) {
                     let share = total * weight / weight_sum;
                     prop_assert!(served + budget + budget_max >= share, "{served} of {share}");

@@ -220,6 +220,8 @@ impl Reward {
 }
 
 impl Order for Reward {
+    const RESERVES: bool = true;
+
     fn admit(&self, node: Option<u32>, share: &Share) -> Result<(), ShareError> {
         let of = node.map(|node| &self.nodes[node as usize]);
         let cost = of.filter(|of| of.is_known).map_or(self.worst_nanos, |of| of.worst_nanos);

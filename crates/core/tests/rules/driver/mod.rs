@@ -3,11 +3,13 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use ioweir_core::policy::{self, Policy};
-use ioweir_core::{Flags, Nanos, Operation, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
+use ioweir_core::{Flags, Nanos, Operation, Priority, QueueLimits, Request, Scheduler, Step, StreamId, Tag};
 
 pub(crate) struct Disk {
     pub(crate) scheduler: Policy,
     pub(crate) now: Nanos,
+    /// What requests say that are submitted from now on.
+    pub(crate) priority: Priority,
     /// How long the disk takes for a request.
     pub(crate) service: Nanos,
     /// Where the last dispatch began, and how often it began elsewhere than the one before.
@@ -31,6 +33,7 @@ impl Disk {
         Self {
             scheduler: row.build(limits, &settings),
             now: Nanos::ZERO,
+            priority: Priority::NONE,
             service: Nanos::from_millis(1),
             sector: u64::MAX,
             moves: 0,
@@ -42,6 +45,7 @@ impl Disk {
     /// Whether there was room.
     pub(crate) fn submit(&mut self, name: &str, operation: Operation, flags: Flags, sector: u64, sectors: u32) -> bool {
         let stream = StreamId(u32::from(name.as_bytes()[0]));
+        let flags = flags.at(self.priority);
         let tag = self.scheduler.submit(self.now, Request { operation, flags, stream, sector, sectors });
         if let Ok(tag) = tag {
             self.names[tag.index()] = name.to_string();

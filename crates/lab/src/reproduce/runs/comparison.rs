@@ -6,14 +6,15 @@ use ioweir_core::{Nanos, Operation};
 use serde::Deserialize;
 
 use super::{Context, Ran};
-use crate::compare::{Comparison, magnified, run as compare, within};
+use crate::compare::{Comparison, magnified, numbers, run as compare, within};
 use crate::reproduce::ReproduceError;
 use crate::reproduce::results::{Cell, Course};
 use crate::run::MIX_PREFIX;
 use crate::sim::{HeadPoint, Load, Outcome};
 use ioweir_config::SchedulerChoice;
 
-pub(super) const METRICS: &str = "completion busy_share transfer_floor movements sweeps mean_distance read_latency write_latency read_p99 head head_magnified";
+pub(super) const METRICS: &str = "completion busy busy_share transfer_floor movements sweeps mean_distance distance_deviation \
+                                  read_latency write_latency read_p99 head head_magnified";
 
 /// Where the captured traces lie in a checkout.
 const FOLDER: &str = "traces/hadoop/hdd-emul";
@@ -27,12 +28,10 @@ pub(super) struct Spec {
     traces: Vec<String>,
     schedulers: Vec<SchedulerChoice>,
     loads: Vec<Load>,
-    #[serde(default)]
     queue_requests: Option<u32>,
     /// Whether the mixes are used even where there are traces.
     #[serde(default)]
     generated: bool,
-    #[serde(default)]
     head: Option<HeadSpec>,
 }
 
@@ -71,23 +70,19 @@ fn traces(spec: &Spec, folder: Option<&str>) -> Result<(Vec<String>, String), Re
 }
 
 fn metrics(cell: Cell, outcome: &Outcome) -> Cell {
-    let latency = |operation: Operation| {
-        let class = &outcome.by_operation[operation as usize];
-        (class.requests > 0).then(|| class.latency_sum_nanos as f64 / class.requests as f64 / 1e9)
-    };
-    let over = |count: u64| (count > 0).then(|| outcome.seek_distance_tracks as f64 / count as f64);
-    let completion = outcome.completion.as_seconds();
-    let reads = &outcome.by_operation[Operation::Read as usize];
+    let class = |operation: Operation| &outcome.by_operation[operation as usize];
     let floor_nanos = outcome.service.transfer_nanos + outcome.service.overhead_nanos;
-    cell.metric("completion", completion)
-        .metric("busy_share", (completion > 0.0).then(|| outcome.busy.as_seconds() / completion))
-        .metric("transfer_floor", floor_nanos as f64 / 1e9)
+    cell.metric("completion", outcome.completion.as_seconds())
+        .metric("busy", outcome.busy.as_seconds())
+        .metric("busy_share", numbers::busy_share(outcome))
+        .metric("transfer_floor", numbers::seconds(floor_nanos))
         .metric("movements", outcome.seeks as f64)
-        .metric("sweeps", over(outcome.tracks))
-        .metric("mean_distance", over(outcome.seeks))
-        .metric("read_latency", latency(Operation::Read))
-        .metric("write_latency", latency(Operation::Write))
-        .metric("read_p99", (reads.requests > 0).then(|| reads.latency.quantile(0.99) as f64 / 1e9))
+        .metric("sweeps", numbers::sweeps(outcome))
+        .metric("mean_distance", numbers::seek_distance_mean(outcome))
+        .metric("distance_deviation", numbers::seek_distance_deviation(outcome))
+        .metric("read_latency", numbers::latency_mean(class(Operation::Read)))
+        .metric("write_latency", numbers::latency_mean(class(Operation::Write)))
+        .metric("read_p99", numbers::quantile(&class(Operation::Read).latency, 0.99))
 }
 
 fn course(points: &[HeadPoint]) -> Course {

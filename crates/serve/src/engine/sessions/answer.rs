@@ -60,11 +60,10 @@ impl Sessions {
         // A request that was let in is not held back again: its second buffer may exceed what a client may hold.
         if let Some(connection) = self.connections.get_mut(sub_request.connection) {
             if sub_request.action == Action::Read {
-                self.room.release(&mut connection.held_bytes, whole);
+                self.room.release(connection.class, &mut connection.held_bytes, whole);
                 more = first + rest;
             }
-            connection.held_bytes += more;
-            self.room.bytes += more;
+            self.room.add(connection.class, &mut connection.held_bytes, more);
         }
         second
     }

@@ -153,6 +153,8 @@ pub(super) struct Connection {
     pub(super) interest: EventFlags,
     /// The socket takes no more for now.
     pub(super) is_blocked: bool,
+    /// Since when its socket takes less than there is to send, and what was sent by then.
+    slow_since: Option<(Nanos, u64)>,
     /// In the list of connections with something to send.
     pub(super) is_dirty: bool,
     /// When something last came in or went out.
@@ -186,6 +188,7 @@ impl Connection {
             outbox,
             interest: EventFlags::empty(),
             is_blocked: false,
+            slow_since: None,
             is_dirty: false,
             moved: now,
             _permit: client.permit,
@@ -250,8 +253,30 @@ impl Connection {
         self.is_blocked || is_awaited
     }
 
+    /// Its socket has taken all there was to send, or not.
+    pub(super) fn note_sent(&mut self, now: Nanos, is_blocked: bool) {
+        self.is_blocked = is_blocked;
+        self.slow_since = is_blocked.then(|| self.slow_since.unwrap_or((now, self.outbox.bytes_sent())));
+    }
+
+    /// Begins another span of reading where the client has read enough in the one that is over.
+    pub(super) fn renew(&mut self, now: Nanos, timeouts: &Timeouts) {
+        if let Some((since, sent)) = self.slow_since
+            && since.after(timeouts.stall) <= now
+        {
+            let wanted = u128::from(timeouts.reading_bytes_per_second) * u128::from(now.since(since).0) / 1_000_000_000;
+            if u128::from(self.outbox.bytes_sent() - sent) >= wanted {
+                self.slow_since = Some((now, self.outbox.bytes_sent()));
+            }
+        }
+    }
+
     /// When it is cut off unless something moves before, and for what.
     pub(super) fn limit(&self, timeouts: &Timeouts) -> Option<(Nanos, EventKind)> {
+        let slow = self.slow_since.map(|(since, _)| since.after(timeouts.stall));
+        if let Some(until) = slow.filter(|until| *until < self.moved.after(timeouts.stall)) {
+            return Some((until, EventKind::ClientSlow));
+        }
         if self.owes() {
             return Some((self.moved.after(timeouts.stall), EventKind::ClientStalled));
         }

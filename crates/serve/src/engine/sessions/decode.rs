@@ -81,7 +81,7 @@ impl Sessions {
         if command == Command::Read {
             let pool = &self.room.pool;
             let charge = pieces(offset, length, bytes_max).map(|(_, length)| pool.charge(length as usize)).sum();
-            if !self.room.take(&mut connection.held_bytes, charge) {
+            if !self.room.take(connection.class, &mut connection.held_bytes, charge) {
                 connection.waiting = Some(*request);
                 self.starved.push(slot);
                 return false;
@@ -153,7 +153,7 @@ impl Sessions {
         if incoming.request.is_some() && incoming.filling.is_none() {
             let length = (bytes_max - incoming.offset % bytes_max).min(u64::from(incoming.left)) as usize;
             let charge = self.room.pool.charge(length);
-            if !self.room.take(&mut connection.held_bytes, charge) {
+            if !self.room.take(connection.class, &mut connection.held_bytes, charge) {
                 self.starved.push(slot);
                 return false;
             }

@@ -90,7 +90,12 @@ impl Sessions {
         Self {
             exports,
             request_bytes_max: device.request_bytes_max.0,
-            timeouts: Timeouts { stall: Nanos::NEVER, idle: Nanos::NEVER, shutdown: Nanos::NEVER },
+            timeouts: Timeouts {
+                stall: Nanos::NEVER,
+                idle: Nanos::NEVER,
+                reading_bytes_per_second: 0,
+                shutdown: Nanos::NEVER,
+            },
             epoll,
             now: Nanos::ZERO,
             connections: Slots::default(),
@@ -275,7 +280,7 @@ impl Sessions {
             }
             let (room, mut released) = (&mut self.room, 0);
             let sent = connection.send(|buffer| released += room.give_back(buffer));
-            connection.is_blocked = sent == Err(rustix::io::Errno::AGAIN);
+            connection.note_sent(self.now, sent == Err(rustix::io::Errno::AGAIN));
             if released > 0 || sent.is_ok() {
                 connection.moved = self.now;
             }
@@ -304,7 +309,7 @@ impl Sessions {
         if bytes > 0
             && let Some(connection) = self.connections.get_mut(slot)
         {
-            self.room.release(&mut connection.held_bytes, bytes);
+            self.room.release(connection.class, &mut connection.held_bytes, bytes);
             self.resumable.append(&mut self.starved);
         }
     }
@@ -321,12 +326,20 @@ impl Sessions {
             return;
         }
         self.stall_check = Nanos::NEVER;
+        for slot in self.slots() {
+            if let Some(connection) = self.connections.get_mut(slot) {
+                connection.renew(self.now, &self.timeouts);
+            }
+        }
         let limits = self.connections.iter().map(|(slot, connection)| (slot, connection.limit(&self.timeouts)));
         let limits: Vec<_> = limits.filter_map(|(slot, limit)| Some((slot, limit?))).collect();
         for (slot, (until, kind)) in limits {
             if until <= self.now {
                 let what = match kind {
                     EventKind::ClientIdle => "it asked for nothing for `idle_timeout`",
+                    EventKind::ClientSlow => {
+                        "it read its replies more slowly than `reading_rate_min` for `stall_timeout`"
+                    }
                     _ => "it left a request half sent, or replies unread, for `stall_timeout`",
                 };
                 self.remark(slot, kind, what);
@@ -349,6 +362,19 @@ impl Sessions {
 
     fn slots(&self) -> Vec<u32> {
         self.connections.iter().map(|(slot, _)| slot).collect()
+    }
+
+    /// Divides the memory among classes by their weights.
+    pub(super) fn divide_room(&mut self, weights: &[u32]) {
+        self.room.divide(weights);
+        self.resumable.append(&mut self.starved);
+    }
+
+    /// The bytes that a class holds, and how many of its clients wait until they may hold more.
+    pub(super) fn room_of(&self, class: StreamId) -> (u64, u32) {
+        let starved = self.starved.iter().filter_map(|&slot| self.connections.get(slot));
+        let waiting = starved.filter(|connection| connection.class == class).count() as u32; // 4096 clients at most
+        (self.room.held_by(class), waiting)
     }
 
     /// Reads no more from a client, answers what it has asked, and closes.

@@ -28,11 +28,17 @@ pub(super) struct Outbox {
     items: VecDeque<Item>,
     /// Bytes of the first item that were sent.
     sent: usize,
+    /// All bytes that were ever sent.
+    bytes_sent: u64,
 }
 
 impl Outbox {
     pub(super) fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+
+    pub(super) const fn bytes_sent(&self) -> u64 {
+        self.bytes_sent
     }
 
     pub(super) fn is_overfull(&self) -> bool {
@@ -104,6 +110,7 @@ impl Outbox {
     }
 
     fn advance(&mut self, mut sent: usize, give: &mut impl FnMut(Buffer)) {
+        self.bytes_sent += sent as u64;
         while let Some(item) = self.items.front() {
             let length = match item {
                 Item::Head(length) => *length,

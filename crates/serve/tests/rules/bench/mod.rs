@@ -25,8 +25,12 @@ pub(crate) fn device(keys: &str) -> Device {
 }
 
 /// Those of a server that says nothing.
-pub(crate) const TIMEOUTS: Timeouts =
-    Timeouts { stall: Nanos::from_seconds(30), idle: Nanos::NEVER, shutdown: Nanos::from_seconds(10) };
+pub(crate) const TIMEOUTS: Timeouts = Timeouts {
+    stall: Nanos::from_seconds(30),
+    idle: Nanos::NEVER,
+    reading_bytes_per_second: 16 << 10,
+    shutdown: Nanos::from_seconds(10),
+};
 
 /// An engine, and the clock that it sees.
 pub(crate) struct Bench {
@@ -37,6 +41,7 @@ pub(crate) struct Bench {
     exports: Arc<[Export]>,
     pub(crate) now: Nanos,
     pub(crate) stopped: bool,
+    pub(crate) hung: bool,
 }
 
 impl Bench {
@@ -66,6 +71,7 @@ impl Bench {
             device,
             timeouts: TIMEOUTS,
             classes: 3,
+            own_classes: (0..3).map(StreamId).collect(),
             log: DeviceLog {
                 log: log.clone(),
                 device: name.clone(),
@@ -73,7 +79,7 @@ impl Bench {
             },
         };
         let engine = Engine::new(settings, backend, pool).expect("descriptors");
-        Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false }
+        Self { engine, log, name, exports, now: Nanos::ZERO, stopped: false, hung: false }
     }
 
     /// Events of a kind, written or not.
@@ -109,6 +115,10 @@ impl Bench {
         self.engine.wait(Nanos::ZERO).expect("can be waited for");
         match self.engine.turn(self.now).expect("the backend works") {
             Turn::WaitUntil(until) => until,
+            Turn::Hung => {
+                self.hung = true;
+                Nanos::NEVER
+            }
             Turn::Stopped => {
                 self.stopped = true;
                 Nanos::NEVER
