@@ -129,6 +129,8 @@ pub(crate) struct Reward {
     /// The floor in thousandths, zero for none.
     floor_thousandths: u64,
     floor: Option<Box<Floor>>,
+    /// Whether requests are charged at dispatch, or there is a floor: one question for each dispatch, in place of two.
+    counts_dispatches: bool,
     /// The mean charge, times 2^[`MEAN_SHIFT`].
     mean_charge: u64,
     /// The largest mean cost of any node.
@@ -149,6 +151,7 @@ impl Reward {
         let node = Node { in_flight: 0, is_active: false, reservation_per_second: 0, worst_nanos: 0, is_known: false };
         Self {
             order: Reserved::new(size.nodes),
+            counts_dispatches: floor > 0 || !matches!(charging, Charging::Response(_)),
             charging,
             means: Means::new(size.nodes, window as u32), // at most 1,024
             nodes: vec![node; size.nodes as usize].into_boxed_slice(),
@@ -201,6 +204,17 @@ impl Reward {
     fn pay(&mut self, node: u32, charge: u64, is_reserved: bool) -> u64 {
         let span = self.order.fair.span_of_nanos(node, charge);
         self.order.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX })
+    }
+
+    /// Counts a dispatch against the floor, and charges it where requests are charged at dispatch.
+    #[inline(always)]
+    fn count_dispatch(&mut self, node: u32, has_next: bool) {
+        if let Some(floor) = &mut self.floor {
+            floor.dispatched(node, has_next);
+        }
+        if !matches!(self.charging, Charging::Response(_)) {
+            self.charge_ahead(node, has_next);
+        }
     }
 
     /// Charges a request at dispatch, by the node's mean cost so far.
@@ -308,14 +322,11 @@ impl Order for Reward {
     #[inline(always)]
     fn dispatched(&mut self, now: Nanos, node: u32, taken: &Head, next: Option<&Head>) {
         self.nodes[node as usize].in_flight += 1;
-        if let Some(floor) = &mut self.floor {
-            floor.dispatched(node, next.is_some());
-        }
         if self.order.is_due {
             self.order.take_due(now, node, taken.cost, next.is_some());
         }
-        if !matches!(self.charging, Charging::Response(_)) {
-            self.charge_ahead(node, next.is_some());
+        if self.counts_dispatches {
+            self.count_dispatch(node, next.is_some());
         }
         if next.is_none() {
             self.deactivate(node);
