@@ -3,16 +3,15 @@
 //! A client goes to the engine of its device once it has agreed on an export. Until then it has the spec's
 //! `handshake_timeout`, and memory for one answer: the next option is read when the last answer was sent.
 
+mod caller;
 mod listen;
 mod places;
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -24,17 +23,15 @@ use crate::control::Tunables;
 use crate::engine::{Client, Command, Handle, Permit};
 use crate::executor::{Clock as _, MachineClock};
 use crate::log::{Event, EventKind, Log, Peer};
-use crate::nbd::{self, Agreed, Export, Negotiation, Progress};
+use crate::nbd::{self, Export, Negotiation};
 use crate::slots::Slots;
 use crate::spec::{Allowed, Class, Identity, class_of};
-use crate::tls;
 
+use caller::{Caller, Ending, Pace, hidden_from, identify, keep_alive, tls_failure};
 pub use listen::Listener;
 pub(crate) use places::Permits;
 use places::Places;
 
-/// Bytes of a negotiation that are read in one call; decrypted they may be more.
-const READ_BYTES: usize = 16 << 10;
 /// For how long no client is accepted where descriptors are short.
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
 /// How long a client may negotiate though another finds no place.
@@ -44,36 +41,6 @@ const TOKEN_SIGNAL: u64 = u64::MAX - 1;
 /// Set in the epoll tokens of listeners.
 const TOKEN_LISTENER: u64 = 1 << 33;
 const TOKEN_OUTPUT: u64 = 1 << 32;
-
-/// A client in its negotiation.
-#[derive(Debug)]
-struct Caller {
-    input: OwnedFd,
-    output: Option<OwnedFd>,
-    /// Its TLS session, once it is encrypted.
-    session: Option<Box<tls::Session>>,
-    negotiation: Negotiation,
-    identity: Identity,
-    peer: Peer,
-    /// Whether its certificate, where it has to show one, has been looked at.
-    is_known: bool,
-    unread: Vec<u8>,
-    unsent: Vec<u8>,
-    began: Nanos,
-    until: Nanos,
-    ending: Ending,
-    permit: Permit,
-}
-
-/// What follows once the answer is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    None,
-    /// The negotiation continues encrypted.
-    StartTls,
-    Agreed(Agreed),
-    Closed,
-}
 
 /// The thread's state.
 pub(crate) struct Front {
@@ -409,136 +376,6 @@ impl Front {
                 let what = "it did not agree on an export within `handshake_timeout`";
                 self.report(EventKind::NegotiationTimeout, Some(caller.peer), what);
             }
-        }
-    }
-}
-
-/// A client whose machine is gone is noticed within two minutes.
-fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
-    use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
-    set_socket_keepalive(socket, true)?;
-    set_tcp_keepidle(socket, Duration::from_secs(60))?;
-    set_tcp_keepintvl(socket, Duration::from_secs(15))?;
-    set_tcp_keepcnt(socket, 4)
-}
-
-/// What the system says of a client. One on the standard streams is a process of the server's own user.
-fn identify(socket: &OwnedFd, is_single: bool) -> (Identity, Peer) {
-    if is_single {
-        let process = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        return (Identity { process: Some(process), ..Identity::default() }, Peer::Unknown);
-    }
-    let address =
-        rustix::net::getpeername(socket).ok().flatten().and_then(|address| SocketAddr::try_from(address).ok());
-    if let Some(address) = address {
-        return (Identity { address: Some(address.ip()), ..Identity::default() }, Peer::Address(address));
-    }
-    let Ok(process) = rustix::net::sockopt::socket_peercred(socket) else { return <_>::default() };
-    let (user, group) = (process.uid.as_raw(), process.gid.as_raw());
-    let peer = Peer::Process(process.pid.as_raw_nonzero().get().unsigned_abs(), user);
-    (Identity { process: Some((user, group)), ..Identity::default() }, peer)
-}
-
-/// What was wrong with a client's TLS, in words.
-pub(crate) fn tls_failure(session: Option<&tls::Session>) -> String {
-    let failure = session.and_then(tls::Session::failure);
-    failure.map_or_else(|| "plain bytes follow STARTTLS".into(), |failure| format!("TLS: {failure}"))
-}
-
-/// The exports that a client may not open. Where an export says nothing, all may.
-fn hidden_from(allowed: &[Vec<Allowed>], client: &Identity) -> Vec<usize> {
-    let is_hidden = |its: &Vec<Allowed>| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
-    (0..).zip(allowed).filter(|(_, its)| is_hidden(its)).map(|(number, _)| number).collect()
-}
-
-/// The next step of a negotiation.
-enum Pace {
-    Wait { for_output: bool },
-    Ended,
-}
-
-impl Caller {
-    fn talk(&mut self, server: Option<&tls::Server>, allowed: &[Vec<Allowed>]) -> Result<Pace, Errno> {
-        loop {
-            if !self.send()? {
-                return Ok(Pace::Wait { for_output: true });
-            }
-            match self.ending {
-                Ending::None => {}
-                Ending::StartTls => self.start_tls(server)?,
-                Ending::Agreed(_) | Ending::Closed => return Ok(Pace::Ended),
-            }
-            if self.unread.is_empty() && !self.receive()? {
-                // A TLS handshake has answers though nothing was decrypted.
-                return Ok(Pace::Wait { for_output: !self.send()? });
-            }
-            // What was decrypted comes after the certificate.
-            if let Some(session) = self.session.as_ref().filter(|_| !self.is_known) {
-                self.is_known = true;
-                self.identity.certificate = session.client_names();
-                self.negotiation.hide(hidden_from(allowed, &self.identity));
-            }
-            let mut input = self.unread.as_slice();
-            let progress = self.negotiation.feed(&mut input, &mut self.unsent);
-            let left = input.len();
-            self.unread.drain(..self.unread.len() - left);
-            match progress {
-                Progress::More | Progress::Answered => {}
-                Progress::StartTls => self.ending = Ending::StartTls,
-                Progress::Agreed(agreed) => self.ending = Ending::Agreed(agreed),
-                Progress::Closed => self.ending = Ending::Closed,
-            }
-        }
-    }
-
-    /// From here on only encrypted bytes are accepted. Plain bytes that were sent after the option may be an attacker's.
-    fn start_tls(&mut self, server: Option<&tls::Server>) -> Result<(), Errno> {
-        let Some(server) = server.filter(|_| self.unread.is_empty()) else { return Err(Errno::PROTO) };
-        self.session = Some(Box::new(tls::Session::new(server)?));
-        self.ending = Ending::None;
-        Ok(())
-    }
-
-    /// Whether everything was sent.
-    fn send(&mut self) -> Result<bool, Errno> {
-        let output = self.output.as_ref().unwrap_or(&self.input).as_fd();
-        let mut sent = Ok(());
-        while sent.is_ok() && !self.unsent.is_empty() {
-            let taken = match &mut self.session {
-                None => rustix::io::retry_on_intr(|| rustix::io::write(output, &self.unsent)),
-                Some(session) => session.send(output, &[IoSlice::new(&self.unsent)]),
-            };
-            sent = taken.map(|taken| drop(self.unsent.drain(..taken)));
-        }
-        if let Some(session) = &mut self.session {
-            sent = sent.and_then(|()| session.flush(output));
-        }
-        match sent {
-            Ok(()) => Ok(true),
-            Err(Errno::AGAIN) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Whether something was received.
-    fn receive(&mut self) -> Result<bool, Errno> {
-        let read = match &mut self.session {
-            None => {
-                self.unread.resize(READ_BYTES, 0);
-                rustix::io::retry_on_intr(|| rustix::io::read(&self.input, self.unread.as_mut_slice()))
-            }
-            Some(session) => {
-                self.unread.resize(tls::RECEIVED_BYTES_MAX, 0);
-                let output = self.output.as_ref().unwrap_or(&self.input);
-                session.receive(&self.input, output, &mut [IoSliceMut::new(&mut self.unread)])
-            }
-        };
-        self.unread.truncate(*read.as_ref().unwrap_or(&0));
-        match read {
-            Ok(0) => Err(Errno::PIPE),
-            Ok(_) => Ok(true),
-            Err(Errno::AGAIN) => Ok(false),
-            Err(error) => Err(error),
         }
     }
 }
