@@ -444,15 +444,6 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// The device has a request whose cost is to be corrected by the time that it takes.
-    #[inline(never)]
-    fn timed_dispatch(&mut self, now: Nanos, slot: u32) {
-        self.requests.charged(slot, self.order.receipt());
-        if let Some(times) = &mut self.times {
-            times.service.dispatched(now, slot);
-        }
-    }
-
     /// The device has completed what it had since `begun`: the time that this has cost it.
     #[inline(always)]
     fn time_taken(&mut self, now: Nanos, slot: u32, begun: Nanos) -> Nanos {
@@ -625,10 +616,10 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         let step = self.take(now);
         if let Step::Dispatch(dispatch) = &step {
             let slot = dispatch.tag.slot;
-            self.order.begun(now, slot);
             if self.times.is_some() {
-                self.timed_dispatch(now, slot);
+                self.requests.charged(slot, self.order.receipt());
             }
+            self.device_has(now, slot);
         }
         step
     }
@@ -636,9 +627,8 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
     fn complete(&mut self, now: Nanos, tag: Tag) {
         self.step_to(now);
         let (node, begun) = self.finish(tag);
-        let mut cost = self.order.ended(now, tag.slot, begun);
-        if let Some(times) = &mut self.times {
-            cost = times.service.completed(now, tag.slot);
+        let cost = self.time_taken(now, tag.slot, begun);
+        if self.times.is_some() {
             self.settle(now, tag.slot, cost);
         }
         self.order.completed(now, node, begun, cost);
