@@ -43,8 +43,8 @@ const TOPICS: &[Topic] = &[
             let policies = POLICIES.iter().map(|row| (row.name, row.summary));
             policies.chain([(PAIR.name, PAIR.summary)]).collect()
         },
-        about: "Schedulers. A parameter is set behind the name: bid-hdd:wait=2ms:history=4. ORDER+ELEVATOR puts one for tenants \
-above one that is not: mclock+bid-hdd:history=4:window=32.",
+        about: "Schedulers. A parameter follows the name: bid-hdd:wait=2ms:history=4. ORDER+ELEVATOR puts an order of tenants \
+above an elevator: mclock+bid-hdd:history=4:window=32.",
         entry: Some(|name| match name.split_once('+') {
             Some((order, elevator)) => Some([pair(), find(order).map(policy)?, find(elevator).map(policy)?].join("\n")),
             None if name == PAIR.name => Some(pair()),
@@ -55,13 +55,13 @@ above one that is not: mclock+bid-hdd:history=4:window=32.",
         name: "cores",
         summary: "schedules of a storage server's cores: which queue a worker serves, and for how long",
         entries: || SCHEDULES.iter().map(|row| (row.name, row.summary)).collect(),
-        about: "Schedules of cores. HQ, LQ and MQ are the high, the low and the maintenance queue. Every schedule has the same \
+        about: "Schedules of cores. HQ, LQ and MQ are the high, low and maintenance queues. Every schedule has the same \
 parameters, so that all parts combine: sord:qats=yes:hq-weight=90 is combo.",
         entry: Some(|name| SCHEDULES.iter().find(|row| row.name == name).map(schedule)),
     },
     Topic {
         name: "service",
-        summary: "background services that a plan can run: what their debt costs and gives back",
+        summary: "background services that a plan can run: the cost of their debt, and what paying it frees",
         entries: || SERVICES.iter().map(|row| (row.name, row.summary)).collect(),
         about: "Background services. [service.NAME] in the policy of `ioweir plan` runs one, and may set its terms: every, retention, \
 deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority.",
@@ -69,7 +69,7 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
     },
     Topic {
         name: "device",
-        summary: "device presets, and how far their numbers can be trusted",
+        summary: "device presets, and how well they are validated",
         entries: || PRESETS.iter().map(|preset| (preset.name, preset.title)).collect(),
         about: "Device presets. `ioweir show NAME` prints one with every parameter, to start a device file from.",
         entry: Some(|name| PRESETS.iter().find(|preset| preset.name == name).map(device)),
@@ -83,14 +83,14 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
     },
     Topic {
         name: "workload",
-        summary: "what such servers are asked",
+        summary: "workloads of storage servers",
         entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
         about: "Workloads of storage servers. An entry shows its parameters, to start a file from.",
         entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
         name: "format",
-        summary: "trace formats: columns, units, what to know before use",
+        summary: "trace formats: columns, units, limits",
         entries: || trace::FORMATS.iter().map(|format| (format.name, format.title)).collect(),
         about: "Trace formats. They are recognised by their content, compressed (gzip, zstd, bzip2, xz) or not; where two \
 formats look the same, the name must be given with --format.",
@@ -105,9 +105,9 @@ formats look the same, the name must be given with --format.",
     },
     Topic {
         name: "forecaster",
-        summary: "how the coming days are guessed from the past ones",
+        summary: "forecasters of coming days",
         entries: || FORECASTERS.iter().map(|row| (row.name, row.summary)).collect(),
-        about: "Forecasters of `ioweir forecast --method`. A setting is set behind the name: paper:trend=0.8.",
+        about: "Forecasters of `ioweir forecast --method`. A setting follows the name: paper:trend=0.8.",
         entry: Some(|name| forecast::find(name).map(forecaster)),
     },
     Topic {
@@ -115,7 +115,7 @@ formats look the same, the name must be given with --format.",
         summary: "keys of an experiment file, which `ioweir simulate` runs",
         entries: || EXPERIMENT_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
         about: "An experiment file is TOML: the keys below, a [[class]] for every class of clients, with a [[class.phase]] for every \
-change in time, a [[group]] for clients that have a share together, an [[expect]] for everything that is to come out, and a [sweep]. \
+change in time, a [[group]] for clients with a common share, an [[expect]] for each expected result, and a [sweep]. \
 Examples are in examples/. `ioweir show FILE` prints a file with every default.",
         entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
     },
@@ -123,8 +123,8 @@ Examples are in examples/. `ioweir show FILE` prints a file with every default."
         name: "serve",
         summary: "keys of a server's spec, which `ioweir serve` reads",
         entries: || SERVER_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
-        about: "A server's spec is TOML: [server], a [[device]] for everything that holds bytes, an [[export]] for every name that \
-clients can ask for, and a [[tenant]] or [[group]] for clients with shares of their own. `ioweir show FILE` prints a file with every \
+        about: "A server's spec is TOML: [server], a [[device]] for each store of bytes, an [[export]] for each name that \
+clients open, and a [[tenant]] or [[group]] for clients with their own shares. `ioweir show FILE` prints a file with every \
 default.",
         entry: Some(|name| key_text(&SERVER_KEYS, name)),
     },
@@ -137,24 +137,24 @@ default.",
     },
     Topic {
         name: "load",
-        summary: "how hard a trace presses",
+        summary: "how a trace's requests arrive",
         entries: || {
             vec![
-                ("recorded", "requests arrive at the times of the trace, whether or not earlier ones are done"),
-                ("x10", "the same, ten times as fast; any factor with at most three decimals: x0.5"),
+                ("recorded", "requests arrive at the times of the trace, whether or not earlier ones have completed"),
+                ("x10", "the same, ten times as fast; any factor with up to three decimals: x0.5"),
                 ("closed:32", "each stream keeps 32 requests outstanding; the trace's times only give the order"),
             ]
         },
         about: "Loads. At recorded times a disk is often idle, and then completion time says little about the scheduler: \
-look at busy time and latency, or press harder.",
+compare busy time and latency, or increase the load.",
         entry: None,
     },
     Topic {
         name: "reason",
         summary: "what a waiting request waits for",
         entries: || Reason::ALL.iter().map(|reason| (reason.name(), reason.words())).collect(),
-        about: "Reasons for waiting. Reports add up the waiting time of all requests by reason; with the device's service \
-times this makes up the latencies.",
+        about: "Reasons for waiting. Reports add up the waiting time of all requests by reason; waiting plus the device's service \
+times equals the latencies.",
         entry: None,
     },
     Topic {
@@ -163,13 +163,13 @@ times this makes up the latencies.",
         entries: || trace::REQUEST_COLUMNS.to_vec(),
         about: "A row for every request, as Parquet. The first columns are those of a trace (`ioweir doc format parquet`): \
 time_nanos is the arrival, latency_nanos the time from there to the completion, stream an index into the names of the file's \
-metadata. The waits add up to dispatched_nanos - time_nanos exactly. A policy that knows shares says for each client what it waits \
-for; an elevator says how many of the queued requests wait for what, and each is given its part. A file of one run is a trace, too.",
+metadata. The waits add up to dispatched_nanos - time_nanos exactly. A tenant policy reports the reason for each client; an elevator reports how many queued requests \
+wait for each reason, and each request gets its part. The file of one run is also a trace.",
         entry: None,
     },
     Topic {
         name: "export",
-        summary: "forms that a document can be written in",
+        summary: "forms in which a document can be written",
         entries: || FORMS.iter().map(|form| (form.suffix, form.summary)).collect(),
         about: "Forms of `--export FILE`, by the file's suffix. A file is written whole or not at all.",
         entry: None,
@@ -185,11 +185,11 @@ second.",
     },
     Topic {
         name: "exit-codes",
-        summary: "what the program's exit says",
+        summary: "exit codes of the program",
         entries: || {
             vec![
-                ("0", "fine; also where the reader of the output closed the pipe"),
-                ("1", "something failed while running: a file could not be written, say"),
+                ("0", "success; also when the reader of the output closed the pipe"),
+                ("1", "a failure while running: for example, a file could not be written"),
                 ("2", "usage or bad input: arguments, specs, traces"),
                 ("3", "an expectation was not met"),
             ]

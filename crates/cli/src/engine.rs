@@ -15,12 +15,12 @@ use ioweir_trace::{self as trace, Event, Format, ReadOptions, TraceGroup};
 use crate::arguments::ReadingArguments;
 use crate::failure::Failure;
 
-/// What this program says of itself in a report.
+/// The program's name for itself in a report.
 pub(crate) fn origin(command: &str) -> Origin {
     Origin { version: env!("CARGO_PKG_VERSION").into(), commit: env!("IOWEIR_COMMIT").into(), command: command.into() }
 }
 
-/// Does something long, with a progress bar where somebody watches.
+/// Runs something long, with a progress bar if standard error is a terminal.
 pub(crate) fn watched<T, E: Into<Failure>>(
     quiet: bool,
     act: impl FnOnce(&dyn Progress) -> Result<T, E>,

@@ -13,18 +13,18 @@ use ioweir_lab::run::RunError;
 use ioweir_lab::server::ServerError;
 use ioweir_trace::TraceError;
 
-/// Why a command did not do what it was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Something failed while running.
     Running(String),
-    /// The arguments or the input are not what they should be.
+    /// The arguments or the input are wrong.
     Input(String),
     /// An expectation was not met.
     Expectation(String),
-    /// As [`Failure::Input`], already told in full.
+    /// As [`Failure::Input`], already printed.
     Told,
-    /// The reader of the output has gone: nobody minds.
+    /// The reader closed the pipe, which is no failure.
     ClosedPipe,
 }
 
@@ -41,7 +41,7 @@ impl Failure {
         Self::Input(message)
     }
 
-    /// The same, said of a file.
+    /// The same, with the file's name.
     pub(crate) fn within(self, file: &str) -> Self {
         match self {
             Self::Input(message) => Self::Input(format!("{file}: {message}")),
@@ -69,7 +69,7 @@ impl Failure {
         }
     }
 
-    /// What to tell the user, if anything.
+    /// The message for the user, if any.
     pub(crate) fn message(&self) -> Option<&str> {
         match self {
             Self::Running(message) | Self::Input(message) | Self::Expectation(message) => Some(message),
@@ -78,7 +78,7 @@ impl Failure {
     }
 }
 
-/// What the system says, without the number that Rust puts behind it.
+/// The system's message, without the number that Rust appends.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or_default();

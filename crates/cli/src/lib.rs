@@ -43,8 +43,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(failure) => {
             if let Some(message) = failure.message() {
                 let style = clap::builder::styling::AnsiColor::Red.on_default().bold();
-                // Messages quote traces and specs, which may hold anything. Where standard error is closed there is nobody
-                // left to tell.
+                // Messages quote traces and specs, which may contain anything. Standard error may be closed.
                 let message: Vec<String> = message.lines().map(shown).collect();
                 let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", message.join("\n"));
             }

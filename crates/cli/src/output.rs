@@ -42,14 +42,14 @@ impl<'a> Outputs<'a> {
     }
 }
 
-/// The form that the suffix of an export stands for.
+/// The form that an export's suffix names.
 fn form(name: &str) -> Result<&'static Form, Failure> {
     Form::from_file_name(name).ok_or_else(|| {
         let suffixes: Vec<_> = FORMS.iter().map(|form| format!(".{}", form.suffix)).collect();
         Failure::input(
-            format!("export {}: the suffix stands for no form", shown(name)),
+            format!("export {}: the suffix names no form", shown(name)),
             &format!("one of {}", suffixes.join(", ")),
-            "`ioweir doc export` says what they are",
+            "`ioweir doc export` explains them",
         )
     })
 }
@@ -62,7 +62,7 @@ pub(crate) fn print(bytes: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes a line to standard error, for people who watch.
+/// Writes a line to standard error.
 pub(crate) fn notice(text: &str) {
     // Where standard error is closed, no one reads it.
     let _ = writeln!(io::stderr().lock(), "{}", shown(text));
@@ -161,7 +161,7 @@ fn is_same_file(left: &Path, right: &Path) -> bool {
     (left == right && (left.is_file() || !left.exists())) || is_linked(&left, &right)
 }
 
-/// The file that a name stands for, behind links, whether or not it is there yet.
+/// The file that a name resolves to, links followed, whether or not it exists yet.
 fn resolved(path: &Path) -> PathBuf {
     if let Ok(path) = fs::canonicalize(path) {
         return path;

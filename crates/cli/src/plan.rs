@@ -97,7 +97,7 @@ fn follow(
     let bins = made.bins.len();
     if late >= bins || from >= actual.requests.len() {
         let problem = "what came does not overlap with what was planned";
-        return Err(Failure::input(problem, "a series that goes on where the first one ends", ""));
+        return Err(Failure::input(problem, "a series that continues where the first one ends", ""));
     }
     let reached = bins.min(late + actual.requests.len() - from);
     let known: Vec<_> = (0..reached).map(|at| (at + from).checked_sub(late).and_then(|at| actual.demand(at))).collect();

@@ -45,7 +45,7 @@ pub(crate) fn write(folder: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-// Writing to a string does not fail: the results of `writeln!` below are not looked at.
+// Writing to a string does not fail: the results of `writeln!` below are ignored.
 
 /// Text in a cell of a table.
 fn cell(text: &str) -> String {
@@ -110,7 +110,7 @@ fn holds(format: &Format) -> String {
 
 fn policies() -> String {
     let mut out = format!(
-        "{NOTE}\n# Policies\n\nSchedulers that `--scheduler` takes. A parameter is set behind the name: \
+        "{NOTE}\n# Policies\n\nSchedulers that `--scheduler` takes. A parameter follows the name: \
          `bid-hdd:wait=2ms:history=4`.\n\n| policy | what it does |\n|---|---|\n"
     );
     for row in POLICIES {
@@ -131,7 +131,7 @@ fn policies() -> String {
 fn cores() -> String {
     let mut out = format!(
         "{NOTE}\n# Request scheduling\n\nWhich queue a worker of a storage server serves, and for how long. Every schedule has the \
-         same parameters, so that all parts combine; they are set behind the name: `sord:qats=yes:hq-weight=90` is `combo`.\n\n\
+         same parameters, so that all parts combine; they follow the name: `sord:qats=yes:hq-weight=90` is `combo`.\n\n\
          | schedule | what it does |\n|---|---|\n"
     );
     for row in SCHEDULES {
@@ -252,7 +252,7 @@ fn mixes() -> String {
 
 fn forecasters() -> String {
     let mut out = format!(
-        "{NOTE}\n# Forecasters\n\nWhat `ioweir forecast --method` takes. A setting is set behind the name: `paper:trend=0.8`. Every \
+        "{NOTE}\n# Forecasters\n\nWhat `ioweir forecast --method` takes. A setting follows the name: `paper:trend=0.8`. Every \
          forecaster has quantiles from its own past errors, leaves gaps gaps, and follows declared holidays.\n\n| forecaster | \
          what it does |\n|---|---|\n"
     );

@@ -120,7 +120,7 @@ fn write(source: &mut dyn TraceSource, target: &str, format: &Format) -> Result<
         Ok(())
     })?;
     let Some(converted) = converted else { return Ok(()) };
-    // Standard error may be closed: then nobody wants to know.
+    // Standard error may be closed.
     let _ = writeln!(
         anstream::stderr(),
         "{}: {} requests as {}{}{}",

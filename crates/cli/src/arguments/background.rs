@@ -7,32 +7,32 @@ use super::{OutputArguments, ReadingArguments};
 /// How rates are read, for every verb that takes series.
 #[derive(Args, Debug)]
 pub(crate) struct SeriesArguments {
-    /// Tables of rates (CSV with a column of times, packed or not) that follow one another, a block trace, or vdi:SEED
+    /// CSV tables of rates with a column of times, compressed or not, in order of time; or a block trace; or vdi:SEED
     #[arg(value_name = "SERIES", required = true)]
     pub(crate) series: Vec<String>,
 
-    /// Columns to read, by name; may be repeated [default: all that hold numbers]
+    /// Column to read, by name; may be repeated [default: all numeric columns]
     #[arg(long, value_name = "NAME", help_heading = "Reading series")]
     pub(crate) column: Vec<String>,
 
-    /// Length of a bin, with unit; it must divide a day [default: the table's own step; 10m for traces]
+    /// Length of a bin, with unit; must divide a day [default: the table's own step; 10m for traces]
     #[arg(long, value_name = "TIME", help_heading = "Reading series")]
     pub(crate) bin: Option<String>,
 
-    /// What a value says: mean (a level or a rate), sum (how many since the value before), counter (how many since the
-    /// beginning)
+    /// Meaning of a value: mean (a level or a rate), sum (count since the previous value), counter (count since the
+    /// start)
     #[arg(long, value_name = "KIND", value_parser = ["mean", "sum", "counter"], default_value = "mean", help_heading = "Reading series")]
     pub(crate) kind: String,
 
-    /// Add up rows of different labels (drives, hosts) to one series
+    /// Add up rows with different labels (drives, hosts) into one series
     #[arg(long, help_heading = "Reading series")]
     pub(crate) total: bool,
 
-    /// Local time less UTC, such as +01:00 or -5: days begin at local midnight [default: the table's clock]
+    /// Local time minus UTC, such as +01:00 or -5: days begin at local midnight [default: the table's clock]
     #[arg(long, value_name = "OFFSET", allow_hyphen_values = true, help_heading = "Reading series")]
     pub(crate) utc_offset: Option<String>,
 
-    /// A day that behaves like another day of the week: 2026-12-25=sunday; may be repeated
+    /// Day that behaves like another weekday: 2026-12-25=sunday; may be repeated
     #[arg(long, value_name = "DATE=WEEKDAY", help_heading = "Reading series")]
     pub(crate) holiday: Vec<String>,
 
@@ -48,7 +48,7 @@ pub(crate) struct ForecastArguments {
     #[command(flatten)]
     pub(crate) reading: SeriesArguments,
 
-    /// Forecasters, separated by commas, settings behind colons: paper:trend=0.8 [default: hedge]
+    /// Forecasters, separated by commas, settings after colons: paper:trend=0.8 [default: hedge]
     #[arg(long, value_name = "NAME[:SETTING=VALUE...],...", value_delimiter = ',', help_heading = "Forecasting")]
     pub(crate) method: Vec<String>,
 
@@ -60,11 +60,11 @@ pub(crate) struct ForecastArguments {
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', default_values_t = [0.5, 0.95, 0.99], help_heading = "Forecasting")]
     pub(crate) quantile: Vec<f64>,
 
-    /// Forecast each of the last DAYS days at its midnight, and score it with what came
+    /// Forecast each of the last DAYS days at its midnight, and score the forecast against the actual values
     #[arg(long, value_name = "DAYS", help_heading = "Forecasting")]
     pub(crate) backtest: Option<usize>,
 
-    /// Write the series as they were binned, as CSV
+    /// Write the binned series as CSV
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) binned: Option<String>,
 
@@ -77,16 +77,16 @@ pub(crate) struct ForecastArguments {
     after_help = "Examples:\n  ioweir plan examples/vdi/load.csv --policy examples/vdi/policy.toml\n  ioweir plan week.csv --policy array.toml --replay next-week.csv --export plan.html\n  ioweir plan capture.parquet --policy array.toml --json -"
 )]
 pub(crate) struct PlanArguments {
-    /// What the array had to do so far: a CSV of rates, a time and values a row, or a block trace, which is counted in bins.
-    /// Several files follow one another in time
+    /// Past load of the array: a CSV of rates, one time and its values per row, or a block trace, which is counted in bins;
+    /// several files in order of time
     #[arg(value_name = "SERIES", required = true)]
     pub(crate) series: Vec<String>,
 
-    /// Policy file (TOML): pool, cores, services and their terms; examples/vdi/policy.toml is one
+    /// Policy file (TOML): pool, cores, services and their terms; see examples/vdi/policy.toml
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: String,
 
-    /// What came afterwards, in the same form: play the plan on it, made anew in each bin
+    /// Actual load of the planned time, in the same form: play the plan on it, replanning in each bin
     #[arg(long, value_name = "FILE")]
     pub(crate) replay: Vec<String>,
 

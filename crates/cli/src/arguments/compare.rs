@@ -23,8 +23,8 @@ pub(crate) fn seed(text: &str) -> Result<u64, &'static str> {
 #[derive(Args, Debug)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub(crate) struct CompareArguments {
-    /// Trace files, or folders of them; the per-processor files of one blktrace capture count as one trace. mix:NAME is
-    /// generated traffic
+    /// Trace files, or folders of them; the per-processor files of one blktrace capture count as one trace; mix:NAME
+    /// generates traffic
     #[arg(value_name = "TRACE", required_unless_present = "spec")]
     pub(crate) traces: Vec<String>,
 
@@ -36,11 +36,11 @@ pub(crate) struct CompareArguments {
     #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',', help_heading = "What is compared")]
     pub(crate) device: Vec<String>,
 
-    /// Faster device for schedulers that place data on one, as bid-hybrid does [default: ssd-slc]
+    /// Faster device for schedulers that place data on one, such as bid-hybrid [default: ssd-slc]
     #[arg(long, value_name = "NAME|FILE", help_heading = "What is compared")]
     pub(crate) fast_device: Option<String>,
 
-    /// Schedulers, separated by commas, parameters behind colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,bid-hdd]
+    /// Schedulers, separated by commas, parameters after colons: bid-hdd:wait=2ms [default: none,mq-deadline,kyber,bfq,bid-hdd]
     #[arg(
         long,
         value_name = "NAME[:PARAMETER=VALUE...],...",
@@ -57,11 +57,11 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) reading: ReadingArguments,
 
-    /// Requests that the queue holds in each direction, as Linux's nr_requests [default: 128]
+    /// Requests that the queue holds in each direction (Linux: nr_requests) [default: 128]
     #[arg(long, value_name = "N", help_heading = "The queue")]
     pub(crate) queue_requests: Option<u32>,
 
-    /// Largest request after merging, with unit, as Linux's max_sectors_kb: 512k, 1MiB [default: 512KiB]
+    /// Largest request after merging, with unit: 512k, 1MiB (Linux: max_sectors_kb) [default: 512KiB]
     #[arg(long, value_name = "SIZE", help_heading = "The queue")]
     pub(crate) request_bytes_max: Option<String>,
 
@@ -69,22 +69,22 @@ pub(crate) struct CompareArguments {
     #[arg(long, help_heading = "The queue")]
     pub(crate) no_merge: bool,
 
-    /// Requests that the device holds at once; several, separated by commas, are compared; `device`: 1 for a disk that serves
-    /// them as they come, 32 for one that reorders, flash and arrays [default: device]
+    /// Requests that the device holds at once; several, separated by commas, are compared; `device` is 1 for a disk without
+    /// command queueing, 32 for one with it, flash and arrays [default: device]
     #[arg(long, value_name = "N,...", value_delimiter = ',', help_heading = "The queue")]
     pub(crate) depth: Vec<Depth>,
 
-    /// Seed of everything random: the phase of the platters at the start. With several, separated by commas, each replays a
-    /// sample of the trace, drawn block by block, and reports give 95 % intervals [default: 0]
+    /// Random seed, which sets the phase of the platters at the start. With several, separated by commas, each replays a
+    /// block bootstrap of the trace, and reports give 95 % intervals [default: 0]
     #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "The queue")]
     pub(crate) seed: Vec<u64>,
 
-    /// Figures by stream (process, client) of the trace beside those of all, the slowest first
+    /// Also report figures by stream (process, client) of the trace, the slowest first
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,
 
-    /// What the best scheduler is best at: completion, mean (latency), read-p99 (the 99 % quantile of the latency of
-    /// reads), or busy (the device's working time) [default: completion]
+    /// Figure that decides which scheduler is best: completion, mean (latency), read-p99 (99 % quantile of the latency of
+    /// reads), or busy (working time of the device) [default: completion]
     #[arg(long, value_name = "GOAL", value_parser = Goal::ALL.map(Goal::name), help_heading = "Output")]
     pub(crate) goal: Option<String>,
 
@@ -95,8 +95,8 @@ pub(crate) struct CompareArguments {
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 
-    /// Write a row for every request (when it was submitted, dispatched and completed, and what it waited for) to a Parquet
-    /// file; `ioweir doc format parquet` lists the columns
+    /// Write one row per request (times of submission, dispatch and completion, and wait by reason) to a Parquet file;
+    /// `ioweir doc requests` lists the columns
     #[arg(long, value_name = "FILE.parquet", help_heading = "Output")]
     pub(crate) requests: Option<String>,
 
@@ -108,26 +108,25 @@ pub(crate) struct CompareArguments {
 /// How traces are read.
 #[derive(Args, Debug)]
 pub(crate) struct ReadingArguments {
-    /// Trace format; recognised from the content where absent (`ioweir doc format` lists them). A TOML file describes a text
-    /// format of your own
+    /// Trace format (`ioweir doc format` lists them), or a TOML file that describes your own text format [default:
+    /// recognised by content]
     #[arg(long, value_name = "NAME|FILE", help_heading = "Reading traces")]
     pub(crate) format: Option<String>,
 
-    /// The columns of a text format of your own, in their order: time:s,op,offset:bytes,size:bytes (`ioweir doc format
-    /// columns`)
+    /// Columns of your own text format, in order: time:s,op,offset:bytes,size:bytes (`ioweir doc format columns`)
     #[arg(long, value_name = "LIST", conflicts_with = "format", help_heading = "Reading traces")]
     pub(crate) columns: Option<String>,
 
-    /// Only this address space (disk, volume, file) of a trace that holds several; `compare` takes `all` for each of them
+    /// Only this address space (disk, volume, file) of a trace that holds several; `compare` takes `all` for each in turn
     #[arg(long, value_name = "NAME", help_heading = "Reading traces")]
     pub(crate) volume: Option<String>,
 
-    /// Which event counts as a request, where a trace holds several: queue (as asked), insert (as the traced scheduler
-    /// got it), issue (as the device got it) [default: queue]
+    /// Event that counts as a request, where a trace holds several: queue (as submitted), insert (as the traced scheduler
+    /// received it), issue (as the device received it) [default: queue]
     #[arg(long, value_name = "KIND", value_parser = ["queue", "insert", "issue"], help_heading = "Reading traces")]
     pub(crate) event: Option<String>,
 
-    /// Skip and count what cannot be read, instead of stopping at it
+    /// Skip and count damaged records instead of stopping
     #[arg(long, help_heading = "Reading traces")]
     pub(crate) lenient: bool,
 }

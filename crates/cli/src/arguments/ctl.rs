@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 ioweir ctl unix:/run/ioweir.control reload\n\nThe server needs `control = \"unix:PATH\"` under [server] in its spec."
 )]
 pub(crate) struct CtlArguments {
-    /// The server: its spec, whose `control` is used, or unix:PATH
+    /// Server: its spec file, or its control socket as unix:PATH
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
@@ -18,29 +18,29 @@ pub(crate) struct CtlArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CtlVerb {
-    /// Say how things stand: who is served, who waits, and why
+    /// Show who is served, who waits, and why
     State {
-        /// Write JSON to a file; `-` is standard output, in place of the table
+        /// Write JSON to a file; `-` writes to standard output instead of the table
         #[arg(long, value_name = "FILE|-")]
         json: Option<String>,
     },
-    /// Change keys of the running server's spec; all of them take effect together, or none
+    /// Change keys of the running server's spec, all together or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\
 one of a share (`ioweir doc serve` lists them); server.connections_max,\n\
 connections_per_peer_max, handshake_timeout, stall_timeout,\n\
 reading_rate_min, idle_timeout and shutdown_timeout of server.\n\
-Values are written as in a spec, without quotes; `none` takes a key away.")]
+Values are written as in a spec, without quotes; `none` removes a key.")]
     Set {
-        /// A key of the spec, and its new value
+        /// Key of the spec, and its new value
         #[arg(value_name = "KEY=VALUE", required = true)]
         assignments: Vec<String>,
     },
-    /// Open a device again, of which a flush has failed: it serves what is durable
+    /// Reopen a device after a failed flush, to serve what is durable
     Reopen {
-        /// The device's name in the spec
+        /// Name of the device in the spec
         #[arg(value_name = "DEVICE")]
         device: String,
     },
-    /// Read the spec's file again, as SIGHUP does; all of it takes effect, or nothing
+    /// Read the spec file again, as SIGHUP does, and apply all of it or nothing
     Reload,
 }

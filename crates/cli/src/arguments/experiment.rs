@@ -7,34 +7,34 @@ use super::compare::seed;
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate sweep.toml --out runs --export report.html\n\nExit code 3 where an expectation of the file is not met."
+    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate sweep.toml --out runs --export report.html\n\nExits with 3 if an expectation of the file is not met."
 )]
 pub(crate) struct SimulateArguments {
     /// Experiment file (TOML); `ioweir doc simulate` lists its keys, `ioweir show FILE` prints it with every default
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 
-    /// Schedulers in place of the file's, separated by commas, parameters behind colons
+    /// Schedulers instead of the file's, separated by commas, parameters after colons
     #[arg(long, value_name = "NAME[:PARAMETER=VALUE...],...", value_delimiter = ',', help_heading = "What is run")]
     pub(crate) scheduler: Vec<String>,
 
-    /// Seeds in place of the file's, separated by commas
+    /// Seeds instead of the file's, separated by commas
     #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "What is run")]
     pub(crate) seed: Vec<u64>,
 
-    /// Keep each finished run in this folder, and take from it what is there: an interrupted sweep goes on
+    /// Keep finished runs in this folder and reuse them, so that an interrupted sweep resumes
     #[arg(long, alias = "resume", value_name = "FOLDER", help_heading = "What is run")]
     pub(crate) out: Option<String>,
 
-    /// Figures by stream (client, or process of a trace) beside those of classes, the slowest first
+    /// Also report figures by stream (client, or process of a trace), the slowest first
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,
 
     #[command(flatten)]
     pub(crate) output: OutputArguments,
 
-    /// Write a row for every request (when it was submitted, dispatched and completed, and what it waited for) to a Parquet
-    /// file; `ioweir doc format parquet` lists the columns
+    /// Write one row per request (times of submission, dispatch and completion, and wait by reason) to a Parquet file;
+    /// `ioweir doc requests` lists the columns
     #[arg(long, value_name = "FILE.parquet", conflicts_with = "out", help_heading = "Output")]
     pub(crate) requests: Option<String>,
 
@@ -52,19 +52,19 @@ pub(crate) struct ExplainArguments {
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 
-    /// The request with this number, from 0 in the order of arrival
+    /// Number of the request, from 0 in order of arrival
     #[arg(long, value_name = "N", conflicts_with = "slowest")]
     pub(crate) request: Option<u64>,
 
-    /// The slowest request of this class, after the warm-up [default: of all]
+    /// Slowest request of this class after the warm-up [default: of all classes]
     #[arg(long, value_name = "CLASS")]
     pub(crate) slowest: Option<String>,
 
-    /// Scheduler, in place of the file's first
+    /// Scheduler instead of the file's first
     #[arg(long, value_name = "NAME[:PARAMETER=VALUE...]")]
     pub(crate) scheduler: Option<String>,
 
-    /// Seed, in place of the file's first
+    /// Seed instead of the file's first
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = seed)]
     pub(crate) seed: Option<u64>,
 }

@@ -21,10 +21,10 @@ pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoAr
 /// Version and commit.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("IOWEIR_COMMIT"), ")");
 
-const EXIT_CODES: &str = "Exit codes: 0 fine, 1 something failed while running, 2 usage or bad input, 3 an expectation \
-was not met.\nData goes to standard output, everything else to standard error.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure while running, 2 usage or bad input, 3 an expectation was \
+not met.\nData goes to standard output, everything else to standard error.";
 
-/// Storage I/O scheduling: compares policies on traces, simulates tenants and cores, plans background work, serves.
+/// Storage I/O scheduling: compare policies on traces, simulate tenants and cores, plan background work, serve block devices.
 #[derive(Debug, Parser)]
 #[command(name = "ioweir", version = VERSION, after_help = EXIT_CODES, arg_required_else_help = true)]
 pub(crate) struct Arguments {
@@ -34,33 +34,33 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Replay traces under several schedulers and compare what comes out
+    /// Replay traces under several schedulers and compare the results
     Compare(Box<CompareArguments>),
-    /// Run an experiment: classes of clients that share a device, schedulers, expectations, sweeps
+    /// Run an experiment: classes of clients on a shared device, schedulers, expectations, sweeps
     Simulate(SimulateArguments),
-    /// Say in words why a request of an experiment waited
+    /// Explain in words why a request of an experiment waited
     Explain(ExplainArguments),
-    /// Look at traces, and turn them from one format into another
+    /// Summarise, convert, cut and generate traces
     Trace(TraceArguments),
-    /// Forecast rates: how busy the coming days will be, or how good forecasts would have been
+    /// Forecast load for the coming days, or score forecasts against the past
     Forecast(Box<ForecastArguments>),
-    /// Run a paper's experiments and set its claims beside what comes out
+    /// Run a paper's experiments and compare its claims with the results
     Reproduce(ReproduceArguments),
-    /// Say when deferred work (snapshot deletes, scrubs, rebuilds) is to be done, and with how many cores
+    /// Plan deferred work (snapshot deletes, scrubs, rebuilds): when it runs, and on how many cores
     Plan(PlanArguments),
-    /// Replay what was measured on real disks and say how far the models are from them
+    /// Replay traces measured on real disks and report the error of the device models
     Validate(ValidateArguments),
-    /// Serve files and devices over NBD, every request through a scheduler
+    /// Serve files and block devices over NBD, with every request scheduled
     Serve(ServeArguments),
-    /// Ask a running server how things stand, and change what its clients are entitled to
+    /// Show the state of a running server, and change its shares
     Ctl(CtlArguments),
     /// Watch a running server: who is served, who waits, and why
     Top(TopArguments),
-    /// Explain policies, devices, formats, loads, reasons, exit codes
+    /// Explain policies, devices, formats, keys, loads, wait reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, an experiment, a server's spec or a device with every default filled in, as TOML
+    /// Print a comparison, experiment, server or device as TOML, with every default filled in
     Show(ShowArguments),
-    /// Print the completion script of a shell
+    /// Print a shell's completion script
     Completions(CompletionsArguments),
 }
 
@@ -69,28 +69,28 @@ pub(crate) enum Verb {
     after_help = "Examples:\n  ioweir reproduce bid --quick\n  ioweir reproduce bid --json claims.json --export out"
 )]
 pub(crate) struct ReproduceArguments {
-    /// The paper
+    /// Paper
     #[arg(value_enum)]
     pub(crate) paper: Paper,
 
-    /// Only what the claims need: one load, no tables of sensitivity
+    /// Run only what the claims need: one load, no sensitivity tables
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Folder with the traces of the six Hadoop jobs; without it traces/hadoop/hdd-emul, or generated traffic where that is not
-    /// there
+    /// Folder with the traces of the six Hadoop jobs [default: traces/hadoop/hdd-emul, or generated traffic where that is
+    /// absent]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) traces: Option<String>,
 
-    /// Files of the SYSTOR '17 traces for `background`, in place of the generated series; may be repeated
+    /// SYSTOR '17 trace for `background`, instead of the generated series; may be repeated
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Vec<PathBuf>,
 
-    /// Write the claims as JSON to a file; `-` is standard output, in place of the table
+    /// Write the claims as JSON to a file; `-` writes to standard output instead of the table
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<String>,
 
-    /// Write the page, with all tables and figures, into a folder
+    /// Write the page with all tables and figures into a folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) export: Option<String>,
 
@@ -102,11 +102,11 @@ pub(crate) struct ReproduceArguments {
 /// Where a document is written to, for every verb that makes one.
 #[derive(Args, Debug)]
 pub(crate) struct OutputArguments {
-    /// Write JSON to a file; `-` is standard output, in place of the tables
+    /// Write JSON to a file; `-` writes to standard output instead of the tables
     #[arg(long, value_name = "FILE|-", help_heading = "Output")]
     pub(crate) json: Option<String>,
 
-    /// Write the document to a file, as its suffix says: .html, .md, .csv, .parquet, .json or .txt; may be repeated
+    /// Write the document to a file; the suffix selects the form: .html, .md, .csv, .parquet, .json or .txt; may be repeated
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) export: Vec<String>,
 }
@@ -122,7 +122,7 @@ pub(crate) enum Paper {
     Reward,
     /// Background work planned from forecasts: figures 2 and 10 to 14 of Kachmar and Kaeli
     Background,
-    /// All of them, one behind the other
+    /// All of them, one after another
     All,
 }
 
@@ -138,11 +138,11 @@ impl Paper {
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example:\n  ioweir validate disksim-measured\n\nExit code 3 where a model misses its gate, 2 where \
+    after_help = "Example:\n  ioweir validate disksim-measured\n\nExits with 3 if a model misses its gate, with 2 if \
 nothing was validated."
 )]
 pub(crate) struct ValidateArguments {
-    /// Folder with traces measured on disks, in DiskSim's validation form
+    /// Folder of traces measured on disks, in DiskSim's validation format
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: String,
 
@@ -153,10 +153,10 @@ pub(crate) struct ValidateArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir doc\n  ioweir doc policy\n  ioweir doc policy bid-hdd")]
 pub(crate) struct DocArguments {
-    /// What to explain; without it, the topics are listed
+    /// Topic to explain; without it, lists the topics
     pub(crate) topic: Option<String>,
 
-    /// One entry of the topic; without it, its entries are listed
+    /// Entry of the topic; without it, lists the entries
     pub(crate) name: Option<String>,
 
     /// Write the reference pages into this folder, as they are in docs/reference
@@ -170,46 +170,46 @@ pub(crate) struct DocArguments {
 nbdinfo --size -- [ ioweir serve disks.toml ]"
 )]
 pub(crate) struct ServeArguments {
-    /// What to serve (TOML); `ioweir show FILE` prints it with every default
+    /// Server spec (TOML); `ioweir doc serve` lists its keys, `ioweir show FILE` prints it with every default
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 
-    /// Where to listen, instead of where the spec says: unix:PATH or tcp:ADDRESS:PORT; may be repeated
+    /// Listen here instead of where the spec says: unix:PATH or tcp:ADDRESS:PORT; may be repeated
     #[arg(long, value_name = "PLACE")]
     pub(crate) listen: Vec<String>,
 
-    /// Serve one client on the standard streams, and end with it
+    /// Serve one client on standard input and output, then exit
     #[arg(long, conflicts_with = "listen")]
     pub(crate) stdin: bool,
 
-    /// Check all that can be checked without serving, and end: devices that cannot be opened, exports that do not fit
+    /// Check everything that can be checked without serving, then exit: devices that cannot be opened, exports that do not fit
     #[arg(long, conflicts_with_all = ["listen", "stdin", "capture"])]
     pub(crate) check: bool,
 
-    /// Write what the device's scheduler sees as a trace, in the format that the suffix stands for (.parquet, .csv, ...)
+    /// Record every request that the device's scheduler sees as a trace; the suffix selects the format (.parquet, .csv, ...)
     #[arg(long, value_name = "FILE")]
     pub(crate) capture: Option<String>,
 
-    /// Do not say what is served
+    /// Do not print what is served
     #[arg(long)]
     pub(crate) quiet: bool,
 }
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir top disks.toml\n  ioweir top unix:/run/ioweir.control --once\n\nOn a terminal it draws \
-in place until it is interrupted; elsewhere it writes one table behind the other."
+    after_help = "Examples:\n  ioweir top disks.toml\n  ioweir top unix:/run/ioweir.control --once\n\nOn a terminal it redraws \
+in place until it is interrupted; elsewhere it prints one table after another."
 )]
 pub(crate) struct TopArguments {
-    /// The server: its spec file, or its control socket as unix:PATH
+    /// Server: its spec file, or its control socket as unix:PATH
     #[arg(value_name = "SERVER")]
     pub(crate) server: String,
 
-    /// Print how things stand now, and end
+    /// Print the current state once, then exit
     #[arg(long)]
     pub(crate) once: bool,
 
-    /// Time between two looks; rates are of the last whole second in any case
+    /// Time between two updates; rates always cover the last full second
     #[arg(long, value_name = "SPAN", default_value = "1s", conflicts_with = "once")]
     pub(crate) interval: String,
 }
@@ -217,7 +217,7 @@ pub(crate) struct TopArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// A comparison, experiment, server or device file, or the name of a device preset
+    /// Comparison, experiment, server or device file, or a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }
@@ -225,6 +225,6 @@ pub(crate) struct ShowArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Example:\n  ioweir completions bash > ~/.local/share/bash-completion/completions/ioweir")]
 pub(crate) struct CompletionsArguments {
-    /// The shell
+    /// Shell
     pub(crate) shell: clap_complete::Shell,
 }

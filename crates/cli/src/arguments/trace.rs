@@ -12,13 +12,13 @@ pub(crate) struct TraceArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceVerb {
-    /// Count what a trace holds: requests, bytes, time, streams
+    /// Summarise a trace: requests, bytes, time, streams
     Info(InfoArguments),
     /// Write a trace in another format
     Convert(ConvertArguments),
-    /// Write a part of a trace: a time, some streams, a place
+    /// Write part of a trace: an interval, some streams, a range of addresses
     Cut(CutArguments),
-    /// Write the traffic of a job that nobody traced, from a seeded mix
+    /// Generate the traffic of a job from a seeded mix
     Generate(GenerateArguments),
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct InfoArguments {
     after_help = "Examples:\n  ioweir trace convert grep.blktrace.0 grep.blktrace.1 grep.parquet\n  ioweir trace convert web.csv.gz web.fio --to fio --volume hm_0"
 )]
 pub(crate) struct ConvertArguments {
-    /// Files of one trace, and behind them the file to write
+    /// Files of one trace, then the file to write
     #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true)]
     pub(crate) files: Vec<String>,
 
-    /// Format to write [default: the one that the suffix of OUT stands for]
+    /// Format to write [default: by the suffix of OUT]
     #[arg(long, alias = "as", value_name = "FORMAT")]
     pub(crate) to: Option<String>,
 
@@ -62,35 +62,35 @@ pub(crate) struct ConvertArguments {
     after_help = "Examples:\n  ioweir trace cut grep.blktrace.0 start.parquet --to 10s\n  ioweir trace cut web.csv.gz busy.parquet --from 1h --to 1h10m --volume hm_0\n  ioweir trace cut sort.csv.zst readers.csv --streams 'DataXceiver for' --scale x2"
 )]
 pub(crate) struct CutArguments {
-    /// Files of one trace, and behind them the file to write
+    /// Files of one trace, then the file to write
     #[arg(value_names = ["IN", "OUT"], num_args = 2.., required = true)]
     pub(crate) files: Vec<String>,
 
-    /// Only requests from this time on, since the first
+    /// Only requests at or after this time since the first
     #[arg(long, value_name = "TIME", help_heading = "Which part")]
     pub(crate) from: Option<String>,
 
-    /// Only requests before this time, since the first
+    /// Only requests before this time since the first
     #[arg(long, value_name = "TIME", help_heading = "Which part")]
     pub(crate) to: Option<String>,
 
-    /// Only requests of these streams, separated by commas: whole names, or the commands in them
+    /// Only requests of these streams, separated by commas: full names, or the commands in them
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Which part")]
     pub(crate) streams: Vec<String>,
 
-    /// Only requests that start at this byte or behind it; flushes stay
+    /// Only requests that start at or after this byte; flushes are kept
     #[arg(long, value_name = "SIZE", help_heading = "Which part")]
     pub(crate) offset_from: Option<String>,
 
-    /// Only requests that start before this byte; flushes stay
+    /// Only requests that start before this byte; flushes are kept
     #[arg(long, value_name = "SIZE", help_heading = "Which part")]
     pub(crate) offset_to: Option<String>,
 
-    /// Let time run faster, x2, or slower, x0.5, after the cut
+    /// Scale arrival times after the cut: x2 is twice as fast, x0.5 half as fast
     #[arg(long, value_name = "FACTOR", help_heading = "Which part")]
     pub(crate) scale: Option<String>,
 
-    /// Format to write [default: the one that the suffix of OUT stands for]
+    /// Format to write [default: by the suffix of OUT]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format_to: Option<String>,
 
@@ -103,25 +103,25 @@ pub(crate) struct CutArguments {
     after_help = "Examples:\n  ioweir trace generate terasort terasort.parquet\n  ioweir trace generate grep wide.csv --requests 100000 --streams 40 --seed 7"
 )]
 pub(crate) struct GenerateArguments {
-    /// Whose traffic: `ioweir doc mix` lists the mixes
+    /// Mix to generate; `ioweir doc mix` lists them
     pub(crate) mix: String,
 
     /// File to write
     pub(crate) out: String,
 
-    /// How many requests [default: as many as the capture that the mix was measured on]
+    /// Number of requests [default: that of the capture behind the mix]
     #[arg(long, value_name = "N")]
     pub(crate) requests: Option<u64>,
 
-    /// Streams that read at once [default: as the mix has it]
+    /// Streams that read at once [default: the mix's own]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=65536))]
     pub(crate) streams: Option<u32>,
 
-    /// Seed of everything random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Format to write [default: the one that the suffix of OUT stands for]
+    /// Format to write [default: by the suffix of OUT]
     #[arg(long = "as", value_name = "FORMAT")]
     pub(crate) format_to: Option<String>,
 }

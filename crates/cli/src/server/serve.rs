@@ -92,7 +92,7 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
         .map_err(|error| Failure::unwritable(name, &error))
 }
 
-/// What somebody who starts a server wants to know, on standard error.
+/// Prints what is served, on standard error.
 fn tell(spec: &Spec, server: &Server) {
     let mut lines: Vec<String> = server.addresses().iter().map(|address| format!("listening at {address}")).collect();
     if let Some(place) = server.watched_at() {
@@ -121,7 +121,7 @@ fn tell(spec: &Spec, server: &Server) {
 }
 
 fn say(line: &str) {
-    // Where standard error is closed there is nobody to tell.
+    // Standard error may be closed.
     let _ = writeln!(anstream::stderr(), "ioweir: {}", shown(line));
 }
 
