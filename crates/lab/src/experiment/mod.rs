@@ -19,4 +19,4 @@ pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};
 pub(crate) use sweep::assign;
-pub(crate) use traffic::ClassArrivals;
+pub(crate) use traffic::{ClassArrivals, Place};

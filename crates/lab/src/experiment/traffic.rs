@@ -3,6 +3,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 
 use ioweir_core::policy::{Policy, PolicyRow};
 use ioweir_core::tenant::{GroupId, Share, ShareError};
@@ -12,7 +13,7 @@ use super::parse::WEIGHT;
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
 use crate::run::RunError;
 use crate::run::TraceFiles;
-use crate::sim::{Arrivals, ClientClass, Clients, Failure, Feed, LOOK_AHEAD_RECORDS, Load, Site};
+use crate::sim::{Arrivals, ClientClass, Clients, Failure, Feed, LOOK_AHEAD_RECORDS, Load, Sites};
 use ioweir_config::Ratio;
 use ioweir_device::random::Random;
 use ioweir_trace::{ReadOptions, Record};
@@ -66,6 +67,8 @@ enum What {
 }
 
 struct Class {
+    /// The devices that serve it.
+    devices: Range<usize>,
     first_client: u32,
     clients: u32,
     share: Share,
@@ -100,16 +103,18 @@ struct Class {
 impl Class {
     fn new(spec: &ClassSpec, number: usize, world: &World<'_>) -> Result<Self, RunError> {
         let size_bytes = spec.size.0;
-        let (first, end) = spec.region.map_or((0, world.device_bytes), |region| (region.from.0, region.to.0));
-        let places = (end.min(world.device_bytes).saturating_sub(first) / size_bytes).max(1);
+        let Place { ref devices, bytes } = world.places[number];
+        let (first, end) = spec.region.map_or((0, bytes), |region| (region.from.0, region.to.0));
+        let places = (end.min(bytes).saturating_sub(first) / size_bytes).max(1);
         let goes_on = spec.sequential > Ratio::ZERO;
         let trace = spec.trace.as_ref().map(|name| {
             let files = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;
             let [files] = &files[..] else { return Err(RunError::Value(format!("{name} is several traces"))) };
-            let source = files.open(world.seed, world.device_bytes / SECTOR_BYTES)?;
+            let source = files.open(world.seed, bytes / SECTOR_BYTES)?;
             Ok(Feed::new(source, Load::RECORDED, world.population.streams(number)))
         });
         Ok(Self {
+            devices: devices.clone(),
             first_client: world.population.of_class(number).start,
             clients: spec.clients,
             share: share(spec, world.groups),
@@ -199,8 +204,17 @@ impl Class {
 struct World<'a> {
     population: &'a Clients,
     groups: &'a [(GroupId, GroupSpec)],
-    device_bytes: u64,
+    places: &'a [Place],
     seed: u64,
+}
+
+/// Where the requests of a class go.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    /// The devices that serve them.
+    pub(crate) devices: Range<usize>,
+    /// What these hold together.
+    pub(crate) bytes: u64,
 }
 
 fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
@@ -225,16 +239,15 @@ impl Experiment {
 }
 
 impl ClassArrivals {
-    /// The requests of an experiment on a device of `device_sectors`, up to its end.
+    /// The requests of an experiment up to its end, those of each class to its place.
     pub(crate) fn new(
         experiment: &Experiment,
         population: Clients,
-        device_sectors: u64,
+        places: &[Place],
         seed: u64,
     ) -> Result<Self, RunError> {
         let groups: Vec<_> = (0..).map(GroupId).zip(experiment.groups.iter().cloned()).collect();
-        let device_bytes = device_sectors.saturating_mul(SECTOR_BYTES);
-        let world = World { population: &population, groups: &groups, device_bytes, seed };
+        let world = World { population: &population, groups: &groups, places, seed };
         let (mut classes, mut clients, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         for (number, spec) in experiment.classes.iter().enumerate() {
             classes.push(Class::new(spec, number, &world)?);
@@ -267,7 +280,7 @@ impl ClassArrivals {
         })
     }
 
-    fn apply(&mut self, now: Nanos, site: &mut Site<'_, Policy>) -> Result<(), Failure> {
+    fn apply(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
         let Change { class: number, ref mut what, .. } = self.changes[self.change];
         let what = std::mem::replace(what, What::Leaves);
         let class = &mut self.classes[number];
@@ -292,17 +305,20 @@ impl ClassArrivals {
         }
         let is_leaving = !class.is_present;
         let clients = class.first_client..class.first_client + class.clients;
-        for client in clients.clone().map(StreamId) {
-            if let Some(ratio) = class.hit_ratio {
-                site.device.set_hit_ratio(client, ratio);
+        for device in class.devices.clone() {
+            let site = sites.site(device);
+            for client in clients.clone().map(StreamId) {
+                if let Some(ratio) = class.hit_ratio {
+                    site.device.set_hit_ratio(client, ratio);
+                }
+                let Some(control) = site.scheduler.tenants_mut() else { continue };
+                let done = match (shares, is_leaving) {
+                    (true, _) => control.configure(now, client, class.share),
+                    (false, true) => control.remove(now, client),
+                    (false, false) => Ok(()),
+                };
+                done.map_err(|error| Failure::Refused { time: now, problem: error.to_string() })?;
             }
-            let Some(control) = site.scheduler.tenants_mut() else { continue };
-            let done = match (shares, is_leaving) {
-                (true, _) => control.configure(now, client, class.share),
-                (false, true) => control.remove(now, client),
-                (false, false) => Ok(()),
-            };
-            done.map_err(|error| Failure::Refused { time: now, problem: error.to_string() })?;
         }
         self.restart(number, clients, now);
         Ok(())
@@ -410,12 +426,12 @@ impl Arrivals<Policy> for ClassArrivals {
         Ok(next.filter(|next| *next < self.end))
     }
 
-    fn act(&mut self, now: Nanos, site: &mut Site<'_, Policy>) -> Result<(), Failure> {
+    fn act(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
         if self.change == 0 && !self.changes.is_empty() {
-            self.prepare(now, site)?;
+            self.prepare(now, sites)?;
         }
         while self.changes.get(self.change).is_some_and(|change| change.at <= now) {
-            self.apply(now, site)?;
+            self.apply(now, sites)?;
             self.change += 1;
         }
         while let Some(&Reverse((time, client))) = self.retries.peek()
@@ -488,13 +504,15 @@ impl ClassArrivals {
         names
     }
 
-    /// What is said to the scheduler before anything else.
-    fn prepare(&mut self, now: Nanos, site: &mut Site<'_, Policy>) -> Result<(), Failure> {
-        let Some(control) = site.scheduler.tenants_mut() else { return Ok(()) };
+    /// What is said to the schedulers before anything else.
+    fn prepare(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
         let refused = |error: ShareError| Failure::Refused { time: now, problem: error.to_string() };
-        control.set_capacity(now, self.capacity_per_second).map_err(refused)?;
-        for (id, group) in &self.groups {
-            control.configure_group(now, *id, group.share.share(WEIGHT)).map_err(refused)?;
+        for device in 0..sites.devices() {
+            let Some(control) = sites.site(device).scheduler.tenants_mut() else { continue };
+            control.set_capacity(now, self.capacity_per_second).map_err(refused)?;
+            for (id, group) in &self.groups {
+                control.configure_group(now, *id, group.share.share(WEIGHT)).map_err(refused)?;
+            }
         }
         Ok(())
     }

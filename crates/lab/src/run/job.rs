@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use ioweir_core::policy::{Policy, Settings};
-use ioweir_core::{Nanos, QueueLimits, StreamId};
+use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES, StreamId};
 
 use super::traces::{TraceFiles, Watched};
 use super::{Progress, RunError};
-use crate::experiment::{ClassArrivals, Experiment};
+use crate::experiment::{ClassArrivals, Experiment, Place};
 use crate::sim::{
     Clients, Collector, Ended, Failure, FastOutcome, Feed, Load, Observer, Outcome, Simulation, Streams, Window, run,
 };
@@ -144,7 +144,9 @@ impl Job {
                 Ok(Served { ended, sent: None, skipped: feed.skipped(), names })
             }
             Traffic::Classes(experiment) => {
-                let mut arrivals = ClassArrivals::new(experiment, self.clients(), sectors, self.seed)?;
+                let place = Place { devices: 0..1, bytes: sectors.saturating_mul(SECTOR_BYTES) };
+                let places = vec![place; experiment.classes.len()];
+                let mut arrivals = ClassArrivals::new(experiment, self.clients(), &places, self.seed)?;
                 let ended = run(simulation, &mut arrivals, collector, observer).map_err(stopped)?;
                 progress.read(arrivals.sent());
                 let names = if self.window.by_stream { arrivals.stream_names() } else { Vec::new() };

@@ -8,7 +8,7 @@ use ioweir_core::{Dispatch, Nanos, QueueLimits, SECTOR_BYTES, Scheduler, Slab, S
 
 use super::feed::LOOK_AHEAD_RECORDS;
 use super::records::{Records, sectors_of};
-use super::{Arrivals, Collector, Failure, Observer, Site};
+use super::{Arrivals, Collector, Failure, Observer, Site, Sites};
 use ioweir_device::{CommandOrder, CommandQueue, Device};
 use ioweir_trace::Record;
 
@@ -50,9 +50,10 @@ struct Flight {
     slot: u32,
 }
 
-struct Engine<'a, S, O> {
+/// One device with its scheduler: all that happens to the requests that are sent to it.
+pub(super) struct Engine<'a, S, O> {
     driver: Driver<S>,
-    records: Records<'a, S, O>,
+    pub(super) records: Records<'a, S, O>,
     device: &'a mut dyn Device,
     fast: Option<&'a mut (dyn Device + 'static)>,
     until: Nanos,
@@ -84,34 +85,86 @@ pub fn run<S: Scheduler, O: Observer<S>>(
     observer: &mut O,
 ) -> Result<Ended, Failure> {
     let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
-    let flights = limits.depth + if fast.is_some() { limits.fast_depth } else { 0 };
-    let order = device.command_order();
-    let weighs = scheduler.weighs();
-    let mut engine = Engine {
-        driver: Driver::new(scheduler, &limits, Capacity { held: LOOK_AHEAD_RECORDS as u32, classes: 0 }),
-        records: Records::new(collector, observer, device.sectors(), lenient),
-        device,
-        fast,
-        until,
-        now: Nanos::ZERO,
-        timer: Nanos::NEVER,
-        flights: BinaryHeap::new(),
-        dispatches: Slab::new(flights, || Dispatch::NOTHING),
-        commands: CommandQueue::new(order),
-        chooses: order != CommandOrder::Fifo,
-        base_flights: 0,
-        weighs,
-        sequence: 0,
-        members: Vec::new(),
-        end: Nanos::ZERO,
-    };
+    let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
+    let mut engine = Engine::new(simulation, collector, observer);
     engine.run(arrivals)?;
-    let unfinished = u64::from(engine.driver.requests());
-    let reservations_behind = engine.driver.scheduler().reservations_behind();
-    Ok(Ended { completion: engine.end, skipped: engine.records.skipped, unfinished, reservations_behind })
+    Ok(engine.ended())
 }
 
-impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
+impl<S, O> Sites<S> for Engine<'_, S, O>
+where
+    S: Scheduler,
+    O: Observer<S>,
+{
+    fn devices(&self) -> usize {
+        1
+    }
+
+    fn site(&mut self, _device: usize) -> Site<'_, S> {
+        Site { scheduler: self.driver.scheduler_mut(), device: &mut *self.device }
+    }
+}
+
+impl<'a, S: Scheduler, O: Observer<S>> Engine<'a, S, O> {
+    pub(super) fn new(simulation: Simulation<'a, S>, collector: &'a mut Collector, observer: &'a mut O) -> Self {
+        let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
+        let flights = limits.depth + if fast.is_some() { limits.fast_depth } else { 0 };
+        let order = device.command_order();
+        let weighs = scheduler.weighs();
+        Self {
+            driver: Driver::new(scheduler, &limits, Capacity { held: LOOK_AHEAD_RECORDS as u32, classes: 0 }),
+            records: Records::new(collector, observer, device.sectors(), lenient),
+            device,
+            fast,
+            until,
+            now: Nanos::ZERO,
+            timer: Nanos::NEVER,
+            flights: BinaryHeap::new(),
+            dispatches: Slab::new(flights, || Dispatch::NOTHING),
+            commands: CommandQueue::new(order),
+            chooses: order != CommandOrder::Fifo,
+            base_flights: 0,
+            weighs,
+            sequence: 0,
+            members: Vec::new(),
+            end: Nanos::ZERO,
+        }
+    }
+
+    /// How the run ended, as far as this device knows.
+    pub(super) fn ended(&self) -> Ended {
+        let unfinished = u64::from(self.driver.requests());
+        let reservations_behind = self.driver.scheduler().reservations_behind();
+        Ended { completion: self.end, skipped: self.records.skipped, unfinished, reservations_behind }
+    }
+
+    /// The time at which the device or the scheduler's timer needs a turn.
+    pub(super) fn next_time(&self) -> Nanos {
+        self.flights.peek().map_or(Nanos::NEVER, |flight| flight.0.finish).min(self.timer)
+    }
+
+    /// Lets time pass to `now`, and completes what the device has finished by then. `done` gets the driver's slot and the
+    /// stream of each record that is served.
+    pub(super) fn advance(&mut self, now: Nanos, done: &mut impl FnMut(u32, u32)) {
+        let finish = self.flights.peek().map_or(Nanos::NEVER, |flight| flight.0.finish);
+        self.step_to(now);
+        if finish <= now {
+            self.complete_due(done);
+            self.driver.retry(self.now, &mut self.records);
+        }
+    }
+
+    /// Lets the scheduler dispatch what it may, after everything else of this moment.
+    pub(super) fn settle(&mut self) {
+        self.drain();
+        if self.chooses && self.base_flights == 0 {
+            self.start_chosen();
+        }
+        if O::WATCHES {
+            self.records.observer.settled(self.now, self.driver.scheduler());
+        }
+    }
+
     fn run(&mut self, arrivals: &mut impl Arrivals<S>) -> Result<(), Failure> {
         loop {
             let arrival = arrivals.next_time(self.now, self.held())?.unwrap_or(Nanos::NEVER);
@@ -126,12 +179,11 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             }
             self.step_to(next);
             if finish == next {
-                self.complete_due(arrivals);
+                self.complete_due(&mut |_, stream| arrivals.completed(stream, next));
                 self.driver.retry(self.now, &mut self.records);
                 self.report_refused(arrivals);
             }
-            let mut site = Site { scheduler: self.driver.scheduler_mut(), device: &mut *self.device };
-            arrivals.act(self.now, &mut site)?;
+            arrivals.act(self.now, self)?;
             while let Some((arrival, record)) = arrivals.next(self.now, self.held())? {
                 if self.records.fits(&record)? {
                     self.arrive(&record, arrival);
@@ -140,13 +192,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
                 }
                 self.report_refused(arrivals);
             }
-            self.drain();
-            if self.chooses && self.base_flights == 0 {
-                self.start_chosen();
-            }
-            if O::WATCHES {
-                self.records.observer.settled(self.now, self.driver.scheduler());
-            }
+            self.settle();
         }
         assert!(self.driver.waiting_count() == 0, "a run ends when nothing waits");
         Ok(())
@@ -158,17 +204,17 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
         if self.records.refused.is_empty() {
             return;
         }
-        for (stream, retry) in self.records.refused.drain(..) {
-            arrivals.refused(stream, retry, self.now);
+        for refused in self.records.refused.drain(..) {
+            arrivals.refused(refused.stream, refused.retry, self.now);
         }
     }
 
-    fn held(&self) -> usize {
+    pub(super) fn held(&self) -> usize {
         self.driver.held() as usize
     }
 
     /// Lets time pass, and charges it to those who wait.
-    fn step_to(&mut self, next: Nanos) {
+    pub(super) fn step_to(&mut self, next: Nanos) {
         let span = next.since(self.now);
         if span > Nanos::ZERO {
             if self.driver.waiting_count() > 0 {
@@ -179,7 +225,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
     }
 
     /// Completes all that the device has finished by now.
-    fn complete_due(&mut self, arrivals: &mut impl Arrivals<S>) {
+    fn complete_due(&mut self, done: &mut impl FnMut(u32, u32)) {
         while let Some(&Reverse(Flight { finish, slot, .. })) = self.flights.peek()
             && finish <= self.now
         {
@@ -193,14 +239,14 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             self.records.collector.moved(self.now, dispatch.operation, bytes);
             self.driver.complete(self.now, &dispatch, |ended| {
                 if let Some(stream) = self.records.finish(ended) {
-                    arrivals.completed(stream, self.now);
+                    done(ended.request, stream);
                 }
             });
         }
     }
 
-    /// Hands a record to the driver.
-    fn arrive(&mut self, record: &Record, arrival: Nanos) {
+    /// Hands a record to the driver, and returns its slot there.
+    pub(super) fn arrive(&mut self, record: &Record, arrival: Nanos) -> u32 {
         let request = ClientRequest {
             operation: record.operation,
             flags: record.flags.at(record.priority),
@@ -226,6 +272,7 @@ impl<S: Scheduler, O: Observer<S>> Engine<'_, S, O> {
             let late = u128::from(self.now.since(arrival).0) * u128::from(sub_requests);
             self.records.collector.waited_outside(late);
         }
+        slot
     }
 
     /// Asks the scheduler until it waits. While the device is full it would only say so.

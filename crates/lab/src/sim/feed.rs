@@ -23,11 +23,11 @@ pub trait Arrivals<S> {
     /// [`Failure`] where a source cannot be read on.
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure>;
 
-    /// Does what is due at `now` to the scheduler and the device, before requests arrive.
+    /// Does what is due at `now` to the schedulers and the devices, before requests arrive.
     ///
     /// # Errors
     /// [`Failure`] where that is refused.
-    fn act(&mut self, _now: Nanos, _site: &mut Site<'_, S>) -> Result<(), Failure> {
+    fn act(&mut self, _now: Nanos, _sites: &mut dyn Sites<S>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -46,7 +46,16 @@ pub trait Arrivals<S> {
     }
 }
 
-/// What can be changed while a run goes on.
+/// The devices of a run.
+pub trait Sites<S> {
+    /// How many there are.
+    fn devices(&self) -> usize;
+
+    /// The device of this number, below [`Self::devices`].
+    fn site(&mut self, device: usize) -> Site<'_, S>;
+}
+
+/// What can be changed of a device during a run.
 pub struct Site<'a, S> {
     /// The scheduler.
     pub scheduler: &'a mut S,

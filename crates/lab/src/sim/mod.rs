@@ -23,7 +23,7 @@ pub use clients::{ClientClass, Clients, Streams};
 pub use collect::{Collector, Finished, Window};
 pub use engine::{Ended, Simulation, run};
 pub use failure::Failure;
-pub use feed::{Arrivals, Feed, LOOK_AHEAD_RECORDS, Site};
+pub use feed::{Arrivals, Feed, LOOK_AHEAD_RECORDS, Site, Sites};
 pub use latencies::Latencies;
 pub use load::{Load, LoadError};
 pub use observe::{Checker, Observer, Unobserved};

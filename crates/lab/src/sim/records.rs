@@ -18,6 +18,16 @@ pub(super) struct InFlight {
     stream: u32,
 }
 
+/// A record that was refused, its client being at its limit.
+#[derive(Clone, Copy)]
+pub(super) struct Refused {
+    /// The driver's slot of it.
+    pub(super) slot: u32,
+    pub(super) stream: u32,
+    /// When it would be accepted.
+    pub(super) retry: Nanos,
+}
+
 /// Everything that is known of records, by the driver's slots of requests.
 pub(super) struct Records<'a, S, O> {
     pub(super) observer: &'a mut O,
@@ -31,8 +41,8 @@ pub(super) struct Records<'a, S, O> {
     capacity: u64,
     /// Skip what lies past the device's end.
     is_lenient: bool,
-    /// Whose records were refused, and when they would be taken.
-    pub(super) refused: Vec<(u32, Nanos)>,
+    /// Records that were refused since the engine looked last.
+    pub(super) refused: Vec<Refused>,
     scheduler: PhantomData<fn(S)>,
 }
 
@@ -144,7 +154,7 @@ impl<S, O: Observer<S>> Caller for Records<'_, S, O> {
         if ended.is_last {
             let retry = if let RefusedCause::AtLimit(retry) = cause { retry } else { self.now };
             self.collector.refused(self.now, StreamId(stream));
-            self.refused.push((stream, retry));
+            self.refused.push(Refused { slot: ended.request, stream, retry });
         }
     }
 }
