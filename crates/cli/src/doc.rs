@@ -78,14 +78,15 @@ deadline, share_percent, owed, owed_at, cost_per_mille, tied_per_mille, priority
         name: "platform",
         summary: "storage servers whose request scheduling can be simulated",
         entries: || PLATFORMS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Platforms: the hardware of storage servers. An entry shows its parameters, to start a file from.",
+        about: "Platforms: the hardware of the storage servers that `ioweir reproduce wafl` models, with their parameters. A server of \
+one's own is an experiment with [cores] and [[device]]: examples/storage-box.toml is one to start from.",
         entry: Some(|name| PLATFORMS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
         name: "workload",
         summary: "workloads of storage servers",
         entries: || WORKLOADS.iter().map(|preset| (preset.name, preset.title)).collect(),
-        about: "Workloads of storage servers. An entry shows its parameters, to start a file from.",
+        about: "Workloads of the storage servers that `ioweir reproduce wafl` models, with their parameters.",
         entry: Some(|name| WORKLOADS.iter().find(|preset| preset.name == name).map(server_part)),
     },
     Topic {
@@ -116,6 +117,7 @@ formats look the same, the name must be given with --format.",
         entries: || EXPERIMENT_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
         about: "An experiment file is TOML: the keys below, a [[class]] for every class of clients, with a [[class.phase]] for every \
 change in time, a [[group]] for clients with a common share, an [[expect]] for each expected result, and a [sweep]. \
+A whole server has [cores], a [[device]] for every kind of device, and classes of background work, [class.background]. \
 Examples are in examples/. `ioweir show FILE` prints a file with every default.",
         entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
     },

@@ -394,6 +394,12 @@ impl Ratio {
         (0.0..=1.0).contains(&value).then(|| Self((value * f64::from(Self::ONE_MILLIONTHS)).round() as u32))
     }
 
+    /// So many millionths, at most all of them.
+    #[must_use]
+    pub const fn of_millionths(millionths: u32) -> Self {
+        Self(if millionths > Self::ONE_MILLIONTHS { Self::ONE_MILLIONTHS } else { millionths })
+    }
+
     /// In millionths.
     #[must_use]
     pub const fn millionths(self) -> u32 {

@@ -75,6 +75,14 @@ pub struct Service {
     pub movement_squares: u64,
 }
 
+impl Service {
+    /// Time that the device worked for this dispatch alone.
+    #[must_use]
+    pub const fn work_nanos(&self) -> u64 {
+        self.overhead_nanos + self.seek_nanos + self.rotation_nanos + self.transfer_nanos
+    }
+}
+
 /// A device. A disk serves one dispatch after the other; a solid-state drive begins each at once.
 pub trait Device: Send {
     /// Serves `dispatch`: it starts at `now`, or, on a disk, when the dispatch before has completed, if that is later. The

@@ -4,7 +4,7 @@ use ioweir_core::Reason;
 use serde_json::{Map, Value as Json, json};
 
 use super::metric::reservations_kept;
-use super::{ExperimentReport, Figure, METRICS, Metric, Summary};
+use super::{ExperimentReport, Figure, METRICS, Metric, Summary, layers};
 use crate::compare::{stream, streams};
 use crate::document::{
     self, Axis, Cell, Chart, Column, Document, DocumentError, Format, Mark, Provenance, SAME_SHARE, Series, Table,
@@ -28,10 +28,13 @@ pub fn document(report: &ExperimentReport) -> Result<Document, DocumentError> {
     let runs_of_first_seeds =
         report.summaries.iter().filter_map(|summary| Some((name(report, summary), summary.cells.first()?)));
     let by_stream = is_by_stream(report).then(|| streams(runs_of_first_seeds));
-    let tables = [Some(classes(report)), ratios(report), Some(runs(report)), by_stream, Some(waits(report))];
-    for table in tables.into_iter().chain([Some(verdicts(report))]) {
+    let tables = [Some(classes(report)), layers::times(report), layers::debts(report), ratios(report)];
+    let tables =
+        tables.into_iter().chain([Some(runs(report)), layers::devices(report), by_stream, Some(waits(report))]);
+    for table in tables.chain([Some(verdicts(report))]) {
         document.blocks.extend(table.map(document::Block::Table));
     }
+    document.blocks.extend(layers::figure(report).map(document::Block::Figure));
     let drawn = report.summaries.iter().take(DRAWN_MAX);
     let mut figures: Vec<document::Figure> = drawn.filter_map(|summary| over_time(report, summary)).collect();
     on_one_scale(&mut figures);
@@ -127,12 +130,14 @@ fn broken(report: &ExperimentReport) -> Option<String> {
 }
 
 /// A figure's name with its unit.
-fn key(metric: &Metric) -> String {
+pub(super) fn key(metric: &Metric) -> String {
     if metric.is_time { format!("{}_seconds", metric.name) } else { metric.name.to_owned() }
 }
 
 fn figures(summary: &Summary, class: Option<&str>) -> Map<String, Json> {
-    let has = |metric: &&Metric| if class.is_some() { metric.of_class.is_some() } else { metric.of_run.is_some() };
+    let is_machine = summary.is_machine();
+    let fits = |metric: &Metric| if class.is_some() { metric.of_class.is_some() } else { metric.of_run.is_some() };
+    let has = |metric: &&Metric| fits(metric) && (is_machine || !metric.is_of_machines);
     let value = |figure: Option<Figure>| match figure {
         None => Json::Null,
         Some(Figure { mean, half_width: None, .. }) => json!(mean),
@@ -156,6 +161,9 @@ fn result(report: &ExperimentReport, summary: &Summary) -> Json {
         let mut object = figures(summary, Some(name));
         object.insert("requests".into(), json!(requests(summary, name)));
         let steps = summary.cells.iter().flat_map(|cell| &cell.classes).filter(|class| class.name == name);
+        if summary.is_machine() {
+            object.insert("time_mean_seconds".into(), layers::data(summary, name));
+        }
         object.insert("steps_by_seed".into(), json!(steps.map(|class| &class.steps).collect::<Vec<_>>()));
         (name.to_owned(), Json::Object(object))
     };
@@ -175,6 +183,11 @@ fn result(report: &ExperimentReport, summary: &Summary) -> Json {
         "classes": classes,
         "wait_seconds_by_reason_by_seed": summary.cells.iter().map(waits).collect::<Vec<_>>(),
     });
+    if summary.is_machine() {
+        let devices =
+            |cell: &Outcome| json!(cell.devices.iter().map(|device| layers::device(device, cell)).collect::<Vec<_>>());
+        result["devices_by_seed"] = json!(summary.cells.iter().map(devices).collect::<Vec<_>>());
+    }
     if is_by_stream(report) {
         let streams = |cell: &Outcome| json!(cell.streams.iter().map(stream).collect::<Vec<_>>());
         result["streams_by_seed"] = json!(summary.cells.iter().map(streams).collect::<Vec<_>>());
@@ -190,7 +203,9 @@ fn requests(summary: &Summary, class: &str) -> u64 {
 
 /// One row a class, scheduler, point and seed.
 fn records(report: &ExperimentReport) -> Table {
-    let metrics: Vec<&Metric> = METRICS.iter().filter(|metric| metric.of_class.is_some()).collect();
+    let is_machine = report.experiment.is_machine();
+    let metrics = METRICS.iter().filter(|metric| metric.of_class.is_some() && (is_machine || !metric.is_of_machines));
+    let metrics: Vec<&Metric> = metrics.collect();
     let point = report.summaries.first().map_or(&[][..], |summary| &summary.point[..]);
     let mut names = vec!["scheduler".to_owned()];
     names.extend(point.iter().map(|(key, _)| key.clone()));
@@ -210,7 +225,7 @@ fn records(report: &ExperimentReport) -> Table {
 }
 
 /// Scheduler and point, as far as they differ within the report.
-fn name(report: &ExperimentReport, summary: &Summary) -> String {
+pub(super) fn name(report: &ExperimentReport, summary: &Summary) -> String {
     let mut words = Vec::new();
     if report.experiment.schedulers.len() > 1 || summary.point.is_empty() {
         words.push(summary.scheduler.clone());
@@ -220,7 +235,7 @@ fn name(report: &ExperimentReport, summary: &Summary) -> String {
 }
 
 /// A mean with its interval, times in milliseconds.
-fn value(figure: Option<Figure>, is_time: bool) -> Cell {
+pub(super) fn value(figure: Option<Figure>, is_time: bool) -> Cell {
     let scale = if is_time { 1e3 } else { 1.0 };
     let value = figure.map(|Figure { mean, half_width, .. }| match half_width {
         Some(half_width) => Value::Interval(mean * scale, half_width * scale),
@@ -229,7 +244,7 @@ fn value(figure: Option<Figure>, is_time: bool) -> Cell {
     value.unwrap_or(Value::Absent).into()
 }
 
-fn number(name: impl Into<String>) -> Column {
+pub(super) fn number(name: impl Into<String>) -> Column {
     Column::text(name).format(Format::Own)
 }
 
@@ -301,9 +316,16 @@ fn runs(report: &ExperimentReport) -> Table {
         ("reservations kept", "reservations_kept"),
         ("fast tier busy", "fast_busy"),
         ("slow tier busy", "slow_busy"),
+        ("cores busy", "cores_busy"),
     ]);
-    let metrics: Vec<_> =
-        metrics.into_iter().filter(|metric| metric.1.name != "reservations_kept" || broken(report).is_some()).collect();
+    let is_machine = report.experiment.is_machine();
+    let is_shown = |metric: &Metric| match metric.name {
+        "reservations_kept" => broken(report).is_some(),
+        "cores_busy" => report.experiment.cores.is_some(),
+        "fast_busy" | "slow_busy" => !is_machine,
+        _ => true,
+    };
+    let metrics: Vec<_> = metrics.into_iter().filter(|metric| is_shown(metric.1)).collect();
     let columns = std::iter::once(Column::text("")).chain(metrics.iter().map(|metric| metric.0.clone()));
     let mut table = Table::new("All together", columns).caption(
         "Jain's index is of what each client got for its weight. Work is conserved while the device holds all that it may \

@@ -11,7 +11,7 @@ use ioweir_core::{Dispatch, Nanos, Reason, Scheduler, StreamId, Tag};
 use super::run::jobs;
 use super::spec::Experiment;
 use crate::run::{RunError, Silent};
-use crate::sim::{Clients, Observer};
+use crate::sim::{Clients, Layer, LayerTimes, Observer};
 use ioweir_config::unknown;
 use ioweir_config::{Size, format_count, format_nanos};
 use ioweir_device::Service;
@@ -61,7 +61,9 @@ pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, RunErro
         let problem = format!("there is no request {number}");
         return Err(RunError::Value(format!("{problem}\n  expected: a number below {}", story.arrived)));
     };
-    Ok(story.tell(arrival, &cell.scheduler))
+    let own_device = story.own_device.and_then(|device| cell.devices.get(device));
+    let scheduler = own_device.map_or(&cell.scheduler, |device| &device.scheduler);
+    Ok(story.tell(arrival, scheduler, own_device.map_or("the device", |device| &device.name)))
 }
 
 /// The name of the class of a stream.
@@ -126,13 +128,18 @@ struct Story<'a> {
     arrival: Option<Nanos>,
     submitted: Option<Nanos>,
     dispatched: Option<Nanos>,
-    service: Option<(Nanos, Service)>,
+    service: Option<Service>,
     finished: Option<Nanos>,
     refused: Option<Nanos>,
+    /// In a machine: the device of the calls that follow, and the one that the request went to.
+    device: Option<usize>,
+    own_device: Option<usize>,
     tag: Option<Tag>,
     now: Nanos,
-    /// The request of each tag.
-    numbers: Vec<u64>,
+    /// The request of each tag, by device.
+    numbers: Vec<Vec<u64>>,
+    /// Its time by layer, in a machine.
+    times: Option<LayerTimes>,
     /// What holds it since when.
     held: Option<(Nanos, Held)>,
     first: Option<Explanation>,
@@ -159,9 +166,12 @@ impl<'a> Story<'a> {
             service: None,
             finished: None,
             refused: None,
+            device: None,
+            own_device: None,
             tag: None,
             now: Nanos::ZERO,
             numbers: Vec::new(),
+            times: None,
             held: None,
             first: None,
             last: None,
@@ -172,6 +182,20 @@ impl<'a> Story<'a> {
             last_passed: VecDeque::new(),
             passed_count: 0,
         }
+    }
+
+    /// The request that a tag stands for on the device of this call.
+    fn of_tag(&self, tag: Tag) -> u64 {
+        self.numbers
+            .get(self.device.unwrap_or(0))
+            .and_then(|numbers| numbers.get(tag.index()))
+            .copied()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// Whether the device of this call is the request's own.
+    fn is_own_device(&self) -> bool {
+        self.device == self.own_device
     }
 
     fn waits(&self) -> bool {
@@ -197,6 +221,10 @@ impl<'a> Story<'a> {
 }
 
 impl Observer<Policy> for Story<'_> {
+    fn device(&mut self, device: usize) {
+        self.device = Some(device);
+    }
+
     fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
         self.arrived = number + 1;
         if number == self.number {
@@ -205,22 +233,30 @@ impl Observer<Policy> for Story<'_> {
     }
 
     fn submitted(&mut self, number: u64, tag: Tag, _sector: u64, _sectors: u32) {
-        if self.numbers.len() <= tag.index() {
-            self.numbers.resize(tag.index() + 1, 0);
+        let device = self.device.unwrap_or(0);
+        if self.numbers.len() <= device {
+            self.numbers.resize(device + 1, Vec::new());
         }
-        self.numbers[tag.index()] = number;
-        // Of a request that is sent in parts, the last is told of.
+        let numbers = &mut self.numbers[device];
+        if numbers.len() <= tag.index() {
+            numbers.resize(tag.index() + 1, 0);
+        }
+        numbers[tag.index()] = number;
+        // If a request is sent in parts, the last is told of.
         if number == self.number {
-            self.tag = Some(tag);
+            (self.own_device, self.tag) = (self.device, Some(tag));
         }
     }
 
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
+        if !self.is_own_device() {
+            return;
+        }
         if self.tag.is_some_and(|tag| members.contains(&tag)) {
             self.charge(now);
             self.dispatched = Some(now);
         } else if self.waits() {
-            let entry = (self.numbers[dispatch.tag.index()], dispatch.stream, now);
+            let entry = (self.of_tag(dispatch.tag), dispatch.stream, now);
             *self.passed.entry(class_name(self.clients, dispatch.stream).to_owned()).or_default() += 1;
             self.passed_count += 1;
             if self.first_passed.len() < NAMED {
@@ -234,15 +270,22 @@ impl Observer<Policy> for Story<'_> {
         }
     }
 
-    fn started(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
-        if self.service.is_none() && self.dispatched.is_some() && self.numbers[dispatch.tag.index()] == self.number {
-            self.service = Some((now, *service));
+    fn started(&mut self, _now: Nanos, dispatch: &Dispatch, service: &Service) {
+        let is_own = self.is_own_device() && self.of_tag(dispatch.tag) == self.number;
+        if is_own && self.service.is_none() && self.dispatched.is_some() {
+            self.service = Some(*service);
         }
     }
 
     fn refused(&mut self, number: u64, _sectors: u32, _last: bool, now: Nanos) {
         if number == self.number {
             self.refused = Some(now);
+        }
+    }
+
+    fn answered(&mut self, number: u64, _now: Nanos, times: &LayerTimes) {
+        if number == self.number {
+            self.times = Some(*times);
         }
     }
 
@@ -254,7 +297,7 @@ impl Observer<Policy> for Story<'_> {
 
     fn settled(&mut self, now: Nanos, scheduler: &Policy) {
         self.now = now;
-        if !self.waits() {
+        if !self.waits() || !self.is_own_device() {
             return;
         }
         self.charge(now);
@@ -269,7 +312,7 @@ impl Observer<Policy> for Story<'_> {
 
 // Writing to a string does not fail: the results of `writeln!` below are not looked at.
 impl Story<'_> {
-    fn tell(mut self, arrival: Nanos, scheduler: &str) -> String {
+    fn tell(mut self, arrival: Nanos, scheduler: &str, device: &str) -> String {
         let mut out = String::new();
         if let Some(record) = self.record {
             let (what, length) = (record.operation.name(), Size(record.length_bytes));
@@ -283,33 +326,59 @@ impl Story<'_> {
         }
         self.charge(self.now);
         let until = self.dispatched.unwrap_or(self.now);
-        self.tell_waiting(&mut out, arrival, until);
-        if until > arrival {
+        let sent = self.tell_cores(&mut out, until).unwrap_or(arrival);
+        self.tell_waiting(&mut out, sent, until);
+        if until > sent {
             self.tell_passed(&mut out);
         }
         match (self.dispatched, self.service, self.finished) {
-            (Some(dispatched), Some((started, service)), Some(finished)) => {
-                let queued = started.since(dispatched).after(Nanos(service.queue_nanos));
-                let inside = finished.since(dispatched);
+            (Some(dispatched), Some(service), Some(finished)) => {
+                let left = self.times.map(|times| dispatched.after(Nanos(times.of_layer(Layer::Device))));
+                let inside = left.unwrap_or(finished).since(dispatched);
+                let queued = inside.since(Nanos(service.work_nanos()));
                 let _ = writeln!(
                     out,
-                    "  went to the device at {dispatched} and was there for {}: {} behind others, {} in service, by the {} tier",
+                    "  went to {device} at {dispatched} and was there for {}: {} behind others, {} in service, by the {} tier",
                     format_nanos(inside),
                     format_nanos(queued),
                     format_nanos(inside.since(queued)),
                     if service.tier == ioweir_core::Tier::Fast { "fast" } else { "base" }
                 );
+                self.tell_background(&mut out);
                 let _ =
                     writeln!(out, "  done at {finished}, {} after it arrived", format_nanos(finished.since(arrival)));
             }
             (Some(dispatched), ..) => {
-                let _ = writeln!(out, "  went to the device at {dispatched}; the run ended before it was done");
+                let _ = writeln!(out, "  went to {device} at {dispatched}; the run ended before it was done");
             }
             (None, ..) => {
                 let _ = writeln!(out, "  the run ended before it went to the device");
             }
         }
         out
+    }
+
+    /// Its time in the cores; answers when it left them for its device.
+    fn tell_cores(&self, out: &mut String, dispatched: Nanos) -> Option<Nanos> {
+        let times = self.times?;
+        if times.of_layer(Layer::Cores) > 0 {
+            let [waited, executed] =
+                [times.core_wait_nanos(), times.core_run_nanos()].map(|nanos| format_nanos(Nanos(nanos)));
+            let _ = writeln!(
+                out,
+                "  waited for {waited} for a core and was executed for {executed}, before and after the device"
+            );
+        }
+        Some(Nanos(dispatched.0.saturating_sub(times.of_layer(Layer::Scheduler))))
+    }
+
+    fn tell_background(&self, out: &mut String) {
+        let Some(nanos) = self.times.map(|times| times.background_nanos).filter(|nanos| *nanos > 0) else { return };
+        let _ = writeln!(
+            out,
+            "  for {} of its time in the scheduler and the device, the device worked for the background",
+            format_nanos(Nanos(nanos))
+        );
     }
 
     fn tell_waiting(&self, out: &mut String, arrival: Nanos, until: Nanos) {

@@ -1,6 +1,6 @@
 //! The table of the figures of an experiment: expectations, reports and `ioweir doc metric` come from it.
 
-use crate::sim::{ClassOutcome, Outcome};
+use crate::sim::{ClassOutcome, DebtOutcome, Layer, LayerTimes, Outcome};
 
 /// A figure, of a class, of the whole run, or of both.
 #[derive(Clone, Copy, Debug)]
@@ -11,6 +11,8 @@ pub struct Metric {
     pub help: &'static str,
     /// Whether it is a time, in seconds.
     pub is_time: bool,
+    /// Whether only machines have it: experiments with several devices, with cores or with background work.
+    pub is_of_machines: bool,
     /// Of a class, where that makes sense. None where there is nothing to measure.
     pub of_class: Option<fn(&ClassOutcome, &Outcome) -> Option<f64>>,
     /// Of the run.
@@ -43,6 +45,17 @@ fn busy(measured: &Outcome, tier: &str) -> Option<f64> {
     Some(tier.busy_nanos as f64 / measured.span.0 as f64)
 }
 
+/// The mean of a part of the time by layer.
+fn layer(class: &ClassOutcome, part: fn(&LayerTimes) -> u64) -> Option<f64> {
+    mean(part(class.layers.as_ref()?), class.requests)
+}
+
+/// A part of a debt.
+fn debt(class: &ClassOutcome, part: fn(&DebtOutcome) -> u64) -> Option<f64> {
+    let debt = class.debt.as_ref()?;
+    Some(part(debt) as f64 / debt.owed_bytes as f64)
+}
+
 /// The part of reservations that the device delivered.
 pub(super) fn reservations_kept(measured: &Outcome) -> f64 {
     1.0 - seconds(measured.reservations_behind.0) / seconds(measured.completion.0.max(1))
@@ -54,6 +67,7 @@ pub const METRICS: &[Metric] = &[
         name: "iops",
         help: "requests done a second",
         is_time: false,
+        is_of_machines: false,
         of_class: Some(|class, measured| per_second(class.requests, measured)),
         of_run: Some(|measured| per_second(total(measured, |class| class.requests), measured)),
     },
@@ -61,6 +75,7 @@ pub const METRICS: &[Metric] = &[
         name: "bytes_per_second",
         help: "their bytes a second",
         is_time: false,
+        is_of_machines: false,
         of_class: Some(|class, measured| per_second(class.bytes, measured)),
         of_run: Some(|measured| per_second(total(measured, |class| class.bytes), measured)),
     },
@@ -68,6 +83,7 @@ pub const METRICS: &[Metric] = &[
         name: "latency_mean",
         help: "arrival to completion, on average",
         is_time: true,
+        is_of_machines: false,
         of_class: Some(|class, _| mean(class.latency_sum_nanos, class.requests)),
         of_run: Some(|measured| {
             mean(total(measured, |class| class.latency_sum_nanos), total(measured, |class| class.requests))
@@ -77,6 +93,7 @@ pub const METRICS: &[Metric] = &[
         name: "latency_p50",
         help: "half of the requests took no longer",
         is_time: true,
+        is_of_machines: false,
         of_class: Some(|class, _| quantile(class, class.latency_p50_nanos)),
         of_run: None,
     },
@@ -84,6 +101,7 @@ pub const METRICS: &[Metric] = &[
         name: "latency_p99",
         help: "99 of 100 requests took no longer",
         is_time: true,
+        is_of_machines: false,
         of_class: Some(|class, _| quantile(class, class.latency_p99_nanos)),
         of_run: None,
     },
@@ -91,6 +109,7 @@ pub const METRICS: &[Metric] = &[
         name: "latency_p999",
         help: "999 of 1000 requests took no longer",
         is_time: true,
+        is_of_machines: false,
         of_class: Some(|class, _| quantile(class, class.latency_p999_nanos)),
         of_run: None,
     },
@@ -98,6 +117,7 @@ pub const METRICS: &[Metric] = &[
         name: "device_mean",
         help: "dispatch to completion, on average: what the scheduler sees of the device",
         is_time: true,
+        is_of_machines: false,
         of_class: Some(|class, _| mean(class.device_sum_nanos, class.dispatched)),
         of_run: None,
     },
@@ -105,6 +125,7 @@ pub const METRICS: &[Metric] = &[
         name: "fast_share",
         help: "share of the requests that the fast tier served",
         is_time: false,
+        is_of_machines: false,
         of_class: Some(|class, _| (class.dispatched > 0).then(|| class.fast_requests as f64 / class.dispatched as f64)),
         of_run: None,
     },
@@ -112,6 +133,7 @@ pub const METRICS: &[Metric] = &[
         name: "refused_per_second",
         help: "requests refused at a limit a second",
         is_time: false,
+        is_of_machines: false,
         of_class: Some(|class, measured| per_second(class.refused, measured)),
         of_run: None,
     },
@@ -119,6 +141,7 @@ pub const METRICS: &[Metric] = &[
         name: "jain",
         help: "Jain's index of the requests that each client had served, divided by its weight: 1 where all are equal",
         is_time: false,
+        is_of_machines: false,
         of_class: None,
         of_run: Some(|measured| Some(f64::from(measured.jain_millionths) / 1e6)),
     },
@@ -126,6 +149,7 @@ pub const METRICS: &[Metric] = &[
         name: "work_conservation",
         help: "of the time in which requests waited, the share in which the device held all that it may",
         is_time: false,
+        is_of_machines: false,
         of_class: None,
         of_run: Some(|measured| Some(f64::from(measured.conserving_millionths) / 1e6)),
     },
@@ -134,6 +158,7 @@ pub const METRICS: &[Metric] = &[
         help: "of what was reserved and asked for, the part that the device delivered, the warm-up included: 1 unless \
                reservations are broken",
         is_time: false,
+        is_of_machines: false,
         of_class: None,
         of_run: Some(|measured| Some(reservations_kept(measured))),
     },
@@ -141,6 +166,7 @@ pub const METRICS: &[Metric] = &[
         name: "fast_busy",
         help: "share of the time in which the fast tier served anything",
         is_time: false,
+        is_of_machines: false,
         of_class: None,
         of_run: Some(|measured| busy(measured, "fast")),
     },
@@ -148,8 +174,61 @@ pub const METRICS: &[Metric] = &[
         name: "slow_busy",
         help: "share of the time in which the slow tier, or the device that has none, served anything",
         is_time: false,
+        is_of_machines: false,
         of_class: None,
         of_run: Some(|measured| busy(measured, "base")),
+    },
+    Metric {
+        name: "cores_mean",
+        help: "waiting for a core and executed by one, on average",
+        is_time: true,
+        is_of_machines: true,
+        of_class: Some(|class, _| layer(class, |times| times.of_layer(Layer::Cores))),
+        of_run: None,
+    },
+    Metric {
+        name: "scheduler_mean",
+        help: "waiting in the scheduler of the device, on average",
+        is_time: true,
+        is_of_machines: true,
+        of_class: Some(|class, _| layer(class, |times| times.of_layer(Layer::Scheduler))),
+        of_run: None,
+    },
+    Metric {
+        name: "background_mean",
+        help: "of the time in the scheduler and the device, that in which the device worked for the background, on average",
+        is_time: true,
+        is_of_machines: true,
+        of_class: Some(|class, _| layer(class, |times| times.background_nanos)),
+        of_run: None,
+    },
+    Metric {
+        name: "debt_paid",
+        help: "of a background class's debt, the share that was paid by the end",
+        is_time: false,
+        is_of_machines: true,
+        of_class: Some(|class, _| debt(class, |debt| debt.owed_bytes - debt.left_bytes)),
+        of_run: None,
+    },
+    Metric {
+        name: "debt_late",
+        help: "of a background class's debt, the share that was not paid by its deadline",
+        is_time: false,
+        is_of_machines: true,
+        of_class: Some(|class, _| debt(class, |debt| debt.late_bytes)),
+        of_run: None,
+    },
+    Metric {
+        name: "cores_busy",
+        help: "share of the time in which workers were busy, the warm-up included",
+        is_time: false,
+        is_of_machines: true,
+        of_class: None,
+        of_run: Some(|measured| {
+            let cores = measured.cores?;
+            let time = seconds(measured.completion.0) * f64::from(cores.workers);
+            (time > 0.0).then(|| seconds(cores.busy.0) / time)
+        }),
     },
 ];
 

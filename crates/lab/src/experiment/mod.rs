@@ -1,8 +1,11 @@
 //! Experiments: classes of clients that share a device, under several schedulers, with what is expected to come out.
 
+mod background;
 mod document;
 mod expect;
 mod explain;
+mod layers;
+mod machine;
 mod metric;
 mod parse;
 mod run;
@@ -14,9 +17,14 @@ mod traffic;
 pub use document::document;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
+pub(crate) use machine::DeviceGroup;
 pub use metric::{METRICS, Metric};
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
-pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
+pub(crate) use run::{limits, with_places};
+pub use spec::{
+    BackgroundSpec, ClassSpec, CoresSpec, DeviceChoice, DeviceGroupSpec, Experiment, GroupSpec, ModelChoice, Pace,
+    PhaseSpec, Spacing, key_tables,
+};
 pub use summary::{Figure, Summary};
 pub(crate) use sweep::assign;
 pub(crate) use traffic::{ClassArrivals, Place};

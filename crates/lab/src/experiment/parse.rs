@@ -6,7 +6,7 @@ use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES};
 use std::collections::BTreeSet;
 
 use super::metric::METRICS;
-use super::spec::{ClassSpec, DeviceChoice, Experiment, PhaseSpec};
+use super::spec::{ClassSpec, Experiment, PhaseSpec};
 use super::sweep;
 use ioweir_config::{ByteRate, Complaint, Rate, ShareKeys, SpecError, shown, unknown};
 use ioweir_device::{DeviceSpec, Placement};
@@ -15,7 +15,7 @@ use ioweir_device::{DeviceSpec, Placement};
 const CLIENTS_MAX: u32 = 1 << 20;
 /// Requests outstanding in all closed loops, and the largest queue.
 const OUTSTANDING_MAX: u64 = 1 << 22;
-const DEPTH_MAX: u32 = 4096;
+pub(super) const DEPTH_MAX: u32 = 4096;
 /// The weight of a client or group where none is given.
 pub(super) const WEIGHT: u32 = 1;
 const STEPS_MAX: u64 = 100_000;
@@ -51,17 +51,7 @@ impl Experiment {
 
     /// The same with every name in its canonical form and the device written out.
     pub(super) fn checked(mut self) -> Result<Self, Complaint> {
-        let device = match &self.device {
-            DeviceChoice::Inline(spec) => spec.clone(),
-            DeviceChoice::Named(name) => DeviceSpec::load(name)
-                .map_err(|error| Complaint::expecting("device", error.problem, "").hint(error.hint))?,
-        };
-        device.check().map_err(|error| {
-            // The device says which of its keys is meant.
-            let (key, problem) = error.problem.split_once(": ").unwrap_or(("", &error.problem));
-            Complaint::expecting(format!("device.{key}"), problem, "").hint(error.hint)
-        })?;
-        self.device = DeviceChoice::Inline(device.resolved());
+        self.check_machine()?;
         self.check_run()?;
         for (number, scheduler) in self.schedulers.iter().enumerate() {
             if self.schedulers[..number].contains(scheduler) {
@@ -70,7 +60,7 @@ impl Experiment {
             }
         }
         self.check_groups()?;
-        self.check_classes(&device)?;
+        self.check_classes()?;
         self.check_reservations()?;
         self.check_expectations()?;
         let classes = self.classes.iter_mut().map(|class| &mut class.share);
@@ -159,14 +149,18 @@ impl Experiment {
         Ok(())
     }
 
-    fn check_classes(&self, device: &DeviceSpec) -> Result<(), Complaint> {
+    fn check_classes(&mut self) -> Result<(), Complaint> {
         if self.classes.is_empty() {
             return Err(Complaint::expecting("class", "there is none", "at least one [[class]]"));
         }
-        let mut clients = 0_u32;
-        let draws_hits =
-            matches!(device, DeviceSpec::Tiered(tiered) if matches!(tiered.placement, Placement::HitRatio(_)));
+        for number in 0..self.classes.len() {
+            self.check_way(number)?;
+        }
+        let (mut clients, groups) = (0_u32, self.device_groups());
         for (number, class) in self.classes.iter().enumerate() {
+            let device = groups[self.group_of(class)].model;
+            let draws_hits =
+                matches!(device, DeviceSpec::Tiered(tiered) if matches!(tiered.placement, Placement::HitRatio(_)));
             let key = |part: &str| format!("class[{number}].{part}");
             if class.name.is_empty() || self.classes[..number].iter().any(|other| other.name == class.name) {
                 return Err(Complaint::expecting(

@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::expect::{Verdict, judge};
-use super::spec::{DeviceChoice, Experiment};
+use super::spec::Experiment;
 use super::summary::Summary;
 use super::sweep::{self, Point};
 use crate::run::{
@@ -18,7 +18,6 @@ use crate::run::{
 };
 use crate::sim::{Ended, Observer, Outcome, Window};
 use ioweir_config::SchedulerChoice;
-use ioweir_device::DeviceSpec;
 use ioweir_trace::ReadOptions;
 
 /// Everything that is needed to run an experiment again, and to trust it.
@@ -58,10 +57,8 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
     let points = points.map_err(|complaint| RunError::Value(complaint.problem()))?;
     let mut jobs = Vec::new();
     for Point { set, experiment } in points {
-        let device = match &experiment.device {
-            DeviceChoice::Inline(spec) => spec.clone(),
-            DeviceChoice::Named(name) => DeviceSpec::load(name)?,
-        };
+        // A machine looks for its devices itself.
+        let Some(device) = experiment.device_groups().first().map(|group| group.model.clone()) else { continue };
         let (device, experiment) = (Arc::new(device), Arc::new(experiment));
         for &scheduler in &experiment.schedulers {
             let settings = with_places(&scheduler, &experiment);
@@ -71,7 +68,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
                 device: Arc::clone(&device),
                 device_name: String::new(),
                 fast: None,
-                limits: limits(&experiment, &scheduler),
+                limits: limits(&experiment, &scheduler, experiment.depth),
                 lenient: false,
                 seed,
                 window: Window {
@@ -90,7 +87,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
 }
 
 /// The scheduler's settings with places for all clients and groups, where it has such and nothing else was asked for.
-fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
+pub(crate) fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     let mut settings = choice.settings;
     let clients: u64 = experiment.classes.iter().map(|class| u64::from(class.clients)).sum();
     for (name, places) in [("clients", clients), ("groups", experiment.groups.len() as u64)] {
@@ -104,7 +101,7 @@ fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
 }
 
 /// Limits of the queue and of the device. An elevator merges what a trace asks for, as in a comparison.
-fn limits(experiment: &Experiment, scheduler: &SchedulerChoice) -> QueueLimits {
+pub(crate) fn limits(experiment: &Experiment, scheduler: &SchedulerChoice, depth: u32) -> QueueLimits {
     let replays = experiment.classes.iter().any(|class| class.trace.is_some());
     let merge = scheduler.merges() && experiment.merge.unwrap_or(replays);
     let requests = experiment.queue_room(merge);
@@ -115,7 +112,7 @@ fn limits(experiment: &Experiment, scheduler: &SchedulerChoice) -> QueueLimits {
         members: members.max(requests.saturating_mul(2)),
         request_sectors_max: u32::try_from(largest).unwrap_or(u32::MAX).max(1024),
         merge,
-        depth: experiment.depth,
+        depth,
         ..QueueLimits::DEFAULT
     }
 }

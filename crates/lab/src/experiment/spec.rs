@@ -1,6 +1,10 @@
 //! The keys of an experiment file, with their help and defaults.
 
-use ioweir_config::{Duration, IoPriority, Key, KeySet as _, Rate, Ratio, SchedulerChoice, ShareKeys, Size, keys};
+use ioweir_config::{
+    Duration, IoPriority, Key, KeySet as _, Rate, Ratio, ScheduleChoice, SchedulerChoice, ShareKeys, Size, keys,
+};
+use ioweir_core::Nanos;
+use ioweir_core::cores::SCHEDULES;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::expect::Expectation;
@@ -33,8 +37,11 @@ keys! {
         /// the throughput that the device is said to have, "4k/s": reservations beyond it are refused; all are accepted where
         /// absent
         capacity: Option<Rate> = absent,
-        /// the name of a preset or of a device file, or a device as in such a file: [device.tiered]
+        /// the name of a preset or of a device file, or a device as in such a file: [device.tiered]; or several, a [[device]]
+        /// each
         device: DeviceChoice = required,
+        /// the cores that execute requests before and after their device; without this table that takes no time
+        cores: Option<CoresSpec> = absent,
         /// whether figures by stream are kept: a client each, or a process of a trace whose streams the scheduler sees
         by_stream: Option<bool> = absent,
         /// groups of clients that have a share together, a [[group]] each
@@ -45,6 +52,72 @@ keys! {
         expectations as "expect": Vec<Expectation> = absent,
         /// values in place of a key's, each in a run of its own: "class.b.hit_ratio" = [0.2, 0.5]; every combination of several
         sweep: toml::Table = absent,
+    }
+}
+
+keys! {
+    /// A device of several, or a row of equal ones that divide the addresses of their classes.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct DeviceGroupSpec {
+        /// what classes call it
+        name: String = required,
+        /// the name of a preset or of a device file, or a device as in such a file: [device.model.tiered]
+        model: ModelChoice = required,
+        /// devices of this kind; each has a scheduler of its own
+        count: u32 = (1),
+        /// bytes in a row on one of several, before the next one follows; a whole number of requests of each class
+        stripe: Size = (Size(1 << 20)),
+        /// requests that each holds at once; as for the whole experiment where absent
+        depth: Option<u32> = absent,
+        /// the scheduler of each, whatever the experiment compares: "mq-deadline"
+        scheduler: Option<SchedulerChoice> = absent,
+    }
+}
+
+keys! {
+    /// The cores of a server.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CoresSpec {
+        /// workers, each on a core of its own
+        workers: u32 = required,
+        /// how workers choose among requests, with its parameters; `ioweir doc cores` lists the schedules
+        schedule: ScheduleChoice = (ScheduleChoice { row: &SCHEDULES[0], settings: SCHEDULES[0].defaults() }),
+        /// processor time of a read before it goes to its device
+        read: Duration = (Duration::default()),
+        /// processor time of a write before it goes to its device
+        write: Duration = (Duration::default()),
+        /// processor time of a flush or discard before it goes to its device
+        other: Duration = (Duration::default()),
+        /// processor time of each KiB: of a write before its device, of a read after it (checksums, copies)
+        per_kib: Duration = (Duration::default()),
+        /// processor time of a request after its device has completed it
+        completion: Duration = (Duration::default()),
+        /// time in which a worker changes queues
+        turn: Duration = (Duration::default()),
+    }
+}
+
+keys! {
+    /// Background work: requests that may wait, as long as their debt is paid in time.
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct BackgroundSpec {
+        /// what there is to do when the clients come, divided equally among the devices
+        debt: Size = required,
+        /// how long that may take; without a deadline it may take for ever
+        deadline: Option<Duration> = absent,
+        /// when a request is sent: idle (the device has none of the foreground, or the deadline needs it), watermark (by the
+        /// amount of debt), always
+        pace: Pace = (Pace::Idle),
+        /// idle: for how long a device must have had nothing from the foreground
+        calm: Duration = (Self::CALM),
+        /// idle: what one request is expected to take, from which follows when the deadline needs it
+        request_time: Duration = (Self::REQUEST_TIME),
+        /// watermark: the share of `room` at which paying begins
+        low: Ratio = (Self::LOW),
+        /// watermark: the share of `room` at which all slots pay
+        high: Ratio = (Self::HIGH),
+        /// watermark: the room that debt may take; as much as the debt itself where absent
+        room: Option<Size> = absent,
     }
 }
 
@@ -90,6 +163,10 @@ keys! {
         region: Option<Extent> = absent,
         /// share of requests that hit the fast tier, on a tiered array that draws it
         hit_ratio: Option<Ratio> = absent,
+        /// the device that serves it, where there are several
+        device: Option<String> = absent,
+        /// makes it background work, [class.background]: a client for each device, each with `backlog` requests at most
+        background: Option<BackgroundSpec> = absent,
         /// when the clients come
         from: Duration = (Duration::default()),
         /// when they leave; they stay where absent
@@ -129,41 +206,74 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("", Experiment::keys()),
         ("[[class]]", ClassSpec::keys()),
         ("[[class.phase]]", PhaseSpec::keys()),
+        ("[class.background]", BackgroundSpec::keys()),
+        ("[[device]]", DeviceGroupSpec::keys()),
+        ("[cores]", CoresSpec::keys()),
         ("[[group]]", GroupSpec::keys()),
         ("[[expect]]", Expectation::keys()),
     ]
 }
 
-/// The device by name, or written out.
+/// A device by name, or written out.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
-#[allow(clippy::large_enum_variant)] // One in an experiment.
-pub enum DeviceChoice {
+#[allow(clippy::large_enum_variant)] // A few in an experiment.
+pub enum ModelChoice {
     /// A preset or a file.
     Named(String),
     /// The device itself.
     Inline(DeviceSpec),
 }
 
+/// The device of an experiment, or its devices.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[allow(clippy::large_enum_variant)] // One in an experiment.
+pub enum DeviceChoice {
+    /// One device, which serves all classes.
+    One(ModelChoice),
+    /// Several, to which classes go by name.
+    Several(Vec<DeviceGroupSpec>),
+}
+
+impl<'de> Deserialize<'de> for ModelChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match DeviceChoice::read(deserializer, "the name of a device, or a table such as [device.model.tiered]")? {
+            DeviceChoice::One(model) => Ok(model),
+            DeviceChoice::Several(_) => Err(de::Error::custom("a model is one device")),
+        }
+    }
+}
+
 impl<'de> Deserialize<'de> for DeviceChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
+        Self::read(deserializer, "the name of a device, a table such as [device.tiered], or tables [[device]]")
+    }
+}
+
+impl DeviceChoice {
+    fn read<'de, D: Deserializer<'de>>(deserializer: D, expected: &'static str) -> Result<Self, D::Error> {
+        struct Visitor(&'static str);
         impl<'de> de::Visitor<'de> for Visitor {
             type Value = DeviceChoice;
 
             fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                out.write_str("the name of a device, or a table such as [device.tiered]")
+                out.write_str(self.0)
             }
 
             fn visit_str<E: de::Error>(self, name: &str) -> Result<DeviceChoice, E> {
-                Ok(DeviceChoice::Named(name.into()))
+                Ok(DeviceChoice::One(ModelChoice::Named(name.into())))
             }
 
             fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<DeviceChoice, M::Error> {
-                DeviceSpec::deserialize(MapEnum(map)).map(DeviceChoice::Inline)
+                DeviceSpec::deserialize(MapEnum(map)).map(|spec| DeviceChoice::One(ModelChoice::Inline(spec)))
+            }
+
+            fn visit_seq<A: de::SeqAccess<'de>>(self, seq: A) -> Result<DeviceChoice, A::Error> {
+                Vec::deserialize(de::value::SeqAccessDeserializer::new(seq)).map(DeviceChoice::Several)
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(Visitor(expected))
     }
 }
 
@@ -192,4 +302,26 @@ pub enum Spacing {
     Poisson,
     /// Always the same.
     Constant,
+}
+
+impl BackgroundSpec {
+    pub(super) const CALM: Duration = Duration::new(Nanos(5_000_000));
+    pub(super) const REQUEST_TIME: Duration = Duration::new(Nanos(10_000_000));
+    /// The paper's fixed bucket begins here.
+    pub(super) const LOW: Ratio = Ratio::of_millionths(400_000);
+    /// And takes everything from here on.
+    pub(super) const HIGH: Ratio = Ratio::of_millionths(500_000);
+}
+
+/// When background work sends a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// While its device has nothing from the foreground, and when its deadline needs it.
+    #[default]
+    Idle,
+    /// As the amount of debt says.
+    Watermark,
+    /// Always.
+    Always,
 }

@@ -91,6 +91,12 @@ impl Summary {
         self.cells.len() > 1 && self.cells.iter().all(|outcome| outcome.is_sample)
     }
 
+    /// Whether it is of a machine, whose requests have times by layer.
+    #[must_use]
+    pub fn is_machine(&self) -> bool {
+        self.cells.iter().any(|cell| !cell.devices.is_empty())
+    }
+
     /// Names of the classes.
     pub fn classes(&self) -> impl Iterator<Item = &str> {
         self.cells.first().into_iter().flat_map(|cell| cell.classes.iter().map(|class| class.name.as_str()))

@@ -3,17 +3,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::ops::Range;
 
 use ioweir_core::policy::{Policy, PolicyRow};
 use ioweir_core::tenant::{GroupId, Share, ShareError};
 use ioweir_core::{Flags, Nanos, Operation, Priority, SECTOR_BYTES, StreamId};
 
+use super::background::Background;
 use super::parse::WEIGHT;
 use super::spec::{ClassSpec, Experiment, GroupSpec, PhaseSpec, Spacing};
 use crate::run::RunError;
 use crate::run::TraceFiles;
-use crate::sim::{Arrivals, ClientClass, Clients, Failure, Feed, LOOK_AHEAD_RECORDS, Load, Sites};
+use crate::sim::{Arrivals, ClientClass, Clients, DebtOutcome, Failure, Feed, LOOK_AHEAD_RECORDS, Load, Route, Sites};
 use ioweir_config::Ratio;
 use ioweir_device::random::Random;
 use ioweir_trace::{ReadOptions, Record};
@@ -43,6 +43,7 @@ pub(crate) struct ClassArrivals {
     clocks: BinaryHeap<Reverse<(Nanos, u32, u32)>>,
     /// Whether any class is fed by a trace.
     has_traces: bool,
+    background: Background,
     /// Nothing arrives from then on.
     end: Nanos,
 }
@@ -68,11 +69,12 @@ enum What {
 
 struct Class {
     /// The devices that serve it.
-    devices: Range<usize>,
+    route: Route,
     first_client: u32,
     clients: u32,
     share: Share,
     is_closed: bool,
+    is_background: bool,
     backlog: u32,
     rate: u64,
     spacing: Spacing,
@@ -103,7 +105,10 @@ struct Class {
 impl Class {
     fn new(spec: &ClassSpec, number: usize, world: &World<'_>) -> Result<Self, RunError> {
         let size_bytes = spec.size.0;
-        let Place { ref devices, bytes } = world.places[number];
+        let Place { ref route, bytes } = world.places[number];
+        // Background work has a client for each device, and the addresses of that device.
+        let is_background = spec.background.is_some();
+        let bytes = if is_background { bytes / route.devices.len() as u64 } else { bytes };
         let (first, end) = spec.region.map_or((0, bytes), |region| (region.from.0, region.to.0));
         let places = (end.min(bytes).saturating_sub(first) / size_bytes).max(1);
         let goes_on = spec.sequential > Ratio::ZERO;
@@ -114,11 +119,12 @@ impl Class {
             Ok(Feed::new(source, Load::RECORDED, world.population.streams(number)))
         });
         Ok(Self {
-            devices: devices.clone(),
+            route: route.clone(),
             first_client: world.population.of_class(number).start,
             clients: spec.clients,
             share: share(spec, world.groups),
             is_closed: spec.backlog.is_some(),
+            is_background,
             backlog: spec.backlog.unwrap_or(0),
             rate: spec.rate.map_or(0, |rate| rate.0),
             spacing: spec.arrivals,
@@ -157,9 +163,12 @@ impl Class {
                 place
             }
         };
+        let offset_bytes = self.first_byte + place * self.size_bytes;
+        let number = (client - self.first_client) as usize;
+        let offset_bytes = if self.is_background { self.route.address(number, offset_bytes) } else { offset_bytes };
         Record {
             time,
-            offset_bytes: self.first_byte + place * self.size_bytes,
+            offset_bytes,
             length_bytes: self.size_bytes,
             operation: if is_read { Operation::Read } else { Operation::Write },
             flags: Flags::NONE,
@@ -212,7 +221,7 @@ struct World<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The devices that serve them.
-    pub(crate) devices: Range<usize>,
+    pub(crate) route: Route,
     /// What these hold together.
     pub(crate) bytes: u64,
 }
@@ -225,14 +234,17 @@ fn share(spec: &ClassSpec, groups: &[(GroupId, GroupSpec)]) -> Share {
 impl Experiment {
     /// Its clients. An elevator sees the streams of a trace as they were traced; a policy that knows shares sees the clients
     /// of the class, and so does a device that draws hits by client.
-    pub(crate) fn clients(&self, row: &PolicyRow) -> Clients {
+    pub(crate) fn clients(&self, compared: &PolicyRow) -> Clients {
         let draws_hits =
             |class: &ClassSpec| class.hit_ratio.is_some() || class.phases.iter().any(|phase| phase.hit_ratio.is_some());
+        let groups = self.device_groups();
+        let row =
+            |class: &ClassSpec| groups[self.group_of(class)].scheduler.map_or(compared, |scheduler| scheduler.row);
         let class = |class: &ClassSpec| ClientClass {
             name: class.name.clone(),
             clients: class.clients,
             weight: class.share.weight.unwrap_or(WEIGHT),
-            keeps_streams: class.trace.is_some() && !row.knows_shares && !draws_hits(class),
+            keeps_streams: class.trace.is_some() && !row(class).knows_shares && !draws_hits(class),
         };
         Clients::new(self.classes.iter().map(class).collect())
     }
@@ -263,10 +275,12 @@ impl ClassArrivals {
         }
         // A stable sort: what happens at one time happens in the order of the file.
         changes.sort_by_key(|change| change.at);
+        let background = Background::new(experiment, &population, places);
         Ok(Self {
             classes,
             population,
             groups,
+            background,
             capacity_per_second: experiment.capacity.map_or(0, |rate| rate.0),
             clients,
             changes,
@@ -305,7 +319,7 @@ impl ClassArrivals {
         }
         let is_leaving = !class.is_present;
         let clients = class.first_client..class.first_client + class.clients;
-        for device in class.devices.clone() {
+        for device in class.route.devices.clone() {
             let site = sites.site(device);
             for client in clients.clone().map(StreamId) {
                 if let Some(ratio) = class.hit_ratio {
@@ -328,6 +342,9 @@ impl ClassArrivals {
     fn restart(&mut self, number: usize, clients: std::ops::Range<u32>, now: Nanos) {
         let class = &mut self.classes[number];
         class.epoch += 1;
+        if class.is_background {
+            return self.background.begin(number, class.is_present, now);
+        }
         if !class.sends() {
             return;
         }
@@ -422,7 +439,8 @@ impl Arrivals<Policy> for ClassArrivals {
             let next = Arrivals::<Policy>::next_time(trace, now, held)?;
             traced = [traced, next].into_iter().flatten().min();
         }
-        let next = [change, retry, open, traced].into_iter().flatten().min().map(|next| next.max(now));
+        let background = self.background.next_time();
+        let next = [change, retry, open, traced, background].into_iter().flatten().min().map(|next| next.max(now));
         Ok(next.filter(|next| *next < self.end))
     }
 
@@ -451,6 +469,11 @@ impl Arrivals<Policy> for ClassArrivals {
         if let Some(next) = self.next_closed(now) {
             return Ok(Some(next));
         }
+        if let Some(client) = self.background.next(now) {
+            self.sent += 1;
+            let class = self.clients[client as usize].class as usize;
+            return Ok(Some((now, self.classes[class].record(client, now))));
+        }
         let next = if held < LOOK_AHEAD_RECORDS { self.next_open(now) } else { None };
         if next.is_some() { Ok(next) } else { self.next_of_traces(now, held) }
     }
@@ -460,6 +483,9 @@ impl Arrivals<Policy> for ClassArrivals {
             return Arrivals::<Policy>::completed(trace, stream, now);
         }
         let client = &mut self.clients[stream as usize];
+        if self.classes[client.class as usize].is_background {
+            return self.background.completed(stream, now);
+        }
         client.outstanding -= 1;
         if client.outstanding < self.classes[client.class as usize].backlog {
             self.ready.push_back(stream);
@@ -479,9 +505,18 @@ impl Arrivals<Policy> for ClassArrivals {
             self.retries.push(Reverse((retry.max(now.after(Nanos(1))), stream)));
         }
     }
+
+    fn foreground(&mut self, device: usize, has_any: bool, now: Nanos) {
+        self.background.foreground(device, has_any, now);
+    }
 }
 
 impl ClassArrivals {
+    /// What background work there was, by class.
+    pub(crate) fn debts(&self) -> Vec<(usize, DebtOutcome)> {
+        self.background.debts(self.end)
+    }
+
     /// Requests that were sent and not refused.
     pub(crate) fn sent(&self) -> u64 {
         self.sent

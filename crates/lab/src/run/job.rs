@@ -9,7 +9,8 @@ use super::traces::{TraceFiles, Watched};
 use super::{Progress, RunError};
 use crate::experiment::{ClassArrivals, Experiment, Place};
 use crate::sim::{
-    Clients, Collector, Ended, Failure, FastOutcome, Feed, Load, Observer, Outcome, Simulation, Streams, Window, run,
+    Clients, Collector, Ended, Failure, FastOutcome, Feed, Load, Observer, Outcome, Route, Simulation, Streams, Window,
+    run,
 };
 use ioweir_config::SchedulerChoice;
 use ioweir_device::DeviceSpec;
@@ -83,6 +84,11 @@ impl Job {
         progress: &dyn Progress,
         observer: &mut O,
     ) -> Result<(Outcome, Ended), RunError> {
+        if let Traffic::Classes(experiment) = &self.traffic
+            && experiment.is_machine()
+        {
+            return self.run_machine(experiment, drains, progress, observer);
+        }
         let mut device = self.device.build(self.seed)?;
         let fast = self.fast.as_ref().map(|(spec, name)| spec.build(self.seed).map(|device| (device, name)));
         let mut fast = fast.transpose()?;
@@ -122,6 +128,14 @@ impl Job {
         Ok((outcome, ended))
     }
 
+    /// What stopped it, with its name.
+    pub(super) fn stopped(&self, failure: Failure) -> RunError {
+        match failure {
+            Failure::Trace(error) => RunError::Trace(error),
+            failure => RunError::Run { run: self.name(), failure: Box::new(failure) },
+        }
+    }
+
     /// Sends the requests through the simulation.
     fn serve<O: Observer<Policy>>(
         &self,
@@ -131,10 +145,7 @@ impl Job {
         progress: &dyn Progress,
         observer: &mut O,
     ) -> Result<Served, RunError> {
-        let stopped = |failure| match failure {
-            Failure::Trace(error) => RunError::Trace(error),
-            failure => RunError::Run { run: self.name(), failure: Box::new(failure) },
-        };
+        let stopped = |failure| self.stopped(failure);
         match &self.traffic {
             Traffic::Trace(trace, load) => {
                 let source = Box::new(Watched { source: trace.open(self.seed, sectors)?, progress });
@@ -144,7 +155,7 @@ impl Job {
                 Ok(Served { ended, sent: None, skipped: feed.skipped(), names })
             }
             Traffic::Classes(experiment) => {
-                let place = Place { devices: 0..1, bytes: sectors.saturating_mul(SECTOR_BYTES) };
+                let place = Place { route: Route::to(0), bytes: sectors.saturating_mul(SECTOR_BYTES) };
                 let places = vec![place; experiment.classes.len()];
                 let mut arrivals = ClassArrivals::new(experiment, self.clients(), &places, self.seed)?;
                 let ended = run(simulation, &mut arrivals, collector, observer).map_err(stopped)?;

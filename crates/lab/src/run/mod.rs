@@ -4,6 +4,7 @@
 //! experiment from its classes of clients: a comparison is an experiment with one class that is fed by a trace.
 
 mod job;
+mod machine;
 mod requests;
 mod resample;
 mod traces;

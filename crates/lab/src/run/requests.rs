@@ -1,84 +1,32 @@
 //! Per-request records of a run: when each request was submitted, dispatched and completed, and what it waited for.
-//!
-//! A request that is split is described by the part that is served last, so that its waits and its time in the device add up to
-//! its latency exactly. Waits are read off clocks, one for each reason: a clock of a client runs while the policy says that the
-//! client waits for that reason; where the policy knows no clients, there is one set of clocks for all, each of which runs at
-//! the share of the queued requests that wait for its reason.
 
 use std::collections::BTreeMap;
 
 use ioweir_core::policy::Policy;
-use ioweir_core::{Dispatch, Nanos, Reason, Scheduler, StreamId, Tag};
+use ioweir_core::{Dispatch, Nanos, StreamId, Tag};
+use ioweir_device::Service;
 use ioweir_trace::{Names, Record, RequestSink, RunNames, Served, TraceError};
 use serde_json::json;
 
 use super::Job;
-use crate::sim::{Clients, Observer, Outcome};
-
-/// Clocks count in units of 2^-32 ns.
-const FRACTION_BITS: u32 = 32;
-
-type Clocks = [u128; Reason::COUNT];
-
-/// A part of a request that the scheduler holds, or the device.
-#[derive(Clone, Copy)]
-struct Part {
-    number: u64,
-    submitted: Nanos,
-    dispatched: Nanos,
-    /// The clocks at its submission.
-    before: Clocks,
-    wait_nanos: [u64; Reason::COUNT],
-}
-
-/// A request that is not done, or waits for an earlier one to be written.
-struct Row {
-    record: Record,
-    arrival: Nanos,
-    /// Of the part that was completed last.
-    served: Option<Served>,
-    is_done: bool,
-}
+use crate::sim::{Clients, Observer, Outcome, Stay, Waits};
 
 /// Hands over a row for every request of a run, in the order of arrival.
 struct Recorder<W> {
     write: W,
     clients: Clients,
-    rows: BTreeMap<u64, Row>,
-    /// By tag.
-    parts: Vec<Option<Part>>,
-    /// Tags that were submitted at this moment.
-    fresh: Vec<Tag>,
-    members: Vec<Vec<Tag>>,
-    now: Nanos,
-    clocks: BTreeMap<u32, Clocks>,
-    /// Since `now`, the clocks that run, with their speeds in units of 2^-32.
-    running: Vec<(u32, usize, u64)>,
-    knows_shares: bool,
-    /// Parts that wait in the scheduler, by stream.
-    waiting: BTreeMap<u32, u32>,
+    waits: Waits,
+    /// Requests that wait for an earlier one to be written; none for one that was refused.
+    done: BTreeMap<u64, Option<Stay>>,
+    /// The request that is written next.
+    next: u64,
     failure: Option<TraceError>,
 }
 
-/// The clocks of all requests, where the policy knows no clients.
-const ALL: u32 = 0;
-
 impl<W: FnMut(Record, Served) -> Result<(), TraceError>> Recorder<W> {
     fn new(job: &Job, write: W) -> Self {
-        Self {
-            write,
-            clients: job.clients(),
-            rows: BTreeMap::new(),
-            parts: Vec::new(),
-            fresh: Vec::new(),
-            members: Vec::new(),
-            now: Nanos::ZERO,
-            clocks: BTreeMap::new(),
-            running: Vec::new(),
-            knows_shares: job.scheduler.row.knows_shares,
-            waiting: BTreeMap::new(),
-            failure: None,
-        }
+        let waits = Waits::new(job.clients(), job.scheduler.row.knows_shares);
+        Self { write, clients: job.clients(), waits, done: BTreeMap::new(), next: 0, failure: None }
     }
 
     /// What could not be written.
@@ -86,66 +34,22 @@ impl<W: FnMut(Record, Served) -> Result<(), TraceError>> Recorder<W> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// Lets the clocks run up to `now`.
-    fn step_to(&mut self, now: Nanos) {
-        let span = u128::from(now.since(self.now).0);
-        if span > 0 {
-            for (clock, reason, speed) in self.running.drain(..) {
-                self.clocks.entry(clock).or_default()[reason] += span * u128::from(speed);
-            }
-            self.now = now;
-        }
-    }
-
-    fn clock_of(&self, stream: u32) -> u32 {
-        if self.knows_shares { stream } else { ALL }
-    }
-
-    fn stream(&self, number: u64) -> u32 {
-        self.rows.get(&number).map_or(0, |row| row.record.stream.0)
-    }
-
-    /// The parts that were submitted at this moment begin to wait.
-    fn begin_waiting(&mut self) {
-        for tag in std::mem::take(&mut self.fresh) {
-            let Some(number) = self.parts[tag.index()].map(|part| part.number) else { continue };
-            let stream = self.stream(number);
-            let before = self.clocks.get(&self.clock_of(stream)).copied().unwrap_or_default();
-            *self.waiting.entry(stream).or_default() += 1;
-            if let Some(part) = &mut self.parts[tag.index()] {
-                (part.submitted, part.before) = (self.now, before);
-            }
-        }
-    }
-
-    /// What a part has waited for, from its arrival to now.
-    fn waits(&self, part: &Part) -> [u64; Reason::COUNT] {
-        let row = self.rows.get(&part.number);
-        let stream = row.map_or(0, |row| row.record.stream.0);
-        let clocks = self.clocks.get(&self.clock_of(stream)).copied().unwrap_or_default();
-        let mut waits = [0; Reason::COUNT];
-        for (wait, (clock, before)) in waits.iter_mut().zip(clocks.iter().zip(part.before)) {
-            *wait = u64::try_from((clock - before) >> FRACTION_BITS).unwrap_or(u64::MAX);
-        }
-        // Rounding, and what no clock has counted, belong to the reason that counted most.
-        let queued = self.now.since(part.submitted).0;
-        let counted: u64 = waits.iter().sum();
-        let most =
-            Reason::ALL.into_iter().max_by_key(|reason| (waits[*reason as usize], Reason::COUNT - *reason as usize));
-        let most = most.unwrap_or(Reason::DeviceFull) as usize;
-        waits[most] = (waits[most] + queued).saturating_sub(counted);
-        let outside = row.map_or(0, |row| part.submitted.since(row.arrival).0);
-        waits[Reason::QueueFull as usize] += outside;
-        waits
-    }
-
     /// Writes the rows that no earlier one keeps waiting.
     fn write_done(&mut self) {
-        while let Some(entry) = self.rows.first_entry().filter(|entry| entry.get().is_done) {
-            let Row { record, arrival, served, .. } = entry.remove();
-            let Some(served) = served else { continue };
-            let latency = Some(served.completed.since(arrival));
-            let record = Record { time: arrival, latency, volume: 0, ..record };
+        self.done.extend(self.waits.done.drain(..).map(|(number, stay)| (number, Some(stay))));
+        while let Some(stay) = self.done.remove(&self.next) {
+            self.next += 1;
+            let Some(stay) = stay else { continue };
+            let class = self.clients.class(self.clients.client(stay.record.stream));
+            let served = Served {
+                class: u32::try_from(class).unwrap_or(u32::MAX),
+                submitted: stay.submitted,
+                dispatched: stay.dispatched,
+                completed: stay.completed,
+                wait_nanos: stay.wait_nanos,
+            };
+            let latency = Some(stay.completed.since(stay.arrival));
+            let record = Record { time: stay.arrival, latency, volume: 0, ..stay.record };
             if self.failure.is_none() {
                 self.failure = (self.write)(record, served).err();
             }
@@ -155,85 +59,40 @@ impl<W: FnMut(Record, Served) -> Result<(), TraceError>> Recorder<W> {
 
 impl<W: FnMut(Record, Served) -> Result<(), TraceError>> Observer<Policy> for Recorder<W> {
     fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
-        self.rows.insert(number, Row { record: *record, arrival, served: None, is_done: false });
+        self.waits.arrived(number, record, arrival);
     }
 
-    fn submitted(&mut self, number: u64, tag: Tag, _sector: u64, _sectors: u32) {
-        if self.parts.len() <= tag.index() {
-            self.parts.resize(tag.index() + 1, None);
-            self.members.resize(tag.index() + 1, Vec::new());
-        }
-        let zero = [0; Reason::COUNT];
-        let (submitted, dispatched, before) = (Nanos::ZERO, Nanos::ZERO, [0; Reason::COUNT]);
-        self.parts[tag.index()] = Some(Part { number, submitted, dispatched, before, wait_nanos: zero });
-        self.fresh.push(tag);
+    fn submitted(&mut self, number: u64, tag: Tag, sector: u64, sectors: u32) {
+        Observer::<Policy>::submitted(&mut self.waits, number, tag, sector, sectors);
     }
 
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
-        self.step_to(now);
-        self.begin_waiting();
-        for tag in members {
-            let Some(part) = self.parts[tag.index()] else { continue };
-            let wait_nanos = self.waits(&part);
-            self.parts[tag.index()] = Some(Part { dispatched: now, wait_nanos, ..part });
-            let stream = self.stream(part.number);
-            if let Some(waiting) = self.waiting.get_mut(&stream) {
-                *waiting -= 1;
-                if *waiting == 0 {
-                    self.waiting.remove(&stream);
-                }
-            }
-        }
-        self.members[dispatch.tag.index()] = members.to_vec();
+        self.waits.dispatched(now, dispatch, members);
+    }
+
+    fn started(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
+        self.waits.started(now, dispatch, service);
     }
 
     fn completed(&mut self, now: Nanos, dispatch: &Dispatch) {
-        self.step_to(now);
-        for tag in std::mem::take(&mut self.members[dispatch.tag.index()]) {
-            let Some(part) = self.parts[tag.index()].take() else { continue };
-            let Some(row) = self.rows.get_mut(&part.number) else { continue };
-            let class = self.clients.class(self.clients.client(row.record.stream));
-            row.served = Some(Served {
-                class: u32::try_from(class).unwrap_or(u32::MAX),
-                submitted: part.submitted,
-                dispatched: part.dispatched,
-                completed: now,
-                wait_nanos: part.wait_nanos,
-            });
-        }
+        self.waits.completed(now, dispatch);
     }
 
-    fn refused(&mut self, number: u64, _sectors: u32, last: bool, _now: Nanos) {
+    fn refused(&mut self, number: u64, sectors: u32, last: bool, now: Nanos) {
+        self.waits.refused(number, sectors, last, now);
         if last {
-            self.rows.remove(&number);
+            self.done.insert(number, None);
             self.write_done();
         }
     }
 
-    fn finished(&mut self, number: u64, _now: Nanos) {
-        if let Some(row) = self.rows.get_mut(&number) {
-            row.is_done = true;
-        }
+    fn finished(&mut self, number: u64, now: Nanos) {
+        self.waits.finished(number, now);
         self.write_done();
     }
 
     fn settled(&mut self, now: Nanos, scheduler: &Policy) {
-        self.step_to(now);
-        self.begin_waiting();
-        self.running.clear();
-        match scheduler.tenants() {
-            Some(tenants) => {
-                let reason = |stream: &u32| tenants.reason(StreamId(*stream)) as usize;
-                self.running.extend(self.waiting.keys().map(|stream| (*stream, reason(stream), 1 << FRACTION_BITS)));
-            }
-            None => {
-                let waiting = scheduler.waiting();
-                let all = u64::from(scheduler.queued()).max(1);
-                let speed = |reason: Reason| (u64::from(waiting.count(reason)) << FRACTION_BITS) / all;
-                let speeds = Reason::ALL.into_iter().map(|reason| (ALL, reason as usize, speed(reason)));
-                self.running.extend(speeds.filter(|(.., speed)| *speed > 0));
-            }
-        }
+        self.waits.settled(now, scheduler);
     }
 }
 
@@ -254,6 +113,10 @@ impl Requests {
 
     /// Runs a job and writes its requests.
     pub(super) fn record(&mut self, job: &Job, progress: &dyn super::Progress) -> Result<Outcome, super::RunError> {
+        if matches!(&job.traffic, super::Traffic::Classes(experiment) if experiment.is_machine()) {
+            let problem = "requests of an experiment with several devices, cores or background work cannot be written";
+            return Err(super::RunError::Value(format!("{problem}\n  expected: one device, and nothing else")));
+        }
         let (trace, volume, load) = job.trace_names();
         let key = (trace.clone(), volume.clone());
         let known = self.traces.get(&key).copied();

@@ -276,6 +276,33 @@ impl Collector {
         (all, by_operation)
     }
 
+    /// Adds what the scheduler and the device of one of several have counted. Requests are counted by the machine.
+    pub(crate) fn add_device(&mut self, device: &Self) {
+        for (class, of_device) in self.classes.iter_mut().zip(&device.classes) {
+            class.counts.dispatched += of_device.counts.dispatched;
+            class.counts.device_sum_nanos =
+                class.counts.device_sum_nanos.saturating_add(of_device.counts.device_sum_nanos);
+            class.counts.fast_requests += of_device.counts.fast_requests;
+        }
+        self.dispatches += device.dispatches;
+        self.merged_requests += device.merged_requests;
+        self.busy.time = self.busy.time.after(device.busy.time);
+        self.service.add(&device.service);
+        self.seeks += device.seeks;
+        self.seek_distance_tracks += device.seek_distance_tracks;
+        self.seek_distance_squares += device.seek_distance_squares;
+        for (sum, nanos) in self.wait_nanos.iter_mut().zip(device.wait_nanos) {
+            *sum += nanos;
+        }
+        self.waiting_nanos += device.waiting_nanos;
+        self.held_back_nanos += device.held_back_nanos;
+    }
+
+    /// Dispatches to its device, and the time in which that worked on any.
+    pub(crate) fn device_work(&self) -> (u64, Nanos) {
+        (self.dispatches, self.busy.time)
+    }
+
     /// What was counted, with the names of streams; the names of the run, and what it alone knows, are left empty.
     #[must_use]
     pub fn into_outcome(mut self, has_fast: bool, names: impl Fn(StreamId) -> String) -> Outcome {

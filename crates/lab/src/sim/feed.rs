@@ -44,6 +44,9 @@ pub trait Arrivals<S> {
     fn refused(&mut self, stream: u32, _retry: Nanos, now: Nanos) {
         self.completed(stream, now);
     }
+
+    /// A device of a machine has requests of the foreground from now on, or has none any more.
+    fn foreground(&mut self, _device: usize, _has_any: bool, _now: Nanos) {}
 }
 
 /// The devices of a run.

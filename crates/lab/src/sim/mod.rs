@@ -7,27 +7,39 @@
 
 mod clients;
 mod collect;
+mod cores;
 mod course;
 mod engine;
 mod failure;
 mod feed;
 mod latencies;
+mod layers;
 mod load;
+mod machine;
 mod observe;
 mod outcome;
 mod records;
 mod replay;
+mod route;
 mod streams;
+mod waits;
+mod watch;
 
 pub use clients::{ClientClass, Clients, Streams};
 pub use collect::{Collector, Finished, Window};
+pub use cores::CoreCosts;
 pub use engine::{Ended, Simulation, run};
 pub use failure::Failure;
 pub use feed::{Arrivals, Feed, LOOK_AHEAD_RECORDS, Site, Sites};
 pub use latencies::Latencies;
+pub use layers::{Layer, LayerTimes, TIME_PARTS, TimePart};
 pub use load::{Load, LoadError};
+pub use machine::{Machine, MachineCores, MachineDevice, MachineEnded, run_machine};
 pub use observe::{Checker, Observer, Unobserved};
 pub use outcome::{
-    Class, ClassOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step, StreamOutcome, Throughput, TierOutcome,
+    Class, ClassOutcome, CoresOutcome, DebtOutcome, DeviceOutcome, FastOutcome, HeadPoint, Outcome, ServiceSums, Step,
+    StreamOutcome, Throughput, TierOutcome,
 };
 pub use replay::simulate;
+pub use route::Route;
+pub use waits::{Stay, Waits};

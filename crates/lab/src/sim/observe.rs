@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ioweir_core::{Dispatch, Nanos, Operation, QueueLimits, Tag};
 
+use super::LayerTimes;
 use ioweir_device::Service;
 use ioweir_trace::Record;
 
@@ -12,6 +13,9 @@ pub trait Observer<S> {
     /// Whether it does anything with the calls; work that only serves them is left out otherwise.
     const WATCHES: bool = true;
 
+    /// The calls that follow are of the device of this number, in a machine that may have several. Arrivals and answers are of
+    /// the machine.
+    fn device(&mut self, _device: usize) {}
     /// The record with this number (from zero) has arrived.
     fn arrived(&mut self, _number: u64, _record: &Record, _arrival: Nanos) {}
     /// The scheduler has taken a sub-request of it.
@@ -25,6 +29,8 @@ pub trait Observer<S> {
     fn completed(&mut self, _now: Nanos, _dispatch: &Dispatch) {}
     /// The scheduler has refused a sub-request of it, its client being at its limit; with the last one the record ends.
     fn refused(&mut self, _number: u64, _sectors: u32, _last: bool, _now: Nanos) {}
+    /// A machine has answered the record, which took this time by layer. A call to [`Self::finished`] follows.
+    fn answered(&mut self, _number: u64, _now: Nanos, _times: &LayerTimes) {}
     /// The record is done.
     fn finished(&mut self, _number: u64, _now: Nanos) {}
     /// All that happens at this moment has happened.
@@ -50,23 +56,26 @@ struct SubRequest {
 ///
 /// Every record is served exactly once, over exactly its extent; a dispatch is exactly the union of its members, of one
 /// operation, contiguous and within the largest size; time never goes back; a device holds at most its queue depth; and the
-/// time that sub-requests wait plus the time in the device is the sum of what each of them took.
+/// time that sub-requests wait plus the time in the device is the sum of what each of them took. In a machine, the times of a
+/// request by layer add up to its latency.
 pub struct Checker {
     request_sectors_max: u32,
-    /// Dispatches that each device may hold, and holds.
+    /// The device of the calls that follow.
+    device: usize,
+    /// Dispatches that each tier of a device may hold, and holds.
     depth: [u32; 2],
-    in_flight: [u32; 2],
+    in_flight: BTreeMap<(usize, usize), u32>,
     now: Nanos,
     live: BTreeMap<u64, Record>,
     unserved_sectors: BTreeMap<u64, u64>,
-    sub_requests: BTreeMap<usize, (SubRequest, Nanos)>,
+    sub_requests: BTreeMap<(usize, usize), (SubRequest, Nanos)>,
     submitted_at: BTreeMap<u64, Nanos>,
-    dispatched_members: BTreeMap<usize, Vec<Tag>>,
+    dispatched_members: BTreeMap<(usize, usize), Vec<Tag>>,
     /// Sum over sub-requests of the time from arrival to completion.
     total_nanos: u128,
     /// Of that, in the device.
     device_nanos: u128,
-    dispatched_at: BTreeMap<usize, Nanos>,
+    dispatched_at: BTreeMap<(usize, usize), Nanos>,
     finished: u64,
     refused: u64,
     arrived: u64,
@@ -79,7 +88,8 @@ impl Checker {
         Self {
             request_sectors_max,
             depth: [depth, QueueLimits::DEFAULT.fast_depth],
-            in_flight: [0; 2],
+            device: 0,
+            in_flight: BTreeMap::new(),
             now: Nanos::ZERO,
             live: BTreeMap::new(),
             unserved_sectors: BTreeMap::new(),
@@ -116,6 +126,10 @@ impl Checker {
         assert_eq!(self.finished, requests, "every record is counted once");
     }
 
+    fn key(&self, tag: Tag) -> (usize, usize) {
+        (self.device, tag.index())
+    }
+
     fn step_to(&mut self, now: Nanos) {
         assert!(now >= self.now, "time goes back from {} to {now}", self.now);
         self.now = now;
@@ -123,6 +137,10 @@ impl Checker {
 }
 
 impl<S> Observer<S> for Checker {
+    fn device(&mut self, device: usize) {
+        self.device = device;
+    }
+
     fn arrived(&mut self, number: u64, record: &Record, arrival: Nanos) {
         assert_eq!(number, self.arrived, "records arrive in order");
         self.arrived += 1;
@@ -133,17 +151,18 @@ impl<S> Observer<S> for Checker {
 
     fn submitted(&mut self, number: u64, tag: Tag, sector: u64, sectors: u32) {
         let arrival = self.submitted_at[&number];
-        let before = self.sub_requests.insert(tag.index(), (SubRequest { number, sector, sectors }, arrival));
+        let before = self.sub_requests.insert(self.key(tag), (SubRequest { number, sector, sectors }, arrival));
         assert!(before.is_none(), "a tag is given to one sub-request at a time");
     }
 
     fn dispatched(&mut self, now: Nanos, dispatch: &Dispatch, members: &[Tag]) {
         self.step_to(now);
         let tier = dispatch.tier as usize;
-        self.in_flight[tier] += 1;
-        assert!(self.in_flight[tier] <= self.depth[tier], "a device holds no more than its depth");
+        let in_flight = self.in_flight.entry((self.device, tier)).or_default();
+        *in_flight += 1;
+        assert!(*in_flight <= self.depth[tier], "a device holds no more than its depth");
         assert_eq!(members.len(), dispatch.members as usize, "a dispatch knows its members");
-        let mut extents: Vec<SubRequest> = members.iter().map(|tag| self.sub_requests[&tag.index()].0).collect();
+        let mut extents: Vec<SubRequest> = members.iter().map(|tag| self.sub_requests[&self.key(*tag)].0).collect();
         extents.sort_unstable_by_key(|part| part.sector);
         let mut end = dispatch.sector;
         for part in &extents {
@@ -156,27 +175,28 @@ impl<S> Observer<S> for Checker {
         let is_capped = dispatch.operation != Operation::Discard;
         assert!(!is_capped || dispatch.sectors <= self.request_sectors_max, "a dispatch stays within the largest size");
         let carries_flush = members.iter().any(|tag| {
-            let flags = self.live[&self.sub_requests[&tag.index()].0.number].flags;
+            let flags = self.live[&self.sub_requests[&self.key(*tag)].0.number].flags;
             flags.has(ioweir_core::Flags::FUA.with(ioweir_core::Flags::PREFLUSH))
         });
         assert!(members.len() == 1 || !carries_flush, "nothing merges with a flush");
-        self.dispatched_members.insert(dispatch.tag.index(), members.to_vec());
-        self.dispatched_at.insert(dispatch.tag.index(), now);
+        self.dispatched_members.insert(self.key(dispatch.tag), members.to_vec());
+        self.dispatched_at.insert(self.key(dispatch.tag), now);
     }
 
     fn started(&mut self, now: Nanos, dispatch: &Dispatch, service: &Service) {
         self.step_to(now);
-        assert!(self.dispatched_at.contains_key(&dispatch.tag.index()), "a device begins what it was given");
+        assert!(self.dispatched_at.contains_key(&self.key(dispatch.tag)), "a device begins what it was given");
         assert!(service.finish >= now, "a device does not finish before it starts");
     }
 
     fn completed(&mut self, now: Nanos, dispatch: &Dispatch) {
         self.step_to(now);
-        self.in_flight[dispatch.tier as usize] -= 1;
-        let members = self.dispatched_members.remove(&dispatch.tag.index()).expect("completed once");
-        let dispatched_at = self.dispatched_at.remove(&dispatch.tag.index()).expect("dispatched before");
+        let key = self.key(dispatch.tag);
+        *self.in_flight.get_mut(&(self.device, dispatch.tier as usize)).expect("dispatched before") -= 1;
+        let members = self.dispatched_members.remove(&key).expect("completed once");
+        let dispatched_at = self.dispatched_at.remove(&key).expect("dispatched before");
         for tag in members {
-            let (part, arrival) = self.sub_requests.remove(&tag.index()).expect("a sub-request is completed once");
+            let (part, arrival) = self.sub_requests.remove(&self.key(tag)).expect("a sub-request is completed once");
             self.total_nanos += u128::from(now.since(arrival).0);
             self.device_nanos += u128::from(now.since(dispatched_at).0);
             *self.unserved_sectors.get_mut(&part.number).expect("alive") -= u64::from(part.sectors);
@@ -192,6 +212,12 @@ impl<S> Observer<S> for Checker {
             self.unserved_sectors.remove(&number);
             self.submitted_at.remove(&number);
         }
+    }
+
+    fn answered(&mut self, number: u64, now: Nanos, times: &LayerTimes) {
+        let latency = now.since(self.submitted_at[&number]).0;
+        assert_eq!(times.sum_nanos(), latency, "the times of all layers add up to the latency");
+        assert!(times.background_nanos <= latency, "background work is a part of it");
     }
 
     fn finished(&mut self, number: u64, now: Nanos) {

@@ -4,7 +4,7 @@
 use ioweir_core::{Nanos, Operation, Reason};
 use serde::{Deserialize, Serialize};
 
-use super::Latencies;
+use super::{Latencies, LayerTimes};
 
 /// Requests of one kind (all, reads, writes ...) of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,6 +102,12 @@ pub struct Outcome {
     pub head: Vec<HeadPoint>,
     /// What the device did to its flash; none where it has none.
     pub flash: Option<ioweir_device::FlashCounts>,
+    /// The devices of a machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceOutcome>,
+    /// The cores of a machine that has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<CoresOutcome>,
     /// Records skipped by a lenient reader, or dropped because they lie past the device's end.
     pub skipped: u64,
 }
@@ -168,6 +174,12 @@ pub struct ClassOutcome {
     pub fast_requests: u64,
     /// Requests that were refused at a limit.
     pub refused: u64,
+    /// Their time by layer; known of machines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layers: Option<LayerTimes>,
+    /// Of background work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debt: Option<DebtOutcome>,
     /// Step by step from the start, the warm-up included; none in a comparison.
     pub steps: Vec<Step>,
 }
@@ -189,6 +201,50 @@ pub struct StreamOutcome {
     pub latency_p99_nanos: u64,
     /// The longest.
     pub latency_max_nanos: u64,
+}
+
+/// What a class of background work owed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DebtOutcome {
+    /// All of it.
+    pub owed_bytes: u64,
+    /// What was left at the end.
+    pub left_bytes: u64,
+    /// What was paid after its deadline, or was left then.
+    pub late_bytes: u64,
+}
+
+impl DebtOutcome {
+    /// Adds another debt of the class.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.owed_bytes += other.owed_bytes;
+        self.left_bytes += other.left_bytes;
+        self.late_bytes += other.late_bytes;
+    }
+}
+
+/// One device of several.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceOutcome {
+    /// Its name.
+    pub name: String,
+    /// Its scheduler.
+    pub scheduler: String,
+    /// Dispatches that it was given.
+    pub dispatches: u64,
+    /// Time it was working on at least one of them.
+    #[serde(with = "nanos")]
+    pub busy: Nanos,
+}
+
+/// The workers of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoresOutcome {
+    /// How many.
+    pub workers: u32,
+    /// Time that they were busy, all together, the warm-up included.
+    #[serde(with = "nanos")]
+    pub busy: Nanos,
 }
 
 /// A class of clients in one step of time.
@@ -248,6 +304,17 @@ pub struct ServiceSums {
     pub transfer_nanos: u128,
     /// Waiting inside the device for what it does for other requests.
     pub queue_nanos: u128,
+}
+
+impl ServiceSums {
+    /// Adds those of another device.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.overhead_nanos += other.overhead_nanos;
+        self.seek_nanos += other.seek_nanos;
+        self.rotation_nanos += other.rotation_nanos;
+        self.transfer_nanos += other.transfer_nanos;
+        self.queue_nanos += other.queue_nanos;
+    }
 }
 
 /// Bytes completed in each bucket of time.

@@ -109,6 +109,12 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         self.skip(record, end).map(|()| false)
     }
 
+    /// Checks that a record fits; nothing is skipped.
+    pub(super) fn fits_exactly(&mut self, record: &Record) -> Result<(), Failure> {
+        self.is_lenient = false;
+        self.fits(record).map(|_| ())
+    }
+
     #[cold]
     fn skip(&mut self, record: &Record, end: u64) -> Result<(), Failure> {
         let number = self.arrived + self.skipped + 1;

@@ -18,11 +18,11 @@ fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
 }
 
-const ARRAY: &str = "[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 0.5 }\nfast = { depth = 2, read = \"exponential \
+pub(crate) const ARRAY: &str = "[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 0.5 }\nfast = { depth = 2, read = \"exponential \
                      200us\", write = \"exponential 500us\" }\nslow = { read = \"exponential 2ms\" }\n";
 
 /// Closed and open loops, phases, shares, clients that come, go and pause, and some that are refused.
-fn busy(scheduler: &str) -> String {
+pub(crate) fn busy(scheduler: &str) -> String {
     let first = scheduler.split([':', '+']).next().and_then(ioweir_core::policy::find);
     let reservation = if first.is_some_and(|row| row.reserves) { "reservation = \"50/s\"\n" } else { "" };
     format!(
@@ -39,7 +39,7 @@ const PAIRS: [&str; 4] =
     ["sfq+deadline", "mclock+cfq:window=4", "reward:estimator=service+bid-hdd", "parda+sptf:window=64"];
 
 /// Every policy of one device, and some pairs.
-fn schedulers() -> impl Iterator<Item = &'static str> {
+pub(crate) fn schedulers() -> impl Iterator<Item = &'static str> {
     POLICIES.iter().filter(|row| !row.places).map(|row| row.name).chain(PAIRS)
 }
 
@@ -321,6 +321,11 @@ fn examples_of_the_repository_are_experiments_and_read_back_as_themselves() {
     }
 }
 
+/// Every key of machines that excludes none.
+const MACHINE: &str = "duration = \"1s\"\nschedulers = [\"fifo\"]\n[cores]\nworkers = 1\n[[device]]\nname = \"d\"\nmodel = \"hdd\"\ndepth = \
+                       4\nscheduler = \"noop\"\n[[class]]\nname = \"a\"\nbacklog = 1\ndevice = \"d\"\n[class.background]\ndebt = \"1MiB\"\ndeadline \
+                       = \"1s\"\npace = \"watermark\"\nroom = \"1MiB\"\n";
+
 #[test]
 fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
     // A file with every key; what serde knows and the table does not, or the other way round, shows here.
@@ -340,6 +345,13 @@ fn every_key_is_in_the_table_and_every_key_of_the_table_is_one() {
         found.extend(table.keys().map(|key| if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") }));
     };
     note("", &table);
+    // Devices, cores and background work are of another kind of file.
+    let machine: toml::Table = parse(MACHINE).to_toml().parse().expect("TOML");
+    note("", &machine);
+    note("cores", machine["cores"].as_table().expect("cores"));
+    note("device", machine["device"][0].as_table().expect("a device"));
+    note("class", machine["class"][0].as_table().expect("a class"));
+    note("class.background", machine["class"][0]["background"].as_table().expect("background work"));
     for name in ["class", "group", "expect"] {
         for entry in table[name].as_array().expect(name) {
             note(name, entry.as_table().expect(name));

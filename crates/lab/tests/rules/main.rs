@@ -12,6 +12,7 @@ mod every_run;
 mod experiment;
 mod forecast;
 mod generate;
+mod machine;
 mod one_run;
 mod plan;
 mod plan_example;

@@ -1,0 +1,243 @@
+//! The machine of an experiment: its devices in groups, its cores, and where each class goes; with the checks of their keys.
+
+use ioweir_core::SECTOR_BYTES;
+
+use super::parse::DEPTH_MAX;
+use super::spec::{BackgroundSpec, ClassSpec, DeviceChoice, DeviceGroupSpec, Experiment, ModelChoice, Pace};
+use ioweir_config::{Complaint, SchedulerChoice, unknown};
+use ioweir_device::DeviceSpec;
+
+/// Devices of a machine, and workers.
+const DEVICES_MAX: u64 = 256;
+const WORKERS_MAX: u32 = 1024;
+
+/// A device of an experiment, or several equal ones, with what is absent in the file filled in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceGroup<'a> {
+    /// Empty for a device that is alone.
+    pub(crate) name: &'a str,
+    pub(crate) model: &'a DeviceSpec,
+    pub(crate) count: u32,
+    pub(crate) stripe_bytes: u64,
+    pub(crate) depth: u32,
+    /// If it is not the one that the experiment compares.
+    pub(crate) scheduler: Option<SchedulerChoice>,
+}
+
+impl<'a> DeviceGroup<'a> {
+    fn alone(model: &'a ModelChoice, depth: u32) -> Option<Self> {
+        Some(Self { name: "", model: model.spec()?, count: 1, stripe_bytes: u64::MAX, depth, scheduler: None })
+    }
+
+    fn new(group: &'a DeviceGroupSpec, depth: u32) -> Option<Self> {
+        Some(Self {
+            name: &group.name,
+            model: group.model.spec()?,
+            count: group.count,
+            stripe_bytes: group.stripe.0,
+            depth: group.depth.unwrap_or(depth),
+            scheduler: group.scheduler,
+        })
+    }
+}
+
+impl ModelChoice {
+    /// Looks the device up, checks it and writes it out.
+    fn resolve(&mut self, key: &str) -> Result<(), Complaint> {
+        let device = match self {
+            Self::Inline(spec) => spec.clone(),
+            Self::Named(name) => {
+                DeviceSpec::load(name).map_err(|error| Complaint::expecting(key, error.problem, "").hint(error.hint))?
+            }
+        };
+        device.check().map_err(|error| {
+            // The device says which of its keys is meant.
+            let (part, problem) = error.problem.split_once(": ").unwrap_or(("", &error.problem));
+            Complaint::expecting(format!("{key}.{part}"), problem, "").hint(error.hint)
+        })?;
+        *self = Self::Inline(device.resolved());
+        Ok(())
+    }
+
+    fn spec(&self) -> Option<&DeviceSpec> {
+        match self {
+            Self::Inline(spec) => Some(spec),
+            Self::Named(_) => None,
+        }
+    }
+}
+
+impl Experiment {
+    /// Whether it has more than one device with its scheduler.
+    pub(crate) fn is_machine(&self) -> bool {
+        let has_background = self.classes.iter().any(|class| class.background.is_some());
+        self.cores.is_some() || has_background || matches!(self.device, DeviceChoice::Several(_))
+    }
+
+    /// The devices of an experiment that was checked.
+    pub(crate) fn device_groups(&self) -> Vec<DeviceGroup<'_>> {
+        match &self.device {
+            DeviceChoice::One(model) => DeviceGroup::alone(model, self.depth).into_iter().collect(),
+            DeviceChoice::Several(groups) => {
+                groups.iter().filter_map(|group| DeviceGroup::new(group, self.depth)).collect()
+            }
+        }
+    }
+
+    /// The group of devices that serves a class, by its place in [`Self::device_groups`].
+    pub(crate) fn group_of(&self, class: &ClassSpec) -> usize {
+        match (&self.device, &class.device) {
+            (DeviceChoice::Several(groups), Some(name)) => {
+                groups.iter().position(|group| group.name == *name).unwrap_or(0)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Checks the devices and the cores, and writes the devices out.
+    pub(super) fn check_machine(&mut self) -> Result<(), Complaint> {
+        match &mut self.device {
+            DeviceChoice::One(model) => model.resolve("device")?,
+            DeviceChoice::Several(groups) => {
+                for number in 0..groups.len() {
+                    let (before, rest) = groups.split_at_mut(number);
+                    rest[0].check(before, &|part| format!("device[{number}].{part}"))?;
+                }
+                let count: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
+                if count == 0 || count > DEVICES_MAX {
+                    let problem = format!("there are {count} devices");
+                    return Err(Complaint::expecting("device", problem, format!("1 to {DEVICES_MAX}")));
+                }
+            }
+        }
+        if let Some(cores) = self.cores.as_ref().filter(|cores| !(1..=WORKERS_MAX).contains(&cores.workers)) {
+            let problem = format!("is {}", cores.workers);
+            return Err(Complaint::expecting("cores.workers", problem, format!("1 to {WORKERS_MAX}")));
+        }
+        Ok(())
+    }
+
+    /// Checks where a class goes; a background class gets a client for each device.
+    pub(super) fn check_way(&mut self, number: usize) -> Result<(), Complaint> {
+        let key = |part: &str| format!("class[{number}].{part}");
+        let class = &self.classes[number];
+        let names: Vec<&str> = self.device_groups().iter().map(|group| group.name).collect();
+        match (&self.device, &class.device) {
+            (DeviceChoice::One(_), Some(_)) => {
+                let expected = "this key beside several devices, a [[device]] each";
+                return Err(Complaint::expecting(key("device"), "there is one device, without a name", expected));
+            }
+            (DeviceChoice::Several(_), Some(name)) if !names.contains(&name.as_str()) => {
+                let error = unknown("device", name, &names, "a [[device]] of this file");
+                return Err(Complaint::expecting(key("device"), error.problem, error.expected).hint(error.hint));
+            }
+            (DeviceChoice::Several(groups), None) if groups.len() > 1 => {
+                let expected = format!("device, with one of {}", names.join(", "));
+                return Err(Complaint::expecting(key("name"), "which device serves it is not said", expected));
+            }
+            _ => {}
+        }
+        let group = self.device_groups()[self.group_of(class)];
+        let count = group.count;
+        if count > 1 {
+            class.check_stripes(group, &key)?;
+        }
+        if let Some(background) = &class.background {
+            background.check(class, count, &key)?;
+            self.classes[number].clients = count;
+        }
+        Ok(())
+    }
+}
+
+impl DeviceGroupSpec {
+    fn check(&mut self, before: &[Self], key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+        if self.name.is_empty() || before.iter().any(|other| other.name == self.name) {
+            let problem = "is empty, or that of another device";
+            return Err(Complaint::expecting(key("name"), problem, "a name of its own"));
+        }
+        self.model.resolve(&key("model"))?;
+        if self.count == 0 || u64::from(self.count) > DEVICES_MAX {
+            let problem = format!("is {}", self.count);
+            return Err(Complaint::expecting(key("count"), problem, format!("1 to {DEVICES_MAX}")));
+        }
+        if self.stripe.0 == 0 || !self.stripe.0.is_multiple_of(SECTOR_BYTES) {
+            let problem = format!("is {}", self.stripe);
+            return Err(Complaint::expecting(key("stripe"), problem, "whole sectors of 512B"));
+        }
+        if let Some(depth) = self.depth.filter(|depth| !(1..=DEPTH_MAX).contains(depth)) {
+            return Err(Complaint::expecting(key("depth"), format!("is {depth}"), format!("1 to {DEPTH_MAX}")));
+        }
+        Ok(())
+    }
+}
+
+impl ClassSpec {
+    /// A request lies on one device.
+    fn check_stripes(&self, group: DeviceGroup<'_>, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+        let DeviceGroup { name, count, stripe_bytes, .. } = group;
+        if self.trace.is_some() {
+            let problem = format!("requests of a trace may lie across the stripes of the {count} devices `{name}`");
+            return Err(Complaint::expecting(key("trace"), problem, "a device with count = 1"));
+        }
+        let size = self.size.0;
+        if size == 0 || !stripe_bytes.is_multiple_of(size) {
+            let problem = format!("{} does not divide the stripe of `{name}`", self.size);
+            return Err(Complaint::expecting(key("size"), problem, "a whole number of requests in a stripe"));
+        }
+        if self.region.is_some_and(|region| !region.from.0.is_multiple_of(size)) {
+            let problem = format!("requests of {} from there on would lie across stripes", self.size);
+            return Err(Complaint::expecting(key("region"), problem, "from a multiple of the request's size"));
+        }
+        Ok(())
+    }
+}
+
+impl BackgroundSpec {
+    fn check(&self, class: &ClassSpec, devices: u32, key: &dyn Fn(&str) -> String) -> Result<(), Complaint> {
+        let part = |part: &str| key(&format!("background.{part}"));
+        if class.backlog.is_none() || !class.phases.is_empty() {
+            let expected = "a class with a backlog, and without phases";
+            return Err(Complaint::expecting(
+                key("background"),
+                "its debt alone says when it sends requests",
+                expected,
+            ));
+        }
+        if class.refuse_at_limit {
+            let problem = "background work is not refused, it waits";
+            return Err(Complaint::expecting(key("refuse_at_limit"), problem, "false"));
+        }
+        if class.clients != 1 && class.clients != devices {
+            let problem = format!("is {}: each device has one client of background work", class.clients);
+            return Err(Complaint::expecting(key("clients"), problem, "the key left out"));
+        }
+        let least = class.size.0.saturating_mul(u64::from(devices));
+        if self.debt.0 < least {
+            let problem = format!("{} is less than a request for each of {devices} devices", self.debt);
+            return Err(Complaint::expecting(part("debt"), problem, "more, or smaller requests"));
+        }
+        if self.pace == Pace::Watermark && self.low >= self.high {
+            let problem = format!("is {}, and high is {}", self.low.value(), self.high.value());
+            return Err(Complaint::expecting(part("low"), problem, "less than high"));
+        }
+        if self.request_time.nanos().0 == 0 {
+            return Err(Complaint::expecting(part("request_time"), "is nothing", "a time above 0"));
+        }
+        let of_idle = [("calm", self.calm != Self::CALM), ("request_time", self.request_time != Self::REQUEST_TIME)];
+        let of_watermark =
+            [("low", self.low != Self::LOW), ("high", self.high != Self::HIGH), ("room", self.room.is_some())];
+        let unused = |keys: &[(&'static str, bool)]| keys.iter().find(|key| key.1).map(|key| key.0);
+        let unused = match self.pace {
+            Pace::Idle => unused(&of_watermark),
+            Pace::Watermark => unused(&of_idle),
+            Pace::Always => unused(&of_idle).or_else(|| unused(&of_watermark)),
+        };
+        match unused {
+            Some(name) => {
+                Err(Complaint::expecting(part(name), "has no effect at this pace", "the pace that its help names"))
+            }
+            None => Ok(()),
+        }
+    }
+}

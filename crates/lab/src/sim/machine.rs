@@ -1,0 +1,430 @@
+//! A server with all its layers: cores above several devices, each with its scheduler.
+//!
+//! A request arrives, waits for a worker and is executed; it goes to its device, through the order of tenants and the
+//! elevator; and a worker answers it. Each device is the [`Engine`] of a run with one device. What is added here is the way
+//! between them, and the account: [`LayerTimes`] of every request, which add up to its latency.
+
+use std::cell::RefCell;
+
+use ioweir_core::cores::Cores;
+use ioweir_core::policy::Policy;
+use ioweir_core::{Nanos, Slab, StreamId};
+use ioweir_trace::Record;
+
+use super::cores::{CoreRequests, CoreWork, Leaves, Workers};
+use super::engine::Engine;
+use super::watch::Watch;
+use super::{
+    Arrivals, Clients, Collector, CoreCosts, Ended, Failure, Finished, LayerTimes, Observer, Route, Simulation, Site,
+    Sites, Waits,
+};
+
+/// One device of a machine.
+pub struct MachineDevice<'a> {
+    /// The device, its scheduler and limits.
+    pub simulation: Simulation<'a, Policy>,
+    /// Its counters.
+    pub collector: &'a mut Collector,
+    /// Whether its policy knows shares.
+    pub knows_shares: bool,
+}
+
+/// The cores of a machine.
+pub struct MachineCores {
+    /// The schedule, fresh.
+    pub scheduler: Cores,
+    /// Workers.
+    pub workers: u32,
+    /// Processor time of requests.
+    pub costs: CoreCosts,
+}
+
+/// What determines a run of a machine, apart from the arrivals.
+pub struct Machine<'a> {
+    /// The cores; without them requests go to their devices at once.
+    pub cores: Option<MachineCores>,
+    /// The devices.
+    pub devices: Vec<MachineDevice<'a>>,
+    /// The route of each class.
+    pub routes: Vec<Route>,
+    /// Whether each class is background work.
+    pub is_background: Vec<bool>,
+    /// The clients.
+    pub clients: Clients,
+    /// The end of the warm-up: what is answered before is not in the account.
+    pub from: Nanos,
+    /// When the run ends at the latest; [`Nanos::NEVER`]: when everything is answered.
+    pub until: Nanos,
+}
+
+/// What a run of a machine leaves beside what the collectors have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineEnded {
+    /// Of the whole machine: its last answer, all that was skipped or not answered.
+    pub all: Ended,
+    /// Of each device.
+    pub devices: Vec<Ended>,
+    /// The time of each class by layer.
+    pub by_class: Vec<LayerTimes>,
+    /// Time that workers were busy, all together.
+    pub cores_busy: Nanos,
+}
+
+/// A request in the machine.
+#[derive(Clone, Copy)]
+struct InMachine {
+    record: Record,
+    number: u64,
+    arrival: Nanos,
+    class: u32,
+    work: CoreWork,
+    times: LayerTimes,
+    /// Set once it is refused: when it would be accepted.
+    retry: Option<Nanos>,
+}
+
+struct Table {
+    requests: Slab<InMachine>,
+    is_background: Vec<bool>,
+}
+
+impl Table {
+    fn insert(&mut self, request: InMachine) -> u32 {
+        loop {
+            if let Some(slot) = self.requests.insert(request) {
+                return slot;
+            }
+            let capacity = self.requests.capacity().max(FIRST_SLOTS / 2).saturating_mul(2);
+            self.requests.grow(capacity, || request);
+        }
+    }
+}
+
+impl CoreRequests for Table {
+    fn work(&mut self, request: u32) -> (&Record, &mut CoreWork, &mut LayerTimes) {
+        let InMachine { record, work, times, .. } = &mut self.requests[request];
+        (record, work, times)
+    }
+
+    fn is_background(&self, request: u32) -> bool {
+        self.is_background[self.requests[request].class as usize]
+    }
+}
+
+struct Devices<'a, 'o, O> {
+    engines: Vec<Engine<'a, Policy, Watch<'o, O>>>,
+    /// When each needs a turn.
+    next: Vec<Nanos>,
+    /// Devices to which something happened at this moment, and whether each is one.
+    touched: Vec<usize>,
+    is_touched: Vec<bool>,
+    now: Nanos,
+}
+
+impl<'a, 'o, O: Observer<Policy>> Devices<'a, 'o, O> {
+    /// A device to which something happens now.
+    fn touch(&mut self, device: usize) -> &mut Engine<'a, Policy, Watch<'o, O>> {
+        if !std::mem::replace(&mut self.is_touched[device], true) {
+            self.touched.push(device);
+        }
+        let engine = &mut self.engines[device];
+        engine.step_to(self.now);
+        engine
+    }
+
+    /// Lets the schedulers of devices to which something happened dispatch what they may.
+    fn settle(&mut self) {
+        for device in self.touched.drain(..) {
+            self.is_touched[device] = false;
+            self.engines[device].settle();
+            self.next[device] = self.engines[device].next_time();
+        }
+    }
+
+    fn next_time(&self) -> Nanos {
+        self.next.iter().copied().min().unwrap_or(Nanos::NEVER)
+    }
+}
+
+impl<O: Observer<Policy>> Sites<Policy> for Devices<'_, '_, O> {
+    fn devices(&self) -> usize {
+        self.engines.len()
+    }
+
+    fn site(&mut self, device: usize) -> Site<'_, Policy> {
+        self.touch(device).site(0)
+    }
+}
+
+struct Run<'a, 'o, O> {
+    devices: Devices<'a, 'o, O>,
+    workers: Option<Workers>,
+    table: Table,
+    routes: Vec<Route>,
+    clients: Clients,
+    collector: &'a mut Collector,
+    observer: &'o RefCell<&'o mut O>,
+    /// The request of each slot of each device's driver.
+    by_slot: Vec<Vec<u32>>,
+    /// Requests of the foreground that each device has.
+    foreground: Vec<u64>,
+    by_class: Vec<LayerTimes>,
+    from: Nanos,
+    until: Nanos,
+    now: Nanos,
+    end: Nanos,
+    arrived: u64,
+    /// Kept for its memory.
+    slots: Vec<u32>,
+}
+
+/// Runs a machine, and counts its answers in the collector.
+///
+/// # Errors
+/// [`Failure`] where nothing more can arrive because of an error, or where a record does not fit its device.
+pub fn run_machine<O: Observer<Policy>>(
+    machine: Machine<'_>,
+    arrivals: &mut impl Arrivals<Policy>,
+    collector: &mut Collector,
+    observer: &mut O,
+) -> Result<MachineEnded, Failure> {
+    let Machine { cores, devices, routes, is_background, clients, from, until } = machine;
+    let observer = RefCell::new(observer);
+    let mut watches: Vec<Watch<'_, O>> = Vec::new();
+    for (device, MachineDevice { knows_shares, .. }) in devices.iter().enumerate() {
+        let waits = Waits::new(clients.clone(), *knows_shares).with_background(is_background.clone());
+        watches.push(Watch::new(waits, device, &observer));
+    }
+    let count = devices.len();
+    let mut engines = Vec::new();
+    for (MachineDevice { simulation, collector, .. }, watch) in devices.into_iter().zip(&mut watches) {
+        let Simulation { scheduler, limits, device, fast, lenient, until } = simulation;
+        let simulation = Simulation { scheduler, limits, device: &mut *device, fast, lenient, until };
+        engines.push(Engine::new(simulation, &mut *collector, watch));
+    }
+    let mut run = Run {
+        devices: Devices {
+            engines,
+            next: vec![Nanos::NEVER; count],
+            touched: Vec::new(),
+            is_touched: vec![false; count],
+            now: Nanos::ZERO,
+        },
+        workers: cores.map(|cores| Workers::new(cores.scheduler, cores.workers, cores.costs)),
+        table: Table { requests: Slab::new(0, || unreachable!("it begins empty")), is_background },
+        by_class: vec![LayerTimes::default(); routes.len()],
+        routes,
+        clients,
+        collector,
+        observer: &observer,
+        by_slot: vec![Vec::new(); count],
+        foreground: vec![0; count],
+        from,
+        until,
+        now: Nanos::ZERO,
+        end: Nanos::ZERO,
+        arrived: 0,
+        slots: Vec::new(),
+    };
+    run.run(arrivals)?;
+    Ok(run.ended())
+}
+
+/// Places for requests at first; there are more when they are needed.
+const FIRST_SLOTS: u32 = 1024;
+
+impl<O: Observer<Policy>> Run<'_, '_, O> {
+    fn run(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        loop {
+            let arrival = arrivals.next_time(self.now, self.held())?.unwrap_or(Nanos::NEVER);
+            let device = self.devices.next_time();
+            let cores = self.workers.as_ref().map_or(Nanos::NEVER, Workers::next_time);
+            let next = arrival.min(device).min(cores);
+            if next == Nanos::NEVER {
+                return Ok(());
+            }
+            if next > self.until {
+                self.devices.engines.iter_mut().for_each(|engine| engine.step_to(self.until));
+                return Ok(());
+            }
+            (self.now, self.devices.now) = (next, next);
+            self.advance_devices(arrivals);
+            arrivals.act(self.now, &mut self.devices)?;
+            self.advance_cores(arrivals)?;
+            while let Some((arrival, record)) = arrivals.next(self.now, self.held())? {
+                self.arrive(record, arrival, arrivals)?;
+                self.report_refused(arrivals);
+            }
+            self.advance_cores(arrivals)?;
+            self.devices.settle();
+        }
+    }
+
+    /// Requests that wait outside the queues of devices.
+    fn held(&self) -> usize {
+        self.devices.engines.iter().map(Engine::held).sum()
+    }
+
+    /// Completes what devices have finished by now.
+    fn advance_devices(&mut self, arrivals: &mut impl Arrivals<Policy>) {
+        for device in 0..self.devices.engines.len() {
+            if self.devices.next[device] > self.now {
+                continue;
+            }
+            let engine = self.devices.touch(device);
+            let mut slots = std::mem::take(&mut self.slots);
+            engine.advance(self.now, &mut |slot, _| slots.push(slot));
+            let mut done = std::mem::take(&mut engine.records.observer.waits.done);
+            for (slot, (_, stay)) in slots.drain(..).zip(done.drain(..)) {
+                let request = self.by_slot[device][slot as usize];
+                self.table.requests[request].times.served(&stay);
+                self.completed_by_device(device, request, arrivals);
+            }
+            self.slots = slots;
+            self.devices.engines[device].records.observer.waits.done = done;
+        }
+        self.report_refused(arrivals);
+    }
+
+    fn completed_by_device(&mut self, device: usize, request: u32, arrivals: &mut impl Arrivals<Policy>) {
+        if !self.table.is_background(request) {
+            self.foreground[device] -= 1;
+            if self.foreground[device] == 0 {
+                arrivals.foreground(device, false, self.now);
+            }
+        }
+        let is_answered = match &mut self.workers {
+            Some(workers) => workers.completed(self.now, request, &mut self.table),
+            None => true,
+        };
+        if is_answered {
+            self.answer(request, arrivals);
+        }
+    }
+
+    /// Requests that schedulers have refused are answered, too.
+    fn report_refused(&mut self, arrivals: &mut impl Arrivals<Policy>) {
+        for at in 0..self.devices.touched.len() {
+            let device = self.devices.touched[at];
+            if self.devices.engines[device].records.refused.is_empty() {
+                continue;
+            }
+            for refused in std::mem::take(&mut self.devices.engines[device].records.refused) {
+                let request = self.by_slot[device][refused.slot as usize];
+                self.table.requests[request].retry = Some(refused.retry);
+                self.completed_by_device(device, request, arrivals);
+            }
+        }
+    }
+
+    /// Lets workers finish what they have executed by now.
+    fn advance_cores(&mut self, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        loop {
+            let Some(workers) = self.workers.as_mut().filter(|workers| workers.next_time() <= self.now) else {
+                return Ok(());
+            };
+            workers.advance(self.now, &mut self.table);
+            let mut leaves = std::mem::take(&mut workers.leaves);
+            for leaving in leaves.drain(..) {
+                match leaving {
+                    Leaves::ForDevice(request) => self.send(request, arrivals)?,
+                    Leaves::Answered(request) => self.answer(request, arrivals),
+                }
+            }
+            if let Some(workers) = &mut self.workers {
+                workers.leaves = leaves;
+            }
+            self.report_refused(arrivals);
+        }
+    }
+
+    fn arrive(&mut self, record: Record, arrival: Nanos, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        let class = self.clients.class(self.clients.client(record.stream));
+        let number = self.arrived;
+        self.arrived += 1;
+        if O::WATCHES {
+            self.observer.borrow_mut().arrived(number, &record, arrival);
+        }
+        let request = self.table.insert(InMachine {
+            record,
+            number,
+            arrival,
+            class: class as u32,
+            work: CoreWork::NONE,
+            times: LayerTimes::default(),
+            retry: None,
+        });
+        match &mut self.workers {
+            Some(workers) => {
+                // What was read late has waited for its turn since it arrived.
+                self.table.requests[request].times.core_waited(self.now.since(arrival).0);
+                workers.arrive(self.now, request, &mut self.table);
+                Ok(())
+            }
+            None => self.send(request, arrivals),
+        }
+    }
+
+    /// Sends a request to its device.
+    fn send(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) -> Result<(), Failure> {
+        let InMachine { record, number, arrival, class, .. } = self.table.requests[request];
+        let (device, offset_bytes) = self.routes[class as usize].place(record.offset_bytes);
+        let engine = self.devices.touch(device);
+        let record = Record { offset_bytes, ..record };
+        let arrival = if self.workers.is_some() { self.now } else { arrival };
+        engine.records.fits_exactly(&record)?;
+        engine.records.observer.arriving = number;
+        let slot = engine.arrive(&record, arrival) as usize;
+        let by_slot = &mut self.by_slot[device];
+        if by_slot.len() <= slot {
+            by_slot.resize(slot + 1, 0);
+        }
+        by_slot[slot] = request;
+        if !self.table.is_background(request) {
+            self.foreground[device] += 1;
+            if self.foreground[device] == 1 {
+                arrivals.foreground(device, true, self.now);
+            }
+        }
+        Ok(())
+    }
+
+    /// A request leaves the machine.
+    fn answer(&mut self, request: u32, arrivals: &mut impl Arrivals<Policy>) {
+        let InMachine { record, number, arrival, class, times, retry, .. } = self.table.requests[request];
+        self.table.requests.release(request);
+        if let Some(retry) = retry {
+            self.collector.refused(self.now, record.stream);
+            arrivals.refused(record.stream.0, retry, self.now);
+            return;
+        }
+        self.end = self.now;
+        let Record { operation, length_bytes: bytes, stream: StreamId(stream), .. } = record;
+        self.collector.finished(&Finished { now: self.now, arrival, operation, bytes, stream: StreamId(stream) });
+        debug_assert_eq!(times.sum_nanos(), self.now.since(arrival).0, "the time of all layers is the latency");
+        if self.now >= self.from {
+            self.by_class[class as usize].add(&times);
+        }
+        if O::WATCHES {
+            self.observer.borrow_mut().answered(number, self.now, &times);
+            self.observer.borrow_mut().finished(number, self.now);
+        }
+        arrivals.completed(stream, self.now);
+    }
+
+    fn ended(&self) -> MachineEnded {
+        let devices: Vec<Ended> = self.devices.engines.iter().map(Engine::ended).collect();
+        let behind = devices.iter().map(|ended| ended.reservations_behind).max().unwrap_or(Nanos::ZERO);
+        MachineEnded {
+            all: Ended {
+                completion: self.end,
+                skipped: devices.iter().map(|ended| ended.skipped).sum(),
+                unfinished: u64::from(self.table.requests.len()),
+                reservations_behind: behind,
+            },
+            devices,
+            by_class: self.by_class.clone(),
+            cores_busy: self.workers.as_ref().map_or(Nanos::ZERO, Workers::busy),
+        }
+    }
+}

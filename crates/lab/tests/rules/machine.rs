@@ -1,0 +1,176 @@
+//! What holds for machines: cores above several devices, and background work.
+
+use ioweir_lab::experiment::{Experiment, Which, document, explain, run, run_observed};
+use ioweir_lab::run::{Origin, Silent};
+use ioweir_lab::sim::{Checker, ClassOutcome, Outcome};
+
+use crate::experiment::{ARRAY, busy, schedulers};
+
+fn parse(text: &str) -> Experiment {
+    Experiment::parse("test.toml", text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn origin() -> Origin {
+    Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
+}
+
+fn outcome(text: &str) -> Outcome {
+    let report = run(&parse(text), &origin(), &Silent, None).expect("it runs");
+    report.summaries[0].cells[0].clone()
+}
+
+/// The same file with its device as the only one of several.
+fn as_machine(text: &str) -> String {
+    text.replace("[device.tiered]", "[[device]]\nname = \"only\"\n[device.model.tiered]")
+}
+
+#[test]
+fn a_machine_of_one_device_gives_the_numbers_of_the_device_alone() {
+    for scheduler in schedulers() {
+        let text = busy(scheduler);
+        let (alone, machine) = (outcome(&text), outcome(&as_machine(&text)));
+        let without = |class: &ClassOutcome| ClassOutcome { layers: None, ..class.clone() };
+        let classes: Vec<ClassOutcome> = machine.classes.iter().map(without).collect();
+        assert_eq!(classes, alone.classes, "{scheduler}");
+        let numbers = |outcome: &Outcome| {
+            let Outcome { wait_nanos, dispatches, merged_requests, jain_millionths, conserving_millionths, .. } =
+                *outcome;
+            let times = (outcome.completion, outcome.busy, outcome.span, outcome.reservations_behind);
+            (wait_nanos, dispatches, merged_requests, jain_millionths, conserving_millionths, times)
+        };
+        assert_eq!(numbers(&machine), numbers(&alone), "{scheduler}");
+        assert_eq!(machine.requests_simulated, alone.requests_simulated, "{scheduler}");
+        let latency = |class: &ClassOutcome| class.layers.map(|times| times.sum_nanos());
+        for class in &machine.classes {
+            assert_eq!(latency(class), Some(class.latency_sum_nanos), "{scheduler}: {}", class.name);
+        }
+    }
+}
+
+/// Two disks under cores that are nearly busy, with background work beside two classes.
+fn machine(scheduler: &str, cores: &str, background: &str) -> String {
+    format!(
+        "duration = \"4s\"\nschedulers = [\"{scheduler}\"]\ndepth = 4\n[cores]\nworkers = 2\n{cores}\n\
+         [[device]]\nname = \"disks\"\nmodel = \"hdd\"\ncount = 2\nstripe = \"64KiB\"\n\
+         [[device]]\nname = \"flash\"\nmodel = \"ssd-970pro\"\nscheduler = \"noop\"\n\
+         [[class]]\nname = \"desktop\"\nclients = 3\nrate = \"60/s\"\nread_ratio = 0.5\ndevice = \"disks\"\n\
+         [[class]]\nname = \"database\"\nbacklog = 2\nsize = \"8KiB\"\ndevice = \"flash\"\nto = \"2s\"\n\
+         [[class]]\nname = \"scrub\"\nbacklog = 1\nsize = \"64KiB\"\nsequential = 1.0\ndevice = \"disks\"\n\
+         [class.background]\n{background}\n"
+    )
+}
+
+const COSTS: &str = "read = \"100us\"\nwrite = \"80us\"\nper_kib = \"2us\"\ncompletion = \"10us\"\nturn = \"1us\"";
+
+#[test]
+fn the_times_of_every_request_by_layer_add_up_to_its_latency() {
+    for scheduler in schedulers() {
+        for cores in
+            ["schedule = \"baseline\"", COSTS, "completion = \"20us\"", "schedule = \"combo\"\nread = \"500us\""]
+        {
+            let mut checker = Checker::new(1024, 4);
+            let text = machine(scheduler, cores, "debt = \"8MiB\"\npace = \"always\"");
+            let (outcome, ended) = run_observed(&parse(&text), &mut checker).expect(scheduler);
+            checker.conclude_served(outcome.requests_simulated);
+            assert_eq!((ended.unfinished, ended.skipped), (0, 0), "{scheduler}");
+        }
+    }
+}
+
+#[test]
+fn a_request_waits_for_a_core_only_while_all_are_busy() {
+    let text = |workers: u32| {
+        format!(
+            "duration = \"1s\"\nschedulers = [\"fifo\"]\n[device.null]\ncapacity = \"1GB\"\nservice = \"10us\"\n[cores]\nworkers = \
+             {workers}\nread = \"100us\"\n[[class]]\nname = \"a\"\nrate = \"15k/s\"\narrivals = \"constant\"\n"
+        )
+    };
+    let class = |outcome: &Outcome| outcome.classes[0].layers.expect("a machine");
+    let (one, two) = (outcome(&text(1)), outcome(&text(2)));
+    assert!(class(&one).core_wait_nanos() > 1_000_000 * one.classes[0].requests, "15,000 a second need 1.5 cores");
+    assert_eq!(class(&two).core_wait_nanos(), 0);
+    assert_eq!(class(&two).core_run_nanos(), 100_000 * two.classes[0].requests);
+    let busy = |outcome: &Outcome| outcome.cores.expect("cores").busy.0 as f64 / 1e9;
+    assert!(busy(&one) > 0.999 && (busy(&two) - 1.5).abs() < 0.01, "{} {}", busy(&one), busy(&two));
+}
+
+#[test]
+fn idle_background_work_yields_to_the_foreground_and_is_done_in_time() {
+    let scrub = |background: &str| {
+        let outcome = outcome(&machine("fifo", COSTS, background));
+        let desktop = outcome.class("desktop").expect("named").layers.expect("a machine").background_nanos;
+        let debt = outcome.class("scrub").and_then(|class| class.debt).expect("it owes");
+        (desktop, debt.left_bytes, debt.late_bytes)
+    };
+    let always = scrub("debt = \"20MiB\"\npace = \"always\"");
+    let idle = scrub("debt = \"20MiB\"\ndeadline = \"3500ms\"");
+    assert_eq!((always.1, always.2), (0, 0));
+    assert_eq!((idle.1, idle.2), (0, 0), "the deadline is kept");
+    assert!(idle.0 < always.0, "{} {}", idle.0, always.0);
+    let late = scrub("debt = \"2GiB\"\ndeadline = \"1s\"");
+    assert!(late.1 > 0 && late.2 > 1 << 30, "what cannot be done in time is late: {late:?}");
+}
+
+#[test]
+fn background_work_by_a_watermark_stops_at_the_low_mark() {
+    let outcome = outcome(&machine("fifo", "", "debt = \"10MiB\"\npace = \"watermark\"\nlow = 0.4\nhigh = 0.5"));
+    let debt = outcome.class("scrub").and_then(|class| class.debt).expect("it owes");
+    assert_eq!((debt.owed_bytes, debt.left_bytes), (10 << 20, 4 << 20));
+}
+
+#[test]
+fn the_story_of_a_request_walks_through_all_layers() {
+    let text = machine("sfq+deadline", COSTS, "debt = \"100MiB\"\npace = \"always\"");
+    let story = explain(&parse(&text), &Which::Slowest("desktop".into())).expect("it runs");
+    for words in [
+        "for a core and was executed for",
+        "before the device",
+        "went to disks ",
+        "worked for the background",
+        "done at",
+    ] {
+        assert!(story.contains(words), "{words}: {story}");
+    }
+    assert!(explain(&parse(&text), &Which::Slowest("database".into())).is_ok_and(|story| story.contains("under noop")));
+}
+
+#[test]
+fn the_report_of_a_machine_has_its_layers_devices_and_debts() {
+    let report = run(&parse(&machine("sfq", COSTS, "debt = \"10MiB\"")), &origin(), &Silent, None).expect("it runs");
+    let document = document(&report).expect("a document");
+    let text = document.to_terminal(false);
+    for title in ["Time by layer", "Background work", "Devices", "cores busy"] {
+        assert!(text.contains(title), "{title}: {text}");
+    }
+}
+
+#[test]
+fn what_a_machine_cannot_be_is_refused_with_its_place() {
+    let good = machine("sfq", COSTS, "debt = \"10MiB\"");
+    let _ = parse(&good);
+    for (from, to, place, problem) in [
+        ("device = \"flash\"", "device = \"flahs\"", ":30:10:", "unknown device `flahs`"),
+        ("device = \"flash\"\n", "", "", "which device serves it is not said"),
+        ("name = \"flash\"\nmodel", "name = \"disks\"\nmodel", "", "that of another device"),
+        ("count = 2", "count = 0", "", "is 0"),
+        ("count = 2", "count = 300", "", "is 300"),
+        ("stripe = \"64KiB\"", "stripe = \"100B\"", "", "is 100B"),
+        ("stripe = \"64KiB\"", "stripe = \"32KiB\"", "", "64KiB does not divide the stripe of `disks`"),
+        ("workers = 2", "workers = 0", "", "is 0"),
+        ("workers = 2", "workers = 2\nspeed = 1", "", "unknown field `speed`"),
+        ("debt = \"10MiB\"", "debt = \"64KiB\"", "", "less than a request for each of 2 devices"),
+        ("debt = \"10MiB\"", "debt = \"10MiB\"\nlow = 0.2", "", "has no effect at this pace"),
+        ("debt = \"10MiB\"", "debt = \"10MiB\"\npace = \"watermark\"\nlow = 0.6", "", "is 0.6, and high is 0.5"),
+        ("backlog = 1\n", "rate = \"5/s\"\n", "", "its debt alone says"),
+        ("backlog = 1\n", "backlog = 1\nclients = 5\n", "", "is 5: each device has one client"),
+    ] {
+        assert!(good.contains(from), "{from}");
+        let error = Experiment::parse("test.toml", &good.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(error.contains(problem) && error.contains(place) && error.starts_with("test.toml:"), "{to}: {error}");
+    }
+    let one = format!(
+        "duration = \"1s\"\nschedulers = [\"fifo\"]\n{ARRAY}[[class]]\nname = \"a\"\nrate = \"1/s\"\ndevice = \"x\"\n"
+    );
+    let error = Experiment::parse("test.toml", &one).expect_err("one device").to_string();
+    assert!(error.contains("there is one device, without a name"), "{error}");
+}
