@@ -81,7 +81,7 @@ keys! {
         /// workers, each on a core of its own
         workers: u32 = required,
         /// how workers choose among requests, with its parameters; `ioweir doc cores` lists the schedules
-        schedule: ScheduleChoice = (ScheduleChoice { row: &SCHEDULES[0], settings: SCHEDULES[0].defaults() }),
+        schedule: ScheduleChoice = (ScheduleChoice::of(&SCHEDULES[0])),
         /// processor time of a read before it goes to its device
         read: Duration = (Duration::default()),
         /// processor time of a write before it goes to its device

@@ -227,7 +227,9 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     };
     // Twice the depth, so that no worker waits for the engine to pass on what is done.
     let items = device.depth.saturating_mul(2);
-    let workers = Workers::of_machine(cores.schedule.row.schedule(&cores.schedule.settings), cores.workers, items);
+    let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
+    let inline_bytes_max = cores.inline_max.map(|size| size.0);
+    let workers = Workers::of_machine(schedule, cores.workers, items, inline_bytes_max);
     Ok(Box::new(Checked::new(backend, begun, workers)?))
 }
 

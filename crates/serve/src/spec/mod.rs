@@ -181,6 +181,9 @@ keys! {
         schedule: ScheduleChoice = (ScheduleChoice::of(&SCHEDULES[0])),
         /// how many threads, 1 to 256; one less than the machine has cores, and at least one, where absent
         workers: Option<u32> = absent,
+        /// data up to this length is summed by the device's own thread, "0B" for none; as much as takes less time than handing
+        /// it to a worker, 10 us, where absent: measured at the start, at most 256KiB
+        inline_max: Option<Size> = absent,
     }
 }
 

@@ -30,7 +30,7 @@ use proptest::prelude::*;
 fn pool(schedule: &str, count: u32, items: u32) -> Workers {
     let row = cores::find(schedule).unwrap();
     let schedule = row.schedule(&row.defaults());
-    Workers { schedule, count, cores: count, items, append: crc32c::crc32c_append }
+    Workers { schedule, count, cores: count, items, inline_bytes_max: 0, append: crc32c::crc32c_append }
 }
 
 /// A checked device by itself, that is asked and waited for.
@@ -173,10 +173,10 @@ impl Model {
     }
 }
 
-fn play(steps: &[Step], schedule: &str, workers: u32) {
+fn play(steps: &[Step], schedule: &str, workers: u32, inline_bytes_max: u64) {
     let media = Media::new(SIZE);
     let faulty = Faulty::new(media.clone(), Faults::default());
-    let mut direct = Direct::new(Box::new(faulty), pool(schedule, workers, 4));
+    let mut direct = Direct::new(Box::new(faulty), Workers { inline_bytes_max, ..pool(schedule, workers, 4) });
     let mut model = Model { expected: vec![0; SIZE as usize], known: vec![false; SIZE.div_ceil(BLOCK_BYTES) as usize] };
     let (mut found, mut told) = (0, 0);
     for step in steps {
@@ -245,9 +245,9 @@ proptest! {
 
     #[test]
     fn every_flip_that_is_touched_is_reported_and_nothing_else(
-        steps in steps(), schedule in 0..SCHEDULES.len(), workers in 1_u32..3,
+        steps in steps(), schedule in 0..SCHEDULES.len(), workers in 1_u32..3, inline in prop::sample::select(vec![0, 4096, 12_288, u64::MAX]),
     ) {
-        play(&steps, SCHEDULES[schedule].name, workers);
+        play(&steps, SCHEDULES[schedule].name, workers, inline);
     }
 
     #[test]
@@ -355,7 +355,7 @@ fn of_thousands_of_items_none_is_lost_whatever_the_number_of_workers() {
 fn every_schedule_drives_the_workers() {
     for row in SCHEDULES {
         let keys = format!(
-            "backend = \"memory\"\nsize = \"8MiB\"\nchecksums = true\n[device.cores]\nschedule = \"{}\"\nworkers = 1",
+            "backend = \"memory\"\nsize = \"8MiB\"\nchecksums = true\n[device.cores]\nschedule = \"{}\"\nworkers = 1\ninline_max = \"0B\"",
             row.name
         );
         let mut bench = Bench::new(&keys);
@@ -377,6 +377,25 @@ fn every_schedule_drives_the_workers() {
         assert!(counts.queues.iter().map(|queue| queue.finished).sum::<u64>() >= 80, "{}: {counts:?}", row.name);
         assert_eq!(counts.blocks_damaged, 0);
     }
+}
+
+#[test]
+fn only_data_that_pays_for_the_way_goes_to_a_worker() {
+    let workers = Workers { inline_bytes_max: 8192, ..pool("baseline", 1, 4) };
+    let mut direct = Direct::new(Box::new(Memory::new(1 << 20)), workers);
+    let finished = |direct: &Direct| -> u64 {
+        let queues = direct.checked.checksums().unwrap().queues;
+        queues.iter().map(|queue| queue.finished).sum()
+    };
+    for round in 1..=4 {
+        direct.write(0, &[&[7; 8192]]).unwrap();
+        assert_eq!(direct.read(4096, &[4096]), (vec![7; 4096], Ok(Outcome::Plain)));
+        assert_eq!(finished(&direct), 2 * (round - 1));
+        direct.write(65_536, &[&[9; 12_288]]).unwrap();
+        assert_eq!(direct.read(65_536, &[12_288]), (vec![9; 12_288], Ok(Outcome::Plain)));
+        assert_eq!(finished(&direct), 2 * round);
+    }
+    assert_eq!(direct.checked.checksums().unwrap().blocks_checked, 4 * (1 + 3));
 }
 
 #[test]

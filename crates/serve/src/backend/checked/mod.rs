@@ -20,7 +20,8 @@
 //!
 //! # Threads
 //!
-//! The engine's thread holds the table and compares; workers compute. An item of work is the data of one operation: a write's
+//! The engine's thread holds the table and compares. It also computes what takes less time than handing it to a worker and back:
+//! data up to [`Workers::inline_bytes_max`]. Workers compute the rest. An item of work is the data of one operation: a write's
 //! when it arrives, a read's when the device has read it. The schedule decides which queue it goes to, which worker serves
 //! that, and for how long; an item checks its slice every 64 KiB. The server has no work of its own, so MQ stays empty. Items
 //! that the pool has no room for wait here, first come, first served.
@@ -35,6 +36,7 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use ioweir_config::format_bytes;
 use ioweir_core::cores::{Cores, CoresLimits, Counts, Kind, Queue, Schedule, Source, Work};
@@ -69,18 +71,43 @@ pub struct Workers {
     pub cores: u32,
     /// Items in the pool at most.
     pub items: u32,
+    /// Data of at most this length does not go to a worker: the thread that has it computes its checksums.
+    pub inline_bytes_max: u64,
     /// The checksum.
     pub append: Append,
 }
 
+/// What it costs to hand an item to a worker and take it back: two threads are woken. Measured with small reads, see
+/// `experiments/serve/checksums`.
+const HAND_OVER: Duration = Duration::from_micros(10);
+/// The most that the engine's thread computes at once, however fast it is.
+const INLINE_BYTES_MAX: u64 = 256 << 10;
+
 impl Workers {
-    /// CRC-32C on all cores but one, unless `workers` says otherwise.
+    /// CRC-32C on all cores but one, unless `workers` says otherwise; inline as long as that is faster, unless
+    /// `inline_bytes_max` says otherwise.
     #[must_use]
-    pub fn of_machine(schedule: Schedule, workers: Option<u32>, items: u32) -> Self {
+    pub fn of_machine(schedule: Schedule, workers: Option<u32>, items: u32, inline_bytes_max: Option<u64>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
         let count = workers.unwrap_or_else(|| cores.saturating_sub(1).max(1));
-        Self { schedule, count, cores, items, append: crc32c::crc32c_append }
+        let append = crc32c::crc32c_append;
+        let inline_bytes_max = inline_bytes_max.unwrap_or_else(|| computed_within(HAND_OVER, append));
+        Self { schedule, count, cores, items, inline_bytes_max, append }
     }
+}
+
+/// The bytes whose checksums this machine computes within `time`, in whole blocks.
+fn computed_within(time: Duration, append: Append) -> u64 {
+    let data = vec![0x5a; 1 << 16];
+    let once = || {
+        let start = Instant::now();
+        std::hint::black_box(append(0, std::hint::black_box(&data)));
+        start.elapsed()
+    };
+    // The fastest of several: other threads may have run meanwhile.
+    let fastest = (0..16).map(|_| once()).min().unwrap_or(time).as_nanos().max(1);
+    let bytes = u64::try_from(time.as_nanos() * data.len() as u128 / fastest).unwrap_or(u64::MAX);
+    (bytes / BLOCK_BYTES * BLOCK_BYTES).min(INLINE_BYTES_MAX)
 }
 
 /// What was checked so far.
@@ -225,7 +252,10 @@ impl Checked {
         let missing: Vec<_> = (1..).zip(edges).filter(|(_, (_, missing))| *missing > 0).collect();
         flight.edges_left = missing.len() as u32;
         if missing.is_empty() {
-            return self.submit_job(number);
+            if let Some(job) = self.sum(number) {
+                self.write(now, job);
+            }
+            return;
         }
         for (part, (block, _)) in missing {
             let offset = block * BLOCK_BYTES;
@@ -246,16 +276,17 @@ impl Checked {
         }
     }
 
-    /// Gives the data of an operation to the workers. It comes back whatever happens.
-    fn submit_job(&mut self, number: u32) {
-        let Some(flight) = self.flights.get_mut(number) else { return };
+    /// Computes the checksums of an operation's data if there is little of it. Otherwise the data goes to the workers, from whom
+    /// it comes back whatever happens.
+    fn sum(&mut self, number: u32) -> Option<Job> {
+        let flight = self.flights.get_mut(number)?;
         let kind = if flight.action == Action::Read { Kind::Read } else { Kind::Write };
         let Flight { offset, length, ref plan, .. } = *flight;
         let end = &mut self.ends[usize::from(kind == Kind::Write)];
         let sequential = std::mem::replace(end, offset + length) == offset;
         // A request is shorter than 4 GiB.
         let work = Work { kind, source: Source::Client, bytes: plan.length as u32, sequential, deadline: None };
-        let job = Job {
+        let mut job = Job {
             flight: number,
             buffers: std::mem::take(&mut flight.buffers),
             edges: std::mem::take(&mut flight.edges),
@@ -264,9 +295,14 @@ impl Checked {
             sums: Vec::with_capacity((plan.blocks.end - plan.blocks.start) as usize),
             is_done: false,
         };
+        if job.length as u64 <= self.workers.inline_bytes_max {
+            job.is_done = job.compute(self.workers.append, || false);
+            return Some(job);
+        }
         let item = Summing { job: Some(job), append: self.workers.append, home: Arc::clone(&self.home) };
         self.waiting.push_back((work, item));
         self.fill_pool();
+        None
     }
 
     fn fill_pool(&mut self) {
@@ -279,10 +315,15 @@ impl Checked {
         }
     }
 
-    fn device_finished(&mut self, finished: Done, done: &mut Vec<Done>) {
+    fn device_finished(&mut self, now: Nanos, finished: Done, done: &mut Vec<Done>) {
         let (number, part) = (finished.id / PARTS, finished.id % PARTS);
         if part > 0 {
-            return self.take_edge(number, part as usize - 1, finished, done);
+            if self.take_edge(number, part as usize - 1, finished, done)
+                && let Some(job) = self.sum(number)
+            {
+                self.summed(now, job, done);
+            }
+            return;
         }
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { action, offset, length, .. } = *flight;
@@ -291,7 +332,10 @@ impl Checked {
         match (action, &result) {
             (Action::Read, Ok(Outcome::Plain)) if !flight.plan.blocks.is_empty() => {
                 flight.buffers = buffers;
-                return self.submit_job(number);
+                if let Some(job) = self.sum(number) {
+                    self.summed(now, job, done);
+                }
+                return;
             }
             (Action::Read, Ok(Outcome::Hole)) => {
                 let blocks = flight.plan.blocks.clone();
@@ -336,9 +380,9 @@ impl Checked {
         parts.into_iter().for_each(|block| self.table.forget(block..block + 1));
     }
 
-    /// The block at an edge of a write was read.
-    fn take_edge(&mut self, number: u32, which: usize, finished: Done, done: &mut Vec<Done>) {
-        let Some(flight) = self.flights.get_mut(number) else { return };
+    /// The block at an edge of a write was read. Answers whether that was the last that it needs.
+    fn take_edge(&mut self, number: u32, which: usize, finished: Done, done: &mut Vec<Done>) -> bool {
+        let Some(flight) = self.flights.get_mut(number) else { return false };
         let Flight { ref plan, .. } = *flight;
         flight.edges_left -= 1;
         match (finished.result, finished.buffers) {
@@ -357,45 +401,50 @@ impl Checked {
             }
             (Ok(_), _) => flight.error = Some(NbdError::InputOutput),
         }
-        match flight.error {
-            _ if flight.edges_left > 0 => {}
-            None => self.submit_job(number),
-            Some(error) => {
-                let buffers = std::mem::take(&mut flight.buffers);
-                self.hand_back(number, buffers, Err(error), done);
-            }
+        if flight.edges_left > 0 {
+            return false;
         }
+        let Some(error) = flight.error else { return true };
+        let buffers = std::mem::take(&mut flight.buffers);
+        self.hand_back(number, buffers, Err(error), done);
+        false
     }
 
-    fn worker_finished(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
-        let Job { flight: number, buffers, edges, sums, is_done, .. } = job;
-        let Some(flight) = self.flights.get_mut(number) else { return };
-        let Flight { action, offset, length, .. } = *flight;
-        let blocks = flight.plan.blocks.clone();
-        if !is_done {
+    /// The checksums of an operation's data are known.
+    fn summed(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
+        let number = job.flight;
+        let Some(flight) = self.flights.get(number) else { return };
+        let (action, blocks) = (flight.action, flight.plan.blocks.clone());
+        if !job.is_done {
             self.counts.items_failed += 1;
             self.remark("a worker failed to compute the checksums of a request, so the request failed".into());
-            return self.hand_back(number, buffers, Err(NbdError::InputOutput), done);
+            return self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done);
         }
         if action == Action::Read {
-            let result = self.check(blocks, &sums).unwrap_or(Outcome::Plain);
-            return self.hand_back(number, buffers, Ok(result), done);
+            let result = self.check(blocks, &job.sums).unwrap_or(Outcome::Plain);
+            return self.hand_back(number, job.buffers, Ok(result), done);
         }
-        flight.sums = sums;
-        let io = flight.io(number, offset, length, Buffers::None);
         let ends = [blocks.start, blocks.end.saturating_sub(1)];
         let mut old: Vec<_> =
-            ends.into_iter().zip(&edges).filter_map(|(block, edge)| Some((block, edge.as_ref()?.sum))).collect();
+            ends.into_iter().zip(&job.edges).filter_map(|(block, edge)| Some((block, edge.as_ref()?.sum))).collect();
         // Both edges may be in one block.
         old.dedup();
         let mut is_damaged = false;
         for (block, sum) in old {
             is_damaged |= self.check(block..block + 1, &[sum]).is_some();
         }
-        if is_damaged {
-            return self.hand_back(number, buffers, Err(NbdError::InputOutput), done);
+        match is_damaged {
+            true => self.hand_back(number, job.buffers, Err(NbdError::InputOutput), done),
+            false => self.write(now, job),
         }
-        self.inner.start(now, Io { buffers, ..io });
+    }
+
+    /// Writes data whose checksums are known.
+    fn write(&mut self, now: Nanos, job: Job) {
+        let Some(flight) = self.flights.get_mut(job.flight) else { return };
+        flight.sums = job.sums;
+        let io = flight.io(job.flight, flight.offset, flight.length, job.buffers);
+        self.inner.start(now, io);
     }
 
     /// Compares checksums with those that are known; answers with the damaged blocks, if any.
@@ -510,7 +559,7 @@ impl Backend for Checked {
             self.inner.collect(now, &mut finished)?;
             let mut is_over = finished.is_empty();
             for finished in finished.drain(..) {
-                self.device_finished(finished, done);
+                self.device_finished(now, finished, done);
             }
             self.from_inner = finished;
             if self.with_pool > 0 {
@@ -520,7 +569,7 @@ impl Backend for Checked {
                 // At most as many as are in the pool.
                 self.with_pool -= jobs.len() as u32;
                 for job in jobs.drain(..) {
-                    self.worker_finished(now, job, done);
+                    self.summed(now, job, done);
                 }
                 self.from_pool = jobs;
                 self.fill_pool();
@@ -553,7 +602,8 @@ impl Backend for Checked {
         let (inner, workers) = (self.inner.describe(), self.workers.count);
         let most = format_bytes(self.table.blocks().saturating_mul(4));
         let known = format_bytes(self.table.known().saturating_mul(BLOCK_BYTES));
-        format!("{inner}, checksums by {workers} workers (known of {known}; up to {most} of memory)")
+        let inline = format_bytes(self.workers.inline_bytes_max);
+        format!("{inner}, checksums by {workers} workers beyond {inline} (known of {known}; up to {most} of memory)")
     }
 
     fn finish(&mut self) {

@@ -53,7 +53,7 @@ impl Job {
     }
 
     /// Continues until it is done or its time is over; answers whether it is done.
-    fn go_on(&mut self, append: Append, is_over: impl Fn() -> bool) -> bool {
+    pub(super) fn compute(&mut self, append: Append, is_over: impl Fn() -> bool) -> bool {
         if self.sums.is_empty() {
             self.edges.iter_mut().flatten().for_each(|edge| edge.sum = append(0, edge.old.bytes()));
         }
@@ -105,7 +105,7 @@ impl Item for Summing {
     fn run(&mut self, slice: &Slice<'_>) -> Progress {
         // It stays here meanwhile, so that it is returned even after a panic.
         let Some(job) = &mut self.job else { return Progress::Done };
-        if !job.go_on(self.append, || slice.is_over()) {
+        if !job.compute(self.append, || slice.is_over()) {
             return Progress::Preempted;
         }
         job.is_done = true;
