@@ -189,7 +189,7 @@ fn read(text: &str, worth: impl Fn(&str) -> Option<u128>) -> Result<u128, Wrong>
     }
 }
 
-/// Reads a decimal number with a special unit, such as `0.1417rev`, in parts of which `scale` make the unit.
+/// Reads a decimal number with a special unit, such as `0.1417rev`, as a count of parts; `scale` parts make the unit.
 #[must_use]
 pub fn parse_decimal(text: &str, unit: &str, scale: u64) -> Option<u64> {
     let value = read(text, |given| (given == unit).then_some(scale.into())).ok()?;

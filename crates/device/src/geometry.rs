@@ -8,7 +8,7 @@
 //! - a transfer takes the difference of two stream positions, skews and crossings included.
 //!
 //! A zone is cut into *bands* of equal groups. A group is the repeating part: one cylinder with one track on each surface
-//! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, forth and back
+//! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, out and back
 //! (serpentine). A group consists of *runs*: consecutive tracks on one surface.
 
 use super::disk::spec::Layout;
@@ -82,8 +82,7 @@ impl Travel {
 struct Run {
     stream_nanos: u64,
     cylinder: u32,
-    /// The step in cylinders from one track to the next: one inwards, or one outwards (as the number that wraps to minus
-    /// one).
+    /// Cylinders from one track to the next: one inwards, or one outwards (the number that wraps to minus one).
     step: u32,
     head: u32,
     travel: Travel,
@@ -391,8 +390,7 @@ impl Plan<'_> {
         let single = |first, cylinders| Stretch { first, cylinders, bundle: 1, back: false };
         let stretches = match layout {
             Layout::Conventional => [single(first, cylinders), single(first, 0), single(first, 0)],
-            // Cylinders that do not fill a pair of bundles are laid out as a narrower pair, and a last odd cylinder by
-            // itself.
+            // Cylinders that do not fill a pair of bundles form a narrower pair, and a last odd cylinder stays alone.
             Layout::Serpentine { bundle_cylinders } => {
                 let whole = cylinders - cylinders % (bundle_cylinders * 2);
                 let bundle = (cylinders - whole) / 2;
@@ -467,8 +465,7 @@ impl Plan<'_> {
         (stream_nanos, travel)
     }
 
-    /// The stream position, travel and sector number at the beginning of a band that starts at cylinder `first` after the
-    /// last band.
+    /// Stream position, travel and sector number at the start of a band at cylinder `first`, after the last band.
     fn after_last(&self, first: u32, zone: &Zone) -> (u64, Travel, u64) {
         let Some(band) = self.bands.last() else {
             return (0, Travel::default(), 0);

@@ -1,7 +1,7 @@
 //! B-WF2Q+: an order of service that gives each queue its share of the sectors, within one budget of an ideal share.
 //!
 //! Virtual time advances with service, more slowly the more weight is busy. A queue that becomes busy starts at the present
-//! or, if later, where its last service finished; its finish is its budget divided by its weight after the start. Among the
+//! or, if later, where its last service finished; its finish is the start plus its budget divided by its weight. Among the
 //! queues that have started, the one with the earliest finish is served. After its service, its finish is corrected to the
 //! service that it really got, and becomes its next start. If no queue has started, virtual time jumps to the first start.
 //!
