@@ -1,8 +1,9 @@
-//! Sizes, durations and rates as people write them: decimal numbers with a unit, read exactly and printed so that they
-//! read back. Every file, flag, scheduler parameter and control command takes them in this form.
+//! Sizes, durations and rates as users write them: decimal numbers with a unit, read exactly and printed so that they read
+//! back. Every file, flag, scheduler parameter and control command uses this form.
 //!
-//! SI units are SI (`kB` is 1000 bytes) and IEC units binary (`KiB` is 1024); a bare `k`, `M` or `G` is binary, as in fio. A
-//! number without a unit is refused, because fio, Linux and the papers read it in different units: only zero needs none.
+//! SI units are decimal (`kB` is 1000 bytes) and IEC units are binary (`KiB` is 1024); a bare `k`, `M` or `G` is binary, as
+//! in fio. A number without a unit is refused, because fio, Linux and the papers assume different units: only zero needs
+//! none.
 
 use std::fmt;
 use std::str::FromStr;
@@ -34,7 +35,7 @@ pub struct UnitError {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);
 
-/// A time or a span of time, such as `8.5ms` or `1m30s`, exact to the picosecond because slopes of seek curves need it.
+/// A point in time or a span, such as `8.5ms` or `1m30s`, exact to the picosecond because slopes of seek curves need that.
 ///
 /// ```
 /// use ioweir_config::Duration;
@@ -46,11 +47,11 @@ pub struct Size(pub u64);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Duration {
-    /// At most what [`Nanos`] holds, so that no conversion overflows.
+    /// At most what [`Nanos`] can hold, so that no conversion overflows.
     picos: u128,
 }
 
-/// Requests (or whatever a scheduler's `cost` counts) per second, such as `500/s` or `20k/s`.
+/// Requests (or units of a scheduler's `cost`) per second, such as `500/s` or `20k/s`.
 ///
 /// ```
 /// assert_eq!("20k/s".parse(), Ok(ioweir_config::Rate(20_000)));
@@ -91,7 +92,7 @@ const TIME_UNITS: [(&[&str], u128); 11] = [
     (&["ns", "nsec"], 1_000),
     (&["ps"], 1),
 ];
-/// Units that sizes are printed in, largest first.
+/// Units for printing sizes, largest first.
 const SIZE_UNITS: [(&str, u64); 12] = [
     ("EiB", 1 << 60),
     ("EB", 1_000_000_000_000_000_000),
@@ -121,20 +122,20 @@ impl Duration {
         Self::new(Nanos::from_seconds(seconds))
     }
 
-    /// In nanoseconds, rounded.
+    /// The duration in nanoseconds, rounded.
     #[must_use]
     pub const fn nanos(self) -> Nanos {
         Nanos(((self.picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO) as u64)
     }
 
-    /// In nanoseconds, with what lies below one.
+    /// The duration in nanoseconds, including fractions.
     #[must_use]
     pub fn as_nanos_f64(self) -> f64 {
         self.picos as f64 / PICOS_PER_NANO as f64
     }
 }
 
-/// Why a text is no amount.
+/// Why a text is not an amount.
 enum Wrong {
     NoUnit,
     NoAmount,
@@ -153,7 +154,7 @@ impl Wrong {
     }
 }
 
-/// Reads a decimal number with its unit, in the smallest unit and rounded down. Also returns the text that follows.
+/// Reads a decimal number with its unit, in the smallest unit and rounded down. Also returns the rest of the text.
 fn read_one(text: &str, worth: impl Fn(&str) -> Option<u128>) -> Result<(u128, &str), Wrong> {
     let digits = text.find(|next: char| !next.is_ascii_digit() && next != '.').unwrap_or(text.len());
     let (number, rest) = text.split_at(digits);
@@ -173,14 +174,14 @@ fn read_one(text: &str, worth: impl Fn(&str) -> Option<u128>) -> Result<(u128, &
     }
     let scale = worth(unit).ok_or(Wrong::NoAmount)?;
     let whole: u64 = whole.parse().map_err(|_| Wrong::TooLarge)?;
-    // Nineteen digits at most: a u64 holds them, and 2^64 of the largest unit's tenths stay below 2^128.
+    // There are at most nineteen digits: a u64 holds them, and 2^64 of the largest unit's tenths stay below 2^128.
     let parts: u128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| Wrong::NoAmount)? };
     let parts = parts * scale / 10_u128.pow(fraction.len() as u32);
     let value = u128::from(whole).checked_mul(scale).and_then(|value| value.checked_add(parts));
     Ok((value.ok_or(Wrong::TooLarge)?, rest))
 }
 
-/// A single number with its unit.
+/// Reads a single number with its unit.
 fn read(text: &str, worth: impl Fn(&str) -> Option<u128>) -> Result<u128, Wrong> {
     match read_one(text.trim(), worth)? {
         (value, rest) if rest.trim().is_empty() => Ok(value),
@@ -188,14 +189,14 @@ fn read(text: &str, worth: impl Fn(&str) -> Option<u128>) -> Result<u128, Wrong>
     }
 }
 
-/// A decimal number of a unit of its own, such as `0.1417rev`, in parts of which `scale` make the unit.
+/// Reads a decimal number with a special unit, such as `0.1417rev`, as a count of parts; `scale` parts make the unit.
 #[must_use]
 pub fn parse_decimal(text: &str, unit: &str, scale: u64) -> Option<u64> {
     let value = read(text, |given| (given == unit).then_some(scale.into())).ok()?;
     u64::try_from(value).ok()
 }
 
-/// Bytes in a unit: `B`, and the prefixes k to E alone or followed by `i`, `iB` or `B`, in either case.
+/// The bytes in a unit: `B`, or a prefix from k to E, alone or followed by `i`, `iB` or `B`, in either case.
 fn bytes_in(unit: &str) -> Option<u128> {
     let unit = unit.to_ascii_lowercase();
     if unit == "b" {
@@ -242,7 +243,7 @@ impl FromStr for Duration {
     }
 }
 
-/// One or more amounts of time, such as `1h30m`.
+/// Reads one or more amounts of time, such as `1h30m`.
 fn parse_picos(text: &str) -> Result<u128, Wrong> {
     if text == "0" {
         return Ok(0);
@@ -274,7 +275,7 @@ impl FromStr for Rate {
     }
 }
 
-/// A whole number in the largest of the units that holds it without a remainder.
+/// Writes a whole number in the largest unit that holds it without a remainder.
 fn show_whole(out: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)], smallest: &str) -> fmt::Result {
     match units.iter().find(|(_, scale)| value > 0 && value.is_multiple_of(*scale)) {
         Some((unit, scale)) => write!(out, "{}{unit}", value / scale),
@@ -283,7 +284,7 @@ fn show_whole(out: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)], s
 }
 
 impl fmt::Display for Size {
-    /// In the largest unit that holds it without a remainder: `512KiB`.
+    /// Writes it in the largest unit that holds it without a remainder: `512KiB`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         show_whole(out, self.0, &SIZE_UNITS, "B")
     }
@@ -303,7 +304,8 @@ impl fmt::Display for Rate {
 }
 
 impl fmt::Display for Duration {
-    /// In whole hours or minutes where it has such a length, otherwise as a decimal of the largest unit: `2h`, `8.5ms`.
+    /// Writes it in whole hours or minutes if it is such a length, otherwise as a decimal of the largest unit: `2h`,
+    /// `8.5ms`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.picos == 0 {
             return out.write_str("0s");
@@ -323,7 +325,7 @@ impl fmt::Display for Duration {
     }
 }
 
-/// What an example of the page of units is.
+/// The kind of an example on the page of units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AmountKind {
     /// A [`Size`]; the value is in bytes.
@@ -339,13 +341,13 @@ pub enum AmountKind {
 /// A row of the page of units.
 #[derive(Clone, Copy, Debug)]
 pub struct AmountExample {
-    /// What it is.
+    /// Its kind.
     pub kind: AmountKind,
-    /// As people write it.
+    /// The text as users write it.
     pub text: &'static str,
-    /// What it is worth.
+    /// Its value.
     pub value: u64,
-    /// What there is to know about it.
+    /// What to know about it.
     pub meaning: &'static str,
 }
 
@@ -353,7 +355,7 @@ const fn example(kind: AmountKind, text: &'static str, value: u64, meaning: &'st
     AmountExample { kind, text, value, meaning }
 }
 
-/// The page of units (`ioweir doc units`). A test runs each of them through every kind of file there is.
+/// The page of units (`ioweir doc units`). A test uses each of them in every kind of file.
 pub const AMOUNT_EXAMPLES: &[AmountExample] = &[
     example(
         AmountKind::Size,
@@ -375,19 +377,19 @@ pub const AMOUNT_EXAMPLES: &[AmountExample] = &[
     example(AmountKind::ByteRate, "300MB/s", 300_000_000, "300,000,000 bytes per second"),
 ];
 
-/// A number from 0 to 1, in whole millionths: how often something happens, or how much of something there is.
+/// A number from 0 to 1, in whole millionths: how often something happens, or a share of something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ratio(u32);
 
 impl Ratio {
-    /// Millionths in the whole.
+    /// The millionths in the whole.
     pub const ONE_MILLIONTHS: u32 = 1_000_000;
     /// Never, or nothing.
     pub const ZERO: Self = Self(0);
     /// Always, or all of it.
     pub const ONE: Self = Self(Self::ONE_MILLIONTHS);
 
-    /// The nearest millionth; none where `value` is not from 0 to 1.
+    /// The nearest millionth; `None` if `value` is not from 0 to 1.
     #[must_use]
     pub fn new(value: f64) -> Option<Self> {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to a million")]
@@ -400,13 +402,13 @@ impl Ratio {
         Self(if millionths > Self::ONE_MILLIONTHS { Self::ONE_MILLIONTHS } else { millionths })
     }
 
-    /// In millionths.
+    /// The ratio in millionths.
     #[must_use]
     pub const fn millionths(self) -> u32 {
         self.0
     }
 
-    /// As a number from 0 to 1.
+    /// The ratio as a number from 0 to 1.
     #[must_use]
     pub fn value(self) -> f64 {
         f64::from(self.0) / f64::from(Self::ONE_MILLIONTHS)

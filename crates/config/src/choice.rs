@@ -12,12 +12,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{Duration, Size, UnitError, shown};
 
-/// A row of a table, with its settings; in a file it is text.
+/// A row of a table, with its settings; text in a file.
 ///
 /// ```
 /// use ioweir_config::ScheduleChoice;
 /// let choice: ScheduleChoice = "sord:hq-weight=90:qats=yes".parse()?;
-/// // What is at its default is left out.
+/// // Settings at their default are left out.
 /// assert_eq!(choice.to_string(), "sord:hq-weight=90:qats=yes");
 /// # Ok::<(), ioweir_config::ChoiceError>(())
 /// ```
@@ -25,7 +25,7 @@ use crate::{Duration, Size, UnitError, shown};
 pub struct Choice<R: 'static> {
     /// The row of the table.
     pub row: &'static R,
-    /// What is set.
+    /// The settings.
     pub settings: Settings,
 }
 
@@ -34,23 +34,23 @@ pub type ScheduleChoice = Choice<ScheduleRow>;
 
 /// A row that can be chosen by name and has parameters.
 pub trait Choosable: Sized + 'static {
-    /// The table.
+    /// The rows of the table.
     const ROWS: &'static [Self];
-    /// What a row is.
+    /// What a row is called in errors.
     const WHAT: &'static str;
     /// The topic of `ioweir doc` that lists the rows.
     const TOPIC: &'static str;
 
-    /// Its name.
+    /// The name of the row.
     fn name(&self) -> &'static str;
-    /// What can be set.
+    /// The parameters of the row.
     fn parameters(&self) -> &'static [Parameter];
     /// Every parameter at its default.
     fn defaults(&self) -> Settings;
     /// Sets one parameter.
     ///
     /// # Errors
-    /// [`SettingError`] where there is no such parameter or it does not take the value.
+    /// [`SettingError`] if there is no such parameter or it does not accept the value.
     fn set(&self, settings: &mut Settings, name: &str, value: u64) -> Result<(), SettingError>;
     /// The value of one parameter.
     fn get(&self, settings: &Settings, name: &str) -> Option<u64>;
@@ -157,7 +157,7 @@ impl<R: Choosable> FromStr for Choice<R> {
 }
 
 impl<R: Choosable> fmt::Display for Choice<R> {
-    /// The form that [`Choice::from_str`](FromStr::from_str) reads, without settings at their default.
+    /// Writes the form that [`Choice::from_str`](FromStr::from_str) reads, without settings at their default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.row.name())?;
         self.fmt_settings(out)
@@ -204,7 +204,7 @@ pub(crate) fn deserialize_text<'de, D: Deserializer<'de>, T: FromStr<Err = Choic
     deserializer.deserialize_str(Text(PhantomData, what))
 }
 
-/// A parameter's value in the form that is read back.
+/// A parameter's value in the form that can be read back.
 #[must_use]
 pub fn format_value(unit: Unit, value: u64) -> String {
     match unit {
@@ -220,7 +220,7 @@ pub fn format_value(unit: Unit, value: u64) -> String {
     }
 }
 
-/// The values that a parameter takes.
+/// The values that a parameter accepts.
 #[must_use]
 pub fn format_range(parameter: &Parameter) -> String {
     match parameter.unit {
@@ -294,7 +294,7 @@ fn unknown_parameter<R: Choosable>(row: &R, name: &str) -> ChoiceError {
     unknown(&format!("{} parameter", row.name()), name, &names, &hint)
 }
 
-/// An error for a name that is not in a table, with the nearest name that is.
+/// The error for a name that is not in a table, with the nearest name that is.
 #[must_use]
 pub fn unknown(what: &str, name: &str, known: &[&str], otherwise: &str) -> ChoiceError {
     let hint = match nearest(name, known) {
@@ -308,7 +308,7 @@ pub fn unknown(what: &str, name: &str, known: &[&str], otherwise: &str) -> Choic
     }
 }
 
-/// The known name that `name` was probably meant to be.
+/// The known name that is most similar to `name`, if one is similar enough.
 fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     const SIMILAR: f64 = 0.75;
     let folded = name.to_lowercase().replace('_', "-");

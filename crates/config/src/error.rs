@@ -1,4 +1,4 @@
-//! The error of every TOML file: what is wrong, where, what was expected, and what the user can do.
+//! The error type of all TOML files: what is wrong, where, what was expected, and what the user can do.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,7 +20,7 @@ pub struct SpecError {
 }
 
 impl SpecError {
-    /// About a file as a whole.
+    /// An error about a file as a whole.
     pub fn of_file(file: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { file: file.into(), position: None, problem: problem.into(), hint: hint.into() }
     }
@@ -37,20 +37,20 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// Where in a file something is wrong.
+/// Where in a file the error is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// At the value of this key, which the message begins with: `hdd.zone[3].sectors`. Names between `|` are alternatives.
+    /// At the value of this key, which begins the message: `hdd.zone[3].sectors`. Names between `|` are alternatives.
     Key(String),
     /// At the value of this key.
     Value(String),
     /// At these bytes.
     Bytes(Range<usize>),
-    /// In all of it.
+    /// In the whole file.
     Whole,
 }
 
-/// Something wrong, before it is known in which file.
+/// An error whose file is not known yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
     place: Place,
@@ -59,22 +59,22 @@ pub struct Complaint {
 }
 
 impl Complaint {
-    /// About the value of a key.
+    /// An error about the value of a key.
     pub fn new(key: impl Into<String>, problem: impl Into<String>, hint: impl Into<String>) -> Self {
         Self { place: Place::Key(key.into()), problem: problem.into(), hint: hint.into() }
     }
 
-    /// About the value of a key, with what was expected.
+    /// An error about the value of a key, with what was expected.
     pub fn expecting(key: impl Into<String>, problem: impl Into<String>, expected: impl fmt::Display) -> Self {
         Self::new(key, problem, "").expected(expected)
     }
 
-    /// About the value of a key, which the problem names as far as it must.
+    /// An error about the value of a key, whose problem names the key if necessary.
     pub fn of_value(key: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { place: Place::Value(key.into()), problem: problem.into(), hint: String::new() }
     }
 
-    /// The key that it is about, if it is about one.
+    /// The key that it is about, if any.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         match &self.place {
@@ -89,18 +89,18 @@ impl Complaint {
         &self.hint
     }
 
-    /// About a range of bytes.
+    /// An error at a range of bytes.
     pub fn at(range: Range<usize>, problem: impl Into<String>) -> Self {
         Self { place: Place::Bytes(range), problem: problem.into(), hint: String::new() }
     }
 
-    /// About the file as a whole.
+    /// An error about the file as a whole.
     pub fn of_all(problem: impl Into<String>) -> Self {
         Self { place: Place::Whole, problem: problem.into(), hint: String::new() }
     }
 
-    /// An error of the TOML reader. Where the value that it is about gives no hint itself, the first of `hints` does whose
-    /// first text occurs in the message.
+    /// Converts an error of the TOML reader. If the value gives no hint itself, the hint is the first of `hints` whose first
+    /// text occurs in the message.
     #[must_use]
     pub fn of_toml(error: &toml::de::Error, hints: &[(&str, &str)]) -> Self {
         let place = error.span().map_or(Place::Whole, Place::Bytes);
@@ -110,7 +110,7 @@ impl Complaint {
             None => (error.message(), found()),
         };
         let (problem, expected) = text.split_once("\n  expected: ").unwrap_or((text, ""));
-        // The reader's names of types mean nothing to who writes a file.
+        // The reader's names of types mean nothing to a user who writes a file.
         let problem = ["u32", "u64", "u16", "usize", "i64"].into_iter().fold(problem.to_owned(), |problem, number| {
             problem.replace(&format!(", expected {number}"), ", expected a whole number without quotes")
         });
@@ -134,14 +134,14 @@ impl Complaint {
         Self { hint: hint.into(), ..self }
     }
 
-    /// The same problem in other words, about another key.
+    /// The same problem in other words, for another key.
     #[must_use]
     pub fn about(self, key: &str, words: impl FnOnce(String) -> String) -> Self {
         let problem = words(self.problem());
         Self { place: Place::Key(key.into()), problem, ..self }
     }
 
-    /// What is wrong, after its key.
+    /// The problem, after its key.
     pub fn problem(&self) -> String {
         match &self.place {
             Place::Key(key) => format!("{key}: {}", self.problem),
@@ -149,7 +149,7 @@ impl Complaint {
         }
     }
 
-    /// Makes it an error of `file`, with its place in `text` if it has one.
+    /// Makes it an error of `file`, with its position in `text` if it has one.
     #[must_use]
     pub fn in_file(self, file: &str, text: Option<&str>) -> SpecError {
         let offset = match &self.place {
@@ -162,7 +162,7 @@ impl Complaint {
     }
 }
 
-/// Line and column of a place in a text, from 1.
+/// The line and column of an offset in a text, from 1.
 fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset.min(text.len())).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -170,7 +170,7 @@ fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// Where the value of `key` begins, or the deepest part of the key that is there.
+/// The offset of the value of `key`, or of the deepest part of the key that exists.
 fn key_offset(text: &str, key: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut table = document.get_ref();

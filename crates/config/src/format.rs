@@ -37,13 +37,13 @@ pub fn format_bytes(bytes: u64) -> String {
     }
 }
 
-/// A whole number with its thousands apart: `1,234,567`.
+/// A whole number with separated thousands: `1,234,567`.
 #[must_use]
 pub fn format_count(count: u64) -> String {
     group(&count.to_string())
 }
 
-/// A number with `decimals` digits after the point and with its thousands separated.
+/// A number with `decimals` digits after the point and separated thousands.
 #[must_use]
 pub fn format_decimals(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
@@ -53,7 +53,7 @@ pub fn format_decimals(value: f64, decimals: usize) -> String {
     }
 }
 
-/// Three significant digits, more where the whole part has them.
+/// At least three significant digits; all digits of the whole part.
 fn significant(value: f64) -> String {
     let decimals = if value >= 100.0 {
         0
@@ -77,7 +77,7 @@ fn group(digits: &str) -> String {
     out
 }
 
-/// Text from outside, made safe to print: control characters are shown and not sent to the terminal.
+/// Foreign text, made safe to print: control characters are shown instead of being sent to the terminal.
 #[must_use]
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

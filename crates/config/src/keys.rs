@@ -1,4 +1,5 @@
-//! Keys of files, declared once: [`keys!`](crate::keys!) makes a struct, its serde and its documentation from one list.
+//! Keys of files, declared once: [`keys!`](crate::keys!) generates a struct, its serde code and its documentation from one
+//! list.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,15 +16,14 @@ pub struct Key {
     pub name: &'static str,
     /// An older name, which is still accepted; empty if it has none.
     pub old_name: &'static str,
-    /// What it says.
+    /// Its help.
     pub help: &'static str,
-    /// Its default, as written in a file; `None` if it must be given, empty if absence has a meaning of its
-    /// own.
+    /// Its default, as written in a file; `None` if it is required, empty if leaving it out has a meaning of its own.
     pub default: fn() -> Option<String>,
 }
 
 impl Key {
-    /// Whether this is its name, or was.
+    /// Whether this is its name or its old name.
     #[must_use]
     pub fn is_named(&self, name: &str) -> bool {
         name == self.name || (!self.old_name.is_empty() && name == self.old_name)
@@ -38,31 +38,31 @@ impl Key {
 
 /// A table of a file, or a set of keys in several tables. Implemented by [`keys!`](crate::keys!).
 pub trait KeySet: Sized {
-    /// What has been read so far.
+    /// The keys that have been read so far.
     type Draft: Default;
 
-    /// The keys, in the order of the file; none of those that stand for a further table.
+    /// The keys, in the order of the file, except those that stand for a further table.
     fn keys() -> Vec<Key>;
-    /// The keys that are given here.
+    /// The keys that are given.
     fn given(&self) -> Vec<&'static str>;
     /// Reads the value of a key, if it is one of these.
     ///
     /// # Errors
-    /// Those of the value.
+    /// Errors of the value.
     fn read<'de, M: MapAccess<'de>>(draft: &mut Self::Draft, name: &str, map: &mut M) -> Result<bool, M::Error>;
-    /// Fills in what was not given.
+    /// Fills in the keys that were not given.
     ///
     /// # Errors
-    /// A key is missing.
+    /// If a required key is missing.
     fn finish<E: de::Error>(draft: Self::Draft) -> Result<Self, E>;
     /// Writes every key that is not absent.
     ///
     /// # Errors
-    /// Those of the format.
+    /// Errors of the format.
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 }
 
-/// The path of a key in a table, for a [`Complaint`](crate::Complaint): either of its names may be the one in the file.
+/// The path of a key in a table, for a [`Complaint`](crate::Complaint); it allows for either of its names in the file.
 #[must_use]
 pub fn key_path<T: KeySet>(table: &str, name: &str) -> String {
     let key = T::keys().into_iter().find(|key| key.is_named(name));
@@ -72,7 +72,7 @@ pub fn key_path<T: KeySet>(table: &str, name: &str) -> String {
     }
 }
 
-/// A value that a file may lack.
+/// A value that a file may omit.
 pub trait MayBeAbsent {
     /// Whether it is absent.
     fn is_absent(&self) -> bool;
@@ -98,16 +98,16 @@ impl MayBeAbsent for toml::Table {
 
 /// A value as it was written under a key's old name.
 pub trait OldForm<'de>: Deserialize<'de> {
-    /// Reads it.
+    /// Reads the old form.
     ///
     /// # Errors
-    /// Those of the value.
+    /// Errors of the value.
     fn deserialize_old<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::deserialize(deserializer)
     }
 }
 
-/// A default as it is written in a file.
+/// A default as it would be written in a file.
 #[must_use]
 pub fn default_text(value: impl serde::Serialize) -> Option<String> {
     toml::Value::try_from(value).ok().map(|value| value.to_string())
@@ -123,10 +123,10 @@ impl<'de, T: OldForm<'de>> Deserialize<'de> for Old<T> {
     }
 }
 
-/// Reads a table; a key that it does not have is an error at that key.
+/// Reads a table; an unknown key is an error at that key.
 ///
 /// # Errors
-/// Those of the table.
+/// Errors of the table.
 #[doc(hidden)]
 pub fn read_table<'de, T: KeySet, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     struct Table<T>(PhantomData<T>);
@@ -149,7 +149,7 @@ pub fn read_table<'de, T: KeySet, D: Deserializer<'de>>(deserializer: D) -> Resu
     deserializer.deserialize_map(Table(PhantomData))
 }
 
-/// A name that is one of these keys'.
+/// A name that must be one of these keys.
 struct Name<'a>(&'a [Key]);
 
 impl<'de> de::DeserializeSeed<'de> for Name<'_> {
@@ -165,11 +165,11 @@ impl<'de> de::DeserializeSeed<'de> for Name<'_> {
     }
 }
 
-/// A struct that is a table of a file. From one list come the struct, its serde, and its documentation ([`KeySet::keys`]).
+/// A struct for a table of a file. One list gives the struct, its serde code, and its documentation ([`KeySet::keys`]).
 ///
-/// Each key has its help as a doc comment, its type, and after `=` what holds where it is absent: `required`, `absent` (for
-/// an `Option` or a list), or a value in parentheses. `was "name"` after a key's name gives the name that it had before;
-/// `as "name"` gives the name in the file where that is not the field's. `..field: Set` takes in the keys of another set.
+/// Each key has its help as a doc comment, its type, and after `=` its value if it is left out: `required`, `absent` (for an
+/// `Option` or a list), or a default in parentheses. `was "name"` after a key gives its old name; `as "name"` gives the name
+/// in the file if it is not the field's. `..field: Set` includes the keys of another set.
 ///
 /// ```
 /// ioweir_config::keys! {
@@ -338,7 +338,7 @@ macro_rules! key_default {
     }};
 }
 
-/// The value of a key that is not given.
+/// The value of a key that is left out.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! key_absent {
@@ -367,7 +367,7 @@ macro_rules! key_written {
     };
 }
 
-/// Notes a key unless it is absent.
+/// Adds a key to the list of given keys, unless it is absent.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! key_given {

@@ -1,4 +1,4 @@
-//! Reads what people write: sizes, durations, rates, policies with settings, and files; errors name the place.
+//! Reads user input: sizes, durations, rates, policies with settings, and files. Errors give the position.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! I/O priorities as people write them: `realtime:0`, `best-effort:7`, `idle`.
+//! I/O priorities as users write them: `realtime:0`, `best-effort:7`, `idle`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use ioweir_core::{Priority, PriorityClass};
 
 use crate::{UnitError, as_text, shown};
 
-/// How urgent requests are; without a level it is 4, as for ionice.
+/// How urgent requests are; the default level is 4, as for ionice.
 ///
 /// ```
 /// use ioweir_config::IoPriority;

@@ -1,4 +1,4 @@
-//! A scheduler as people write it: a policy, or a pair of an order of tenants above an elevator, with settings.
+//! Schedulers as users write them: a policy, or a pair of an order of tenants above an elevator, with settings.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::choice::{Choice, ChoiceError, deserialize_text};
 use crate::shown;
 
-/// A scheduler, with its settings; in a file it is text.
+/// A scheduler with its settings; text in a file.
 ///
 /// ```
 /// use ioweir_config::SchedulerChoice;
@@ -20,22 +20,22 @@ use crate::shown;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SchedulerChoice {
-    /// The policy; of a pair, the order.
+    /// The policy; for a pair, its order.
     pub row: &'static PolicyRow,
-    /// What is set of it.
+    /// The settings of `row`.
     pub settings: Settings,
     /// The elevator of a pair.
     pub below: Option<Below>,
 }
 
 impl SchedulerChoice {
-    /// A policy alone, with every parameter at its default.
+    /// A single policy, with every parameter at its default.
     #[must_use]
     pub fn of(row: &'static PolicyRow) -> Self {
         Self { row, settings: row.defaults(), below: None }
     }
 
-    /// Makes it.
+    /// Makes the scheduler.
     #[must_use]
     pub fn build(&self, limits: QueueLimits) -> Policy {
         match &self.below {
@@ -51,19 +51,20 @@ impl SchedulerChoice {
     }
 }
 
-/// Whether this sets a parameter of pairs.
+/// Whether this part sets a parameter of pairs.
 fn is_pairs(part: &&str) -> bool {
     PAIR.parameters.iter().any(|parameter| part.split('=').next() == Some(parameter.name))
 }
 
-/// Reads what follows the `+`: the elevator with its parameters, and those of the pair.
+/// Reads the part after the `+`: the elevator with its parameters, and the parameters of the pair.
 fn parse_below(text: &str) -> Result<(Choice<PolicyRow>, Choice<PairRow>), ChoiceError> {
     let (pairs, own): (Vec<&str>, Vec<&str>) = text.split(':').partition(is_pairs);
     let pair = std::iter::once("pair").chain(pairs).collect::<Vec<_>>().join(":");
     Ok((own.join(":").parse()?, pair.parse()?))
 }
 
-/// A parameter of the pair that follows the order belongs after the elevator, unless the order has one of that name.
+/// A parameter of the pair belongs after the elevator; after the order it is an error, unless the order has one of that
+/// name.
 fn its_own(error: ChoiceError, upper: &str, lower: &str) -> ChoiceError {
     let (pairs, own): (Vec<&str>, Vec<&str>) = upper.split(':').partition(is_pairs);
     match pairs.first().and_then(|part| part.split('=').next()) {
@@ -75,7 +76,7 @@ fn its_own(error: ChoiceError, upper: &str, lower: &str) -> ChoiceError {
     }
 }
 
-/// Why an upper and a lower policy make no pair.
+/// Why an upper and a lower policy cannot form a pair.
 fn no_pair(error: PairError, text: &str, swapped: &str, (upper, lower): (&PolicyRow, &PolicyRow)) -> ChoiceError {
     let (upper, lower, is_swapped) = (upper.name, lower.name, lower.knows_shares && !upper.knows_shares);
     let (problem, expected) = match error {
@@ -130,7 +131,7 @@ fn below(Choice { row, settings }: Choice<PolicyRow>, pair: &Choice<PairRow>) ->
 }
 
 impl fmt::Display for SchedulerChoice {
-    /// The form that is read, without what is at its default.
+    /// Writes the form that can be read back, without settings at their default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", Choice { row: self.row, settings: self.settings })?;
         let Some(Below { row, settings, pair }) = self.below else { return Ok(()) };

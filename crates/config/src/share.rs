@@ -1,6 +1,6 @@
-//! The one table of the keys of a share: what a client, a tenant, a class or a group of them may have of a device.
+//! The table of the keys of a share: what a client, a tenant, a class or a group may have of a device.
 //!
-//! A new key of a share is a row here, and a field of [`Share`] in the core, where it acts. From the row come its place in
+//! A new key is a row here, and a field of [`Share`] in the core, which implements it. The row gives the key its place in
 //! files and assignments, its documentation, its number in reports, its metric, and its column in tables.
 
 use ioweir_core::Nanos;
@@ -10,8 +10,8 @@ use serde::de::{self, Deserializer};
 use crate::keys::OldForm;
 use crate::{ByteRate, Duration, Rate, Size};
 
-/// Each row is a key with its help and type, the field of [`Share`] that it sets and how, and, after the arrow, the number of
-/// it in reports: name with its unit, type, how it is read from the share, title and unit of its column.
+/// Each row is a key with its help and type, the field of [`Share`] that it sets and how, and, after the arrow, its number
+/// in reports: name with unit, type, how it is read from the share, and the title and unit of its column.
 macro_rules! shares {
     ($(
         $(#[doc = $help:literal])+
@@ -34,13 +34,13 @@ macro_rules! shares {
         }
 
         impl ShareKeys {
-            /// Replaces the keys of a share by those that are given. Groups have numbers in the core, which the caller
+            /// Replaces the values of a share by the given keys. The caller sets the group, whose number in the core it
             /// knows.
             pub fn set(&self, share: &mut Share) {
                 $(share.$field = self.$key.map_or(share.$field, $to_core);)+
             }
 
-            /// These keys as numbers; they are filled in.
+            /// These keys, which must be filled in, as numbers.
             #[must_use]
             pub fn numbers(&self) -> ShareNumbers {
                 let share = self.share(Share::DEFAULT.weight);
@@ -51,7 +51,7 @@ macro_rules! shares {
             }
         }
 
-        /// A share as numbers, for reports: names carry their units. Zero is no reservation and no limit.
+        /// A share as numbers, for reports: names include the unit. Zero means no reservation or no limit.
         #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
         pub struct ShareNumbers {
             $(
@@ -97,7 +97,7 @@ shares! {
 }
 
 impl ShareKeys {
-    /// The share that these keys make, with this weight if they give none.
+    /// The share that these keys describe, with this weight if they give none.
     #[must_use]
     pub fn share(&self, weight: u32) -> Share {
         let mut share = Share::weighted(weight);
@@ -105,7 +105,7 @@ impl ShareKeys {
         share
     }
 
-    /// The keys of a share that every class has, filled in.
+    /// Fills in the keys that every class has.
     pub fn fill_in(&mut self, weight: u32) {
         self.weight.get_or_insert(weight);
         self.burst.get_or_insert(1);
@@ -119,23 +119,23 @@ pub struct ShareNumber {
     pub name: &'static str,
     /// The title of its column.
     pub title: &'static str,
-    /// Its unit: of `title`, not of `name`; empty for a plain number.
+    /// The unit that belongs to `title`, not to `name`; empty for a plain number.
     pub unit: &'static str,
-    /// The number; none where the share has none.
+    /// The number; `None` if the share has none.
     pub of: fn(&ShareNumbers) -> Option<f64>,
     /// Whether its key is given.
     pub is_given: fn(&ShareKeys) -> bool,
 }
 
 impl ShareNumber {
-    /// Whether a share has another number than one that nobody has configured.
+    /// Whether the number differs from that of a share that was not configured.
     #[must_use]
     pub fn is_set(&self, numbers: &ShareNumbers) -> bool {
         (self.of)(numbers) != (self.of)(&ShareKeys::default().numbers())
     }
 }
 
-/// A number as tables show it.
+/// A number in the form that tables show.
 trait Real {
     fn real(self) -> Option<f64>;
 }
@@ -158,7 +158,7 @@ impl Real for Option<f64> {
     }
 }
 
-/// A whole number, or an amount as text: what keys took whose names carried the unit.
+/// A whole number, or an amount as text: keys with a unit in their old name accepted both.
 struct NumberOrText<T>(fn(u64) -> Option<T>, fn(&str) -> Option<T>, &'static str);
 
 impl<T> de::Visitor<'_> for NumberOrText<T> {

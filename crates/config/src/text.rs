@@ -1,7 +1,7 @@
-//! Serde for types that are text in a file, through their `Display` and `FromStr`.
+//! Serde code for types that are text in a file, through their `Display` and `FromStr`.
 
-/// Serialises types as text. The text after each type says what is expected where a file has no text: `"text with a unit,
-/// such as \"10ms\""`.
+/// Serialises types as text. The text after each type says what is expected if a file has something other than text: `"text
+/// with a unit, such as \"10ms\""`.
 #[macro_export]
 macro_rules! as_text {
     ($($type:ty => $expected:literal),+) => {$(

@@ -1,7 +1,7 @@
-//! The block layer's form of a scheduler: a request queue that merges, and an elevator that orders.
+//! A block-layer scheduler: a request queue that merges requests, and an elevator that orders them.
 //!
-//! What every elevator shares is here: limits, merging, flushes that bypass the elevator, the device's depth, the life of a
-//! tag. An elevator only answers which request is next.
+//! This module has what all elevators share: limits, merging, flushes that bypass the elevator, the queue depth, and the
+//! life of a tag. An elevator only decides which request is next.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -15,10 +15,10 @@ use crate::{
     StreamId, Tag, Tier, Waiting,
 };
 
-/// An elevator's answer to the question for the next request.
+/// An elevator's answer when it is asked for the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// This one, which the elevator holds no longer.
+    /// Dispatch this one, which the elevator no longer holds.
     Take(u32),
     /// None before this time, or before something changes.
     WaitUntil(Nanos, Reason),
@@ -29,15 +29,15 @@ pub(crate) enum Next {
 pub(crate) enum Route {
     /// All of it to this device.
     To(Tier),
-    /// This many sectors of it are placed otherwise than the rest.
+    /// The first sectors, this many, are on another device than the rest.
     Split(u32),
 }
 
-/// An order of queued requests. Slots are those of the queue; every slot inserted is later taken or removed, once.
+/// An order of queued requests, by their slots in the queue. Every slot that is inserted is later taken or removed, once.
 pub(crate) trait Elevator {
     /// Whether it places data on a fast device.
     const PLACES: bool = false;
-    /// Whether it chooses by the positioning times of the device, which its caller knows.
+    /// Whether it chooses by the device's positioning times, which its caller knows.
     const WEIGHS: bool = false;
     /// Whether it idles for the next request of a stream.
     const IDLES: bool = false;
@@ -51,13 +51,13 @@ pub(crate) trait Elevator {
     /// The request in `slot` has been merged with the one that follows it, which has these members and has been removed.
     fn requests_merged(&mut self, _queue: &RequestQueue, _slot: u32, _members: u32) {}
 
-    /// A request leaves without having been taken.
+    /// A request is removed without having been taken.
     fn remove(&mut self, queue: &RequestQueue, slot: u32);
 
-    /// Chooses the next request. Asked only while at least one is queued and the device has room.
+    /// Chooses the next request. Called only while at least one is queued and the device has room.
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next;
 
-    /// As [`Elevator::next`], where `weigh` says how long the device would need before data moves, in nanoseconds.
+    /// As [`Elevator::next`]; `weigh` gives the time in nanoseconds that the device would need before data moves.
     fn next_weighed(&mut self, queue: &RequestQueue, now: Nanos, _weigh: &dyn Fn(&Request) -> u64) -> Next {
         self.next(queue, now)
     }
@@ -65,25 +65,25 @@ pub(crate) trait Elevator {
     /// The device has completed a request. Its entry can still be read.
     fn completed(&mut self, _queue: &RequestQueue, _now: Nanos, _slot: u32) {}
 
-    /// Whether `request` may be merged to this one; the queue has checked operation, adjacency and size.
+    /// Whether `request` may be merged with this one; the queue has checked operation, adjacency and size.
     fn may_merge(&self, _queue: &RequestQueue, _slot: u32, _request: &Request) -> bool {
         true
     }
 
-    /// Whether front merges are done at all.
+    /// Whether front merges are done.
     fn merges_front(&self) -> bool {
         true
     }
 
-    /// Time has passed: what was due before `now` happens before what the call at `now` brings.
+    /// Handles everything that was due before `now`, before the call at `now` is handled.
     fn advance(&mut self, _queue: &RequestQueue, _now: Nanos) {}
 
-    /// The stream for whose next request it keeps the device idle, or would once that has nothing queued.
+    /// The stream that it keeps the device idle for, or would as soon as that stream has nothing queued.
     fn idles_for(&self) -> Option<StreamId> {
         None
     }
 
-    /// Nothing that it idles or gathers for can come: the next request is to be chosen without.
+    /// Tells it that no request that it idles or gathers for can come: it must choose from what it has.
     fn stop_idling(&mut self, _now: Nanos) {}
 
     /// Which device holds the range of a request.
@@ -91,18 +91,18 @@ pub(crate) trait Elevator {
         Route::To(Tier::Base)
     }
 
-    /// The sectors from `start` to before `end` are on the fast device before the first request; answers whether there is
-    /// room to remember that.
+    /// Records that the sectors from `start` up to `end` are on the fast device before the first request; returns whether
+    /// there is room to remember that.
     fn place(&mut self, _start: u64, _end: u64) -> bool {
         false
     }
 
-    /// Chooses the next request for the fast device. Asked only while that has room.
+    /// Chooses the next request for the fast device. Called only while that device has room.
     fn next_fast(&mut self, _queue: &RequestQueue, _now: Nanos) -> Option<u32> {
         None
     }
 
-    /// When to ask again though the base device is full, after [`Elevator::next_fast`] had nothing.
+    /// When to call again although the base device is full, after [`Elevator::next_fast`] returned none.
     fn due(&self) -> Nanos {
         Nanos::NEVER
     }
@@ -118,7 +118,8 @@ pub(crate) trait Elevator {
 pub(crate) struct BlockScheduler<E> {
     queue: RequestQueue,
     elevator: E,
-    /// Flushes and what carries them: first come, first served, before the elevator's, as Linux's flush machinery does.
+    /// Flushes and requests that carry one: first come, first served, before the elevator's, as Linux's flush machinery
+    /// does.
     bypass: List,
     bypass_links: Links,
     /// Submitted requests in the elevator.
@@ -146,7 +147,7 @@ impl<E: Elevator> BlockScheduler<E> {
         self.elevator.place(start, end)
     }
 
-    /// A block scheduler knows no shares.
+    /// A block scheduler has no shares.
     #[allow(clippy::unused_self, reason = "the counterpart of a tenant scheduler's")]
     pub(crate) fn tenants(&self) -> Option<&dyn TenantControl> {
         None
@@ -162,14 +163,14 @@ impl<E: Elevator> BlockScheduler<E> {
         self.now = now;
     }
 
-    /// Merges the request to a queued one that it fits, where there is one.
+    /// Merges the request with a queued one, if one fits.
     fn try_merge(&mut self, now: Nanos, request: Request) -> Option<Tag> {
         if self.ordered == 0 {
             return None;
         }
         let elevator = &self.elevator;
         let fit = self.queue.find_fit(&request, |queue, leader| {
-            // Equality means the front, unless the leader is empty; then it does not matter.
+            // If both are equal the request goes to the front, unless the leader is empty; then it does not matter.
             let at_front = queue.entry(leader).sector == request.sector_end();
             (!at_front || elevator.merges_front()) && elevator.may_merge(queue, leader, &request)
         })?;
@@ -180,7 +181,7 @@ impl<E: Elevator> BlockScheduler<E> {
         Some(self.queue.tag(slot))
     }
 
-    /// A merge may have closed the gap to the request that follows: then the two become one. The gap before needs no look,
+    /// A merge may have closed the gap to the following request: then the two become one. The gap before needs no check,
     /// since a request that fits on both sides is merged at the back.
     fn close_gap(&mut self, leader: u32) {
         let elevator = &self.elevator;

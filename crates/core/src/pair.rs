@@ -1,22 +1,23 @@
-//! A pair: an order of tenants above an elevator. The order decides whose request is next, the elevator where the device goes.
+//! A pair: an order of tenants above an elevator. The order decides whose request is next, the elevator where the device
+//! goes next.
 //!
-//! The order *releases* requests into the elevator, which merges and sorts what it holds. The window W says among how many
-//! requests the elevator chooses: while the device is full it holds at most W - 1, and the last comes when the device has
-//! room. With W = 1 the order alone decides; with a window as large as the queue, the elevator alone.
+//! The order *releases* requests into the elevator, which merges and sorts those it holds. The window W is the number of
+//! requests that the elevator chooses among: while the device is full it holds at most W - 1, and one more is released when
+//! the device has room. With W = 1 the order alone decides; with a window as large as the queue, the elevator alone.
 //!
-//! A request is charged to its tenant, and counts against its limit and its reservation, when it is released; merged requests
-//! count each for its own tenant, and divide the time in the device by their sectors. The wait before the release has the
-//! order's reason, the wait after it the elevator's.
+//! A request is charged to its tenant, and counts against its limit and its reservation, when it is released. Each member of
+//! a merged request counts for its own tenant, and the members divide the time in the device by their sectors. The wait
+//! before the release has the order's reason, the wait after it the elevator's.
 //!
-//! **Bound.** What is released goes to the device after at most 2 (W - 1) other dispatches, whatever the elevator: once the
-//! oldest has been passed so often that those in the elevator would exceed that, nothing more is released before it has
-//! gone. The window so adds at most 2 (W - 1) times the longest service to a wait, and what the elevator idles. Of an adaptive
-//! window W is the largest while the request waits.
+//! **Bound.** A released request is dispatched after at most 2 (W - 1) other dispatches, whatever the elevator does: once
+//! the oldest has been passed by enough dispatches that those in the elevator could exceed that, nothing more is released
+//! until the oldest is dispatched. The window thus adds at most 2 (W - 1) times the longest service, plus the time that the
+//! elevator idles, to a wait. For an adaptive window, W is the largest size while the request waits.
 //!
-//! **Idling.** Where requests cost the device's time, the time that an elevator idles costs the tenant that it idles for. An
-//! elevator that idles for a stream keeps one place of the window free for it. It idles while the stream has
-//! nothing queued above: then the order decides whose request comes, and an elevator into which nothing more can come
-//! dispatches instead of idling or gathering.
+//! **Idling.** If requests cost the device's time, the time that an elevator idles is charged to the tenant that it idles
+//! for. An elevator that idles for a stream keeps one place of the window free for it. It idles only while the stream has
+//! nothing queued in the order: otherwise the order decides whose request comes, and an elevator that can get no more
+//! requests dispatches instead of idling or gathering.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -30,30 +31,31 @@ use crate::{
     StreamId, Tag, Waiting,
 };
 
-/// An order of tenants as the upper half.
+/// An order of tenants, the upper half of a pair.
 pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
-    /// The pair limits what is released, no longer the device's depth, and has room for this many requests of a direction.
+    /// From now on the pair, not the device's depth, limits what is released; there is room for this many requests of a
+    /// direction.
     fn release_freely(&mut self, requests_per_direction: u32);
 
-    /// Time has gone on.
+    /// Advances to this time.
     fn step_to(&mut self, now: Nanos);
 
-    /// As [`Scheduler::poll`], for the elevator.
+    /// As [`Scheduler::poll`], but the dispatch goes to the elevator.
     fn release(&mut self, now: Nanos) -> Step;
 
-    /// A released request goes to the device; of a merged one, the first `leads`.
+    /// A released request goes to the device; of the members of a merged request, the first `leads`.
     fn begun(&mut self, now: Nanos, tag: Tag, leads: bool);
 
-    /// The device has completed what this request leads; answers with the time that it has cost.
+    /// The device has completed the dispatch that this request leads; returns the time that it cost.
     fn ended(&mut self, now: Nanos, tag: Tag) -> Nanos;
 
-    /// A released request is served, for this part of the time.
+    /// A released request has been served, and costs this part of the time.
     fn completed(&mut self, now: Nanos, tag: Tag, cost: Nanos);
 
-    /// A released request is cancelled: what it was charged is given back.
+    /// A released request is cancelled: its charge is given back.
     fn refund(&mut self, now: Nanos, tag: Tag);
 
-    /// The device has idled for so long for a client's next request.
+    /// The device has idled for `span`, for a client's next request.
     fn idled(&mut self, now: Nanos, client: StreamId, span: Nanos);
 
     /// The request of a tag, queued or released.
@@ -69,7 +71,7 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
     fn boxed(&self) -> Box<dyn Upper>;
 }
 
-/// An elevator as the lower half.
+/// An elevator, the lower half of a pair.
 pub(crate) trait Lower: Scheduler + fmt::Debug + Send {
     /// Requests of a direction after merging, those in flight included.
     fn requests(&self, direction: Direction) -> u32;
@@ -77,26 +79,26 @@ pub(crate) trait Lower: Scheduler + fmt::Debug + Send {
     /// Whether it ever idles for a stream's next request.
     fn can_idle(&self) -> bool;
 
-    /// The stream that it idles for, or would once that has nothing queued.
+    /// The stream that it idles for, or would as soon as that stream has nothing queued.
     fn idles_for(&self) -> Option<StreamId>;
 
-    /// Nothing more can come: it is to decide with what it has.
+    /// Tells it that nothing more can come: it must decide with what it has.
     fn stop_idling(&mut self, now: Nanos);
 
     /// A copy.
     fn boxed(&self) -> Box<dyn Lower>;
 }
 
-/// A request that the order has released, by its slot there.
+/// A request that the order has released, by its slot in the order.
 #[derive(Clone, Copy, Debug)]
 struct Released {
     /// Its tag in the elevator.
     lower: Tag,
-    /// Dispatches before its release.
+    /// The number of dispatches before its release.
     dispatches_before: u64,
 }
 
-/// The tag of nothing.
+/// A tag that names no request.
 const NO_TAG: Tag = Tag { slot: NONE, generation: 0 };
 
 #[derive(Debug)]
@@ -106,14 +108,14 @@ pub(crate) struct Pair {
     window: Window,
     can_idle: bool,
     released: Box<[Released]>,
-    /// When requests were submitted, by slots of the order; empty unless the window adapts to that.
+    /// When requests were submitted, by slots of the order; empty unless the window is adaptive.
     submitted: Box<[Nanos]>,
     /// Tags in the order, by slots of the elevator.
     upper: Box<[Tag]>,
     /// Requests in the elevator, in the order of release.
     waiting: List,
     links: Links,
-    /// Requests in the order, by direction.
+    /// Requests still in the order, by direction.
     unreleased: [u32; 2],
     requests_per_direction: u32,
     depth: u32,
@@ -132,14 +134,14 @@ enum Held {
 }
 
 impl Pair {
-    /// The limits of the order: every submitted request has a slot there, and a place in the elevator.
+    /// The limits of the order: every submitted request has a slot in it, including those in the elevator.
     pub(crate) fn upper_limits(limits: &QueueLimits, window: u32) -> QueueLimits {
         let requests_per_direction = limits.slots() / 2;
         QueueLimits { requests_per_direction, depth: limits.depth.saturating_add(window - 1), ..*limits }
     }
 
-    /// The limits of the elevator, below an order with so many slots: what is released finds room, also where clients have
-    /// room of their own beside what they share.
+    /// The limits of the elevator below an order with this number of slots. Released requests always find room, even if
+    /// clients have room of their own beside the shared room.
     pub(crate) fn lower_limits(limits: &QueueLimits, window: u32, slots: u32) -> QueueLimits {
         let released = slots.min(limits.depth.saturating_add(window));
         let requests_per_direction = limits.requests_per_direction.max(released);
@@ -188,7 +190,7 @@ impl Pair {
         Some(self)
     }
 
-    /// The tag in the elevator of a released request.
+    /// The elevator's tag of a released request.
     fn lower(&self, tag: Tag) -> Option<Tag> {
         self.order.request(tag)?;
         Some(self.released[tag.index()].lower).filter(|lower| *lower != NO_TAG)
@@ -227,8 +229,8 @@ impl Pair {
         Held::Blocked
     }
 
-    /// The step of the elevator in terms of the pair: its dispatch under the order's tag, or a wait that ends where the
-    /// order's does if that is sooner.
+    /// Translates the elevator's step for the pair: its dispatch gets the order's tag, and a wait ends when the order's does
+    /// if that is sooner.
     fn answer(&mut self, now: Nanos, step: Step, held: &Held) -> Step {
         match (step, held) {
             (Step::Dispatch(mut dispatch), _) => {
@@ -254,7 +256,7 @@ impl Pair {
         }
     }
 
-    /// Charges the time for which the device has idled to the stream it was for, and notes for which it idles now.
+    /// Charges the time that the device has idled to the stream it idled for, and notes the stream that it idles for now.
     fn charge_idling(&mut self, now: Nanos, step: &Step) {
         let is_idling = self.in_flight == 0 && matches!(step, Step::WaitUntil(_, Reason::Anticipating));
         let stream = if is_idling { self.elevator.idles_for() } else { None };
@@ -267,7 +269,7 @@ impl Pair {
         self.idling = self.idling.or(stream.map(|stream| (stream, now)));
     }
 
-    /// Adapts the window to the latency of a request that is done.
+    /// Adapts the window to the latency of a completed request.
     fn measure(&mut self, now: Nanos, tag: Tag) {
         if self.window.is_adaptive()
             && let Some(request) = self.order.request(tag)
@@ -379,7 +381,7 @@ impl Scheduler for Pair {
             let tag = self.upper[lower.index()];
             next = self.elevator.next_member(lower);
             sectors += self.order.request(tag).map_or(0, |request| u64::from(request.sectors));
-            // The parts add up to the whole; at most that.
+            // The parts add up to the whole; none exceeds what is left.
             let until = if next.is_none() {
                 cost.0
             } else {
@@ -467,7 +469,7 @@ impl TenantControl for Pair {
             return self.order.explain(now, tag);
         }
         let released = &self.released[tag.index()];
-        // In flight it does not wait.
+        // A request in flight does not wait.
         let (mut slot, mut ahead) = (self.waiting.head(), 0);
         while slot != NONE && slot != tag.slot {
             (slot, ahead) = (self.links.next(slot), ahead + 1);

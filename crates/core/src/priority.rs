@@ -1,17 +1,17 @@
-//! I/O priorities as Linux has them: a class, and a level within it.
+//! I/O priorities as in Linux: a class, and a level within it.
 
-/// The class of a priority, from the most urgent to the least; `None` leaves it to the scheduler.
+/// The class of a priority, from the most urgent to the least; `None` leaves the choice to the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PriorityClass {
     /// The submitter said nothing.
     #[default]
     None,
-    /// Before all others.
+    /// Served before all others.
     Realtime,
-    /// The usual.
+    /// The usual class.
     BestEffort,
-    /// Only while nothing else wants the device.
+    /// Served only while nothing else wants the device.
     Idle,
 }
 
@@ -31,8 +31,8 @@ impl PriorityClass {
     }
 }
 
-/// How urgent a request is, as its submitter says. Requests of different urgency are not merged; who says nothing counts as
-/// [`Priority::USUAL`].
+/// How urgent a request is, as its submitter says. Requests of different urgency are not merged. A request without a
+/// priority counts as [`Priority::USUAL`].
 ///
 /// ```
 /// use ioweir_core::{Priority, PriorityClass};
@@ -48,12 +48,12 @@ pub struct Priority(u8);
 impl Priority {
     /// The submitter said nothing.
     pub const NONE: Self = Self(0);
-    /// What the kernel gives to a process that says nothing: best effort, level 4.
+    /// What the kernel gives to a process that sets no priority: best effort, level 4.
     pub const USUAL: Self = Self(PriorityClass::BestEffort as u8 * Self::LEVELS + 4);
-    /// How many levels a class has.
+    /// The number of levels of a class.
     pub const LEVELS: u8 = 8;
 
-    /// A level of a class, 0 being the most urgent; `None` where there is no such level.
+    /// A level of a class, 0 being the most urgent; `None` if there is no such level.
     #[must_use]
     pub const fn new(class: PriorityClass, level: u8) -> Option<Self> {
         if level < Self::LEVELS { Some(Self(class as u8 * Self::LEVELS + level)) } else { None }
@@ -71,24 +71,24 @@ impl Priority {
         self.0 % Self::LEVELS
     }
 
-    /// Class and level as a number, for files: eight times the class, and the level.
+    /// Class and level as a number, for files: eight times the class, plus the level.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// The priority of such a number; `None` where there is no such class.
+    /// The priority with this number; `None` if there is no such class.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits <= Self::LEVELS * PriorityClass::Idle as u8 + (Self::LEVELS - 1) { Some(Self(bits)) } else { None }
     }
 
-    /// The priority of what [`Self::bits`] gave.
+    /// The inverse of [`Self::bits`].
     pub(crate) const fn from_known_bits(bits: u8) -> Self {
         Self(bits)
     }
 
-    /// Where it stands among all.
+    /// Its rank among all priorities.
     pub(crate) fn rank(self) -> Rank {
         RANKS[(self.0 % RANKS.len() as u8) as usize]
     }
@@ -106,7 +106,7 @@ static RANKS: [Rank; PriorityClass::ALL.len() * Priority::LEVELS as usize] = {
     ranks
 };
 
-/// A priority as schedulers take it, counted from the most urgent: eight levels of realtime, eight of best effort, and idle,
+/// A priority as schedulers use it, counted from the most urgent: eight levels of realtime, eight of best effort, and idle,
 /// which has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rank(u8);
@@ -114,7 +114,7 @@ pub(crate) struct Rank(u8);
 impl Rank {
     pub(crate) const USUAL: Self = Self(Priority::USUAL.0 - Priority::LEVELS);
     pub(crate) const IDLE: Self = Self(2 * Priority::LEVELS);
-    /// How many there are, and how many classes of them.
+    /// The number of ranks, and the number of their classes.
     pub(crate) const COUNT: u32 = Self::IDLE.0 as u32 + 1;
     pub(crate) const CLASSES: usize = 3;
 
@@ -127,12 +127,12 @@ impl Rank {
         self.0 as u32
     }
 
-    /// Realtime, best effort, idle.
+    /// The class: realtime (0), best effort (1) or idle (2).
     pub(crate) const fn class(self) -> usize {
         (self.0 / Priority::LEVELS) as usize
     }
 
-    /// The level within the class; that of the idle class is the last.
+    /// The level within the class; the idle class has the last.
     pub(crate) const fn level(self) -> u64 {
         if self.is_idle() { Priority::LEVELS as u64 - 1 } else { (self.0 % Priority::LEVELS) as u64 }
     }

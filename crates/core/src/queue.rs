@@ -1,7 +1,7 @@
-//! The request queue of a disk: slots for what is submitted, merging of adjacent requests, and limits.
+//! The request queue of a disk: slots for submitted requests, merging of adjacent ones, and limits.
 //!
-//! Every submitted request takes a slot. Merged requests hang as a chain on the slot that was there first, their leader;
-//! elevators order leaders, and the queue knows nothing of order.
+//! Every submitted request takes a slot. Merged requests form a chain on the slot that came first, their leader. Elevators
+//! order leaders; the queue itself has no order.
 
 use crate::priority::Rank;
 use crate::structure::{Index, NONE};
@@ -24,18 +24,18 @@ pub struct QueueLimits {
     pub rotational: bool,
     /// Dispatches that the fast device holds at once, for policies that place data on one.
     pub fast_depth: u32,
-    /// Sectors of the fast device; zero where there is none.
+    /// The size of the fast device in sectors; zero if there is none.
     pub fast_sectors: u64,
-    /// Sectors that lie on the same device as their neighbours: what is placed is rounded to whole blocks of this. At least
-    /// one.
+    /// Sectors are placed in whole blocks of this many, so neighbours within a block lie on the same device. At least one.
     pub fast_block_sectors: u32,
 }
 
 impl QueueLimits {
-    /// The defaults of the BID paper's Table 3: 128 reads and 128 writes, 512 KiB; merging, one request in the device.
+    /// The defaults of the BID paper's Table 3: 128 reads and 128 writes, up to 512 KiB each, with merging, and one request
+    /// in the device.
     pub const DEFAULT: Self = Self::with_requests(128);
 
-    /// Defaults around a number of requests in each direction; each may be merged from 128 (512 KiB in pages).
+    /// Defaults for this number of requests in each direction; each may be merged from 128 (512 KiB in pages).
     #[must_use]
     pub const fn with_requests(requests_per_direction: u32) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl QueueLimits {
         self.requests_per_direction.saturating_mul(2)
     }
 
-    /// Slot numbers in use: the length of an array over slots.
+    /// The number of slots: the length of an array over slots.
     pub(crate) const fn slots(&self) -> u32 {
         let requests = self.requests();
         let slots = if self.members > requests { self.members } else { requests };
@@ -64,7 +64,7 @@ impl QueueLimits {
     }
 }
 
-/// The side on which a request is merged to another.
+/// The side on which a request is merged with another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Edge {
     Front,
@@ -73,27 +73,27 @@ pub(crate) enum Edge {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Leads what is queued.
+    /// Leads a request that is queued.
     Queued,
-    /// Leads what is in flight to this device.
+    /// Leads a request in flight to this device.
     Dispatched(Tier),
-    /// Belongs to a request that another slot leads.
+    /// Belongs to a merged request that another slot leads.
     Merged,
 }
 
-/// A slot. In a leader the extent is that of the whole merged request.
+/// A slot. In a leader, the extent is that of the whole merged request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) sector: u64,
     pub(crate) sectors: u32,
     pub(crate) stream: StreamId,
     pub(crate) submitted: Nanos,
-    /// Order of submission: breaks every tie.
+    /// The order of submission, which breaks every tie.
     pub(crate) sequence: u64,
     pub(crate) operation: Operation,
     pub(crate) flags: Flags,
     state: State,
-    /// Submitted requests that a leader stands for.
+    /// The number of submitted requests that a leader stands for.
     pub(crate) members: u32,
     next_member: u32,
     /// The end of a leader's chain.
@@ -138,7 +138,7 @@ impl Entry {
     }
 }
 
-/// A merge that is possible: the leader, and the side on which the request fits.
+/// A possible merge: the leader, and the side on which the request fits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fit {
     pub(crate) leader: u32,
@@ -151,15 +151,15 @@ pub(crate) struct RequestQueue {
     entries: Slab<Entry>,
     by_start: Index,
     by_end: Index,
-    /// The newest leader, which is only indexed once another request comes: one that leaves at once never is.
+    /// The newest leader. It is indexed only when another request comes, so one that is dispatched at once is never indexed.
     fresh: u32,
-    /// Leaders by direction, in flight or not.
+    /// The number of leaders in each direction, in flight or not.
     requests: [u32; 2],
     sequence: u64,
     limits: QueueLimits,
 }
 
-/// What merges with what has the same operation: the key is both.
+/// Requests merge only with those of the same operation, so the key combines sector and operation.
 fn merge_key(sector: u64, operation: Operation) -> u64 {
     (sector << 2) | operation as u64
 }
@@ -246,7 +246,7 @@ impl RequestQueue {
         slot
     }
 
-    /// Queues a request by itself. Room has been checked.
+    /// Queues a request as its own leader. The caller has checked that there is room.
     pub(crate) fn add(&mut self, now: Nanos, request: Request) -> u32 {
         let slot = self.take_slot(now, request, State::Queued);
         self.requests[request.operation.direction() as usize] += 1;
@@ -257,7 +257,7 @@ impl RequestQueue {
         slot
     }
 
-    /// Nothing merges with flushes and what carries them; discards stay as they are, since a device takes them whole.
+    /// Flushes and requests that carry one are not merged; nor are discards, since a device takes them whole.
     fn is_mergeable(&self, slot: u32) -> bool {
         self.takes_part(&self.entry(slot).request())
     }
@@ -305,7 +305,7 @@ impl RequestQueue {
         Some(Fit { leader, edge: Edge::Front })
     }
 
-    /// Merges `request` where it fits; returns its slot.
+    /// Merges `request` as `fit` says; returns its slot.
     pub(crate) fn merge(&mut self, now: Nanos, request: Request, fit: Fit) -> u32 {
         let slot = self.take_slot(now, request, State::Merged);
         let leader = self.entries[fit.leader];
@@ -325,7 +325,7 @@ impl RequestQueue {
         slot
     }
 
-    /// Hangs `slot` and all that hangs on it on the end of a leader's chain.
+    /// Appends `slot` and its chain to a leader's chain.
     fn chain(&mut self, leader: u32, slot: u32) {
         let Entry { members, last_member, .. } = self.entries[slot];
         let last = self.entries[leader].last_member;
@@ -334,8 +334,8 @@ impl RequestQueue {
         self.entries[leader].members += members;
     }
 
-    /// The queued request that begins where another ends, where both together are within the largest size: a gap has just
-    /// been closed.
+    /// The queued request that begins where another ends, if both together are within the largest size; used when a merge
+    /// has closed a gap.
     pub(crate) fn find_follower(&self, leader: u32, mut accept: impl FnMut(&Self, u32) -> bool) -> Option<u32> {
         let entry = self.entry(leader);
         self.by_start.find(merge_key(entry.sector_end(), entry.operation), |other| {
@@ -346,7 +346,7 @@ impl RequestQueue {
         })
     }
 
-    /// Merges `follower`, a leader, to the one that it follows.
+    /// Merges `follower`, a leader, with the leader that it follows.
     pub(crate) fn join(&mut self, leader: u32, follower: u32) {
         self.unindex(follower);
         let Entry { sectors, operation, .. } = self.entries[follower];
@@ -359,7 +359,7 @@ impl RequestQueue {
         self.chain(leader, follower);
     }
 
-    /// Hands a queued request to the device.
+    /// Marks a queued request as dispatched to the device.
     pub(crate) fn dispatch(&mut self, slot: u32, tier: Tier) -> Dispatch {
         self.unindex(slot);
         let tag = self.tag(slot);

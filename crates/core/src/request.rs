@@ -1,4 +1,4 @@
-//! Requests as a scheduler takes them: operation, extent, flags and stream, and the tag that it answers with.
+//! Requests as a scheduler accepts them (operation, extent, flags and stream), and the tag that it returns.
 
 use crate::Priority;
 use crate::priority::Rank;
@@ -14,9 +14,9 @@ pub enum Operation {
     Read,
     /// Data to the device.
     Write,
-    /// The range holds nothing of value any more (trim, unmap).
+    /// Declares that the range holds nothing of value any more (trim, unmap).
     Discard,
-    /// Make durable what was acknowledged; has no extent.
+    /// Makes acknowledged writes durable; has no extent.
     Flush,
 }
 
@@ -35,7 +35,8 @@ impl Operation {
         }
     }
 
-    /// The queue limit and the sorted queue that this belongs to: as in Linux, all that is not a read counts as a write.
+    /// The queue limit and the sorted queue that this operation belongs to. As in Linux, everything but a read counts as a
+    /// write.
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self {
@@ -80,7 +81,7 @@ impl Direction {
 /// assert_eq!(Flags::NONE.priority(), Priority::NONE);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-// One number, the priority in its upper byte: a request is copied often on its way.
+// One number, with the priority in its upper byte: a request is copied often.
 pub struct Flags(u16);
 
 impl Flags {
@@ -88,16 +89,16 @@ impl Flags {
     pub const NONE: Self = Self(0);
     /// The submitter waits for it (blktrace's `S`). Reads count as synchronous without it.
     pub const SYNC: Self = Self(1);
-    /// Read ahead of what was asked (`A`).
+    /// Reads beyond what was asked for (`A`).
     pub const READ_AHEAD: Self = Self(2);
     /// File system metadata (`M`).
     pub const METADATA: Self = Self(4);
-    /// Durable when it completes, forced unit access (`F` after the operation).
+    /// Durable when it completes: forced unit access (`F` after the operation).
     pub const FUA: Self = Self(8);
-    /// All that completed before must be durable first (`F` before the operation).
+    /// All requests completed before it must be durable first (`F` before the operation).
     pub const PREFLUSH: Self = Self(16);
 
-    /// Both sets together, with the priority of this.
+    /// The union of both sets, with the priority of `self`.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.bits() as u16)
@@ -115,13 +116,13 @@ impl Flags {
         Priority::from_known_bits((self.0 >> u8::BITS) as u8)
     }
 
-    /// Where its priority stands among all.
+    /// The rank of its priority.
     #[inline(always)]
     pub(crate) fn rank(self) -> Rank {
         self.priority().rank()
     }
 
-    /// Whether both have the same rank; most have the same priority.
+    /// Whether both have the same rank; checks the usual case, equal priorities, first.
     #[inline(always)]
     pub(crate) fn is_as_urgent_as(self, other: Self) -> bool {
         (self.0 ^ other.0) >> u8::BITS == 0 || self.rank() == other.rank()
@@ -139,14 +140,14 @@ impl Flags {
         self.0 as u8
     }
 
-    /// The set from bits; `None` where a bit is not known.
+    /// The set with these bits; `None` if one of them is unknown.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits < 32 { Some(Self(bits as u16)) } else { None }
     }
 }
 
-/// The process or client that submits. The caller chooses the numbers; equal numbers are one stream.
+/// The process or client that submits a request. The caller chooses the numbers; equal numbers are one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
@@ -157,7 +158,7 @@ pub struct Request {
     pub operation: Operation,
     /// What the submitter said beyond the operation.
     pub flags: Flags,
-    /// Who submits it.
+    /// The stream that submits it.
     pub stream: StreamId,
     /// First sector.
     pub sector: u64,
@@ -166,7 +167,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What a slot holds that no request has used yet.
+    /// The content of a slot that no request has used yet.
     pub(crate) const NOTHING: Self =
         Self { operation: Operation::Read, flags: Flags::NONE, stream: StreamId(0), sector: 0, sectors: 0 };
 
@@ -176,7 +177,7 @@ impl Request {
         self.sector.saturating_add(self.sectors as u64)
     }
 
-    /// Whether the submitter waits for it: reads, and what is marked so.
+    /// Whether the submitter waits for it: reads, and requests flagged so.
     #[must_use]
     pub const fn is_sync(&self) -> bool {
         matches!(self.operation, Operation::Read) || self.flags.has(Flags::SYNC)
@@ -198,14 +199,14 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// A handle made by a scheduler outside this crate, which gives no two of its requests the same.
+    /// Makes the handle of a scheduler outside this crate, which must not give the same to two of its requests.
     #[must_use]
     pub const fn new(slot: u32, generation: u32) -> Self {
         Self { slot, generation }
     }
 
-    /// The slot number: dense, below the capacity given at construction. A caller keeps what it knows of a request in an
-    /// array indexed by it.
+    /// The slot number: dense, and below the capacity given at construction. A caller can keep its own data about a request
+    /// in an array indexed by it.
     #[must_use]
     pub const fn index(self) -> usize {
         self.slot as usize

@@ -6,7 +6,7 @@ use crate::{Flags, Nanos, Operation, Request, StreamId, Tag};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {
-    /// The device is at its queue depth, and this request's turn has come or it needs none.
+    /// The device is at its queue depth, and this request is next, or needs no turn.
     DeviceFull,
     /// Another stream, direction or batch is being served first.
     Ordering,
@@ -51,7 +51,7 @@ impl Reason {
         }
     }
 
-    /// Its meaning in words.
+    /// The reason in words.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ impl Reason {
 pub struct Waiting(pub [u32; Reason::COUNT]);
 
 impl Waiting {
-    /// All of `requests` wait for one reason.
+    /// All of `requests` wait for the same reason.
     #[must_use]
     pub const fn all(reason: Reason, requests: u32) -> Self {
         let mut counts = [0; Reason::COUNT];
@@ -79,7 +79,7 @@ impl Waiting {
         Self(counts)
     }
 
-    /// Of `total`, `of` wait for `reason` and all others for `rest`.
+    /// Of `total` requests, `of` wait for `reason` and all others for `rest`.
     #[must_use]
     pub const fn split(total: u32, reason: Reason, of: u32, rest: Reason) -> Self {
         let mut counts = [0; Reason::COUNT];
@@ -88,7 +88,7 @@ impl Waiting {
         Self(counts)
     }
 
-    /// How many wait for `reason`.
+    /// The number of requests that wait for `reason`.
     #[must_use]
     pub const fn count(&self, reason: Reason) -> u32 {
         self.0[reason as usize]
@@ -99,10 +99,10 @@ impl Waiting {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Tier {
-    /// The device whose sectors are addressed.
+    /// The device whose sectors requests address.
     #[default]
     Base,
-    /// The faster device that a policy places some of them on.
+    /// The faster device on which a policy places some of those sectors.
     Fast,
 }
 
@@ -120,7 +120,7 @@ impl Tier {
     }
 }
 
-/// What goes to the device: a submitted request, or several that were merged.
+/// What is sent to the device: a submitted request, or several that were merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dispatch {
     /// The handle to complete it with. It is the tag of one of the members.
@@ -145,7 +145,7 @@ impl Dispatch {
     /// A placeholder for tables of dispatches.
     pub const NOTHING: Self = Self::alone(&Request::NOTHING);
 
-    /// A request that no scheduler holds, for trying a device by itself. Its tag names nothing.
+    /// A dispatch of a request that no scheduler holds, to test a device by itself. Its tag names nothing.
     #[must_use]
     pub const fn alone(request: &Request) -> Self {
         Self {
@@ -166,8 +166,8 @@ impl Dispatch {
 pub enum Step {
     /// Send this to the device now, and poll again.
     Dispatch(Dispatch),
-    /// Nothing to do before this time, or before the next call that changes something; [`Nanos::NEVER`] leaves only the
-    /// latter.
+    /// Nothing to do before this time or the next call that changes something, whichever is first; with [`Nanos::NEVER`],
+    /// only a call changes that.
     WaitUntil(Nanos, Reason),
     /// Nothing is queued.
     Idle,
@@ -176,7 +176,7 @@ pub enum Step {
 /// A request that was refused; it is handed back unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What was submitted.
+    /// The request that was submitted.
     pub request: Request,
     /// Why it was refused.
     pub cause: RefusedCause,
@@ -191,7 +191,7 @@ pub enum RefusedCause {
     TooLarge,
     /// It lies on two devices: the driver splits it after this many sectors, and submits the sub-requests in order.
     Split(u32),
-    /// Its client is at its limit, and has a share whose requests are refused then: it would be accepted at this time.
+    /// Its client is at its limit, and its share says that requests are refused then. It would be accepted at this time.
     AtLimit(Nanos),
 }
 
@@ -202,21 +202,22 @@ pub enum CancelError {
     Unknown,
     /// It is in flight.
     Dispatched,
-    /// It was merged, and is dispatched with the others.
+    /// It was merged, and is dispatched with the other members.
     Merged,
 }
 
-/// What a client has of the queue of a scheduler that gives each client room of its own.
+/// How much of the queue a client has, in a scheduler that gives each client room of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// The client. Streams for which there is no place in the table share one.
+    /// The client. Streams that find no place in the table share one.
     pub client: u32,
-    /// Zero while it has less than what is kept free for it, and nothing that it submits is [`RefusedCause::Full`]. Above
-    /// that, its requests in proportion to its weight: who has least is to have the room that is left.
+    /// Zero while the client has less than what is kept free for it; until then its requests are never
+    /// [`RefusedCause::Full`]. Above that, its requests divided by its weight: the client with the least should get the room
+    /// that is left.
     pub fill: u64,
 }
 
-/// A policy on one device. The documentation of the crate says in which order the calls come and what they promise.
+/// A policy on one device. The crate's documentation gives the order of the calls and what they promise.
 pub trait Scheduler {
     /// Queues a request, or refuses it.
     ///
@@ -224,7 +225,7 @@ pub trait Scheduler {
     /// [`Refused`] with the cause; nothing has changed then.
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused>;
 
-    /// Decides what to do now. To be called after every other call until it answers with something other than a dispatch.
+    /// Decides what to do now. Call it after every other call, until it returns something other than a dispatch.
     #[must_use]
     fn poll(&mut self, now: Nanos) -> Step;
 
@@ -234,7 +235,7 @@ pub trait Scheduler {
     }
 
     /// As [`Scheduler::poll`], for a caller that knows its device: `weigh` gives the time in nanoseconds that the device
-    /// would need before data moves, were this request begun now.
+    /// would need before data moves, if this request were begun now.
     #[must_use]
     fn poll_weighed(&mut self, now: Nanos, _weigh: &dyn Fn(&Request) -> u64) -> Step {
         self.poll(now)
@@ -246,16 +247,16 @@ pub trait Scheduler {
     /// Takes back a request that is queued and not merged.
     ///
     /// # Errors
-    /// [`CancelError`] says why it stays; nothing has changed then.
+    /// [`CancelError`] says why it cannot be cancelled; nothing has changed then.
     fn cancel(&mut self, now: Nanos, tag: Tag) -> Result<Request, CancelError>;
 
-    /// The member after `tag` in its merged request; from the tag of a dispatch on, this walks all members.
+    /// The member after `tag` in its merged request. Starting from the tag of a dispatch, this walks all members.
     fn next_member(&self, tag: Tag) -> Option<Tag>;
 
-    /// Tags have slots below this.
+    /// The number of slots: every tag's slot is below this.
     fn slots(&self) -> u32;
 
-    /// What the client of a stream has of the queue; `None` where all streams share its room.
+    /// How much of the queue the client of a stream has; `None` if all streams share its room.
     fn room(&self, _stream: StreamId) -> Option<Room> {
         None
     }
@@ -263,15 +264,15 @@ pub trait Scheduler {
     /// The number of submitted requests that are queued.
     fn queued(&self) -> u32;
 
-    /// Counts them by what they wait for; the counts add up to [`Scheduler::queued`].
+    /// Counts queued requests by what they wait for; the counts add up to [`Scheduler::queued`].
     fn waiting(&self) -> Waiting;
 
-    /// The one reason for which all queued requests of a stream wait, where the scheduler tells streams apart.
+    /// The one reason for which all queued requests of a stream wait, if the scheduler distinguishes streams.
     fn reason(&self, _stream: StreamId) -> Option<Reason> {
         None
     }
 
-    /// By how much time all reservations have fallen behind, from the start: [`TenantControl::reservations_behind`].
+    /// The time by which all reservations have fallen behind since the start: [`TenantControl::reservations_behind`].
     ///
     /// [`TenantControl::reservations_behind`]: crate::tenant::TenantControl::reservations_behind
     fn reservations_behind(&self) -> Nanos {

@@ -13,7 +13,7 @@ pub const PARAMETERS_MAX: usize = 13;
 pub enum Unit {
     /// A count.
     Count,
-    /// A count above zero, or this name, which is the value zero.
+    /// A count above zero, or this name, which stands for zero.
     CountOr(&'static str),
     /// A duration in nanoseconds.
     Duration,
@@ -28,11 +28,11 @@ pub enum Unit {
 /// A parameter: name, unit, default, range and help.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
     /// The unit of its value.
     pub unit: Unit,
-    /// The value if none is given.
+    /// The value if none is set.
     pub default: u64,
     /// The smallest value.
     pub min: u64,
@@ -120,7 +120,7 @@ impl Settings {
     }
 }
 
-/// Gives a row of a table with a field `parameters` the methods that make and change its settings.
+/// Gives a table row with a field `parameters` the methods that make and change its settings.
 macro_rules! settable {
     ($row:ty) => {
         impl $row {

@@ -2,10 +2,10 @@
 
 use core::fmt;
 
-/// A point in time, or a span between two, in whole nanoseconds.
+/// A point in time, or a span between two points, in whole nanoseconds.
 ///
-/// The core never reads a clock: every `now` is an argument. The simulator starts at zero, a server starts at the moment
-/// it opened its device. 2^64 ns are 584 years.
+/// The core never reads a clock: every `now` is an argument. The simulator starts at zero, a server at the moment when it
+/// opened its device. 2^64 ns are 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nanos(pub u64);
 
@@ -33,13 +33,13 @@ impl Nanos {
         Self(seconds.saturating_mul(1_000_000_000))
     }
 
-    /// The time `span` later; [`Nanos::NEVER`] absorbs everything.
+    /// The time `span` later; [`Nanos::NEVER`] stays [`Nanos::NEVER`].
     #[must_use]
     pub const fn after(self, span: Self) -> Self {
         Self(self.0.saturating_add(span.0))
     }
 
-    /// How long after `earlier` this is; zero where it is not after it.
+    /// How long after `earlier` this is; zero if it is before it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))

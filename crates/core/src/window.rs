@@ -1,22 +1,22 @@
-//! The window of a pair: given, or as large as the latencies allow that tenants are to have.
+//! The window of a pair: fixed, or as large as the tenants' latency targets allow.
 //!
-//! A larger window lets the elevator sort more and lets a request wait longer. The adaptive one grows by one request after
-//! [`INTERVAL`] requests of tenants with a latency in their shares of which 99 % had it, and is halved as soon as that many can
-//! no longer have it. Only requests that were submitted after the last change count: others waited under another window. Where
-//! no share has a latency, nothing forbids a larger window, and all requests count.
+//! A larger window lets the elevator sort more, and makes requests wait longer. The adaptive window grows by one request
+//! after [`INTERVAL`] requests of tenants with a latency in their shares, if 99 % of them met it; it is halved as soon as
+//! that many can no longer meet it. Only requests that were submitted after the last change count, since others waited under
+//! another window. If no share has a latency, nothing limits the window, and all requests count.
 //!
-//! **Bound.** After n requests that count the window is at most n / [`INTERVAL`] larger than at the start; from any size s, if
+//! **Bound.** After n counted requests, the window is at most n / [`INTERVAL`] larger than at the start; from a size s, if
 //! all are late, it is one after 3 log2(s) of them.
 
 use crate::Nanos;
 
-/// Requests that a window is tried with before it grows.
+/// The number of requests for which a window is tried before it grows.
 const INTERVAL: u32 = 200;
 
-/// Late ones among them that are forgiven.
+/// The number of late requests among them that is tolerated.
 const LATE_MAX: u32 = INTERVAL / 100;
 
-/// The window at the start, and the most that an adaptive one becomes.
+/// The size at the start, and the largest size of an adaptive window.
 const START: u32 = 16;
 const MAX: u32 = 1024;
 
@@ -25,7 +25,7 @@ pub(crate) struct Window {
     size: u32,
     most: u32,
     is_adaptive: bool,
-    /// Whether a share has had a latency.
+    /// Whether any share has had a latency.
     has_targets: bool,
     done: u32,
     late: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A window of this size; zero: adaptive.
+    /// A window of this size; zero means adaptive.
     pub(crate) fn new(size: u32) -> Self {
         let is_adaptive = size == 0;
         let (size, most) = if is_adaptive { (START, MAX) } else { (size, size) };
@@ -44,7 +44,7 @@ impl Window {
         self.size
     }
 
-    /// The largest that it becomes.
+    /// The largest size that it can have.
     pub(crate) const fn most(&self) -> u32 {
         self.most
     }
@@ -53,12 +53,12 @@ impl Window {
         self.is_adaptive
     }
 
-    /// A share has this latency.
+    /// Notes that a share has this latency.
     pub(crate) fn aim(&mut self, latency: Nanos) {
         self.has_targets |= latency != Nanos::NEVER;
     }
 
-    /// A request has completed, whose tenant is to have this latency.
+    /// Records the completion of a request whose tenant has this latency in its share.
     pub(crate) fn completed(&mut self, now: Nanos, submitted: Nanos, latency: Nanos) {
         if submitted < self.changed_at || self.has_targets && latency == Nanos::NEVER {
             return;
@@ -84,7 +84,7 @@ mod tests {
 
     const TARGET: Nanos = Nanos::from_millis(10);
 
-    /// Requests that take so long with a window of this size.
+    /// Completes requests whose latency depends on the size of the window.
     fn run(window: &mut Window, requests: u32, latency: impl Fn(u32) -> Nanos) {
         let mut now = window.changed_at;
         for _ in 0..requests {
@@ -98,7 +98,7 @@ mod tests {
     fn it_stays_near_the_largest_window_at_which_the_latency_is_met() {
         let mut window = Window::new(0);
         window.aim(TARGET);
-        // A millisecond for each of the window: ten are met, eleven are not.
+        // A millisecond for each request of the window: ten meet the target, eleven do not.
         let latency = |size| Nanos::from_millis(u64::from(size));
         run(&mut window, 10_000, latency);
         for _ in 0..1_000 {
@@ -130,7 +130,7 @@ mod tests {
             window.completed(Nanos(number), Nanos(number), Nanos::NEVER);
         }
         assert_eq!(window.size(), START + 1);
-        // A fixed one has nothing to adapt.
+        // A fixed window does not adapt.
         assert_eq!((Window::new(8).size(), Window::new(8).is_adaptive()), (8, false));
     }
 }

@@ -1,11 +1,11 @@
-//! Checks of parameters that the models share.
+//! Checks of parameters, shared by the models.
 
 use ioweir_config::{Complaint, Duration};
 
 /// The longest time of one step of a device.
 const STEP_MAX: Duration = Duration::from_seconds(4);
 
-/// An error at a key.
+/// Makes an error at a key.
 pub(super) fn fail<T>(
     key: impl Into<String>,
     problem: impl Into<String>,
@@ -14,7 +14,7 @@ pub(super) fn fail<T>(
     Err(Complaint::new(key, problem, hint))
 }
 
-/// Keys of one table with numbers and their bounds.
+/// Checks that the numbers of one table are within their bounds.
 pub(super) fn numbers(table: &str, numbers: &[(&str, u32, u32, u32)]) -> Result<(), Complaint> {
     match numbers.iter().find(|(_, value, least, most)| !(least..=most).contains(&value)) {
         Some((key, value, least, most)) => {
@@ -24,7 +24,7 @@ pub(super) fn numbers(table: &str, numbers: &[(&str, u32, u32, u32)]) -> Result<
     }
 }
 
-/// Keys of one table with times of single steps.
+/// Checks the times of single steps in one table.
 pub(super) fn times(table: &str, times: &[(&str, Duration)]) -> Result<(), Complaint> {
     match times.iter().find(|(_, time)| *time > STEP_MAX) {
         Some((key, time)) => fail(format!("{table}.{key}"), format!("{time} is longer than 4 s"), "check the unit"),

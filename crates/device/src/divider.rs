@@ -1,10 +1,10 @@
-//! Division by a number that is known long before, without a division instruction.
+//! Divides by a number that is known in advance, without a division instruction.
 
-/// A fixed divisor: one multiplication and one correction instead of an instruction of twenty cycles.
+/// A fixed divisor: one multiplication and one correction replace an instruction of twenty cycles.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divider {
     divisor: u64,
-    /// 2^64 / divisor, rounded down: the quotient it gives is exact or one too small.
+    /// 2^64 / divisor, rounded down: the quotient computed with it is exact or one too small.
     reciprocal: u64,
 }
 

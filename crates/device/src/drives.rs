@@ -1,8 +1,8 @@
-//! Validation of the presets against the drives that they are named after.
+//! Validation of presets against measurements of the drives that they are named after.
 //!
-//! There are five drives with measured requests, in files that came with DiskSim or for it. Each preset replays the file of its
-//! drive, and its demerit is compared with the one that DiskSim reaches on the same file. Absent files are listed: they belong
-//! to their authors and are not part of this repository.
+//! There are five drives with measured requests, in files that came with DiskSim or were made for it. Each preset replays
+//! the file of its drive, and its demerit is compared with the demerit that DiskSim reaches on the same file. Missing files
+//! are listed: they belong to their authors and are not part of this repository.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -15,21 +15,21 @@ use super::DeviceSpec;
 use super::validate::{Distribution, Measured, read_measured, validate};
 use ioweir_config::SpecError;
 
-/// A preset passes with at most this many times DiskSim's demerit.
+/// A preset passes if its demerit is at most this many times DiskSim's.
 pub const DEMERIT_GATE_RATIO: f64 = 1.1;
-/// Replays with other think times.
+/// The number of replays with other think times.
 const RESAMPLES: u64 = 16;
-/// Think times are longer in them by up to this much, which is a revolution of the slowest drive.
+/// How much longer a think time may be in these replays: a revolution of the slowest drive.
 const RESAMPLE_NANOS: u64 = 11_111_111;
 
-/// A drive of which there are measured requests.
+/// A drive that has measured requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drive {
-    /// Preset that models it.
+    /// The preset that models it.
     pub preset: &'static str,
-    /// Its measured requests, without `.gz`.
+    /// The file of its measured requests, without `.gz`.
     pub file: &'static str,
-    /// What DiskSim reaches on them.
+    /// The demerit that DiskSim reaches on them.
     pub disksim_demerit_nanos: f64,
 }
 
@@ -42,7 +42,7 @@ pub const DRIVES: [Drive; 5] = [
     Drive { preset: "hdd-15k", file: "cheetah15k5.trace", disksim_demerit_nanos: 297_000.0 },
 ];
 
-/// A preset against its drive.
+/// A preset compared with its drive.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DriveRow {
     /// Name of the preset.
@@ -57,21 +57,21 @@ pub struct DriveRow {
     pub demerit_nanos: f64,
     /// The same, as a part of the measured mean.
     pub demerit_share: f64,
-    /// Mean of the demerits of sixteen replays whose think times are longer by up to a revolution at random: one replay is
+    /// The mean demerit of sixteen replays whose think times are longer by a random part of a revolution. A single replay is
     /// one sample, since every wait for a sector depends on every nanosecond before it.
     pub demerit_resampled_nanos: f64,
-    /// What DiskSim reaches.
+    /// The demerit that DiskSim reaches.
     pub disksim_demerit_nanos: f64,
-    /// The larger of the two demerits above, in DiskSim's.
+    /// The larger of the two demerits above, divided by DiskSim's.
     pub disksim_ratio: f64,
-    /// Whether that is at most [`DEMERIT_GATE_RATIO`].
+    /// Whether that ratio is at most [`DEMERIT_GATE_RATIO`].
     pub passes: bool,
 }
 
-/// How the presets did.
+/// The results of all presets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DriveReport {
-    /// Those whose measured requests are at hand.
+    /// The presets whose measured requests were found.
     pub rows: Vec<DriveRow>,
     /// Files that are not in the folder.
     pub absent: Vec<&'static str>,
@@ -88,7 +88,7 @@ impl DriveReport {
 /// Compares every preset with its drive, by the files `NAME.trace` or `NAME.trace.gz` in `folder`.
 ///
 /// # Errors
-/// A file that is there and cannot be read, or does not fit the preset.
+/// If a file exists and cannot be read, or does not fit the preset.
 pub fn validate_drives(folder: &Path) -> Result<DriveReport, SpecError> {
     let mut report = DriveReport::default();
     for drive in &DRIVES {
@@ -118,10 +118,10 @@ fn failure(file: &str, problem: String, hint: &str) -> SpecError {
     SpecError::of_file(file, problem, hint)
 }
 
-/// One preset against the requests of its drive.
+/// Compares one preset with the requests of its drive.
 ///
 /// # Errors
-/// A request that lies past the end of the preset's disk, or none at all.
+/// If a request lies past the end of the preset's disk, or there is none.
 pub fn compare(drive: &Drive, requests: &[Measured]) -> Result<DriveRow, SpecError> {
     if requests.is_empty() {
         return Err(failure(drive.file, "holds no requests".into(), ""));

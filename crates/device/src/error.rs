@@ -28,7 +28,7 @@ const HINTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// An error of the TOML reader.
+/// Converts an error of the TOML reader.
 pub(super) fn from_toml(error: &toml::de::Error) -> Complaint {
     let message = error.message();
     let kinds: Vec<String> = KINDS.iter().map(|kind| kind.to_lowercase()).collect();

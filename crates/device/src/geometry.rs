@@ -1,13 +1,13 @@
-//! The location of each sector on the platters, and when it passes under the head.
+//! The location of each sector on the platters, and the time when it passes the head.
 //!
-//! Sectors are numbered along one endless path: a track, a skew, the next track, and so on through all zones. The *stream
-//! position* of a sector is the time that a head needs to get there from sector zero along this path, without any
-//! command in between. Two things follow, and they are why no request needs a loop over its tracks:
+//! Sectors are numbered along one continuous path: a track, a skew, the next track, and so on through all zones. The *stream
+//! position* of a sector is the time that a head needs to reach it from sector zero along this path, without a command in
+//! between. Because of two properties, no request needs a loop over its tracks:
 //!
 //! - the angle of a sector is its stream position modulo one revolution;
 //! - a transfer takes the difference of two stream positions, skews and crossings included.
 //!
-//! A zone is cut into *bands* of equal groups. A group is the repeating part: one cylinder with one track a surface
+//! A zone is cut into *bands* of equal groups. A group is the repeating part: one cylinder with one track on each surface
 //! (conventional), or two bundles of neighbouring cylinders that are written surface by surface, out and back
 //! (serpentine). A group consists of *runs*: consecutive tracks on one surface.
 
@@ -15,9 +15,9 @@ use super::disk::spec::Layout;
 use super::divider::Divider;
 use super::seek::SeekTable;
 
-/// Bits of the fraction in nanoseconds a sector.
+/// The number of fraction bits of nanoseconds per sector.
 const FRACTION_BITS: u32 = 32;
-/// Entries of the table that finds a band from a sector number.
+/// The number of entries of the table that finds the band of a sector.
 const INDEX_ENTRIES: u64 = 1024;
 
 /// A checked zone with all defaults filled in.
@@ -26,20 +26,20 @@ pub(super) struct Zone {
     pub(super) cylinder_first: u32,
     pub(super) cylinders: u32,
     pub(super) sectors_per_track: u32,
-    /// Sectors that hold data; the rest of the zone are spares at its end.
+    /// The number of sectors that hold data; the rest, at the end of the zone, are spares.
     pub(super) sectors: u64,
-    /// From the end of a track to the beginning of the next, by the movement of the head.
+    /// The skew from the end of a track to the beginning of the next, by how the head moves.
     pub(super) skew: Skews,
 }
 
-/// Angular distance from the end of a track to the beginning of the next, in nanoseconds of rotation.
+/// The angular distance from the end of a track to the beginning of the next, in nanoseconds of rotation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Skews {
-    /// Another surface of the same cylinder.
+    /// To another surface of the same cylinder.
     pub(super) surface_nanos: u64,
-    /// The next cylinder.
+    /// To the next cylinder.
     pub(super) cylinder_nanos: u64,
-    /// Further away: from the end of a serpentine bundle to the next.
+    /// To a track further away: from the end of a serpentine bundle to the next bundle.
     pub(super) turn_nanos: u64,
 }
 
@@ -82,15 +82,15 @@ impl Travel {
 struct Run {
     stream_nanos: u64,
     cylinder: u32,
-    /// Cylinders from one track to the next: one inward, or one outward (as the number that adds up to minus one).
+    /// Cylinders from one track to the next: one inwards, or one outwards (the number that wraps to minus one).
     step: u32,
     head: u32,
     travel: Travel,
 }
 
 impl Run {
-    /// The cylinder `along` tracks into the run, in a group at cylinder `base`. Without a branch: the direction of a run is
-    /// not predictable.
+    /// The cylinder `along` tracks into the run, in a group at cylinder `base`. It has no branch, because the direction of a
+    /// run is not predictable.
     #[inline]
     fn cylinder_at(&self, base: u32, along: u32) -> u32 {
         (base + self.cylinder).wrapping_add(self.step.wrapping_mul(along))
@@ -103,7 +103,7 @@ struct Band {
     sector_first: u64,
     sector_end: u64,
     sectors_per_track: Divider,
-    /// Nanoseconds for one sector to pass, with [`FRACTION_BITS`] of fraction.
+    /// The time in which one sector passes, in nanoseconds with [`FRACTION_BITS`] of fraction.
     sector_nanos_fixed: u64,
     tracks_per_group: Divider,
     tracks_per_run: Divider,
@@ -111,7 +111,7 @@ struct Band {
     cylinder_first: u32,
     stream_first_nanos: u64,
     group_nanos: u64,
-    /// From the beginning of a track to that of the next of its run.
+    /// From the beginning of a track to that of the next track of the same run.
     track_nanos: u64,
     run_first: usize,
     travel_first: Travel,
@@ -120,13 +120,13 @@ struct Band {
 
 /// The location of a sector, and of its track.
 ///
-/// Its methods on the path of a request are always inlined: in memory, its fields are written one by one and read
-/// in pairs, which the processor makes wait.
+/// The methods that serve a request are always inlined. Otherwise the fields would be written to memory one by one and read
+/// back in pairs, for which the processor has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) cylinder: u32,
     pub(super) head: u32,
-    /// Sector within its track.
+    /// The sector within its track.
     pub(super) sector: u32,
     sectors_per_track: u32,
     sector_nanos_fixed: u64,
@@ -136,8 +136,8 @@ pub(super) struct Place {
     track: u32,
 }
 
-/// Sectors that pass within `nanos`: the most whose end, rounded down as everywhere, is not after. Two seconds count
-/// as more than a track.
+/// The number of sectors that pass within `nanos`: the largest number whose end, rounded down as everywhere, is not later.
+/// Two seconds count as more than a track.
 fn passed(nanos: u64, sector_nanos_fixed: u64) -> u64 {
     (((nanos.min(1 << 31) + 1) << FRACTION_BITS) - 1) / sector_nanos_fixed.max(1)
 }
@@ -155,31 +155,31 @@ impl Place {
         self.track_stream_nanos + (((u64::from(self.sector) + 1) * self.sector_nanos_fixed) >> FRACTION_BITS)
     }
 
-    /// The sector `ahead` further, if it lies on the same track.
+    /// The sector `ahead` sectors further, if it lies on the same track.
     #[inline(always)]
     pub(super) fn along_track(&self, ahead: u64) -> Option<Self> {
         let sector = u64::from(self.sector) + ahead;
         (sector < u64::from(self.sectors_per_track)).then_some(Self { sector: low32(sector), ..*self })
     }
 
-    /// Sectors of the track after this one.
+    /// The number of sectors on the track after this one.
     pub(super) fn sectors_after(&self) -> u64 {
         u64::from(self.sectors_per_track - 1 - self.sector)
     }
 
-    /// Sectors before this one, on its track, that pass within `nanos`.
+    /// The number of sectors on the track before this one that pass within `nanos`.
     pub(super) fn sectors_before(&self, nanos: u64) -> u64 {
         passed(nanos, self.sector_nanos_fixed).min(u64::from(self.sector))
     }
 
-    /// Sectors after this one that have passed at a stream position that is not before its end; `None` if that is the end of
-    /// the track or after it.
+    /// The number of sectors after this one that have passed at a stream position, which must not be before its end; `None`
+    /// if that is at or after the end of the track.
     pub(super) fn sectors_passed(&self, stream_nanos: u64) -> Option<u64> {
         let passed = passed(stream_nanos.saturating_sub(self.track_stream_nanos), self.sector_nanos_fixed);
         (passed < u64::from(self.sectors_per_track)).then(|| passed.saturating_sub(u64::from(self.sector) + 1))
     }
 
-    /// Sectors on the track.
+    /// The number of sectors on the track.
     pub(super) fn sectors_per_track(&self) -> u64 {
         u64::from(self.sectors_per_track)
     }
@@ -191,26 +191,26 @@ impl Place {
     }
 }
 
-/// The whole disk.
+/// The geometry of the whole disk.
 #[derive(Clone, Debug)]
 pub(super) struct Geometry {
     bands: Vec<Band>,
     runs: Vec<Run>,
-    /// For each slice of the address space the band that its first sector lies in.
+    /// For each slice of the address space, the band of its first sector.
     index: Vec<u16>,
     index_shift: u32,
     sectors: u64,
     cylinders: u32,
 }
 
-/// The low half: for values that validation keeps below 2^32.
+/// The low half of values that validation keeps below 2^32.
 #[allow(clippy::cast_possible_truncation)] // Sectors a track, tracks and cylinders are bounded by `spec::check`.
 pub(super) fn low32(value: u64) -> u32 {
     value as u32
 }
 
 impl Geometry {
-    /// Lays `zones` out. They are checked: in order, without gaps, not empty.
+    /// Lays out `zones`, which have been checked: they are in order, without gaps, and not empty.
     pub(super) fn new(zones: &[Zone], surfaces: u32, layout: Layout, motion: &Motion<'_>, sectors: u64) -> Self {
         let mut plan = Plan { bands: Vec::new(), runs: Vec::new(), motion, surfaces, sectors_left: sectors };
         for zone in zones {
@@ -232,17 +232,17 @@ impl Geometry {
         Self { bands, runs, index, index_shift, sectors: total, cylinders }
     }
 
-    /// Sectors that hold data.
+    /// The number of sectors that hold data.
     pub(super) fn sectors(&self) -> u64 {
         self.sectors
     }
 
-    /// Cylinders, spares included.
+    /// The number of cylinders, including spares.
     pub(super) fn cylinders(&self) -> u32 {
         self.cylinders
     }
 
-    /// The place of `sector`, which must lie on the disk.
+    /// The location of `sector`, which must lie on the disk.
     #[inline(always)]
     pub(super) fn locate(&self, sector: u64) -> Place {
         debug_assert!(sector < self.sectors);
@@ -271,7 +271,7 @@ impl Geometry {
         }
     }
 
-    /// The number of sectors before a stream position, from sector zero; the one under the head does not count.
+    /// The number of sectors from sector zero up to a stream position, without the one under the head.
     pub(super) fn sectors_until(&self, stream_nanos: u64) -> u64 {
         let after = self.bands.partition_point(|band| band.stream_first_nanos <= stream_nanos);
         let Some(band) = after.checked_sub(1).and_then(|number| self.bands.get(number)) else { return 0 };
@@ -316,7 +316,7 @@ impl Geometry {
 }
 
 impl Band {
-    /// Group, run within the group, track within the run.
+    /// Splits a track number into group, run within the group, and track within the run.
     #[inline]
     fn split(&self, track: u64) -> (u64, usize, u64) {
         let (group, rest) = self.tracks_per_group.divide(track);
@@ -331,7 +331,7 @@ impl Band {
     }
 }
 
-/// The time of the head from one track to another.
+/// The time that the head takes from one track to another.
 pub(super) struct Motion<'a> {
     pub(super) seek: &'a SeekTable,
     pub(super) head_switch_nanos: u64,
@@ -339,8 +339,8 @@ pub(super) struct Motion<'a> {
 }
 
 impl Motion<'_> {
-    /// From the end of a track to the beginning of the next: the skew, and as many revolutions as are lost because the
-    /// head is not there in time.
+    /// From the end of a track to the beginning of the next: the skew, plus the revolutions that are lost if the head does
+    /// not arrive in time.
     pub(super) fn gap(&self, distance: u32, other_head: bool, skew: &Skews) -> u64 {
         let skew_nanos = match distance {
             0 => skew.surface_nanos,
@@ -354,7 +354,7 @@ impl Motion<'_> {
     }
 }
 
-/// A disk whose layout is being made.
+/// A disk whose layout is being computed.
 struct Plan<'a> {
     bands: Vec<Band>,
     runs: Vec<Run>,
@@ -363,14 +363,14 @@ struct Plan<'a> {
     sectors_left: u64,
 }
 
-/// A range of cylinders of a zone that becomes a band.
+/// A range of a zone's cylinders that becomes a band.
 #[derive(Clone, Copy)]
 struct Stretch {
     first: u32,
     cylinders: u32,
     /// Cylinders in a bundle.
     bundle: u32,
-    /// Whether the path comes back over a second bundle, so that a group has two.
+    /// Whether the path returns over a second bundle, so that a group has two.
     back: bool,
 }
 
@@ -390,7 +390,7 @@ impl Plan<'_> {
         let single = |first, cylinders| Stretch { first, cylinders, bundle: 1, back: false };
         let stretches = match layout {
             Layout::Conventional => [single(first, cylinders), single(first, 0), single(first, 0)],
-            // What does not fill a pair of bundles is laid out as a narrower pair, and a last odd cylinder by itself.
+            // Cylinders that do not fill a pair of bundles form a narrower pair, and a last odd cylinder stays alone.
             Layout::Serpentine { bundle_cylinders } => {
                 let whole = cylinders - cylinders % (bundle_cylinders * 2);
                 let bundle = (cylinders - whole) / 2;
@@ -465,7 +465,7 @@ impl Plan<'_> {
         (stream_nanos, travel)
     }
 
-    /// Stream position, travel and sector number of the begin of a band at cylinder `first`, after the last one.
+    /// Stream position, travel and sector number at the start of a band at cylinder `first`, after the last band.
     fn after_last(&self, first: u32, zone: &Zone) -> (u64, Travel, u64) {
         let Some(band) = self.bands.last() else {
             return (0, Travel::default(), 0);

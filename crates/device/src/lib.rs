@@ -1,8 +1,8 @@
 //! Models of storage devices: disks, solid-state drives and tiered arrays.
 //!
-//! Service times are closed forms: no event for a sector, a track or a flash command, so a device serves some ten million
-//! requests a second. A device is one of the [`PRESETS`] or a TOML file of the same form ([`DeviceSpec`]); both go through
-//! [`DeviceSpec::load`].
+//! Service times are closed forms, with no event for a sector, a track or a flash command, so a device serves about ten
+//! million requests a second. A device is one of the [`PRESETS`] or a TOML file in the same format ([`DeviceSpec`]); both
+//! are loaded by [`DeviceSpec::load`].
 
 mod check;
 mod disk;
@@ -44,10 +44,10 @@ pub use tiered::{CacheSize, Extent, Placement, TierSpec, TieredArray, TieredSpec
 /// The largest device file that is read.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
-/// The service of one dispatch. The parts add up to the time from its start to its finish.
+/// How one dispatch was served. The parts add up to the time from its start to its finish.
 ///
-/// For a drive without a head, seek and rotation are zero, and the transfer is the time that flash, channel and interface
-/// would take for the part of the dispatch that finished last, if they were idle.
+/// For a drive without a head, seek and rotation are zero. The transfer is the time that flash, channel and interface would
+/// take, if they were idle, for the part of the dispatch that finished last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Service {
     /// When it completed.
@@ -60,18 +60,18 @@ pub struct Service {
     pub rotation_nanos: u64,
     /// Transfer, track crossings included.
     pub transfer_nanos: u64,
-    /// Wait inside the device for other requests: for a die, a channel, the interface, room in the write buffer, or a head
-    /// that is busy with buffered data. Zero for a device that does one thing at a time.
+    /// The wait inside the device for other requests: for a die, a channel, the interface, room in the write buffer, or a
+    /// head that is busy with buffered data. Zero for a device that does one thing at a time.
     pub queue_nanos: u64,
     /// The tier of a tiered array that served it; [`Tier::Base`] for every other device.
     pub tier: Tier,
-    /// Cylinder on which the transfer began.
+    /// The cylinder on which the transfer began.
     pub track: u32,
-    /// Changes of cylinder: from the transfer before, and within this one.
+    /// How often the head changed cylinders: since the previous transfer, and within this one.
     pub movements: u32,
-    /// Cylinders crossed by them.
+    /// The number of cylinders that these movements crossed.
     pub movement_tracks: u64,
-    /// Sum of the squares of their distances.
+    /// The sum of the squares of their distances.
     pub movement_squares: u64,
 }
 
@@ -83,45 +83,46 @@ impl Service {
     }
 }
 
-/// A device. A disk serves one dispatch after the other; a solid-state drive begins each at once.
+/// A device model. A disk serves one dispatch after another; a solid-state drive begins each at once.
 pub trait Device: Send {
-    /// Serves `dispatch`: it starts at `now`, or, on a disk, when the dispatch before has completed, if that is later. The
-    /// parts of the service count from there, and it never finishes before `now`, which never goes back.
+    /// Serves `dispatch`. It starts at `now`; on a disk, it starts when the previous dispatch has completed, if that is
+    /// later. The parts of the service count from the start. A dispatch never finishes before `now`, and `now` never goes
+    /// back.
     ///
     /// The simulator has checked that the extent lies on the device. Sectors beyond the end take no time.
     fn serve(&mut self, now: Nanos, dispatch: &Dispatch) -> Service;
 
-    /// The time from `now` until data would move if `dispatch` were served next, by which a device chooses among commands.
-    /// Nothing changes.
+    /// The time from `now` until data would move if `dispatch` were served next. A device chooses among commands by this
+    /// time. The call changes nothing.
     fn positioning_nanos(&self, _now: Nanos, _dispatch: &Dispatch) -> u64 {
         0
     }
 
-    /// The order in which it starts the commands that it holds. Unless that is the order of arrival, the simulator keeps them
-    /// in a [`CommandQueue`] and serves one at a time.
+    /// The order in which the device starts the commands that it holds. If that is not the order of arrival, the simulator
+    /// keeps them in a [`CommandQueue`] and serves one at a time.
     fn command_order(&self) -> CommandOrder {
         CommandOrder::Fifo
     }
 
-    /// Sectors of 512 bytes.
+    /// The size in sectors of 512 bytes.
     fn sectors(&self) -> u64;
 
-    /// Tracks from one edge to the other, that is cylinders; zero for a device without a head.
+    /// The number of tracks from one edge to the other, that is, cylinders; zero for a device without a head.
     fn tracks(&self) -> u64;
 
-    /// From now on, this share of the stream's requests hits the fast tier, on a device whose placement is drawn at random;
-    /// other devices ignore it.
+    /// Sets the share of the stream's requests that hit the fast tier from now on, if the device draws placement at random.
+    /// Other devices ignore it.
     fn set_hit_ratio(&mut self, _stream: StreamId, _ratio: Ratio) {}
 
-    /// Its flash operations so far; `None` for a device without flash.
+    /// The counts of flash operations so far; `None` for a device without flash.
     fn flash(&self) -> Option<FlashCounts> {
         None
     }
 }
 
-/// A kind of device: what its own file provides for [`DeviceSpec`].
+/// A kind of device: the functions that each model provides for [`DeviceSpec`].
 trait Model: Clone {
-    /// Whether the parameters make sense together.
+    /// Checks whether the parameters fit together.
     fn check(&self) -> Result<(), Complaint>;
 
     /// The same with all defaults filled in.
@@ -129,7 +130,7 @@ trait Model: Clone {
         self.clone()
     }
 
-    /// The same with another order of commands, if it has a choice.
+    /// The same with another order of commands, if the model has a choice.
     fn with_command_order(&self, _order: CommandOrder) -> Self {
         self.clone()
     }
@@ -139,18 +140,18 @@ trait Model: Clone {
         false
     }
 
-    /// Requests that it is given at once: as many as a native command queue (ATA) holds, for what can use them.
+    /// The number of requests that it is given at once: as many as a native command queue (ATA) holds, if it can use them.
     fn queue_depth(&self) -> u32 {
         32
     }
 
-    /// The device; `seed` sets its random state at time zero.
+    /// Makes the device; `seed` sets its random state at time zero.
     fn build(&self, seed: u64) -> Result<Box<dyn Device>, Complaint>;
 }
 
 macro_rules! models {
     ($($(#[$documentation:meta])* $name:ident($spec:ty),)*) => {
-        /// A device with every parameter: the content of a device file.
+        /// A device with all its parameters: the content of a device file.
         ///
         /// ```
         /// use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
@@ -196,7 +197,7 @@ macro_rules! models {
                 }
             }
 
-            /// Whether it has to seek (Linux: `rotational`); of a tiered array, the slow tier.
+            /// Whether it has to seek (Linux: `rotational`); for a tiered array, whether its slow tier has to.
             #[must_use]
             pub fn rotates(&self) -> bool {
                 match self {
@@ -204,7 +205,7 @@ macro_rules! models {
                 }
             }
 
-            /// Requests that it is given at once unless asked otherwise.
+            /// The number of requests that it is given at once by default.
             #[must_use]
             pub fn queue_depth(&self) -> u32 {
                 match self {
@@ -230,7 +231,7 @@ macro_rules! models {
 models! {
     /// A disk drive.
     Hdd(HddSpec),
-    /// A device that takes no time, to measure everything else.
+    /// A device that takes no time, which measures everything else.
     Null(NullSpec),
     /// A solid-state drive.
     Ssd(SsdSpec),
@@ -239,10 +240,10 @@ models! {
 }
 
 impl DeviceSpec {
-    /// The preset of this name, or the device file at this path.
+    /// Loads the preset of this name, or the device file at this path.
     ///
     /// # Errors
-    /// There is neither, or the file does not describe a device: with the position in it and what to do.
+    /// If neither exists, or the file does not describe a device. The error has the position in the file and a hint.
     pub fn load(name_or_path: &str) -> Result<Self, SpecError> {
         if let Some(preset) = PRESETS.iter().find(|preset| preset.name == name_or_path) {
             return Self::parse(preset.name, preset.parameters);
@@ -270,25 +271,25 @@ impl DeviceSpec {
         Ok(spec)
     }
 
-    /// Checks the parameters; those of a device that was read from a file are correct.
+    /// Checks the parameters. Those of a device that was read from a file are correct.
     ///
     /// # Errors
-    /// A parameter that makes no sense, by its key.
+    /// The key of a parameter that makes no sense.
     pub fn check(&self) -> Result<(), SpecError> {
         self.complaint().map_err(|complaint| complaint.in_file("device", None))
     }
 
-    /// Every parameter as TOML, defaults and derived ones included; [`DeviceSpec::parse`] reads it back.
+    /// Every parameter as TOML, including defaults and derived ones; [`DeviceSpec::parse`] reads it back.
     #[must_use]
     pub fn to_toml(&self) -> String {
         // The types above hold nothing that TOML cannot write.
         toml::to_string(&self.resolved()).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 
-    /// The device; `seed` sets the angle of its platters, or the content of its flash, at time zero.
+    /// Makes the device; `seed` sets the angle of its platters, or the content of its flash, at time zero.
     ///
     /// # Errors
-    /// A parameter that makes no sense, by its key.
+    /// The key of a parameter that makes no sense.
     pub fn build(&self, seed: u64) -> Result<Box<dyn Device>, SpecError> {
         self.build_model(seed).map_err(|complaint| complaint.in_file("device", None))
     }

@@ -1,4 +1,4 @@
-//! Arm, heads and platters: the time until a head is over a sector.
+//! The arm, heads and platters: the time until a head is over a sector.
 
 use ioweir_core::{Direction, SECTOR_BYTES};
 use rand_core::{Rng, SeedableRng};
@@ -11,7 +11,7 @@ use super::geometry::{Geometry, Place};
 use super::seek::SeekTable;
 use ioweir_config::Complaint;
 
-/// Bits of the fraction in the time that the interface needs for a sector.
+/// The number of fraction bits of the interface's time per sector.
 const FRACTION_BITS: u32 = 20;
 
 /// The moving parts and their state.
@@ -24,15 +24,15 @@ pub(super) struct Mechanics {
     phase_nanos: u64,
     head_switch_nanos: u64,
     reposition_nanos: u64,
-    /// By direction.
+    /// Settling times by direction.
     settle_nanos: [u64; 2],
-    /// Whether there was a transfer: the seek to the first is no movement between two.
+    /// Whether there was a transfer before: the seek to the first one is not a movement between two.
     moved: bool,
-    /// The last sector transferred, which is the position of the head.
+    /// The last sector transferred, which is where the head is.
     pub(super) last: Place,
 }
 
-/// A request's extent, cut to the disk, with the places of its ends.
+/// The part of a request that lies on the disk, with the locations of its ends.
 pub(super) struct Extent {
     pub(super) sector: u64,
     pub(super) end: u64,
@@ -46,7 +46,7 @@ impl Extent {
     }
 }
 
-/// Command overhead, by this operation's direction, then by that of the one before.
+/// Command overhead by the direction of this operation, then of the one before.
 pub(super) fn overhead_nanos(overhead: &Overhead) -> [[u64; 2]; 2] {
     [
         [overhead.read_after_read.nanos().0, overhead.read_after_write.nanos().0],
@@ -66,14 +66,14 @@ impl Interface {
         Self { sector_nanos_fixed: ((SECTOR_BYTES * 1_000_000_000) << FRACTION_BITS) / rate }
     }
 
-    /// Time for `sectors` to pass.
+    /// The time in which `sectors` cross the interface.
     pub(super) fn nanos(&self, sectors: u64) -> u64 {
         sectors.saturating_mul(self.sector_nanos_fixed) >> FRACTION_BITS
     }
 }
 
 impl Mechanics {
-    /// Those of `spec`; `seed` sets the angle of the platters at time zero.
+    /// Makes the mechanics of `spec`; `seed` sets the angle of the platters at time zero.
     pub(super) fn new(spec: &HddSpec, seed: u64) -> Result<Self, Complaint> {
         let (geometry, seek) = spec.lay_out()?;
         let revolution = Divider::new(spec.revolution_nanos());
@@ -96,7 +96,7 @@ impl Mechanics {
         self.revolution.divisor()
     }
 
-    /// The shortest time of a sector under the head, anywhere on the disk of `spec`.
+    /// The shortest time in which a sector passes the head, anywhere on the disk of `spec`.
     pub(super) fn sector_nanos_min(&self, spec: &HddSpec) -> u64 {
         let most = spec.zones.iter().map(|zone| u64::from(zone.sectors_per_track)).max().unwrap_or(1);
         self.revolution_nanos() / most.max(1)
@@ -110,12 +110,12 @@ impl Mechanics {
         if angle >= head { angle - head } else { angle + self.revolution.divisor() - head }
     }
 
-    /// The time of the arm, or of a change of heads, from the position of the head to `place`.
+    /// The time to move the arm, or to change heads, from the position of the head to `place`.
     #[inline(always)]
     pub(super) fn seek_nanos(&self, direction: Direction, place: &Place) -> u64 {
         let distance = place.cylinder.abs_diff(self.last.cylinder);
         let other_head = place.head != self.last.head;
-        // Selected, not branched: the processor could not predict heads and directions.
+        // A selection instead of a branch: the processor could not predict heads and directions.
         let moves = distance > 0 || other_head;
         let settle_nanos = if moves { self.settle_nanos[direction as usize] } else { 0 };
         let switch_nanos = if other_head { self.head_switch_nanos } else { 0 };
@@ -129,7 +129,8 @@ impl Mechanics {
         seek_nanos + self.rotation_nanos(time_nanos.saturating_add(seek_nanos), place.stream_nanos())
     }
 
-    /// A request, cut to the disk; `next` is the sector after the last one transferred. `None` if nothing is left of it.
+    /// Cuts a request to the disk; `next` is the sector after the last one transferred. `None` if nothing of it lies on the
+    /// disk.
     #[inline(always)]
     pub(super) fn extent(&self, sector: u64, sectors: u32, next: u64) -> Option<Extent> {
         let total = self.geometry.sectors();
@@ -139,7 +140,7 @@ impl Mechanics {
         if sector >= end {
             return None;
         }
-        // A sequential request begins on the track where the last one ended, nine times out of ten.
+        // Nine times out of ten, a sequential request begins on the track where the last one ended.
         let follows = if sector == next { self.last.along_track(1) } else { None };
         let first = follows.unwrap_or_else(|| self.geometry.locate(sector));
         let last = first.along_track(end - 1 - sector).unwrap_or_else(|| self.geometry.locate(end - 1));

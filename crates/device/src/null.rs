@@ -1,4 +1,4 @@
-//! A device of fixed service time, zero by default, to measure everything else.
+//! A device with a fixed service time, zero by default, which measures everything else.
 
 use ioweir_core::{Dispatch, Nanos, SECTOR_BYTES};
 
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NullSpec {
-    /// Size.
+    /// The size of the device.
     pub capacity: Size,
-    /// Service time of every request.
+    /// The service time of every request.
     #[serde(default)]
     pub service: Duration,
 }

@@ -1,13 +1,13 @@
-//! The presets: devices with names, their sources, and how far their numbers are validated.
+//! The presets: named devices, their sources, and how far their numbers are validated.
 
-/// How the numbers of a preset came about.
+/// Where the numbers of a preset come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Response times were compared with those of the drive itself; the sources say how close they are.
     Validated,
     /// The parameters were measured on the drive; its response times were not, or this model does not reach them.
     Calibrated,
-    /// Numbers of a datasheet and assumptions about the rest.
+    /// The numbers are those of a datasheet, and assumptions about the rest.
     Datasheet,
     /// No such device exists.
     Artificial,
@@ -29,7 +29,7 @@ impl Status {
 /// A device known by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// What the command line takes.
+    /// The name on the command line.
     pub name: &'static str,
     /// What it is.
     pub title: &'static str,
@@ -42,7 +42,7 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// Whether it is an array of tiers, which no tier can be made of.
+    /// Whether it is a tiered array, which cannot be a tier itself.
     pub(super) fn is_tiered(&self) -> bool {
         self.parameters.starts_with("[tiered]")
     }

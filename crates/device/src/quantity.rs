@@ -1,14 +1,14 @@
-//! Service times and skews as device files write them: with their unit, as every amount.
+//! Service times and skews as device files write them: with a unit, as all amounts.
 
 use std::fmt;
 use std::str::FromStr;
 
 use ioweir_config::{Duration, as_text, parse_decimal, shown};
 
-/// What a service takes: always the same, or drawn.
+/// The time that a service takes: constant, or drawn at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceTime {
-    /// Always this.
+    /// Always this time.
     Constant(Duration),
     /// Exponentially distributed with this mean.
     Exponential(Duration),
@@ -48,14 +48,14 @@ impl fmt::Display for ServiceTime {
     }
 }
 
-/// How far the first sector of a track lies behind the last of the one before, around the disk.
+/// How far the first sector of a track lies behind the last sector of the previous track, around the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skew {
-    /// As the time the disk takes to turn so far.
+    /// As the time in which the disk turns that far.
     Time(Duration),
-    /// In sectors of the zone.
+    /// As sectors of the zone.
     Sectors(u32),
-    /// In millionths of a revolution; written as a decimal fraction, `"0.1417rev"`.
+    /// As millionths of a revolution; written as a decimal fraction, `"0.1417rev"`.
     Revolution(u32),
 }
 
@@ -66,7 +66,7 @@ impl Default for Skew {
 }
 
 impl Skew {
-    /// As nanoseconds of rotation.
+    /// The skew in nanoseconds of rotation.
     pub(super) fn nanos(self, revolution_nanos: u64, sectors_per_track: u32) -> u64 {
         match self {
             Self::Time(span) => span.nanos().0,

@@ -1,12 +1,12 @@
 //! The command queue of a drive, and the order in which it starts commands.
 //!
-//! A drive with a command queue (NCQ, tagged commands) knows the positions of its head and platters, which no host does, and
+//! A drive with a command queue (NCQ, tagged commands) knows the positions of its head and platters, which no host does. It
 //! starts the command that it can begin soonest: shortest positioning time first (SPTF). Without a bound, a command could be
-//! passed over for ever; here one goes next that was passed over eight times for every command in the queue. In a busy queue
-//! each waits for as many others as the queue holds on average, so that this is rare. (An assumption: drives do not document
-//! their order.)
+//! passed over for ever; here, a command that was passed over eight times for every command in the queue goes next. In a
+//! busy queue each command waits, on average, for as many others as the queue holds, so this is rare. (This is an
+//! assumption: drives do not document their order.)
 //!
-//! A flush is no queued command: it waits for those before it and holds up those after it.
+//! A flush is not queued: it waits for the commands before it, and those after it wait for the flush.
 
 use ioweir_core::{Dispatch, Nanos, Operation};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub enum CommandOrder {
     /// In the order of arrival.
     #[default]
     Fifo,
-    /// The one with the shortest positioning time, unless one was passed over too often.
+    /// The command with the shortest positioning time, unless one was passed over too often.
     Sptf,
 }
 
@@ -31,7 +31,7 @@ pub enum CommandOrder {
 #[derive(Clone, Copy, Debug)]
 struct Held<T> {
     sequence: u64,
-    /// Commands that had been taken out before it came.
+    /// The number of commands that had been taken out before this one came.
     taken: u64,
     dispatch: Dispatch,
     note: T,
@@ -53,25 +53,25 @@ impl<T: Copy> CommandQueue<T> {
         Self { order, held: Vec::new(), sequence: 0, taken: 0 }
     }
 
-    /// Takes a command.
+    /// Adds a command.
     pub fn push(&mut self, dispatch: Dispatch, note: T) {
         self.sequence += 1;
         self.held.push(Held { sequence: self.sequence, taken: self.taken, dispatch, note });
     }
 
-    /// Commands held.
+    /// The number of commands in the queue.
     #[must_use]
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether it holds none.
+    /// Whether the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Removes the command that `device`, free now, begins next. Equal ones go in order of arrival.
+    /// Removes the command that `device`, which is free now, begins next. Equal commands go in order of arrival.
     pub fn pop(&mut self, now: Nanos, device: &dyn Device) -> Option<(Dispatch, T)> {
         let numbered = || self.held.iter().enumerate();
         let (oldest, first) = numbered().min_by_key(|(_, held)| held.sequence)?;

@@ -1,7 +1,7 @@
 //! Random draws that are the same on every machine.
 //!
-//! The generator is seeded and pinned, and the logarithm of exponential times is computed here from sums and products
-//! alone: the system's own may differ in the last digit from one machine to another.
+//! The generator is seeded, and its output is pinned by a test. The logarithm for exponential times is computed here, from
+//! sums and products alone: the system's own may differ in the last digit from one machine to another.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -13,26 +13,26 @@ use ioweir_config::Ratio;
 pub struct Random(Pcg64Mcg);
 
 impl Random {
-    /// The source of this seed.
+    /// The source for this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// One of several independent sources from one seed.
+    /// One of several independent sources for one seed.
     #[must_use]
     pub fn stream(seed: u64, number: u64) -> Self {
         let mut mixer = Pcg64Mcg::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Self(Pcg64Mcg::seed_from_u64(mixer.next_u64()))
     }
 
-    /// A number below `bound`, zero where that is zero; its bias is below one in 2^32.
+    /// A number below `bound`; zero if `bound` is zero. Its bias is below one in 2^32.
     pub fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.0.next_u64()) * u128::from(bound);
         (product >> 64) as u64
     }
 
-    /// True with this probability. Certain outcomes draw nothing.
+    /// True with this probability. An outcome that is certain draws nothing.
     pub fn chance(&mut self, ratio: Ratio) -> bool {
         match ratio.millionths() {
             0 => false,
@@ -41,7 +41,7 @@ impl Random {
         }
     }
 
-    /// Exponentially distributed with this mean, in whole nanoseconds.
+    /// An exponentially distributed time with this mean, in whole nanoseconds.
     pub fn exponential(&mut self, mean_nanos: u64) -> u64 {
         // Uniform in (0, 1], in steps of 2^-53.
         let uniform = ((self.0.next_u64() >> 11) + 1) as f64 * (1.0 / (1_u64 << 53) as f64);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn draws_are_pinned() {
         let mut random = Random::new(7);
-        // If these change, so does every simulation.
+        // If these values change, so does every simulation.
         assert_eq!([random.below(1000), random.exponential(1_000_000), random.below(1000)], PINNED);
     }
 

@@ -1,8 +1,9 @@
 //! Seek time by distance in cylinders.
 //!
-//! Three forms, all turned into one table at construction, nanoseconds by distance, so that a request costs one load:
+//! There are three forms. Each is turned into one table of nanoseconds by distance at construction, so that a request costs
+//! one load:
 //!
-//! - *table*: measured points, linear between them. The most accurate.
+//! - *table*: measured points, linear between them; the most accurate.
 //! - *HPL* (Ruemmler and Wilkes 1994): a root below a threshold, a line above.
 //! - *datasheet* (Lee 1993): a root and a line through the three numbers that a datasheet gives, such that the mean over
 //!   uniformly random pairs of cylinders is the datasheet's average.
@@ -10,12 +11,12 @@
 use super::disk::spec::SeekSpec;
 use ioweir_config::Duration;
 
-/// Cylinders of the largest disk that the table is built for.
+/// The most cylinders for which the table is built.
 pub(super) const CYLINDERS_MAX: u32 = 1 << 21;
-/// The longest seek: what does not fit the table is not a disk.
+/// The longest seek: a longer one would not be a disk's.
 pub(super) const SEEK_MAX_NANOS: u64 = 4_000_000_000;
 
-/// Seek time by distance.
+/// Seek times by distance.
 #[derive(Clone, Debug)]
 pub(super) struct SeekTable {
     nanos: Vec<u32>,
@@ -53,14 +54,14 @@ impl SeekTable {
         }
     }
 
-    /// Nanoseconds to move by `distance` cylinders; zero for none. Past the last cylinder it is the longest seek.
+    /// The time to move by `distance` cylinders; zero for none. Beyond the last cylinder it is the longest seek.
     #[inline]
     pub(super) fn nanos(&self, distance: u32) -> u64 {
         let last = self.nanos.len() - 1;
         u64::from(self.nanos[(distance as usize).min(last)])
     }
 
-    /// Mean over uniformly random pairs of cylinders, seeks of no distance included.
+    /// The mean over uniformly random pairs of cylinders, including seeks of no distance.
     #[cfg(test)]
     pub(super) fn mean_nanos(&self) -> f64 {
         let count = self.nanos.len() as f64;
@@ -129,7 +130,7 @@ impl SeekTable {
 
 /// Why a seek curve cannot be built.
 pub(super) struct SeekError {
-    /// Key below `seek`; empty for the whole.
+    /// The key below `seek`; empty for the whole.
     pub(super) key: String,
     pub(super) problem: String,
     pub(super) hint: &'static str,
@@ -164,7 +165,7 @@ impl Hpl {
     }
 }
 
-/// Lee's two coefficients: nanoseconds by the root of the distance, and by the distance.
+/// Lee's two coefficients: nanoseconds by the root of the distance, and nanoseconds by the distance.
 fn lee(single: &Duration, average: &Duration, full: &Duration, cylinders: u32) -> Result<(f64, f64), SeekError> {
     let (least, mean, most) = (single.as_nanos_f64(), average.as_nanos_f64(), full.as_nanos_f64());
     let count = f64::from(cylinders);

@@ -1,4 +1,4 @@
-//! What the models promise.
+//! The rules that the models keep.
 
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
 

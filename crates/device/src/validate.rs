@@ -1,16 +1,17 @@
-//! Validation of a device model: replays measured requests and compares the two distributions of response times.
+//! Validation of a device model: replays measured requests and compares the distributions of response times.
 //!
 //! The measure is the *demerit* of Ruemmler and Wilkes (1994): the root mean square of the horizontal distance between the
-//! two cumulative distributions, a time. It does not compare single requests, which no model of this kind can predict.
+//! two cumulative distributions, which is a time. It does not compare single requests, which no model of this kind can
+//! predict.
 //!
-//! A measured trace is the text that DiskSim calls `validate`, one request a line, `.gz` or plain:
+//! A measured trace is the text format that DiskSim calls `validate`, one request on each line, `.gz` or plain:
 //!
 //! ```text
 //! R Hit   31853640   8   4067.00000      9.00000
 //! ```
 //!
-//! direction, hit or miss (of the drive's buffer, not used), first sector, sectors, response time and think time
-//! until the next request in microseconds. One request is outstanding at a time.
+//! The fields are direction, hit or miss (in the drive's buffer; not used), first sector, sectors, response time, and think
+//! time until the next request, in microseconds. One request is outstanding at a time.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -23,42 +24,42 @@ use ioweir_config::SpecError;
 
 /// The most requests that are read.
 const REQUESTS_MAX: usize = 10_000_000;
-/// The longest line: a request is some fifty characters.
+/// The longest line: a request is about fifty characters.
 const LINE_BYTES_MAX: u64 = 1 << 12;
 
-/// A request with the response time of the drive.
+/// A request with the response time that the drive had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measured {
     /// Read or write.
     pub operation: Operation,
     /// First sector.
     pub sector: u64,
-    /// Length.
+    /// Length in sectors.
     pub sectors: u32,
     /// Response time of the drive.
     pub response_nanos: u64,
-    /// From its completion to the next request.
+    /// The time from its completion to the next request.
     pub think_nanos: u64,
 }
 
 /// A model compared with a measured trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Validation {
-    /// Requests compared.
+    /// The number of requests compared.
     pub requests: usize,
-    /// Distance between the two distributions.
+    /// The demerit: the distance between the two distributions.
     pub demerit_nanos: f64,
-    /// The drive.
+    /// Response times of the drive.
     pub measured: Distribution,
-    /// The model.
+    /// Response times of the model.
     pub modelled: Distribution,
-    /// Mean of the model's parts.
+    /// The mean overhead in the model.
     pub overhead_mean_nanos: f64,
-    /// Mean seek.
+    /// The mean seek in the model.
     pub seek_mean_nanos: f64,
-    /// Mean wait for the sector.
+    /// The mean wait for the sector in the model.
     pub rotation_mean_nanos: f64,
-    /// Mean transfer.
+    /// The mean transfer in the model.
     pub transfer_mean_nanos: f64,
 }
 
@@ -69,22 +70,22 @@ pub struct Distribution {
     pub mean_nanos: f64,
     /// Standard deviation.
     pub deviation_nanos: f64,
-    /// Half are not above this.
+    /// The median: half of the times are at most this.
     pub p50_nanos: u64,
-    /// 95 % are not above this.
+    /// 95 % of the times are at most this.
     pub p95_nanos: u64,
-    /// 99 % are not above this.
+    /// 99 % of the times are at most this.
     pub p99_nanos: u64,
 }
 
 impl Validation {
-    /// The demerit as a part of the measured mean.
+    /// The demerit divided by the measured mean.
     #[must_use]
     pub fn demerit_ratio(&self) -> f64 {
         self.demerit_nanos / self.measured.mean_nanos
     }
 
-    /// How far the model's mean is off, as a part of the measured mean.
+    /// The error of the model's mean, divided by the measured mean.
     #[must_use]
     pub fn mean_error_ratio(&self) -> f64 {
         self.modelled.mean_nanos / self.measured.mean_nanos - 1.0
@@ -92,7 +93,7 @@ impl Validation {
 }
 
 impl Distribution {
-    /// Of sorted times.
+    /// Summarizes sorted times.
     fn of(sorted: &[u64]) -> Self {
         let count = sorted.len().max(1) as f64;
         let mean_nanos = sorted.iter().map(|&time| time as f64).sum::<f64>() / count;
@@ -111,8 +112,8 @@ impl Distribution {
     }
 }
 
-/// Root mean square of the horizontal distance between the distributions of two sets of times, in the times' unit. The sets
-/// need neither be sorted nor of one size; zero where one is empty.
+/// The root mean square of the horizontal distance between the distributions of two sets of times, in their unit. The sets
+/// need neither be sorted nor of the same size; the result is zero if one is empty.
 #[must_use]
 pub fn demerit(one: &[u64], other: &[u64]) -> f64 {
     let sorted = |times: &[u64]| {
@@ -131,10 +132,10 @@ pub fn demerit(one: &[u64], other: &[u64]) -> f64 {
     (squares / count as f64).sqrt()
 }
 
-/// Serves the requests one after the other, each a think time after the completion before.
+/// Serves the requests one after another, each a think time after the previous completion.
 ///
 /// # Errors
-/// The number of the first request, from 1, that does not lie on the device.
+/// The number, counted from 1, of the first request that does not lie on the device.
 pub fn replay(device: &mut dyn Device, requests: &[Measured]) -> Result<Vec<Service>, usize> {
     let mut now = Nanos::ZERO;
     let mut services = Vec::with_capacity(requests.len());
@@ -156,7 +157,7 @@ pub fn replay(device: &mut dyn Device, requests: &[Measured]) -> Result<Vec<Serv
     Ok(services)
 }
 
-/// Replays a measured trace and compares.
+/// Replays a measured trace and compares the response times.
 ///
 /// # Errors
 /// As [`replay`].
@@ -221,7 +222,7 @@ pub fn read_measured(file: &str, input: impl Read) -> Result<Vec<Measured>, Spec
     Ok(requests)
 }
 
-/// One request, or the column and the problem there.
+/// Parses one request; the error is the column and the problem there.
 fn parse_line(text: &str) -> Result<Measured, (usize, String)> {
     let mut rest = text;
     let mut word = |what: &str| {
@@ -256,7 +257,7 @@ fn parse_line(text: &str) -> Result<Measured, (usize, String)> {
     Ok(Measured { operation, sector, sectors, response_nanos, think_nanos })
 }
 
-/// A decimal number of microseconds below an hour.
+/// Parses a decimal number of microseconds below an hour.
 fn nanos_of_micros(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -264,7 +265,7 @@ fn nanos_of_micros(text: &str) -> Option<u64> {
         return None;
     }
     let micros: u64 = whole.parse().ok().filter(|&micros| micros < 3_600_000_000)?;
-    // Three places are nanoseconds; more are dropped.
+    // Three decimal places are nanoseconds; further ones are dropped.
     let nanos = fraction.bytes().chain(*b"000").take(3).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
     Some(micros * 1_000 + nanos)
 }

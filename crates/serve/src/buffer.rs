@@ -6,16 +6,16 @@
 /// The alignment that direct I/O needs of addresses, offsets and lengths.
 pub const ALIGNMENT_BYTES: usize = 4096;
 
-/// The capacities of buffers, below the largest.
+/// The capacities of buffers, except the largest.
 const CLASSES: [usize; 3] = [4 << 10, 16 << 10, 64 << 10];
 
-/// Buffers of the smallest class that are made in advance, so that a backend can register them.
+/// The number of buffers of the smallest class that are made in advance, so that a backend can register them.
 pub const REGISTERED: u16 = 64;
 
 /// Aligned bytes.
 #[derive(Debug, Default)]
 pub struct Buffer {
-    /// Longer than the capacity by the alignment.
+    /// Longer than the capacity, by the alignment.
     memory: Vec<u8>,
     start: usize,
     capacity: usize,
@@ -39,7 +39,7 @@ impl Buffer {
         &self.memory[self.start..self.start + self.length]
     }
 
-    /// The bytes in use, to be written.
+    /// The bytes in use, for writing.
     #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.length]
@@ -75,7 +75,7 @@ impl Buffer {
     }
 }
 
-/// The buffers of one operation, in the order of their addresses on the device.
+/// The buffers of one operation, ordered by their addresses on the device.
 #[derive(Debug, Default)]
 pub enum Buffers {
     /// No data.
@@ -83,12 +83,12 @@ pub enum Buffers {
     None,
     /// The data of one request.
     One(Buffer),
-    /// Those of requests that were merged.
+    /// The buffers of requests that were merged.
     Many(Vec<Buffer>),
 }
 
 impl Buffers {
-    /// All of them.
+    /// All buffers.
     #[must_use]
     pub fn as_slice(&self) -> &[Buffer] {
         match self {
@@ -98,7 +98,7 @@ impl Buffers {
         }
     }
 
-    /// All of them, to be written.
+    /// All buffers, for writing.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [Buffer] {
         match self {
@@ -109,14 +109,14 @@ impl Buffers {
     }
 }
 
-/// Free buffers by capacity. The last one given back is the first one taken: its memory is in the caches.
+/// Free buffers by capacity. The last one returned is the first one taken, because its memory is in the caches.
 #[derive(Debug)]
 pub struct Pool {
     classes: [usize; CLASSES.len() + 1],
     free: [Vec<Buffer>; CLASSES.len() + 1],
 }
 
-/// Buffers of each class that are kept for later; more are freed.
+/// The number of buffers of each class that are kept; further ones are freed.
 const KEPT: [usize; CLASSES.len() + 1] = [4096, 1024, 256, 128];
 
 impl Pool {
@@ -130,7 +130,7 @@ impl Pool {
         pool
     }
 
-    /// The registered buffers. Only before any was taken.
+    /// The registered buffers. Call it only before any was taken.
     pub fn registered(&mut self) -> &mut [Buffer] {
         &mut self.free[0]
     }
@@ -145,7 +145,7 @@ impl Pool {
         self.classes.iter().position(|&capacity| length <= capacity).unwrap_or(self.classes.len() - 1)
     }
 
-    /// A buffer with `length` bytes in use, which may hold old data.
+    /// Takes a buffer with `length` bytes in use, which may contain old data.
     #[must_use]
     pub fn take(&mut self, length: usize) -> Buffer {
         let class = self.class(length);

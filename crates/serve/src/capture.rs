@@ -1,4 +1,4 @@
-//! Captures: every request that a scheduler takes, written as a trace by a thread of its own.
+//! Captures: every request that a scheduler accepts is written to a trace by a separate thread.
 
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,7 +9,7 @@ use ioweir_trace::{BATCH_RECORDS, Names, Record, Target, TraceError, TraceSink, 
 
 use crate::engine::{Call, Observer};
 
-/// Batches that may wait for the disk. A slower disk delays the engine: no request is lost.
+/// The most batches that may wait for the disk. A slower disk delays the engine: no request is lost.
 const BATCHES_WAITING: usize = 64;
 
 /// The engine's end of a capture.
@@ -30,7 +30,7 @@ impl Capture {
     /// Begins a trace. Streams are the classes of clients; times count from the first request.
     ///
     /// # Errors
-    /// No thread can be started.
+    /// If no thread can be started.
     pub fn begin(target: Target, writer: Writer, names: Names) -> io::Result<(Self, CaptureWriter)> {
         let (batches, written) = sync_channel(BATCHES_WAITING);
         let write = move || {
@@ -43,7 +43,7 @@ impl Capture {
 
     fn send_batch(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_RECORDS));
-        // A writer that has failed reports it at the end; clients are served all the same.
+        // A writer that has failed reports that at the end; clients are served nevertheless.
         let _ = self.batches.send(batch);
     }
 }
@@ -89,10 +89,10 @@ impl Drop for Capture {
 }
 
 impl CaptureWriter {
-    /// Waits until everything is written, after the engine has ended; answers with the number of requests.
+    /// Waits until everything is written, after the engine has ended; returns the number of requests.
     ///
     /// # Errors
-    /// The trace could not be written.
+    /// If the trace could not be written.
     pub fn wait(self) -> Result<u64, String> {
         let written = self.thread.join().map_err(|_| "the thread that writes the capture has panicked".to_string())?;
         written.map_err(|error| error.to_string())

@@ -1,13 +1,13 @@
-//! The block server: real clients, real devices, and between them the schedulers that the simulator runs.
+//! The block server: it serves real clients from real devices, through the schedulers that the simulator runs.
 //!
-//! The rule of this crate: it is the only one with a clock, sockets, threads that live long, and `unsafe`. It does not decide
-//! the order of requests: the scheduler does.
+//! The rule of this crate: it is the only one with a clock, sockets, long-lived threads and `unsafe`. It does not decide the
+//! order of requests; the scheduler does.
 //!
-//! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed on
-//! an export. The [`engine`] of its device then keeps every request in the scheduler, and sends it to the [`backend`] when it
-//! is dispatched. [`capture`] writes what the scheduler takes as a trace, [`watch`] shows what is served and what waits, and
-//! [`control`] changes a running server, [`log`] says what goes wrong, and [`manager`] that the server is well. [`executor`] is a
-//! pool of worker threads that a schedule of cores drives.
+//! A [`spec`] describes a [`server`]. The [`front`] accepts clients and negotiates [`nbd`] with them until they have agreed
+//! on an export. The [`engine`] of its device then keeps every request in the scheduler, and sends it to the [`backend`]
+//! when it is dispatched. [`capture`] writes the requests that the scheduler accepts to a trace, [`watch`] shows what is
+//! served and what waits, [`control`] changes a running server, [`log`] reports what goes wrong, and [`manager`] tells
+//! systemd that the server is well. [`executor`] is a pool of worker threads under a schedule of cores.
 
 pub mod backend;
 pub mod buffer;

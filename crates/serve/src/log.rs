@@ -1,6 +1,6 @@
-//! The log of a server: what goes wrong with devices and clients, and what is changed, each with its device, class, client and
-//! error number. Every event is counted by kind, for the metrics; of each kind a few a second go to `tracing`, whose subscriber
-//! writes them, and the next that does says how many did not.
+//! The log of a server: failures of devices and clients, and changes, each with its device, class, client and error number.
+//! Every event is counted by kind, for the metrics. A few events of each kind a second go to `tracing`, whose subscriber
+//! writes them; the next one that does says how many were left out.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use tracing::Level;
 
 use crate::nbd::NbdError;
 
-/// Events of a kind that are written in one second; more are counted only.
+/// The most events of a kind that are written in one second; further ones are only counted.
 const WRITTEN_PER_SECOND: u32 = 10;
 
 /// The kinds of events: name in metrics and in the log, level, and meaning.
@@ -23,7 +23,7 @@ macro_rules! kinds {
         pub enum EventKind { $($(#[doc = $help])+ $kind,)+ }
 
         impl EventKind {
-            /// All of them.
+            /// Every kind.
             pub const ALL: &[Self] = &[$(Self::$kind),+];
 
             /// The name in metrics and in the log.
@@ -32,7 +32,7 @@ macro_rules! kinds {
                 match self { $(Self::$kind => $name,)+ }
             }
 
-            /// How grave it is.
+            /// Its severity.
             #[must_use]
             pub const fn level(self) -> Level {
                 match self { $(Self::$kind => Level::$level,)+ }
@@ -78,12 +78,12 @@ kinds! {
     ChangeRefused = "change_refused", WARN;
 }
 
-/// A client, as the system knows it.
+/// A client, as the system identifies it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Peer {
-    /// A process of this machine, over a unix socket: its number and its user's.
+    /// A process of this machine, connected over a unix socket: its number and its user's.
     Process(u32, u32),
-    /// Where a TCP connection comes from.
+    /// The address of a TCP connection.
     Address(SocketAddr),
     /// Nothing is known of it.
     #[default]
@@ -100,7 +100,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// An event. What does not apply is left out of the log.
+/// An event. Fields that do not apply are left out of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// What it is about.
@@ -136,17 +136,17 @@ struct OfKind {
     pace: Mutex<Pace>,
 }
 
-/// What was written in a second.
+/// The events written in the current second.
 #[derive(Debug, Default)]
 struct Pace {
     second: u64,
     written: u32,
-    /// Events that were not written since the last that was.
+    /// The number of events that were left out since the last one that was written.
     left_out: u64,
 }
 
 impl Pace {
-    /// Whether an event is written now, and if so, how many before it were not.
+    /// Whether an event is written now; if so, returns how many before it were left out.
     fn admit(&mut self, now: Nanos) -> Option<u64> {
         let second = now.0 / 1_000_000_000;
         if second != self.second {
@@ -201,7 +201,7 @@ impl DeviceLog {
         self.log.report(now, &Event { device: Some(&self.device), ..Event::new(kind, what) });
     }
 
-    /// Reports an event of a client of a class, with the error number where there is one.
+    /// Reports an event of a client of a class, with the error number if there is one.
     pub fn report_client(
         &self,
         now: Nanos,
@@ -220,7 +220,7 @@ fn write(event: &Event<'_>, left_out: u64) {
     let (event, peer) = (kind.name(), peer.map(tracing::field::display));
     let (errno, error) = (errno.map(NbdError::code), errno.map(NbdError::name));
     let left_out = (left_out > 0).then_some(left_out);
-    // The level of an event is part of its place in the code.
+    // `tracing` needs a constant level for each place in the code.
     macro_rules! at {
         ($level:expr) => {
             tracing::event!(target: "ioweir", $level, event, device, class, peer, errno, error, left_out, "{what}")

@@ -1,20 +1,20 @@
-//! The service manager that started the server (systemd): it hears when the server is ready, and that its engines answer.
+//! Messages to the service manager that started the server (systemd): that the server is ready, and that its engines answer.
 //!
-//! Without one nothing is sent. What cannot be sent is not missed: the manager then acts as it would without an answer.
+//! Without a service manager nothing is sent. An error in sending is ignored: the manager then acts as without a message.
 
 use sd_notify::NotifyState;
 
-/// Says that clients can connect.
+/// Reports that clients can connect.
 pub fn say_ready() {
     let _ = sd_notify::notify(&[NotifyState::Ready]);
 }
 
-/// Whether the manager ends a server of which it hears nothing.
+/// Whether the manager ends a server that sends no messages.
 pub(crate) fn is_watching() -> bool {
     sd_notify::watchdog_enabled().is_some()
 }
 
-/// Says that all engines have answered.
+/// Reports that all engines have answered.
 pub(crate) fn say_alive() {
     let _ = sd_notify::notify(&[NotifyState::Watchdog]);
 }

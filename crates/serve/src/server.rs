@@ -1,4 +1,4 @@
-//! The server as a whole: a thread for each device, one that accepts clients, and one for watching.
+//! The server as a whole: a thread for each device, one that accepts clients, and one for the watch.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,12 +34,12 @@ fn failed(what: &str, error: &io::Error) -> ServeError {
     ServeError(format!("{what}: {error}"))
 }
 
-/// The source of clients.
+/// Where clients come from.
 #[derive(Debug)]
 pub enum Entrance {
-    /// Sockets; without any, those of the spec.
+    /// Sockets; if the list is empty, those of the spec.
     Listeners(Vec<Listener>),
-    /// One client on these descriptors, with which the server ends.
+    /// One client on these descriptors; the server ends with it.
     Single(OwnedFd, OwnedFd),
 }
 
@@ -99,10 +99,10 @@ struct Opened {
 
 impl Server {
     /// Opens the devices, listens, and serves. With `signals`, SIGTERM and SIGINT end it as [`Stopper::stop`] does. A
-    /// capture records what the device's scheduler takes.
+    /// capture records the requests that the device's scheduler accepts.
     ///
     /// # Errors
-    /// A device that cannot be opened, an address that cannot be listened at, a capture of several devices.
+    /// If a device cannot be opened, an address cannot be used, or several devices would be captured.
     pub fn start(spec: &Spec, entrance: Entrance, signals: bool, capture: Option<Capture>) -> Result<Self, ServeError> {
         let clock = MachineClock::new();
         if capture.is_some() && spec.device.len() != 1 {
@@ -177,28 +177,28 @@ impl Server {
         &self.devices
     }
 
-    /// The address of the watch over HTTP, where there is one: `unix:PATH` or `tcp:ADDRESS:PORT`.
+    /// The address of the watch over HTTP, if there is one: `unix:PATH` or `tcp:ADDRESS:PORT`.
     #[must_use]
     pub fn watched_at(&self) -> Option<&str> {
         self.watched_at.as_deref()
     }
 
-    /// Changes it while it runs.
+    /// A controller, which changes it while it runs.
     #[must_use]
     pub fn controller(&self) -> Controller {
         self.controller.clone()
     }
 
-    /// Ends it, from any thread.
+    /// A stopper, which ends it from any thread.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
     }
 
-    /// Waits for its end.
+    /// Waits until it ends.
     ///
     /// # Errors
-    /// A device that has failed as a whole.
+    /// If a device has failed as a whole.
     pub fn wait(self) -> Result<(), ServeError> {
         let panicked = |_| ServeError("a thread has panicked".into());
         let front = self.front.join().map_err(panicked)?.map_err(|error| failed("epoll", &error));
@@ -210,7 +210,7 @@ impl Server {
     }
 }
 
-/// Logs where other machines can connect though nothing is encrypted.
+/// Logs a warning if other machines can connect without encryption.
 fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos) {
     if spec.server.tls.is_some() {
         return;
@@ -224,11 +224,11 @@ fn warn_of_strangers(spec: &Spec, listeners: &[Listener], log: &Log, now: Nanos)
     }
 }
 
-/// Checks a spec as far as that can be done without serving: that devices can be opened, and that exports lie within them.
-/// Nothing is made or locked.
+/// Checks a spec as far as possible without serving: that devices can be opened, and that exports lie within them. Nothing
+/// is created or locked.
 ///
 /// # Errors
-/// The first thing that would keep a server from its start.
+/// The first problem that would keep a server from starting.
 pub fn check(spec: &Spec) -> Result<(), ServeError> {
     let check = |device: &Device| {
         backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
@@ -256,7 +256,7 @@ fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
     Ok((listeners, None))
 }
 
-/// The thread of the watch, where the spec or the service manager asks for one.
+/// Starts the thread of the watch, if the spec or the service manager asks for one.
 fn start_watch(
     spec: &Spec,
     controller: &Controller,
@@ -312,7 +312,7 @@ fn catch_signals() -> io::Result<UnixStream> {
     Ok(read)
 }
 
-/// An engine's thread before it serves.
+/// The thread of an engine, before it serves.
 struct Starting {
     thread: JoinHandle<Result<(), ServeError>>,
     opened: Receiver<Result<Opened, ServeError>>,
@@ -404,7 +404,7 @@ fn run(name: &str, mut engine: Engine, clock: MachineClock) -> Result<(), ServeE
             }
             Turn::Stopped => return Ok(()),
             Turn::Hung => {
-                // Its end would wait for the device, too.
+                // Dropping the engine would wait for the device, too.
                 std::mem::forget(engine);
                 return Err(ServeError(format!(
                     "device {name}: does not end what it does: what was not flushed may be gone"

@@ -1,8 +1,8 @@
-//! A growing table of values by slot: core's slab, which is given more slots where it has none left.
+//! A growing table of values by slot: core's slab, which gets more slots when none is left.
 
 use ioweir_core::Slab;
 
-/// Slots of the first table; each further one is twice as large.
+/// The number of slots at first; each growth doubles it.
 const SLOTS_AT_FIRST: u32 = 16;
 
 /// Values by slot; slots are reused.
@@ -25,7 +25,7 @@ impl<T> Slots<T> {
         slot
     }
 
-    /// The limits on connections and requests bound it far below 2^31.
+    /// The limits on connections and requests keep it far below 2^31.
     #[cold]
     fn grow(&mut self) {
         self.0.grow((self.0.capacity() * 2).max(SLOTS_AT_FIRST), || None);

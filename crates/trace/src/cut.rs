@@ -6,21 +6,21 @@ use ioweir_core::{Nanos, Operation, StreamId};
 
 use crate::{Names, Position, Record, TraceError, TraceSource};
 
-/// Which part. The default is all of it.
+/// The part of a trace to keep; by default, all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Requests from this time on.
+    /// The time of the first requests kept.
     pub from: Nanos,
-    /// Requests before this time.
+    /// The time before which requests are kept.
     pub to: Option<Nanos>,
-    /// Requests of these streams; all where it is empty. A stream is named by its whole name, or by the command that
-    /// follows the pid in it.
+    /// Keep only requests of these streams; empty means all. A stream is given by its whole name, or by the command after
+    /// the pid in it.
     pub streams: Vec<String>,
-    /// Requests that start at this byte or after it. Flushes, which have no offset, stay.
+    /// Keep requests that start at or after this byte. Flushes, which have no offset, are kept.
     pub offset_from_bytes: u64,
-    /// Requests that start before this byte.
+    /// Keep requests that start before this byte.
     pub offset_to_bytes: Option<u64>,
-    /// A thousand times the factor by which time runs faster.
+    /// The factor by which time is sped up, in thousandths.
     pub speed_thousandths: u64,
 }
 
@@ -37,11 +37,11 @@ impl Default for Cut {
     }
 }
 
-/// A part of a trace: its times begin at zero again, and only streams and volumes that it has are named.
+/// A part of a trace. Its times begin at zero again, and only streams and volumes with requests in it have names.
 pub struct CutSource<'a> {
     source: &'a mut dyn TraceSource,
     cut: Cut,
-    /// Whether a stream is wanted, by its number in the source: `None` until it is first met.
+    /// Whether each stream of the source is wanted, by its number; `None` until its first request.
     wanted: Vec<Option<bool>>,
     first: Option<Nanos>,
     ended: bool,
@@ -50,7 +50,7 @@ pub struct CutSource<'a> {
     names: Names,
 }
 
-/// The part of `source` that `cut` describes.
+/// Cuts the part that `cut` describes out of `source`.
 ///
 /// ```
 /// use ioweir_core::Nanos;
@@ -77,11 +77,11 @@ pub fn cut(source: &mut dyn TraceSource, cut: Cut) -> CutSource<'_> {
     }
 }
 
-/// The new number of `number`, which takes its name along.
+/// The new number of a stream or volume, which keeps its name.
 fn renumbered(numbers: &mut BTreeMap<u32, u32>, number: u32, from: &[String], to: &mut Vec<String>) -> u32 {
     *numbers.entry(number).or_insert_with(|| {
         to.push(from.get(number as usize).cloned().unwrap_or_else(|| number.to_string()));
-        // As many as there were numbers before.
+        // At most as many as there were in the source.
         u32::try_from(to.len() - 1).unwrap_or(u32::MAX)
     })
 }
@@ -159,7 +159,7 @@ impl TraceSource for CutSource<'_> {
                 return if self.first.is_none() { Err(self.nothing_left()) } else { Ok(()) };
             }
             if let Some(end) = self.cut.to {
-                // Times do not fall: nothing after the end is wanted.
+                // Times do not decrease, so nothing after the end is wanted.
                 let count = batch.partition_point(|record| record.time < end);
                 self.ended = count < batch.len();
                 batch.truncate(count);

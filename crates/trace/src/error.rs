@@ -1,4 +1,4 @@
-//! Errors of input that does not follow its format: where, what is wrong, what was expected, and a hint.
+//! Errors of input that does not follow its format: the position, what is wrong, what was expected, and a hint.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum Position {
         /// Column in bytes, from 1.
         column: u64,
     },
-    /// Record number from 1, and byte offset from 0 in the decompressed file.
+    /// A record number from 1, and a byte offset from 0 in the decompressed file.
     Binary {
         /// Record, from 1.
         record: u64,
@@ -23,12 +23,12 @@ pub enum Position {
     },
 }
 
-/// Input that cannot be read as the trace it claims to be.
+/// Input that does not follow the format that it is read as.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct TraceError {
-    /// The file's name as given by the user.
+    /// The file's name as the user gave it.
     pub file: String,
-    /// Where in it.
+    /// The position in it.
     pub position: Position,
     /// What is wrong.
     pub problem: String,
@@ -39,19 +39,19 @@ pub struct TraceError {
 }
 
 impl TraceError {
-    /// An error with neither expectation nor hint.
+    /// An error with neither an expectation nor a hint.
     pub fn new(file: impl Into<String>, position: Position, problem: impl Into<String>) -> Self {
         Self { file: file.into(), position, problem: problem.into(), expected: String::new(), hint: String::new() }
     }
 
-    /// Says what should be there.
+    /// Adds what should be there.
     #[must_use]
     pub fn expected(mut self, expected: impl Into<String>) -> Self {
         self.expected = expected.into();
         self
     }
 
-    /// Says what the user can do.
+    /// Adds what the user can do.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = hint.into();

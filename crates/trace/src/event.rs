@@ -1,19 +1,19 @@
-//! The kinds of block-layer events, one of which becomes a record.
+//! The kinds of block-layer events; the user chooses which of them become records.
 
-/// The event of a block-layer trace that becomes a record.
+/// A kind of event of a block-layer trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Event {
-    /// `Q`: what was asked, before merging and splitting.
+    /// `Q`: the request as submitted, before merging and splitting.
     #[default]
     Queue,
-    /// `I`: what was put into the scheduler, after merging and splitting. Not every request passes through it.
+    /// `I`: the request as it was put into the scheduler, after merging and splitting. Not every request passes through it.
     Insert,
-    /// `D`: what was sent to the device, in the order the traced scheduler chose.
+    /// `D`: the request as it was sent to the device, in the order that the traced scheduler chose.
     Issue,
 }
 
 impl Event {
-    /// Every kind, in the order of a request's life.
+    /// Every kind, in the order in which they occur.
     pub const ALL: [Self; 3] = [Self::Queue, Self::Insert, Self::Issue];
 
     /// The name on the command line.

@@ -1,20 +1,20 @@
-//! Groups the files of one trace: a capture has one file per processor.
+//! Groups files into traces: a capture has one file for each processor.
 
 use std::path::{Path, PathBuf};
 
 use crate::input::{PACKED_ENDINGS, is_standard_input};
 use crate::{Position, TraceError};
 
-/// Files that are one trace.
+/// The files of one trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceGroup {
-    /// What the trace is called: the file, or what its per-processor files have in common.
+    /// The name of the trace: the file name, or the common part of the names of per-processor files.
     pub name: String,
     /// Its files; per-processor files in the order of their processors.
     pub files: Vec<PathBuf>,
 }
 
-/// A per-processor file: what its name has in common with the others, and the processor.
+/// Splits the name of a per-processor file into the common part and the processor.
 fn processor(file_name: &str) -> Option<(&str, u32)> {
     let plain = PACKED_ENDINGS.iter().find_map(|ending| file_name.strip_suffix(ending)).unwrap_or(file_name);
     let (base, number) = plain.rsplit_once('.')?;
@@ -24,13 +24,12 @@ fn processor(file_name: &str) -> Option<(&str, u32)> {
     if digits && named { Some((base, number.parse().ok()?)) } else { None }
 }
 
-/// Puts files together that are one trace: `X.blktrace.0`, `X.blktrace.1` ... are, with or without compression, and so are
-/// `X.replay.0` ... of btrecord and `octf.trace.0` ... of Open CAS. Where a
-/// name is not a file but per-processor files of that name exist, all of them are meant. Every other file is a trace of
-/// its own, and so is standard input, `-`.
+/// Groups files into traces. `X.blktrace.0`, `X.blktrace.1` ... are one trace, with or without compression, and so are
+/// `X.replay.0` ... of btrecord and `octf.trace.0` ... of Open CAS. A name that is no file, but the common part of
+/// per-processor files, stands for all of them. Every other file is a trace of its own, and so is standard input, `-`.
 ///
 /// # Errors
-/// [`TraceError`] where a name is no file, or two files are of one processor.
+/// If a name is no file, or two files belong to one processor.
 pub fn group(paths: &[PathBuf]) -> Result<Vec<TraceGroup>, TraceError> {
     let mut groups: Vec<Found> = Vec::new();
     for path in paths {
@@ -85,7 +84,7 @@ fn add(groups: &mut Vec<Found>, base: &Path, number: Option<u32>, file: PathBuf)
     Ok(())
 }
 
-/// The per-processor files that `X` or `X.blktrace` means.
+/// The per-processor files that `X` or `X.blktrace` stands for.
 fn siblings(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     let error = |problem: String| TraceError::new(path.display().to_string(), Position::File, problem);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
@@ -108,7 +107,7 @@ fn siblings(path: &Path) -> Result<Vec<PathBuf>, TraceError> {
     if files.is_empty() {
         return Err(error("no such file".to_owned()).expected(format!("a trace, or files {name}.blktrace.0 and so on")));
     }
-    // The order of a folder is not defined.
+    // The order of a directory is not defined.
     files.sort();
     Ok(files.into_iter().map(|(_, file)| file).collect())
 }

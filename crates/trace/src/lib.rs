@@ -26,34 +26,34 @@ pub use writer::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 
 use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 
-/// How many records a reader hands over at once.
+/// The most records that a reader returns at once.
 pub const BATCH_RECORDS: usize = 4096;
 
-/// One request, as every format is read into and written from.
+/// One request: every format is read into this form and written from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it was submitted, since the first record of the trace.
+    /// When it was submitted, counted from the first record of the trace.
     pub time: Nanos,
-    /// First byte. Formats that count sectors are multiplied out; some formats are not aligned to sectors.
+    /// The first byte. Sectors of other formats are converted to bytes; in some formats requests are not aligned to sectors.
     pub offset_bytes: u64,
-    /// Length; zero for flushes, and legal in some formats for data.
+    /// The length; zero for flushes, and allowed for data in some formats.
     pub length_bytes: u64,
     /// What it did.
     pub operation: Operation,
-    /// What else the trace says of it.
+    /// What else the trace says about it.
     pub flags: Flags,
-    /// How urgent it was, where the format holds it.
+    /// How urgent it was, if the format holds that.
     pub priority: Priority,
-    /// Who asked: index into [`Names::streams`].
+    /// The stream that submitted it: an index into [`Names::streams`].
     pub stream: StreamId,
-    /// Which address space: index into [`Names::volumes`].
+    /// The address space: an index into [`Names::volumes`].
     pub volume: u32,
-    /// How long the traced device took, from submission to completion, where the format holds it.
+    /// How long the traced device took from submission to completion, if the format holds that.
     pub latency: Option<Nanos>,
 }
 
 impl Record {
-    /// A request without flags and processes: its volume is its stream as well.
+    /// A request without flags or process; its stream is its volume.
     const fn plain(time: Nanos, extent: (u64, u64), operation: Operation, volume: u32) -> Self {
         let (offset_bytes, length_bytes) = match operation {
             Operation::Flush => (0, 0),
@@ -64,7 +64,7 @@ impl Record {
     }
 }
 
-/// The names of the numbers in the records. Grows while a trace is read.
+/// The names for the numbers in the records. It grows while a trace is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
     /// Name of each stream (process id and command, client, or the like), in order of appearance.
@@ -74,7 +74,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of a file that is one volume and one stream.
+    /// The names for a file that is one volume and one stream.
     fn of_file(input: &Input) -> Self {
         let name = input.volume_name();
         Self { streams: vec![name.clone()], volumes: vec![name] }
@@ -83,22 +83,22 @@ impl Names {
 
 /// A trace being read.
 pub trait TraceSource: Send {
-    /// Replaces the content of `batch` by the next records, at most [`BATCH_RECORDS`]. An empty batch is the end.
+    /// Replaces the content of `batch` with the next records, at most [`BATCH_RECORDS`]. An empty batch means the end.
     ///
     /// # Errors
-    /// [`TraceError`] at the first input that is not what the format says.
+    /// At the first input that does not follow the format.
     fn read_batch(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError>;
 
-    /// The names met so far.
+    /// The names that have occurred so far.
     fn names(&self) -> &Names;
 
-    /// Wall-clock time of the first record in nanoseconds since 1970-01-01 UTC, where the format has it and a record
-    /// has been read.
+    /// The wall-clock time of the first record in nanoseconds since 1970-01-01 UTC, if the format has it and a record has
+    /// been read.
     fn epoch_unix_nanos(&self) -> Option<i128> {
         None
     }
 
-    /// Input units skipped because they could not be read; always zero unless reading leniently.
+    /// The number of input units that were skipped because they could not be read; zero unless reading leniently.
     fn skipped(&self) -> u64 {
         0
     }

@@ -1,17 +1,18 @@
-//! Debt that foreground work leaves, and the queue in which it waits.
+//! The debt that foreground work leaves, and the queue that holds it until it is paid.
 
 use alloc::boxed::Box;
 
 use crate::Nanos;
 
-/// Dead blocks of overwrites: (1 - u) x writes, u being the share of blocks that are new, in thousandths.
+/// Blocks left dead by overwrites: (1 - u) x writes, where u is the share of written blocks that are new, in thousandths.
 #[must_use]
 pub const fn overwrite_debt(written_blocks: u64, unique_per_mille: u32) -> u64 {
     let unique = if unique_per_mille > 1000 { 1000 } else { unique_per_mille };
     written_blocks - (written_blocks as u128 * unique as u128 / 1000) as u64
 }
 
-/// Blocks to be freed for an unmap: Len/BSize x (1 + DMD), rounded up; DMD is the metadata for the data, in thousandths.
+/// Blocks to free for an unmap: Len/BSize x (1 + DMD), rounded up. DMD is the amount of metadata for the data, in
+/// thousandths.
 #[must_use]
 pub const fn unmap_debt(length_bytes: u64, block_bytes: u32, metadata_per_mille: u32) -> u64 {
     let block = if block_bytes == 0 { 1 } else { block_bytes as u128 };
@@ -20,13 +21,15 @@ pub const fn unmap_debt(length_bytes: u64, block_bytes: u32, metadata_per_mille:
     if blocks > u64::MAX as u128 { u64::MAX } else { blocks as u64 }
 }
 
-/// Blocks held by the snapshots of `volumes` equal volumes, each of which writes `written_blocks` while one is kept.
+/// Blocks held by the snapshots of `volumes` equal volumes, when `written_blocks` are written to each of them while a
+/// snapshot is kept.
 #[must_use]
 pub const fn snapshot_delete_debt(written_blocks: u64, volumes: u32) -> u64 {
     written_blocks.saturating_mul(volumes as u64)
 }
 
-/// c x debt: the time of `cores` for `work` thousandths of an operation that takes one core `operation`, rounded up.
+/// The time that `cores` need for `work` thousandths of an operation (c x debt), rounded up. One core takes `operation` for
+/// one operation.
 #[must_use]
 pub const fn time_to_clear(work: u64, operation: Nanos, cores: u32) -> Nanos {
     if work == 0 {
@@ -39,21 +42,21 @@ pub const fn time_to_clear(work: u64, operation: Nanos, cores: u32) -> Nanos {
     Nanos(if nanos > u64::MAX as u128 { u64::MAX } else { nanos as u64 })
 }
 
-/// Debt that arose together.
+/// Debt incurred at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// It must not be paid before: a snapshot is kept for its retention.
+    /// The debt must not be paid before this time: a snapshot is kept for its retention.
     pub payable_at: Nanos,
-    /// It should be paid by then; [`Nanos::NEVER`] if it can wait.
+    /// The debt should be paid by this time; [`Nanos::NEVER`] if it can wait.
     pub due_at: Nanos,
-    /// Its amount.
+    /// The amount of debt.
     pub blocks: u64,
 }
 
 /// The debt of one service, oldest first, in a fixed number of batches.
 ///
-/// When all batches are in use, new debt joins the newest: it becomes payable when the later of the two does, and is due when
-/// the earlier is. Blocks are never lost, up to `u64`.
+/// When all batches are in use, new debt joins the newest batch. The joint batch becomes payable at the later of the two
+/// times, and due at the earlier. Blocks are never lost, up to `u64`.
 #[derive(Clone, Debug)]
 pub struct DebtQueue {
     ring: Box<[Batch]>,
@@ -121,7 +124,7 @@ impl DebtQueue {
         self.batches().take_while(|batch| batch.payable_at <= now).map(|batch| batch.blocks).sum()
     }
 
-    /// Pays up to `blocks` of the oldest batch, if it may be paid now; returns the blocks and their due time.
+    /// Pays up to `blocks` of the oldest batch, if it is payable now; returns the number paid and their due time.
     pub fn pay(&mut self, now: Nanos, blocks: u64) -> (u64, Nanos) {
         if self.oldest().is_none_or(|batch| batch.payable_at > now) {
             return (0, Nanos::NEVER);

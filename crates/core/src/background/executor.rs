@@ -1,14 +1,14 @@
-//! The executor of background work: which core works on which debt, and for how long.
+//! The executor of background work decides which core works on which debt, and for how long.
 //!
 //! It follows three time scales. The *day plan* is a list of [`Directive`]s, each with the cores that background work may
-//! count on from a time on. *Each bin* the planner replaces it by a better list ([`Executor::adopt`]). And *within seconds*
-//! the foreground's measured demand counts ([`Executor::foreground`]): its demand beyond the plan is withheld from background
-//! work at once, whatever the forecast, and given back only after a calm time.
+//! count on from a given time. *In each bin* the planner replaces it with a better list ([`Executor::adopt`]). *Within
+//! seconds* the foreground's measured demand takes effect ([`Executor::foreground`]): demand beyond the plan takes cores
+//! from background work at once, whatever the forecast says. Background work gets those cores back only after a calm time.
 //!
-//! **Isolated domains.** A core serves the foreground or the background, never both: background slices run on the highest
-//! cores, and [`Executor::foreground_cores`] are the others. No foreground request waits in a queue with background items; a
-//! burst waits at most until its domain grows, [`Executor::slice_max`], and `headroom_cores` are kept back so that it
-//! need not wait even for that.
+//! **Isolated domains.** A core serves either the foreground or the background: background slices run on the highest cores,
+//! and [`Executor::foreground_cores`] are the others. No foreground request waits in a queue with background items. A burst
+//! waits at most until its domain grows, which takes up to [`Executor::slice_max`]; `headroom_cores` are kept free so that
+//! most bursts need not wait even for that.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -18,23 +18,23 @@ use super::{
 };
 use crate::Nanos;
 
-/// The rule for the number of cores of background work.
+/// The rule for the number of cores that background work gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bucket {
-    /// By the amount of debt alone: the paper's first scheduler.
+    /// By the amount of debt alone: the first scheduler of the paper.
     Fixed(Watermark),
-    /// The cores that the foreground leaves, and at least those that the plan reserves: the paper's second.
+    /// The cores that the foreground leaves, and at least those that the plan reserves: the second scheduler of the paper.
     Planned,
 }
 
-/// A plan's wish from a time on.
+/// What a plan asks for from a given time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directive {
-    /// When it begins; it ends where the next begins.
+    /// When it takes effect; it ends when the next directive begins.
     pub from: Nanos,
     /// Cores that background work gets even if the foreground wants them.
     pub reserve_cores: u32,
-    /// Room is getting short: the service that gives most room back for its work goes first.
+    /// Whether space is short: if so, the service that frees the most space for its work goes first.
     pub pressing: bool,
 }
 
@@ -45,21 +45,21 @@ pub struct Settings {
     pub cores: u32,
     /// The time of one background operation on one core.
     pub operation: Nanos,
-    /// The longest time of background work before its core may change domains.
+    /// The longest time that background work runs before its core may change domains.
     pub slice: Nanos,
-    /// Cores kept back for unforeseen bursts, beyond the foreground's demand.
+    /// Cores kept free for unforeseen bursts, beyond the foreground's demand.
     pub headroom_cores: u32,
-    /// The calm time after which cores that the foreground gave up are used.
+    /// How long cores that the foreground gave up stay idle before background work uses them.
     pub calm: Nanos,
     /// The rule for the number of cores of background work.
     pub bucket: Bucket,
-    /// The pool at the start.
+    /// The state of the pool at the start.
     pub pool: Pool,
     /// The services, in the order of the table.
     pub services: [ServiceSettings; SERVICES_COUNT],
-    /// Batches in each queue.
+    /// The most batches in each debt queue.
     pub batches_max: usize,
-    /// The longest plan.
+    /// The most directives in a plan.
     pub directives_max: usize,
 }
 
@@ -75,12 +75,12 @@ pub enum Hold {
     Calm,
     /// There is not enough debt yet for the fixed watermark.
     Watermark,
-    /// Every core of the background is busy.
+    /// Every core that the background may use is busy.
     Running,
 }
 
 impl Hold {
-    /// All of them.
+    /// Every reason, in the order of the discriminants.
     pub const ALL: [Self; 5] = [Self::Retention, Self::Foreground, Self::Calm, Self::Watermark, Self::Running];
 
     /// The name used in reports and JSON.
@@ -103,18 +103,18 @@ pub struct SliceTag {
     generation: u32,
 }
 
-/// A stretch of background work for one core.
+/// Background work for one core, done without interruption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
     /// The handle to complete it with.
     pub tag: SliceTag,
     /// The core that it runs on, counted from zero.
     pub core: u32,
-    /// Whose debt it pays.
+    /// The service that it pays debt of.
     pub service: Service,
-    /// How much of it.
+    /// The number of blocks that it pays.
     pub blocks: u64,
-    /// When that was due.
+    /// When these blocks were due.
     pub due_at: Nanos,
 }
 
@@ -123,7 +123,7 @@ pub struct Slice {
 pub enum Step {
     /// Run this now, and poll again.
     Run(Slice),
-    /// Nothing to do before this time, or before the next call; [`Nanos::NEVER`] leaves only the latter.
+    /// Nothing to do before this time or the next call, whichever is first; with [`Nanos::NEVER`], only a call changes that.
     WaitUntil(Nanos, Hold),
     /// There is no debt.
     Idle,
@@ -135,7 +135,7 @@ struct Slot {
     slice: Option<Slice>,
 }
 
-/// The executor.
+/// Decides which core pays which debt, and for how long.
 #[derive(Clone, Debug)]
 pub struct Executor {
     settings: Settings,
@@ -147,14 +147,15 @@ pub struct Executor {
     slots: Box<[Slot]>,
     running: u32,
     spare: u32,
-    /// Since when the foreground has wanted less, and the cores that it gave up.
+    /// Since when the foreground has wanted fewer cores, and the number that it gave up.
     calming: Option<(Nanos, u32)>,
     late_blocks: u64,
     now: Nanos,
 }
 
 impl Executor {
-    /// Takes all memory. Zero cores or an operation of no time count as one and as a nanosecond.
+    /// Makes an executor and allocates all its memory. Zero cores count as one; an operation that takes no time counts as
+    /// one nanosecond.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let cores = settings.cores.max(1);
@@ -177,8 +178,8 @@ impl Executor {
         }
     }
 
-    /// Replaces the plan, in the order of its times. Directives beyond the capacity are left out, latest first; returns their
-    /// number.
+    /// Replaces the plan. Directives are sorted by time; those beyond the capacity are left out, latest first. Returns how
+    /// many were left out.
     pub fn adopt(&mut self, now: Nanos, directives: &[Directive]) -> usize {
         self.advance(now);
         let kept = directives.len().min(self.settings.directives_max);
@@ -187,7 +188,7 @@ impl Executor {
         directives.len() - kept
     }
 
-    /// The foreground's measured demand from now on.
+    /// Sets the foreground's measured demand from now on.
     pub fn foreground(&mut self, now: Nanos, wanted_cores: u32) {
         self.advance(now);
         let wanted = wanted_cores.saturating_add(self.settings.headroom_cores).min(self.settings.cores);
@@ -196,20 +197,20 @@ impl Executor {
             (self.spare, self.calming) = (spare, None);
             return;
         }
-        // The least that was spare in the whole of the calm counts.
+        // Only cores that were spare throughout the calm time count.
         let (since, least) = self.calming.unwrap_or((now, spare));
         self.calming = Some((since, least.min(spare)));
         self.advance(now);
     }
 
-    /// New data take room.
+    /// Counts the space that new data take.
     pub fn store(&mut self, now: Nanos, blocks: u64) {
         self.advance(now);
         self.pool.take(blocks);
     }
 
-    /// Adds debt of a service, payable when its retention ends. Old versions of blocks that are kept beside new ones take room
-    /// from now on.
+    /// Adds debt of a service, payable when its retention ends. If old versions of blocks are kept beside the new ones, they
+    /// take space from now on.
     pub fn incur(&mut self, now: Nanos, service: Service, blocks: u64) {
         self.advance(now);
         let settings = &self.settings.services[service as usize];
@@ -221,7 +222,7 @@ impl Executor {
         self.queues[service as usize].incur(batch);
     }
 
-    /// The next step. To be called after every other call until it returns something other than a slice.
+    /// Decides the next step. Call it after every other call, until it returns something other than a slice.
     #[must_use]
     pub fn poll(&mut self, now: Nanos) -> Step {
         self.advance(now);
@@ -240,10 +241,10 @@ impl Executor {
         }
     }
 
-    /// A slice is done: its room is free, and its core too.
+    /// Completes a slice: frees the space that it reclaimed, and its core.
     ///
     /// # Panics
-    /// Where the tag names no running slice: a slice is completed exactly once.
+    /// If the tag names no running slice: a slice is completed exactly once.
     pub fn complete(&mut self, now: Nanos, tag: SliceTag) {
         self.advance(now);
         let slot = &mut self.slots[tag.slot as usize];
@@ -260,7 +261,7 @@ impl Executor {
         }
     }
 
-    /// Cores of the foreground's domain: all that no background slice runs on.
+    /// The number of cores in the foreground's domain: those on which no background slice runs.
     #[must_use]
     pub const fn foreground_cores(&self) -> u32 {
         self.settings.cores - self.running
@@ -273,7 +274,7 @@ impl Executor {
         longest.unwrap_or(Nanos::ZERO)
     }
 
-    /// The pool as it is.
+    /// The pool in its present state.
     #[must_use]
     pub const fn pool(&self) -> &Pool {
         &self.pool
@@ -285,13 +286,13 @@ impl Executor {
         self.late_blocks
     }
 
-    /// Blocks that a service owes, those being paid among them.
+    /// Blocks that a service owes, including those being paid now.
     #[must_use]
     pub fn debt_blocks(&self, service: Service) -> u64 {
         self.queues[service as usize].blocks() + self.running_blocks[service as usize]
     }
 
-    /// Blocks of debt that wait now, by reason; those being paid do not wait.
+    /// Blocks of debt that wait now, by reason. Blocks being paid do not wait.
     #[must_use]
     pub fn waiting(&self) -> [u64; Hold::ALL.len()] {
         let mut waiting = [0; Hold::ALL.len()];
@@ -320,7 +321,7 @@ impl Executor {
         self.directives.iter().rev().find(|directive| directive.from <= self.now)
     }
 
-    /// Cores that the background may use now.
+    /// The number of cores that the background may use now.
     fn granted(&self) -> u32 {
         let cores = self.settings.cores;
         match self.settings.bucket {
@@ -337,7 +338,7 @@ impl Executor {
         }
     }
 
-    /// Cores beyond the plan, because the pool is below its floor: all of them half-way down.
+    /// Cores beyond the plan when the pool is below its floor; all cores from half the floor downwards.
     fn rescue(&self) -> u32 {
         match self.pool.state() {
             PoolState::Roomy | PoolState::Alarm => 0,
@@ -348,8 +349,8 @@ impl Executor {
         }
     }
 
-    /// Cores beyond the plan, because debt becomes due: enough to finish in time, from the moment when half of all cores would
-    /// just be enough.
+    /// Cores beyond the plan when debt is nearly due: enough to finish in time. It begins at the moment when half of all
+    /// cores would just be enough.
     fn overdue(&self) -> u32 {
         Service::ALL
             .into_iter()
@@ -376,7 +377,7 @@ impl Executor {
         if batch.payable_at > self.now || batch.due_at == Nanos::NEVER {
             return None;
         }
-        // Running blocks count until they are done.
+        // Running blocks count until they are completed.
         let batch = Batch { blocks: batch.blocks.saturating_add(self.running_blocks[service as usize]), ..batch };
         let work = self.settings.services[service as usize].work(batch.blocks);
         let half = time_to_clear(work, self.settings.operation, self.settings.cores.div_ceil(2));
@@ -395,7 +396,7 @@ impl Executor {
         }
     }
 
-    /// When the answer may change by itself.
+    /// When the answer may change without a call.
     fn wake(&self) -> Nanos {
         let later = |time: &Nanos| *time > self.now;
         let payable = self.queues.iter().filter_map(DebtQueue::oldest).map(|batch| batch.payable_at);
@@ -405,7 +406,8 @@ impl Executor {
         payable.chain(directives).chain(calm).chain(pressing).filter(later).min().unwrap_or(Nanos::NEVER)
     }
 
-    /// The service of the next slice: urgent debt, then the one that gives most room back if room is short, then by turns.
+    /// The service of the next slice: urgent debt first; then, if space is short, the service that frees the most space;
+    /// then round robin.
     fn choose(&mut self) -> Option<Service> {
         if self.settings.bucket == Bucket::Planned {
             let urgent = Service::ALL.into_iter().filter(|service| self.urgency(*service).is_some());
@@ -445,7 +447,7 @@ impl Executor {
     fn start(&mut self, service: Service) -> Slice {
         let most = self.slice_blocks(&self.settings.services[service as usize]);
         let (blocks, due_at) = self.queues[service as usize].pay(self.now, most);
-        // The highest free core: the domains have one boundary.
+        // Take the highest free core, so that one boundary separates the domains.
         let slot = self.slots.iter().position(|slot| slot.slice.is_none()).unwrap_or(0);
         let number = u32::try_from(slot).unwrap_or(0);
         let tag = SliceTag { slot: number, generation: self.slots[slot].generation };

@@ -1,17 +1,17 @@
 //! Background work: its debt, its cost, and when it gets cores.
 //!
 //! Source: Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems". Work that a system need not do at once
-//! (deleting a snapshot, for example) is recorded as *debt*, in blocks. Debt occupies room in the pool until it is paid, and
-//! paying takes cores. [`SERVICES`] describes each kind of work; [`DebtQueue`] holds one kind's debt; [`Pool`] counts the
-//! room; [`Turns`] chooses the next debt to pay; [`Watermark`] is the rule without a forecast. [`Executor`] combines them: it
-//! follows a plan if there is one, and yields to the foreground at once.
+//! (deleting a snapshot, for example) is recorded as *debt*, in blocks. Debt takes space in the pool until it is paid, and
+//! paying it takes cores. [`SERVICES`] describes each kind of work; [`DebtQueue`] holds the debt of one kind; [`Pool`]
+//! counts space; [`Turns`] chooses the next debt to pay; [`Watermark`] is the rule without a forecast. [`Executor`] combines
+//! them: it follows a plan if there is one, and yields to the foreground at once.
 //!
-//! The contract is that of the crate: time is an argument, all memory is taken at construction, decisions use integers
+//! The contract is that of the crate: time is an argument, all memory is allocated at construction, decisions use integers
 //! only, ties go to the first in the table, and every wait names its [`Hold`].
 //!
 //! **Units.** Debt is counted in blocks of the pool. A *background operation* is the cost of reading and handling one block;
 //! a core does a fixed number of them a second. Work is counted in thousandths of an operation, so that a service with cheap
-//! blocks (a rebuild streams them) and one with expensive blocks (compression) go through the same sums.
+//! blocks (a rebuild streams them) and one with expensive blocks (compression) use the same formulas.
 
 mod debt;
 mod executor;

@@ -1,9 +1,9 @@
-//! Room in the pool, and its alarms.
+//! The space in the pool, and its alarms.
 
 /// The state of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PoolState {
-    /// Enough room.
+    /// Enough free space.
     Roomy,
     /// Less free than the alarm: an operator should act.
     Alarm,
@@ -30,23 +30,23 @@ impl PoolState {
 /// [takes room](super::ServiceRow::takes_room) counts; the paper adds all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {
-    /// All blocks.
+    /// The size of the pool in blocks.
     pub blocks: u64,
-    /// Blocks that hold data or debt. May exceed `blocks` by those that did not fit.
+    /// Blocks that hold data or debt. This exceeds `blocks` by those that did not fit.
     pub used_blocks: u64,
     /// Free blocks that no plan may go below.
     pub floor_blocks: u64,
-    /// Free blocks below which an operator is alarmed.
+    /// The number of free blocks below which an operator is alerted.
     pub alarm_blocks: u64,
 }
 
 impl Pool {
-    /// Takes blocks for new data, or for debt until it is paid.
+    /// Takes blocks, for new data or for debt until it is paid.
     pub fn take(&mut self, blocks: u64) {
         self.used_blocks = self.used_blocks.saturating_add(blocks);
     }
 
-    /// Paid debt gives blocks back.
+    /// Returns the blocks that paid debt held.
     pub fn give_back(&mut self, blocks: u64) {
         self.used_blocks = self.used_blocks.saturating_sub(blocks);
     }
@@ -57,19 +57,19 @@ impl Pool {
         self.blocks.saturating_sub(self.used_blocks)
     }
 
-    /// Blocks taken beyond the size.
+    /// Blocks taken beyond the size of the pool.
     #[must_use]
     pub const fn overrun_blocks(&self) -> u64 {
         self.used_blocks.saturating_sub(self.blocks)
     }
 
-    /// Blocks that are missing up to the floor.
+    /// Free blocks missing up to the floor.
     #[must_use]
     pub const fn below_floor_blocks(&self) -> u64 {
         self.used_blocks.saturating_add(self.floor_blocks).saturating_sub(self.blocks)
     }
 
-    /// The state by these counts.
+    /// The state that follows from these counts.
     #[must_use]
     pub const fn state(&self) -> PoolState {
         let free = self.free_blocks();

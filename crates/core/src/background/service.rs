@@ -1,4 +1,4 @@
-//! The table of background services: the cost of a block of their debt, and the room that paying it gives back.
+//! The table of background services: what it costs to pay a block of their debt, and the space that paying it frees.
 
 /// How many services there are.
 pub const SERVICES_COUNT: usize = 12;
@@ -7,23 +7,23 @@ pub const SERVICES_COUNT: usize = 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Service {
-    /// Frees what only an expired snapshot still holds.
+    /// Frees blocks that only an expired snapshot still holds.
     SnapshotDelete,
     /// Frees the extents of a deleted volume.
     VolumeDelete,
-    /// Frees what hosts have unmapped.
+    /// Frees blocks that hosts have unmapped.
     Unmap,
-    /// Moves live blocks together and frees the segments that overwrites left behind.
+    /// Compacts live blocks and frees the segments that overwrites left behind.
     Defragmentation,
-    /// Packs cold data harder than the write path does.
+    /// Compresses cold data harder than the write path does.
     DeepCompression,
-    /// Finds blocks that are there twice.
+    /// Finds duplicate blocks.
     OfflineDedup,
-    /// Makes a failed drive's stripes whole again.
+    /// Reconstructs the stripes of a failed drive.
     Rebuild,
     /// Moves data to where it will be read.
     Relocation,
-    /// Takes data and metadata from the fast tier to where they stay.
+    /// Moves data and metadata from the fast tier to their final location.
     Flush,
     /// Sends writes to the other site.
     Replication,
@@ -40,11 +40,11 @@ pub enum Source {
     Writes,
     /// Every block overwritten: the old one is garbage.
     Overwrites,
-    /// Every block unmapped.
+    /// Every unmapped block.
     Unmaps,
-    /// The data stored, once in each period.
+    /// The stored data, once in each period.
     Stored,
-    /// Events that the operator names: a failed drive, a deleted volume.
+    /// Events that the operator names, such as a failed drive or a deleted volume.
     Named,
 }
 
@@ -65,28 +65,28 @@ impl Source {
 /// A row of the table of services, with its defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct ServiceRow {
-    /// Which one.
+    /// The service.
     pub service: Service,
     /// The name in policies and reports.
     pub name: &'static str,
     /// One line: what it does.
     pub summary: &'static str,
-    /// When to run it, and the source of the numbers.
+    /// When to run it, and where the numbers come from.
     pub doc: &'static str,
     /// The source of its debt.
     pub source: Source,
-    /// Blocks in one item, which is not divided further.
+    /// Blocks in one item, which is not divided.
     pub item_blocks: u32,
-    /// Background operations for a thousand blocks of debt; 1000 is the paper's one operation a block.
+    /// Background operations for a thousand blocks of debt; 1000 is one operation a block, as in the paper.
     pub cost_per_mille: u32,
-    /// Blocks of the pool that a thousand blocks of debt occupy until they are paid.
+    /// Blocks of the pool held by a thousand blocks of debt until they are paid.
     pub tied_per_mille: u32,
-    /// Whether its debt takes new room when it is incurred, because the new version of a block is stored beside the old one. The
-    /// rest (a deleted volume, the gain of compression) is in room that was taken before.
+    /// Whether its debt takes new space when it is incurred, because the new version of a block is stored beside the old
+    /// one. Other debt (a deleted volume, what compression will save) lies in space that was taken earlier.
     pub takes_room: bool,
-    /// Turns in a round before the next queue has one.
+    /// Items that it pays in a round before the next queue's turn.
     pub priority: u32,
-    /// The longest time that its debt may wait, in seconds; zero: no deadline.
+    /// The longest time that its debt may wait, in seconds; zero means no deadline.
     pub deadline_seconds: u32,
 }
 
@@ -101,20 +101,20 @@ pub struct ServiceSettings {
     pub tied_per_mille: u32,
     /// As in [`ServiceRow`].
     pub priority: u32,
-    /// As in [`ServiceRow`], in nanoseconds; [`crate::Nanos::NEVER`] if there is none.
+    /// As in [`ServiceRow`], but in nanoseconds; [`crate::Nanos::NEVER`] means no deadline.
     pub deadline: crate::Nanos,
-    /// The time before debt may be paid: a snapshot's retention.
+    /// The time before its debt may be paid, such as a snapshot's retention.
     pub retention: crate::Nanos,
 }
 
 impl ServiceSettings {
-    /// Work of `blocks` in thousandths of an operation.
+    /// The work for `blocks` of debt, in thousandths of an operation.
     #[must_use]
     pub const fn work(&self, blocks: u64) -> u64 {
         blocks.saturating_mul(self.cost_per_mille as u64)
     }
 
-    /// Blocks of debt that `work` pays.
+    /// The blocks of debt that `work` pays.
     #[must_use]
     pub const fn blocks(&self, work: u64) -> u64 {
         match self.cost_per_mille {
@@ -123,19 +123,19 @@ impl ServiceSettings {
         }
     }
 
-    /// Blocks of the pool that `blocks` of debt occupy.
+    /// The blocks of the pool held by `blocks` of debt.
     #[must_use]
     pub const fn tied(&self, blocks: u64) -> u64 {
         (blocks as u128 * self.tied_per_mille as u128 / 1000) as u64
     }
 
-    /// Whether paying gives room back.
+    /// Whether paying its debt frees space.
     #[must_use]
     pub const fn reclaims(&self) -> bool {
         self.tied_per_mille > 0
     }
 
-    /// Whether `self` gives back more room for the same work than `other`.
+    /// Whether `self` frees more space for the same work than `other`.
     #[must_use]
     pub const fn is_denser(&self, other: &Self) -> bool {
         self.tied_per_mille as u64 * other.cost_per_mille as u64
@@ -144,7 +144,7 @@ impl ServiceSettings {
 }
 
 impl Service {
-    /// All of them, in the order of the table.
+    /// Every service, in the order of the table.
     pub const ALL: [Self; SERVICES_COUNT] = [
         Self::SnapshotDelete,
         Self::VolumeDelete,
@@ -172,7 +172,7 @@ impl Service {
         self.row().name
     }
 
-    /// The service of a name.
+    /// Finds a service by its name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         SERVICES.iter().find(|row| row.name == name).map(|row| row.service)
@@ -180,7 +180,7 @@ impl Service {
 }
 
 impl ServiceRow {
-    /// The settings of the table.
+    /// The settings that this row of the table gives.
     #[must_use]
     pub const fn defaults(&self) -> ServiceSettings {
         ServiceSettings {
@@ -197,8 +197,8 @@ impl ServiceRow {
     }
 }
 
-/// Every service. Only those that give no room back have deadlines, and those without either can always wait: the
-/// planner's order (deadlines, room, all else) depends on that.
+/// Every service. Services that free space have no deadline, and services with neither can always wait. The planner's order
+/// (deadlines, space, all else) depends on this.
 pub static SERVICES: [ServiceRow; SERVICES_COUNT] = [
     ServiceRow {
         service: Service::SnapshotDelete,

@@ -1,10 +1,10 @@
-//! Round robin between the services.
+//! Round robin among the services.
 
 use super::{SERVICES_COUNT, Service};
 
-/// Round robin: a queue with payable debt pays as many items as its priority, then the next has its turn.
+/// Round robin: a queue with payable debt pays as many items as its priority says, then it is the next queue's turn.
 ///
-/// A queue with debt waits for at most the sum of all other priorities.
+/// A queue with debt waits for at most as many items as the priorities of all others add up to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turns {
     priorities: [u32; SERVICES_COUNT],
@@ -22,7 +22,7 @@ impl Turns {
 
     /// The service that pays the next item, among those that are `ready`.
     pub fn next(&mut self, ready: impl Fn(Service) -> bool) -> Option<Service> {
-        // All of them, and the current one again, whose turn may have been used up.
+        // One round over all services, and the current one a second time: its turn may have been used up.
         for _ in 0..=SERVICES_COUNT {
             let service = Service::ALL[self.current];
             if self.left > 0 && ready(service) {

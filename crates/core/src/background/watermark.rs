@@ -1,7 +1,7 @@
-//! Cores for debt by a fixed watermark, without a forecast.
+//! A fixed watermark: the cores that pay debt, chosen without a forecast.
 
-/// A fixed watermark: nothing below `low`, all cores from `high` on, evenly more between. The paper's baseline is 40 % to
-/// 50 % of the pool.
+/// A fixed watermark: no core below `low`, all cores from `high` on, and a proportional number between. The paper's baseline
+/// is 40 % to 50 % of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermark {
     /// Debt in thousandths of the pool at which paying begins.
@@ -11,10 +11,10 @@ pub struct Watermark {
 }
 
 impl Watermark {
-    /// The paper's.
+    /// The watermark of the paper.
     pub const PAPER: Self = Self { low_per_mille: 400, high_per_mille: 500 };
 
-    /// How many of `cores` pay when `tied_blocks` of `pool_blocks` are debt, rounded up.
+    /// How many of `cores` pay debt when it holds `tied_blocks` of `pool_blocks`, rounded up.
     #[must_use]
     pub const fn cores(&self, tied_blocks: u64, pool_blocks: u64, cores: u32) -> u32 {
         let thousand = tied_blocks as u128 * 1000;

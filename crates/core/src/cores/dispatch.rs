@@ -1,37 +1,37 @@
-//! The queue of a request, when it arrives and when it comes back.
+//! Rules that choose the queue of a request when it arrives and when it returns.
 
 use super::work::{Kind, Work};
 use crate::cores::Queue;
 
-/// A rule for requests other than critical ones, which always go to MQ.
+/// The rule for requests that are not critical. Critical ones always go to MQ.
 ///
-/// A request that comes back, after a wait or after preemption, is "restarted"; one that was ever preempted counts as
-/// preempted from then on: it is known to be long.
+/// A request that returns after a wait or after preemption is "restarted". One that was ever preempted stays "preempted",
+/// because it is known to be long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Dispatch {
-    /// New ones to HQ, restarted ones to LQ.
+    /// New requests to HQ, restarted ones to LQ.
     Baseline,
-    /// Restarted ones to HQ, new ones to LQ.
+    /// Restarted requests to HQ, new ones to LQ.
     RestartedHigh,
-    /// All to HQ.
+    /// All requests to HQ.
     AllHigh,
-    /// All to LQ.
+    /// All requests to LQ.
     AllLow,
-    /// Writes to HQ, all else to LQ.
+    /// Writes to HQ, all others to LQ.
     WritesHigh,
-    /// Writes and restarted ones to HQ, all else to LQ.
+    /// Writes and restarted requests to HQ, all others to LQ.
     WritesRestartedHigh,
-    /// As the baseline, but restarted ones that were never preempted to HQ.
+    /// As the baseline, but restarted requests that were never preempted go to HQ.
     NotPreemptedHigh,
-    /// Writes and restarted ones to HQ unless they were preempted; all else to LQ.
+    /// Writes and restarted requests to HQ unless they were preempted; all others to LQ.
     SizeOriented,
-    /// Requests expected to need much CPU time to LQ unless they have a deadline, all else to HQ; the need is learnt from other
-    /// requests of the kind.
+    /// Requests that are expected to need much CPU time go to LQ unless they have a deadline, all others to HQ. The
+    /// expectation is learnt from other requests of the same class.
     Learned,
 }
 
-/// Every rule with its name: those of the paper's Table 4 and its section 4.1, and ours.
+/// Every rule with its name: those of the paper's Table 4 and section 4.1, and our own.
 pub const DISPATCHES: [(&str, Dispatch); 9] = [
     ("baseline", Dispatch::Baseline),
     ("rs-to-hq", Dispatch::RestartedHigh),
@@ -44,7 +44,7 @@ pub const DISPATCHES: [(&str, Dispatch); 9] = [
     ("learned", Dispatch::Learned),
 ];
 
-/// The number of times that a request has come back.
+/// How often a request has returned, and why.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Returns {
     pub(super) restarts: u32,
@@ -62,7 +62,7 @@ impl Returns {
 }
 
 impl Dispatch {
-    /// The queue of a request that is not critical; `None` if that is learnt.
+    /// The queue of a request that is not critical; `None` if the learnt CPU time decides.
     pub(super) fn queue(self, work: &Work, returns: Returns) -> Option<Queue> {
         let write = work.kind == Kind::Write;
         let preempted = returns.preemptions > 0;

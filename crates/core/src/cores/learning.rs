@@ -1,13 +1,14 @@
-//! Learnt CPU time of requests, by class.
+//! Learns the CPU time that requests need, by class.
 //!
-//! Requests of one class resemble one another: kind, size, whether sequential, source, and the number of returns. For each class
-//! a moving average of the CPU time still needed is kept. A request that is suspended or preempted teaches its class the time it
-//! has used, and the expectation of the class it continues in; so nothing has to be remembered of a request but its class.
+//! Requests of one class are alike in kind, size, source, number of returns and whether they are sequential. For each class
+//! a moving average of the remaining CPU time is kept. When a request is suspended or preempted, its class learns the time
+//! that it has used plus the expectation of the class in which it continues. So a request needs to remember only its class.
 //!
-//! A request is due [`PATIENCE`] times its remaining need after its arrival, and at its deadline at the latest; HQ is served by
-//! due time. So short ones go first, but a request is overtaken only by those that come less than [`PATIENCE`] times its need
-//! after it; and one that comes back does not start at the end again. A request that needs more than [`LONG`] times the mean and
-//! has no deadline goes to LQ. If all kinds need the same, this is first come, first served in one queue.
+//! A request is due [`PATIENCE`] times its remaining need after its arrival, and at its deadline at the latest. HQ is served
+//! by due time. Short requests therefore go first, but a request is overtaken only by those that arrive less than
+//! [`PATIENCE`] times its need after it; and a request that returns keeps its arrival time. A request that needs more than
+//! [`LONG`] times the mean and has no deadline goes to LQ. If all classes need the same, this is one queue, first come,
+//! first served.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -17,18 +18,18 @@ use super::work::{Kind, Source, Work};
 use crate::Nanos;
 use crate::cores::Queue;
 
-/// Sizes by powers of four from 4 KiB on: none, to 4 KiB, to 16 KiB ... above 1 MiB.
+/// Sizes by powers of four from 4 KiB: no data, up to 4 KiB, up to 16 KiB and so on; the last is above 1 MiB.
 const SIZES: usize = 7;
-/// New; restarted once, twice, more often; preempted.
+/// New; restarted once, twice, or more often; preempted.
 const STAGES: usize = 5;
 const CLASSES: usize = Kind::ALL.len() * SIZES * 2 * 3 * STAGES;
-/// The weight of a sample is a 64th once there have been 64.
+/// From the 64th sample on, each sample has a weight of one 64th.
 const MEMORY: u32 = 64;
 
-/// A need of this many times the mean is long.
+/// A request that needs this many times the mean is long.
 const LONG: u64 = 4;
-/// A request goes before one that needs a nanosecond more unless it comes this much later. With 0 this would be first come,
-/// first served; without end, shortest first. From 16 to 256 it hardly matters.
+/// A request goes before one that needs a nanosecond more, unless it arrives this many nanoseconds later. Zero would be
+/// first come, first served; infinity would be shortest first. From 16 to 256 it hardly matters.
 const PATIENCE: u64 = 64;
 
 /// A class of requests.
@@ -70,7 +71,7 @@ impl Estimate {
 #[derive(Clone, Debug)]
 pub(super) struct Learning {
     classes: Box<[Estimate]>,
-    /// Of requests of all classes.
+    /// The mean over requests of all classes.
     mean: Estimate,
 }
 
@@ -79,12 +80,12 @@ impl Learning {
         Self { classes: vec![Estimate::default(); CLASSES].into_boxed_slice(), mean: Estimate::default() }
     }
 
-    /// The remaining need of a request of this class; zero before the first sample.
+    /// The remaining CPU time of a request of this class; zero before the first sample.
     fn expected_nanos(&self, class: Class) -> u64 {
         self.classes[class.0 as usize].nanos
     }
 
-    /// The queue and due time of a request that arrives or comes back.
+    /// The queue and due time of a request that arrives or returns.
     pub(super) fn assign(&self, arrival: Nanos, work: &Work, returns: Returns) -> (Queue, Nanos) {
         let needed = self.expected_nanos(Class::of(work, returns));
         let fair = arrival.after(Nanos(PATIENCE * needed));
@@ -95,7 +96,7 @@ impl Learning {
         }
     }
 
-    /// A request with `returns` has used `used_nanos`, and continues with the returns `then`, if it does.
+    /// Learns that a request with `returns` has used `used_nanos`; if it continues, `then` are its returns from now on.
     pub(super) fn learn(&mut self, work: &Work, returns: Returns, used_nanos: u64, then: Option<Returns>) {
         let class = Class::of(work, returns);
         let rest = then.map_or(0, |then| self.expected_nanos(Class::of(work, then)));
@@ -172,7 +173,7 @@ mod tests {
         let scan = Work { bytes: 1 << 20, ..READ };
         for (needed, queue) in [(960, Queue::High), (970, Queue::Low)] {
             let mut learning = Learning::new();
-            // Means of about 240: 11 of the 12 need 174.5.
+            // The mean of all is about 240, because 11 of 12 requests need 174.5.
             (0..11).for_each(|_| learning.learn(&READ, NEW, 175, None));
             learning.learn(&scan, NEW, needed, None);
             assert_eq!(learning.assign(Nanos::ZERO, &scan, NEW).0, queue, "{needed}, mean {}", learning.mean.nanos);

@@ -1,41 +1,45 @@
 //! Scheduling of the workers of a storage server: which queue a worker serves, and for how long.
 //!
-//! A storage server has a pool of workers, one a core, and more requests than workers. Requests wait in three queues: HQ
-//! (high), LQ (low) and MQ (maintenance: work that is critical to the server itself). Three parts are decided here and
-//! combine freely: the queue of a request ([`Dispatch`]), the queue that a free worker serves (the selector, by the weights of
-//! a [`Schedule`]) and the length of its turn ([`SliceRule`]). A [`ScheduleRow`] is a combination with a name. Source: Zhou
-//! et al., Empirical Evaluation and Enhancement of Enterprise Storage System Request Scheduling, ACM TOS 14(2), 2018.
+//! A storage server has a pool of workers, one for each core, and more requests than workers. Requests wait in three queues:
+//! HQ (high), LQ (low) and MQ (maintenance: work that is critical to the server itself). This module makes three decisions,
+//! and their rules combine freely: the queue of a request ([`Dispatch`]), the queue that a free worker serves (the selector,
+//! by the weights of a [`Schedule`]), and the length of its turn ([`SliceRule`]). A [`ScheduleRow`] is a named combination.
+//! Source: Zhou et al., Empirical Evaluation and Enhancement of Enterprise Storage System Request Scheduling, ACM TOS 14(2),
+//! 2018.
 //!
 //! # The contract
 //!
-//! As everywhere in this crate: no clock, no threads; a *driver* (the simulator, or a pool of real threads) reports events
-//! with their times, and asks for decisions. `now` never goes back.
+//! As everywhere in this crate, there is no clock and no thread: a *driver* (the simulator, or a pool of real threads)
+//! reports events with their times, and asks for decisions. `now` never goes back.
 //!
-//! 1. [`CoreScheduler::submit`]`(now, work)` accepts a request and returns its [`Tag`], or hands it back: it is full.
+//! 1. [`CoreScheduler::submit`]`(now, work)` accepts a request and returns its [`Tag`], or hands it back when there is no
+//!    room.
 //! 2. A free worker calls [`CoreScheduler::next`]`(now, worker, log)`. [`Turn::Serve`] names a queue and a slice;
-//!    [`Turn::Idle`] means that no request is queued: call again once one is. Changing queues may cost the worker time, which
-//!    the driver accounts for and is not part of the slice.
+//!    [`Turn::Idle`] means that no request is queued: call again once one is. Changing queues may cost the worker time; the
+//!    driver accounts for that, and it is not part of the slice.
 //! 3. In its turn the worker calls [`CoreScheduler::take`]`(now, worker)`, and runs the request it gets for at most the
-//!    allowance. `None` ends the turn: the slice is used up (it runs from the first `take`), or other workers have emptied
-//!    the queue. A request is not cut at the end of the turn: it may use a whole slice of its own, so that a short request is
-//!    not preempted because it began late. A turn lasts less than two slices.
-//! 4. The worker reports the outcome, with the CPU time since `take`: [`CoreScheduler::finished`];
-//!    [`CoreScheduler::suspended`], it waits for a disk, a lock or memory; or [`CoreScheduler::preempted`], it used up its
-//!    allowance, and is queued again. Then it calls `take` as in 3, or, after `None`, `next` as in 2.
+//!    allowance. `None` ends the turn: the slice, which begins with the first `take`, is used up, or other workers have
+//!    emptied the queue. A request is not interrupted at the end of the turn: it may use a whole slice of its own, so that a
+//!    short request is not preempted for having begun late. A turn therefore lasts less than two slices.
+//! 4. The worker reports the outcome and the CPU time since `take`: [`CoreScheduler::finished`];
+//!    [`CoreScheduler::suspended`], if the request waits for a disk, a lock or memory; or [`CoreScheduler::preempted`], if
+//!    it used up its allowance and is queued again. Then the worker calls `take` as in 3 or, after `None`, `next` as in 2.
 //! 5. When a suspended request can continue, the driver calls [`CoreScheduler::restarted`]: it is queued again.
 //!
-//! **Waking.** After `submit`, `restarted` and `preempted` one more request is queued: a driver then wakes one idle worker.
+//! **Waking.** `submit`, `restarted` and `preempted` each queue one more request; a driver then wakes one idle worker.
 //!
-//! **Limits.** All memory is taken at construction. A request has a slot from `submit` to `finished`, suspended or not.
+//! **Limits.** All memory is allocated at construction. A request keeps its slot from `submit` to `finished`, suspended or
+//! not.
 //!
-//! **Waiting.** A request that no worker runs waits for one [`Wait`] at any moment.
+//! **Waiting.** A request that no worker runs has exactly one [`Wait`] at any moment.
 //!
-//! **No starvation.** A queue of weight w that is not empty, among non-empty queues of weight W in all, is passed over for at
-//! most 16 W / w turns in a row, and one more for each other queue that is as late. LQ and MQ are first come, first served: with k
-//! older ones a request leaves within k + 1 such rounds. In HQ those with a deadline go before those without; a server promises
-//! deadlines only to as many as it can keep.
+//! **No starvation.** Let a non-empty queue have weight w, and all non-empty queues together weight W. The queue is passed
+//! over for at most 16 W / w turns in a row, and one more for each other queue that is as late. LQ and MQ are first come,
+//! first served: with k older requests, a request leaves within k + 1 such rounds. In HQ, requests with a deadline go before
+//! those without; a server promises deadlines only to as many requests as it can serve in time.
 //!
-//! **Randomness.** The selector draws from a generator that is held here and seeded at construction: same calls, same answers.
+//! **Randomness.** The selector draws from a generator that is part of the state and seeded at construction: the same calls
+//! give the same answers.
 
 mod dispatch;
 mod learning;
@@ -55,7 +59,7 @@ pub use work::{Kind, Log, Run, Source, Turn, Wait, Work};
 
 use crate::{Nanos, Tag};
 
-/// The decisions for a pool of workers. The module's documentation gives the order of the calls.
+/// Decides for a pool of workers. The module's documentation gives the order of the calls.
 ///
 /// ```
 /// use ioweir_core::Nanos;
@@ -80,35 +84,35 @@ pub trait CoreScheduler {
     /// Accepts a request, or hands it back if there is no room.
     ///
     /// # Errors
-    /// The request itself; nothing has changed then. There is room again after a request has finished.
+    /// Returns the request itself, and changes nothing. There is room again after a request has finished.
     fn submit(&mut self, now: Nanos, work: Work) -> Result<Tag, Work>;
 
-    /// The turn of a free worker: a queue and a slice. `log` is the state of the server's write log.
+    /// Gives a free worker its turn: a queue and a slice. `log` is the state of the server's write log.
     #[must_use]
     fn next(&mut self, now: Nanos, worker: u32, log: Log) -> Turn;
 
-    /// The next request of the worker's turn; `None` ends the turn.
+    /// Gives the next request of the worker's turn; `None` ends the turn.
     #[must_use]
     fn take(&mut self, now: Nanos, worker: u32) -> Option<Run>;
 
-    /// The request is done, after `used` CPU time since it was taken. Frees its tag.
+    /// Ends a request that used `used` CPU time since it was taken, and frees its tag.
     fn finished(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
 
-    /// The request waits for something that is not a core.
+    /// Suspends a request that waits for something other than a core.
     fn suspended(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
 
     /// The request has used up its allowance, and is queued again.
     fn preempted(&mut self, now: Nanos, worker: u32, tag: Tag, used: Nanos);
 
-    /// A suspended request can continue: it is queued again.
+    /// Queues a suspended request again: it can continue.
     fn restarted(&mut self, now: Nanos, tag: Tag);
 
     /// Requests in each queue, in the order of [`Queue::ALL`].
     fn depths(&self) -> [u32; Queue::COUNT];
 
-    /// Waiting requests by what they wait for; with the running ones, all that hold a slot.
+    /// The number of waiting requests, by what they wait for. These and the running ones hold all slots in use.
     fn waiting(&self) -> [u32; Wait::COUNT];
 
-    /// Counts of each queue so far, in the order of [`Queue::ALL`].
+    /// Counters of each queue since construction, in the order of [`Queue::ALL`].
     fn counts(&self) -> [Counts; Queue::COUNT];
 }

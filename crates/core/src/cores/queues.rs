@@ -1,7 +1,7 @@
 //! The three queues, and the order in which requests leave them.
 //!
-//! HQ serves requests with a due time first, by that time, then the others in their order of arrival; ties go to the older. LQ
-//! and MQ are first come, first served.
+//! HQ serves requests with a due time first, ordered by that time, then the others in order of arrival; ties go to the
+//! older. LQ and MQ are first come, first served.
 
 use crate::Nanos;
 use crate::structure::{Heap, Links, List, NONE};
@@ -10,7 +10,7 @@ use crate::structure::{Heap, Links, List, NONE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Queue {
-    /// HQ: requests that should leave fast.
+    /// HQ: requests that should be served fast.
     High,
     /// LQ: requests that can wait.
     Low,
@@ -19,10 +19,10 @@ pub enum Queue {
 }
 
 impl Queue {
-    /// How many there are.
+    /// The number of queues.
     pub const COUNT: usize = 3;
 
-    /// All of them, in the order of the discriminants.
+    /// Every queue, in the order of the discriminants.
     pub const ALL: [Self; Self::COUNT] = [Self::High, Self::Low, Self::Maintenance];
 
     /// The name used in reports and JSON.
@@ -36,28 +36,28 @@ impl Queue {
     }
 }
 
-/// Counts of a queue so far.
+/// Counters of a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Turns that workers were given here.
+    /// Turns that workers had in this queue.
     pub turns: u64,
-    /// Turns without a request.
+    /// Turns in which no request was served.
     pub turns_empty: u64,
     /// The sum of the slices of these turns, in nanoseconds.
     pub slices_nanos: u64,
-    /// Requests that came into the queue, new or again.
+    /// Requests put into the queue, new or returning.
     pub queued: u64,
     /// Requests that were taken from it.
     pub taken: u64,
-    /// The sum of their times in it, in nanoseconds.
+    /// The sum of the times that requests waited in the queue, in nanoseconds.
     pub waited_nanos: u64,
-    /// Of those taken: finished.
+    /// Requests taken from it that then finished.
     pub finished: u64,
-    /// Of those taken: suspended.
+    /// Requests taken from it that were then suspended.
     pub suspended: u64,
-    /// Of those taken: preempted.
+    /// Requests taken from it that were then preempted.
     pub preempted: u64,
-    /// The sum of the CPU time of those taken, in nanoseconds.
+    /// The CPU time of the requests taken from it, in nanoseconds.
     pub used_nanos: u64,
     /// The largest depth.
     pub depth_max: u32,
@@ -67,7 +67,7 @@ pub struct Counts {
 pub(super) struct Queues {
     lists: [List; Queue::COUNT],
     links: Links,
-    /// HQ's requests with a due time.
+    /// The requests of HQ that have a due time.
     due: Heap,
     due_count: u32,
 }

@@ -4,7 +4,7 @@ use super::{CoresError, Dispatch, Log, Maintenance, Queue, SliceRule};
 use crate::Nanos;
 use crate::settings::{Parameter, SECOND, SettingError, Settings, settable};
 
-/// The schedule of a pool of workers: the parts together.
+/// The schedule of a pool of workers: its rules together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
     /// The rule for the queue of a request.
@@ -13,7 +13,7 @@ pub struct Schedule {
     pub weights: [u32; Queue::COUNT],
     /// The rule for the length of a turn.
     pub slices: SliceRule,
-    /// Rules of MQ alone.
+    /// Rules for MQ alone.
     pub maintenance: Maintenance,
 }
 
@@ -32,7 +32,8 @@ impl Schedule {
         if self.maintenance.boost == 0 { Err(CoresError::BoostZero) } else { Ok(()) }
     }
 
-    /// The weights of the queues in this state of the log. Only ratios count: the scale makes MQ's whole.
+    /// The weights of the queues in this state of the log. Only their ratios count; they are scaled so that MQ's is an
+    /// integer.
     pub(super) fn weights(&self, log: Log) -> [u64; Queue::COUNT] {
         let [high, low, maintenance] = self.weights.map(u64::from);
         [high * 1000, low * 1000, maintenance * self.boost_per_mille(log)]
@@ -48,7 +49,8 @@ impl Schedule {
                 let boosted = Nanos(slice.0.saturating_mul(self.boost_per_mille(log)) / 1000);
                 boosted.min(self.slices.longest().max(slice))
             }
-            // A window shared by very different weights may round to zero, and a turn without time would serve none.
+            // When weights differ greatly, a queue's share of the window may round to zero, and an empty turn would serve no
+            // request.
             _ => slice.max(Nanos(1)),
         }
     }
@@ -68,9 +70,9 @@ pub struct ScheduleRow {
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// The section there.
+    /// The section of that source.
     pub section: &'static str,
-    /// How it works here, and where that differs from the source.
+    /// How it works here, and where it differs from the source.
     pub doc: &'static str,
     /// Its parameters.
     pub parameters: &'static [Parameter],
@@ -78,7 +80,7 @@ pub struct ScheduleRow {
 }
 
 impl ScheduleRow {
-    /// The schedule with these settings.
+    /// Makes the schedule that these settings describe.
     #[must_use]
     pub fn schedule(&self, settings: &Settings) -> Schedule {
         let [
@@ -113,12 +115,12 @@ impl ScheduleRow {
 
 settable!(ScheduleRow);
 
-/// A setting that its table keeps below 2^32.
+/// Narrows a setting, which the parameter table keeps below 2^32.
 fn small(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// The row of a name.
+/// Finds a row by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ScheduleRow> {
     SCHEDULES.iter().find(|row| row.name == name)
@@ -126,7 +128,7 @@ pub fn find(name: &str) -> Option<&'static ScheduleRow> {
 
 const MICRO: u64 = 1_000;
 
-/// What schedules differ in by default.
+/// Defaults in which schedules differ.
 struct Defaults {
     high_weight: u64,
     qats: bool,

@@ -1,4 +1,4 @@
-//! The state of requests and workers under a schedule.
+//! The state machine that applies a schedule to requests and workers.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -14,11 +14,11 @@ use crate::{Nanos, Slab, Tag};
 /// The capacity of a [`Cores`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoresLimits {
-    /// The most requests at once: queued, running and suspended.
+    /// The most requests at the same time: queued, running and suspended.
     pub requests: u32,
     /// Workers; they are numbered from 0.
     pub workers: u32,
-    /// Cores of the machine: not fewer than workers.
+    /// Cores of the machine: at least as many as workers.
     pub cores: u32,
     /// The seed of the selector.
     pub seed: u64,
@@ -31,16 +31,16 @@ pub enum CoresError {
     WeightZero(Queue),
     /// There are more workers than cores.
     WorkersOverCores {
-        /// How many workers.
+        /// The number of workers.
         workers: u32,
-        /// How many cores.
+        /// The number of cores.
         cores: u32,
     },
     /// There is no worker.
     NoWorker,
     /// There is room for no request.
     NoRequest,
-    /// A slice may come out as nothing: its window, or its base, is 0.
+    /// A slice could have no length, because its window or its base is 0.
     SliceZero,
     /// MQ's boost is 0.
     BoostZero,
@@ -74,7 +74,7 @@ struct Slot {
     arrival: Nanos,
     /// When it was queued last.
     since: Nanos,
-    /// The queue it is in, or was taken from.
+    /// The queue that it is in, or was taken from.
     queue: Queue,
 }
 
@@ -90,7 +90,7 @@ struct Worker {
     /// The queue that it serves, or served last.
     queue: Option<Queue>,
     slice: Nanos,
-    /// The begin of its turn; unset before its first request.
+    /// When its turn began; `None` before the turn's first request.
     began: Option<Nanos>,
     in_turn: bool,
 }
@@ -101,11 +101,11 @@ pub struct Cores {
     schedule: Schedule,
     queues: Queues,
     selector: Selector,
-    /// Learns under every schedule, and is used by one.
+    /// It learns under every schedule, though only one uses it.
     learning: Learning,
     slots: Slab<Slot>,
     workers: Box<[Worker]>,
-    /// Workers in a turn, by queue.
+    /// The number of workers that serve each queue.
     serving: [u32; Queue::COUNT],
     suspended: u32,
     sequence: u64,
@@ -114,7 +114,7 @@ pub struct Cores {
 }
 
 impl Cores {
-    /// Makes a scheduler. All the memory that it will ever use is taken here.
+    /// Makes a scheduler and allocates all its memory.
     ///
     /// # Errors
     /// [`CoresError`] if the schedule or the limits are not possible.
@@ -190,7 +190,8 @@ impl Cores {
         counts.depth_max = counts.depth_max.max(self.queues.depths()[queue as usize]);
     }
 
-    /// A request leaves its worker, and continues with the returns `then`, if it does. Returns the counts of its queue.
+    /// Ends a run on a worker; if the request continues, `then` are its returns from now on. Returns the counters of its
+    /// queue.
     fn end_run(
         &mut self,
         now: Nanos,
@@ -215,7 +216,7 @@ impl Cores {
     }
 }
 
-/// The queue and due time of a request that arrives or comes back.
+/// The queue and due time of a request that arrives or returns.
 fn assign(schedule: &Schedule, learning: &Learning, slot: &Slot) -> (Queue, Option<Nanos>) {
     if slot.work.source == Source::Critical {
         return (Queue::Maintenance, None);

@@ -1,8 +1,8 @@
-//! The queue that a free worker gets, among those that are not empty.
+//! Chooses the queue that a free worker serves, among the queues that are not empty.
 //!
-//! It is drawn at random, by weight: a queue of weight w among non-empty ones of weight W in all has probability w / W.
-//! Randomness alone bounds nothing, so a queue that was passed over [`PATIENCE`] times W / w times in a row is served without a
-//! draw. By chance that happens once in e^16, about nine million: frequencies do not show it.
+//! The choice is random, by weight: a queue of weight w, among non-empty queues of weight W together, has probability w / W.
+//! A random choice bounds no wait, so a queue that was passed over [`PATIENCE`] times W / w times in a row is chosen without
+//! a draw. By chance that happens once in e^16 (about nine million) draws, too rarely to change the frequencies.
 
 use crate::cores::Queue;
 
@@ -12,7 +12,7 @@ pub(super) const PATIENCE: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selector {
     state: u64,
-    /// Draws that passed each queue over since it was served last or became non-empty.
+    /// The number of draws that passed over each queue since it was last served or became non-empty.
     passed: [u64; Queue::COUNT],
 }
 
@@ -21,7 +21,7 @@ impl Selector {
         Self { state: seed, passed: [0; Queue::COUNT] }
     }
 
-    /// A queue with weight above 0; `None` where there is none.
+    /// Chooses a queue with a weight above 0; `None` if there is none.
     pub(super) fn select(&mut self, weights: [u64; Queue::COUNT]) -> Option<Queue> {
         let sum: u64 = weights.iter().sum();
         if sum == 0 {
@@ -46,7 +46,7 @@ impl Selector {
         Some(Queue::ALL[chosen])
     }
 
-    /// A number below `bound`, which is far below 2^64: the bias is less than one in 2^32.
+    /// Draws a number below `bound`, which is far below 2^64: the bias is less than one in 2^32.
     fn below(&mut self, bound: u64) -> u64 {
         // SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,4 +1,4 @@
-//! The length of a worker's turn.
+//! Rules for the length of a worker's turn.
 
 use crate::Nanos;
 use crate::cores::Queue;
@@ -10,10 +10,10 @@ pub enum SliceRule {
     Weighted {
         /// The window, C.
         window: Nanos,
-        /// Whether empty queues' weights count, too.
+        /// Whether the weights of empty queues count, too.
         all_weights: bool,
     },
-    /// Equation 2, QATS: a queue's share of `cap`, by depth times priority factor, and `base` for each.
+    /// Equation 2, QATS: `base`, and a share of `cap` in proportion to depth times priority factor.
     DepthAware {
         /// The time that every queue gets.
         base: Nanos,
@@ -24,13 +24,13 @@ pub enum SliceRule {
     },
 }
 
-/// Rules of MQ alone.
+/// Rules for MQ alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Maintenance {
-    /// Its slice, if it does not follow the rule.
+    /// A fixed slice for MQ; `None` if the general rule sets it.
     pub slice: Option<Nanos>,
-    /// The factor of its weight when the log is most urgent, in proportion in between; also of its slice, up to the longest
-    /// that the rule gives. 1: constant.
+    /// The factor of MQ's weight and slice when the log is most urgent; below that it is proportional to the urgency. The
+    /// slice never exceeds the longest that the rule gives. 1 means constant.
     pub boost: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Requests as workers see them, and the answers to workers.
+//! Requests as workers see them, and the answers that workers get.
 
 use crate::cores::Queue;
 use crate::{Nanos, Tag};
@@ -9,9 +9,9 @@ use crate::{Nanos, Tag};
 pub enum Kind {
     /// Reads data.
     Read,
-    /// Changes something; it is acknowledged once it is logged.
+    /// Changes data; acknowledged once it is in the log.
     Write,
-    /// Neither: an attribute lookup, say.
+    /// Anything else, such as an attribute lookup.
     Other,
 }
 
@@ -51,9 +51,9 @@ pub struct Work {
     pub source: Source,
     /// The bytes that it moves; 0 if none.
     pub bytes: u32,
-    /// Whether it continues an earlier one.
+    /// Whether it continues an earlier request.
     pub sequential: bool,
-    /// When it should be done; `None` is best effort.
+    /// When it should be finished; `None` means best effort.
     pub deadline: Option<Nanos>,
 }
 
@@ -63,18 +63,18 @@ impl Work {
         Self { kind: Kind::Other, source: Source::Client, bytes: 0, sequential: false, deadline: None };
 }
 
-/// The state of the server's write log: one part of it takes writes while a consistency point empties the other.
+/// The state of the server's write log. One part takes writes while a consistency point empties the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Log {
-    /// The filled part of what takes writes, in thousandths.
+    /// How full the part that takes writes is, in thousandths.
     pub filled_per_mille: u16,
-    /// The remaining part of the running consistency point, in thousandths; 0 if none runs.
+    /// The part of the running consistency point that remains, in thousandths; 0 if none is running.
     pub unflushed_per_mille: u16,
 }
 
 impl Log {
-    /// The lag of flushing behind filling in thousandths, 0 to 1000: at the rates so far, a lag above 0 means that the log is
-    /// full before it has been emptied.
+    /// How far flushing lags behind filling, in thousandths from 0 to 1000. A lag above 0 means that, at the rates so far,
+    /// the log will be full before the other part is empty.
     #[must_use]
     pub const fn lag_per_mille(self) -> u16 {
         if self.unflushed_per_mille == 0 {
@@ -84,8 +84,8 @@ impl Log {
         if lag > 1000 { 1000 } else { lag }
     }
 
-    /// The urgency of the consistency point in thousandths: the lag, times the cube of the filled part beyond one half. Below
-    /// that there is time, and clients have the workers.
+    /// The urgency of the consistency point in thousandths: the lag, times the cube of how far the log is filled beyond one
+    /// half. Below one half there is time, and clients have the workers.
     #[must_use]
     pub const fn urgency_per_mille(self) -> u16 {
         let beyond = self.filled_per_mille.saturating_mul(2).saturating_sub(1000);
@@ -95,16 +95,16 @@ impl Log {
     }
 }
 
-/// The answer to a worker that is free.
+/// The answer to a free worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// Take requests from this queue.
     Serve {
-        /// Which queue.
+        /// The queue to serve.
         queue: Queue,
-        /// For this long, from the first request on.
+        /// The length of the turn, counted from its first request.
         slice: Nanos,
-        /// Whether the worker served another queue before, or none yet.
+        /// Whether the worker served another queue before, or none at all.
         switched: bool,
     },
     /// No request is queued.
@@ -114,26 +114,26 @@ pub enum Turn {
 /// A request to run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Which one.
+    /// The request.
     pub tag: Tag,
-    /// The CPU time after which it is preempted.
+    /// The CPU time after which the request is preempted.
     pub allowance: Nanos,
 }
 
-/// Why a request that no worker runs waits.
+/// What a request that no worker runs waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Wait {
-    /// Its queue is being served, and others in it go first.
+    /// Its queue is being served, and others in the queue go first.
     Order,
     /// No worker serves its queue now.
     Turn,
-    /// It is suspended: a disk, a lock or memory.
+    /// It is suspended until a disk, a lock or memory is available.
     Resource,
 }
 
 impl Wait {
-    /// How many there are.
+    /// The number of kinds of waits.
     pub const COUNT: usize = 3;
 
     /// All of them, in the order of the discriminants.

@@ -1,8 +1,8 @@
-//! What each class has queued, held back and in flight, and for which reasons its sub-requests have waited.
+//! Accounts for each class: what it has queued, held back and in flight, and why its sub-requests waited.
 //!
-//! Between two moments at which something happens, all that wait do so for the reason that the scheduler gave after the first
-//! of them. Schedulers that tell streams apart give one for each class ([`Scheduler::reason`]). Others only count: what
-//! their queue waits for is divided among the classes by the sub-requests that they have queued.
+//! Between two events, every waiting sub-request waits for the reason that the scheduler gave after the first of them.
+//! Schedulers that distinguish streams give a reason for each class ([`Scheduler::reason`]). Others only give counts: the
+//! reasons of their whole queue are divided among the classes in proportion to the sub-requests that they have queued.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,26 +10,26 @@ use alloc::vec::Vec;
 
 use crate::{Nanos, Reason, Scheduler, StreamId, Waiting};
 
-/// With at most this many classes waiting, their reasons are read after every step. With more, each may take a microsecond
-/// from one reading to the next, so that reading takes a percent of the time however many there are.
+/// With at most this many waiting classes, their reasons are read after every step. With more, the interval between readings
+/// grows by a microsecond for each class, so that reading takes about one percent of the time for any number of classes.
 const CLASSES_READ_AT_ONCE: usize = 8;
 
 /// What a class has in the driver now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassState {
-    /// Sub-requests that were dispatched and are not finished.
+    /// Dispatched sub-requests that are not completed.
     pub in_flight: u32,
-    /// Sub-requests that the scheduler holds.
+    /// Sub-requests in the scheduler's queue.
     pub queued: u32,
-    /// Sub-requests that wait outside of it, because it is full.
+    /// Sub-requests held back, because the scheduler is full.
     pub held: u32,
 }
 
-/// What the waiting of a class is for.
+/// What a class waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     For(Reason),
-    /// As of all that is queued, by numbers.
+    /// The reasons of the whole queue, in proportion.
     Mixed,
 }
 
@@ -37,9 +37,9 @@ enum Wait {
 struct Account {
     state: ClassState,
     is_listed: bool,
-    /// Until when waiting is counted.
+    /// The time up to which waiting is counted.
     until: Nanos,
-    /// Waiting that is counted and not yet given a reason: nanoseconds times sub-requests.
+    /// Waiting that is counted and has no reason yet: nanoseconds times sub-requests.
     unexplained: u64,
     wait: Option<Wait>,
     wait_nanos: [u64; Reason::COUNT],
@@ -52,7 +52,7 @@ pub(super) struct ClassAccounts {
     listed: Vec<u32>,
     /// When reasons are read next.
     read_at: Nanos,
-    /// What the queue waited for when reasons were read last.
+    /// The reasons of the whole queue at the last reading.
     mix: Waiting,
 }
 
@@ -80,7 +80,7 @@ impl ClassAccounts {
         account.map_or([0; Reason::COUNT], |account| core::mem::take(&mut account.wait_nanos))
     }
 
-    /// The account of a class, its waiting added up until now; its reason comes later.
+    /// The account of a class, with its waiting counted up to now. Its reason is added later.
     #[inline(always)]
     fn at(&mut self, now: Nanos, class: u32) -> Option<&mut Account> {
         let account = self.accounts.get_mut(class as usize)?;
@@ -88,7 +88,7 @@ impl ClassAccounts {
         Some(account)
     }
 
-    /// Sub-requests arrive at the scheduler.
+    /// Counts a sub-request that the scheduler queued.
     #[inline(always)]
     pub(super) fn queued(&mut self, now: Nanos, class: u32) {
         if let Some(account) = self.at(now, class) {
@@ -97,7 +97,7 @@ impl ClassAccounts {
         }
     }
 
-    /// Sub-requests arrive and are held back.
+    /// Counts sub-requests that arrived and are held back.
     pub(super) fn held(&mut self, now: Nanos, class: u32, sub_requests: u32) {
         if let Some(account) = self.at(now, class) {
             account.state.held += sub_requests;
@@ -105,14 +105,14 @@ impl ClassAccounts {
         }
     }
 
-    /// Sub-requests that were held back are not any more.
+    /// Counts sub-requests that are no longer held back.
     pub(super) fn released(&mut self, now: Nanos, class: u32, sub_requests: u32) {
         if let Some(account) = self.at(now, class) {
             account.state.held -= sub_requests;
         }
     }
 
-    /// A queued sub-request is taken back.
+    /// Counts a queued sub-request that was cancelled.
     pub(super) fn cancelled(&mut self, now: Nanos, class: u32) {
         if let Some(account) = self.at(now, class) {
             account.state.queued -= 1;
@@ -148,7 +148,7 @@ impl ClassAccounts {
         !self.listed.is_empty() && now >= self.read_at
     }
 
-    /// Gives the waiting so far its reasons, and reads what it is for from now on.
+    /// Gives the waiting so far its reasons, and reads the reasons that apply from now on.
     pub(super) fn read(&mut self, now: Nanos, scheduler: &impl Scheduler) {
         let wait_of = |class: u32| scheduler.reason(StreamId(class)).map_or(Wait::Mixed, Wait::For);
         let mix = scheduler.waiting();
@@ -199,7 +199,7 @@ impl Account {
                         most = reason;
                     }
                     let part = u128::from(unexplained) * u128::from(mix.count(reason)) / all.max(1);
-                    // A part of what is there.
+                    // A part of the waiting counted above.
                     self.wait_nanos[reason as usize] += part as u64;
                     left -= part as u64;
                 }

@@ -1,8 +1,8 @@
-//! Requests that the scheduler refused for lack of room: held back in lines, first come first served in each direction.
+//! Holds back requests that the scheduler refused for lack of room, first come, first served in each direction.
 //!
-//! This is the one place that knows who is held back and who is tried again first. Where the scheduler gives each client room
-//! of its own there is a line for each client that is held back, and the one that has least of the queue for its weight is
-//! tried first. Otherwise there is one line. A request that is longer than the queue takes is held as one range however many
+//! This module alone decides which requests are held back and which is tried again first. If the scheduler gives each client
+//! room of its own, each client with requests held back has a line; the client with the least of the queue for its weight is
+//! tried first. Otherwise there is one line. A request longer than the queue accepts is held as one range, however many
 //! sub-requests it will become.
 
 use crate::structure::{Heap, Index, NONE};
@@ -14,7 +14,7 @@ pub(super) struct Held {
     /// The client request, by its slot.
     pub(super) request: u32,
     pub(super) handle: u32,
-    /// What is left of it: `sectors` of it are the next sub-request.
+    /// The rest of the request: `sectors` of it are the next sub-request.
     pub(super) next: Request,
     /// Sectors that follow the next sub-request.
     pub(super) following: u64,
@@ -23,7 +23,7 @@ pub(super) struct Held {
 impl Held {
     const NOTHING: Self = Self { request: NONE, handle: 0, next: Request::NOTHING, following: 0 };
 
-    /// How many sub-requests it stands for.
+    /// The number of sub-requests that it will become.
     #[inline(always)]
     pub(super) fn sub_requests(&self, request_sectors_max: u32) -> u32 {
         if self.following == 0 {
@@ -33,7 +33,7 @@ impl Held {
         u32::try_from(following).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// What is left after the next sub-request.
+    /// The rest after the next sub-request.
     #[inline(always)]
     pub(super) fn rest(mut self, request_sectors_max: u32) -> Option<Self> {
         if self.following == 0 {
@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-/// The longest sub-request. A discard is one command whatever its length.
+/// The most sectors of a sub-request. A discard is one command of any length.
 #[inline(always)]
 pub(super) const fn sectors_max(operation: Operation, request_sectors_max: u32) -> u32 {
     if matches!(operation, Operation::Discard) { u32::MAX } else { request_sectors_max }
@@ -65,7 +65,7 @@ struct Queue {
     tail: u32,
 }
 
-/// What is held back of one client, by direction, or of all clients.
+/// The requests held back of one client, or of all clients, by direction.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     client: u32,
@@ -87,19 +87,19 @@ pub(super) struct HoldBack {
     slots: Slab<Link>,
     lines: Slab<Line>,
     by_client: Index,
-    /// Lines that are not empty in a direction, by how much of the queue their clients have for their weights.
+    /// Lines that are not empty in a direction, ordered by how much of the queue their clients have for their weights.
     turns: [Heap<u64>; 2],
-    /// Breaks ties in `turns`: clients that have as much take turns.
+    /// Breaks ties in `turns`, so that clients with equal amounts alternate.
     sequence: u64,
     is_by_client: bool,
-    /// Sub-requests that the ranges stand for.
+    /// The number of sub-requests that all ranges will become.
     sub_requests: u32,
 }
 
-/// Slots that only pieces of ranges take that are held already, so that a split finds room.
+/// Slots reserved for the pieces of ranges that are held already, so that a split finds room.
 const SPLIT_SLOTS: u32 = 64;
 
-/// The line of all clients, where there is but one.
+/// The line of all clients, if there is only one.
 pub(super) const SHARED: u32 = 0;
 
 impl HoldBack {
@@ -116,13 +116,13 @@ impl HoldBack {
             sub_requests: 0,
         };
         if !is_by_client {
-            // It is there for ever.
+            // This line always exists.
             hold_back.lines.take();
         }
         hold_back
     }
 
-    /// Doubles the room; answers for how many ranges there is room now.
+    /// Doubles the room, and returns the number of ranges that it now holds.
     pub(super) fn grow(&mut self) -> u32 {
         let capacity = (self.slots.capacity() - SPLIT_SLOTS).max(SPLIT_SLOTS).saturating_mul(2);
         let slots = capacity.saturating_add(SPLIT_SLOTS);
@@ -147,12 +147,12 @@ impl HoldBack {
         capacity
     }
 
-    /// Whether one more range finds room.
+    /// Whether there is room for one more range.
     pub(super) fn has_room(&self) -> bool {
         self.slots.capacity() - self.slots.len() > SPLIT_SLOTS
     }
 
-    /// Whether the two pieces of a range that was split find room instead of it.
+    /// Whether there is room to replace a range by the two pieces of a split.
     pub(super) fn can_split(&self) -> bool {
         self.slots.capacity() - self.slots.len() > 2
     }
@@ -179,12 +179,12 @@ impl HoldBack {
         self.sub_requests
     }
 
-    /// The line of a client of which something is held back.
+    /// The line of a client that has requests held back.
     pub(super) fn line(&self, client: u32) -> Option<u32> {
         self.by_client.find(client.into(), |_| true)
     }
 
-    /// The line of a client, for something to be held back.
+    /// The line of a client that is about to have a request held back.
     pub(super) fn line_to_hold(&mut self, client: u32) -> u32 {
         self.line(client).unwrap_or_else(|| {
             // There are as many lines as ranges.
@@ -203,7 +203,8 @@ impl HoldBack {
         (!self.lines[SHARED].is_empty(direction)).then_some((0, SHARED))
     }
 
-    /// A client has this much of the queue for its weight now, and something may be held back of it that was not before.
+    /// Records how much of the queue a client has for its weight, when this has changed or a first request of it is held
+    /// back.
     pub(super) fn set_fill(&mut self, line: u32, fill: u64) {
         self.sequence += 1;
         for (queue, turns) in self.lines[line].queues.iter().zip(&mut self.turns) {
@@ -234,13 +235,13 @@ impl HoldBack {
         self.sub_requests += sub_requests;
     }
 
-    /// The range of a line whose turn it is.
+    /// The first range of a line.
     pub(super) fn first(&self, line: u32, direction: Direction) -> Option<Held> {
         let head = self.lines[line].queues[direction as usize].head;
         (head != NONE).then(|| self.slots[head].held)
     }
 
-    /// The first range's next sub-request is held back no longer; what is left of it keeps its turn.
+    /// Removes the next sub-request of a line's first range; the rest of the range stays first.
     pub(super) fn pass_first(&mut self, line: u32, direction: Direction, rest: Option<Held>) {
         let queue = &mut self.lines[line].queues[direction as usize];
         let head = queue.head;
@@ -257,7 +258,7 @@ impl HoldBack {
         self.close_if_empty(line);
     }
 
-    /// Takes out a range of which `is_wanted` is true: the oldest of its line and direction.
+    /// Removes a range for which `is_wanted` is true: the oldest of its line and direction.
     pub(super) fn remove(&mut self, request_sectors_max: u32, is_wanted: impl Fn(&Held) -> bool) -> Option<Held> {
         for line in 0..self.lines.capacity() {
             for direction in Direction::ALL {
@@ -291,7 +292,7 @@ impl HoldBack {
         self.close_if_empty(line);
     }
 
-    /// A line that is empty in a direction waits for no turn there; one that is empty is no longer its client's.
+    /// A line that is empty in a direction leaves the turns of that direction; one that is entirely empty is freed.
     fn close_if_empty(&mut self, line: u32) {
         if !self.is_by_client {
             return;

@@ -1,31 +1,32 @@
-//! The driver: what lies between a [`Scheduler`] and the loop that runs it, the same under the simulator and the server.
+//! The driver connects a [`Scheduler`] to the loop that runs it; the simulator and the server use the same one.
 //!
-//! A client's request becomes one or several *sub-requests*, a sub-request is queued by the scheduler or *held back* outside
-//! of it, and what the scheduler dispatches carries one or several sub-requests. The driver owns the rules of all that:
+//! A client's request becomes one or several *sub-requests*. A sub-request is queued by the scheduler, or *held back*
+//! outside of it; a dispatch carries one or several sub-requests. The driver implements these rules:
 //!
-//! - **Splitting.** What is longer than [`QueueLimits::request_sectors_max`] becomes several sub-requests, in order.
+//! - **Splitting.** A request longer than [`QueueLimits::request_sectors_max`] becomes several sub-requests, in order.
 //!   Discards stay whole. A request that lies on two devices ([`RefusedCause::Split`]) is split where the scheduler says.
-//! - **Hold-back.** What finds no room waits outside, first come first served in each direction; nothing of the same
-//!   direction passes it. Where each client has room of its own ([`Scheduler::room`]) that holds for each client by itself:
-//!   nobody waits outside for another's requests, and who has least of the queue for its weight goes in first.
-//!   [`Driver::retry`] tries again where something has completed since, because otherwise there is neither room nor
-//!   anything new to merge with. The pieces of a split keep their turn.
-//! - **Refusal.** What a client at its limit is refused goes back to the caller ([`Caller::refused`]) and is not held.
+//! - **Hold-back.** A request that finds no room waits outside, first come, first served in each direction; no other of the
+//!   same direction passes it. If each client has room of its own ([`Scheduler::room`]), this applies to each client
+//!   separately: no client is held back because of another's requests, and the one with the least of the queue for its
+//!   weight is submitted first. [`Driver::retry`] tries a direction again only after something has left the scheduler, since
+//!   until then there is neither room nor anything new to merge with. The pieces of a split keep their turn.
+//! - **Refusal.** A request refused because its client is at its limit goes back to the caller ([`Caller::refused`]) and is
+//!   not held.
 //! - **Merged requests.** [`Driver::members`] walks the sub-requests that a dispatch carries; [`Driver::complete`] ends them.
-//!   The last sub-request of a request to end ends the request, once.
-//! - **The account of waiting.** [`Driver::waiting`] counts all that wait now by reason, what is held back among them:
-//!   added up over time, it is all the time that sub-requests spent waiting. The same is kept by class where
-//!   [`Capacity::classes`] says so ([`Driver::class`], [`Driver::take_wait_nanos`]).
+//!   The request ends once, with the last of its sub-requests.
+//! - **The account of waiting.** [`Driver::waiting`] counts all sub-requests that wait now, by reason, including those held
+//!   back. Added up over time, that is the whole time that sub-requests waited. [`Capacity::classes`] makes the driver keep
+//!   the same for each class ([`Driver::class`], [`Driver::take_wait_nanos`]).
 //!
-//! The driver has no clock and does no I/O. Its memory is taken by [`Driver::new`], and by [`Driver::grow`] where a caller
-//! cannot know beforehand how much it will hold.
+//! The driver has no clock and does no I/O. [`Driver::new`] allocates its memory; a caller that cannot know beforehand how
+//! much it will hold calls [`Driver::grow`].
 //!
 //! # The loop around it
 //!
-//! At one moment: [`complete`](Driver::complete) what the device is done with, [`retry`](Driver::retry),
-//! [`submit`](Driver::submit) what arrived, then [`poll`](Driver::poll) until the answer is no dispatch, and last
-//! [`settle`](Driver::settle). A request is a slot of the driver, so that a caller keeps what it knows of it in an array of
-//! its own.
+//! At each moment: [`complete`](Driver::complete) what the device has completed, [`retry`](Driver::retry),
+//! [`submit`](Driver::submit) what arrived, then [`poll`](Driver::poll) until the answer is not a dispatch, and finally
+//! [`settle`](Driver::settle). Each request has a slot number of the driver, so that a caller can keep its own data about it
+//! in an array.
 //!
 //! ```
 //! use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver};
@@ -50,7 +51,7 @@
 //! }
 //! assert_eq!(dispatched.iter().map(|dispatch| (dispatch.sector, dispatch.sectors)).collect::<Vec<_>>(), [(8, 64), (72, 36)]);
 //!
-//! // The request is finished with the last of them.
+//! // The request ends with the last of them.
 //! let mut finished = Vec::new();
 //! for dispatch in &dispatched {
 //!     driver.complete(Nanos(5_000_000), dispatch, |sub_request| finished.push(sub_request.is_last));
@@ -74,23 +75,23 @@ use accounts::ClassAccounts;
 pub use accounts::ClassState;
 use hold_back::{Held, HoldBack, SHARED};
 
-/// What a driver is made for, beside its scheduler.
+/// The capacity of a driver, apart from its scheduler's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Requests, or parts of them that are submitted one by one, that can be held back at once.
+    /// The most requests that can be held back; a part of a request that is submitted by itself counts as one.
     pub held: u32,
-    /// Classes that are accounted for: those of the streams below this. Others are served and not accounted for.
+    /// The number of classes with accounts: the streams below this number. Other streams are served without an account.
     pub classes: u32,
 }
 
-/// What a client asks for, of any length. Its stream is its class.
+/// A client's request of any length. Its stream is its class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientRequest {
     /// What it does.
     pub operation: Operation,
     /// What else the submitter said.
     pub flags: Flags,
-    /// Who asks.
+    /// The stream that submits it.
     pub stream: StreamId,
     /// First sector.
     pub sector: u64,
@@ -98,12 +99,12 @@ pub struct ClientRequest {
     pub sectors: u64,
 }
 
-/// A sub-request that a scheduler holds, by what its caller knows it by.
+/// A sub-request in the scheduler, by its caller's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubRequest {
     /// The request that it is a part of: a slot of the driver.
     pub request: u32,
-    /// What the caller gave with it.
+    /// The handle that the caller gave it.
     pub handle: u32,
     class: u32,
 }
@@ -113,13 +114,13 @@ pub struct SubRequest {
 pub struct Finished {
     /// The request that it was a part of.
     pub request: u32,
-    /// What the caller gave with it.
+    /// The handle that the caller gave it.
     pub handle: u32,
-    /// Whether the request has ended with it, and its slot is free.
+    /// Whether it was the last of its request, whose slot is now free.
     pub is_last: bool,
 }
 
-/// The driver holds as much as it was made for: see [`Driver::grow`].
+/// The driver holds as many requests as it has room for: see [`Driver::grow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
@@ -128,36 +129,35 @@ pub trait Caller {
     /// The scheduler has taken a sub-request.
     fn submitted(&mut self, _request: u32, _handle: u32, _tag: Tag, _sub_request: &Request) {}
 
-    /// A sub-request is split where `rest` begins, and has waited in one piece until now; answers with the handle of the
-    /// rest.
+    /// Splits a sub-request, which has waited in one piece until now, where `rest` begins; returns the handle of the rest.
     fn split(&mut self, _request: u32, handle: u32, _rest: &Request) -> u32 {
         handle
     }
 
-    /// A sub-request ends without having been served: its client is at its limit ([`RefusedCause::AtLimit`]), or the
-    /// scheduler takes none so large. With the last one the request has ended, and its slot is free.
+    /// A sub-request ends without having been served, because its client is at its limit ([`RefusedCause::AtLimit`]) or the
+    /// scheduler accepts none of its size. If it is the last, the request has ended and its slot is free.
     fn refused(&mut self, _finished: Finished, _sub_request: &Request, _cause: RefusedCause) {}
 }
 
-/// A scheduler with what is on its way to it, in it, and in the device.
+/// A scheduler with the requests before it, in it, and in the device.
 #[derive(Clone, Debug)]
 pub struct Driver<S> {
     scheduler: S,
     request_sectors_max: u32,
-    /// How many sub-requests of each request have not ended.
+    /// The number of sub-requests of each request that have not ended.
     requests: Slab<u32>,
-    /// By slot of the tag.
+    /// Sub-requests by the slot of their tag.
     sub_requests: Box<[SubRequest]>,
     hold_back: HoldBack,
-    /// Sub-requests that the scheduler has, queued and in flight, by direction.
+    /// Sub-requests that the scheduler has accepted, queued or in flight, by direction.
     taken: [u32; 2],
-    /// In which directions something has left the scheduler since the last retry.
+    /// Whether a sub-request of each direction has left the scheduler since the last retry.
     freed: [bool; 2],
     classes: ClassAccounts,
 }
 
 impl<S: Scheduler> Driver<S> {
-    /// A driver of a fresh scheduler with these limits.
+    /// Makes a driver of a fresh scheduler with these limits.
     #[must_use]
     pub fn new(scheduler: S, limits: &QueueLimits, capacity: Capacity) -> Self {
         let slots = scheduler.slots();
@@ -175,7 +175,7 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// Doubles what can be held back, and makes room for as many requests more.
+    /// Doubles the number of requests that can be held back, and makes room for as many more requests.
     #[cold]
     pub fn grow(&mut self) {
         let held = self.hold_back.grow();
@@ -195,23 +195,23 @@ impl<S: Scheduler> Driver<S> {
         &self.scheduler
     }
 
-    /// The scheduler, to be configured.
+    /// The scheduler, to configure it.
     #[inline]
     pub const fn scheduler_mut(&mut self) -> &mut S {
         &mut self.scheduler
     }
 
-    /// Begins a request, of which nothing is submitted yet; `None` where there is no room.
+    /// Begins a request, with nothing submitted yet; `None` if there is no room.
     #[inline]
     pub fn open(&mut self) -> Option<u32> {
         self.requests.insert(0)
     }
 
-    /// Submits a part of a request, or the whole of it, or holds it back. Answers with the number of sub-requests that it
-    /// became; [`Caller::split`] adds to them.
+    /// Submits a request, or a part of it, or holds it back. Returns the number of sub-requests that it became;
+    /// [`Caller::split`] adds to them.
     ///
     /// # Errors
-    /// [`NoRoom`] where it may have to be held back and cannot be; nothing has changed then.
+    /// [`NoRoom`] if it may have to be held back and there is no room for that; nothing has changed then.
     #[inline]
     pub fn submit(
         &mut self,
@@ -258,15 +258,15 @@ impl<S: Scheduler> Driver<S> {
         Ok(sub_requests)
     }
 
-    /// Submits what was held back, as far as there is room now.
+    /// Submits requests that were held back, as far as there is room now.
     #[inline]
     pub fn retry(&mut self, now: Nanos, caller: &mut impl Caller) {
         for direction in Direction::ALL {
             let is_freed = core::mem::take(&mut self.freed[direction as usize]);
             let Some((fill, _)) = self.hold_back.first_line(direction) else { continue };
-            // With nothing of its own in the scheduler, a direction waits for room that the other one has taken.
+            // If a direction has nothing in the scheduler, it waits for room that the other direction has taken.
             let is_free = is_freed || self.taken[direction as usize] == 0;
-            // A client's own room is for both directions.
+            // A client's own room serves both directions.
             if is_free || (self.hold_back.is_by_client() && fill == 0) {
                 self.submit_held(now, direction, caller);
             }
@@ -303,7 +303,7 @@ impl<S: Scheduler> Driver<S> {
         })
     }
 
-    /// The device has completed a dispatch, and its sub-requests end.
+    /// Ends the sub-requests of a dispatch that the device has completed.
     #[inline]
     pub fn complete(&mut self, now: Nanos, dispatch: &Dispatch, mut finished: impl FnMut(Finished)) {
         let (mut next, mut left) = (Some(dispatch.tag), dispatch.members);
@@ -321,7 +321,7 @@ impl<S: Scheduler> Driver<S> {
         self.freed[direction] = true;
     }
 
-    /// Takes back a queued sub-request.
+    /// Cancels a queued sub-request.
     ///
     /// # Errors
     /// As [`Scheduler::cancel`].
@@ -336,7 +336,7 @@ impl<S: Scheduler> Driver<S> {
         Ok(Finished { request, handle, is_last: self.end(request, 1) })
     }
 
-    /// Takes back one range that is held back and of whose request and handle `is_wanted` is true.
+    /// Takes back one range that is held back, chosen by `is_wanted` from its request and handle.
     pub fn withdraw(&mut self, now: Nanos, is_wanted: impl Fn(u32, u32) -> bool) -> Option<Finished> {
         let held = self.hold_back.remove(self.request_sectors_max, |held| is_wanted(held.request, held.handle))?;
         let Held { request, handle, next, .. } = held;
@@ -345,21 +345,21 @@ impl<S: Scheduler> Driver<S> {
         Some(Finished { request, handle, is_last: self.end(request, sub_requests) })
     }
 
-    /// How many sub-requests wait, held back or queued.
+    /// The number of sub-requests that wait, held back or queued.
     #[inline]
     #[must_use]
     pub fn waiting_count(&self) -> u32 {
         self.scheduler.queued() + self.held()
     }
 
-    /// How many sub-requests are held back.
+    /// The number of sub-requests that are held back.
     #[inline]
     #[must_use]
     pub fn held(&self) -> u32 {
         self.hold_back.sub_requests()
     }
 
-    /// How many sub-requests wait now for which reason.
+    /// The number of sub-requests that wait now, by reason.
     #[inline]
     #[must_use]
     pub fn waiting(&self) -> Waiting {
@@ -368,7 +368,7 @@ impl<S: Scheduler> Driver<S> {
         waiting
     }
 
-    /// Brings the account of classes up to now. To be called when all that happens at this moment has happened.
+    /// Brings the accounts of classes up to now. Call it after everything that happens at this moment.
     #[inline]
     pub fn settle(&mut self, now: Nanos) {
         if self.classes.is_due(now) {
@@ -376,24 +376,24 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// As [`Driver::settle`], and puts nothing off: before the account is read, and before the scheduler is configured.
+    /// As [`Driver::settle`], but puts nothing off. Call it before reading an account and before configuring the scheduler.
     pub fn settle_all(&mut self, now: Nanos) {
         self.classes.read(now, &self.scheduler);
     }
 
-    /// What a class has in the driver.
+    /// What a class has in the driver now.
     #[must_use]
     pub fn class(&self, class: StreamId) -> ClassState {
         self.classes.state(class.0)
     }
 
-    /// For how long sub-requests of a class have waited since this was asked last, in nanoseconds by reason; of several that
-    /// wait at once each counts.
+    /// How long sub-requests of a class have waited since the last call, in nanoseconds by reason. Each of several that wait
+    /// at the same time counts.
     pub fn take_wait_nanos(&mut self, class: StreamId) -> [u64; Reason::COUNT] {
         self.classes.take_wait_nanos(class.0)
     }
 
-    /// The scheduler has taken the first sub-request of a range.
+    /// Notes that the scheduler has accepted the first sub-request of a range.
     #[inline(always)]
     fn queued(&mut self, tag: Tag, held: &Held, caller: &mut impl Caller) {
         let Held { request, handle, next, .. } = held;
@@ -420,7 +420,7 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// So many sub-requests of a request have ended; answers whether the request has.
+    /// Ends this number of sub-requests of a request; returns whether the request has ended.
     #[inline(always)]
     fn end(&mut self, request: u32, sub_requests: u32) -> bool {
         let left = &mut self.requests[request];
@@ -438,7 +438,7 @@ impl<S: Scheduler> Driver<S> {
         caller.refused(Finished { request: *request, handle: *handle, is_last }, next, cause);
     }
 
-    /// Whether something of the same direction waits outside that a request of this stream may not pass.
+    /// Whether a request is held back that a request of this stream and direction must not pass.
     #[inline(always)]
     fn is_held_back(&self, stream: StreamId, direction: Direction) -> bool {
         if self.hold_back.is_empty() {
@@ -455,7 +455,8 @@ impl<S: Scheduler> Driver<S> {
         self.scheduler.room(stream).map_or(SHARED, |room| self.hold_back.line_to_hold(room.client))
     }
 
-    /// Something of a stream leaves the scheduler: how much it has there is found out when its turn comes.
+    /// Notes that a sub-request of a stream leaves the scheduler. How much the stream has there is read when its line's turn
+    /// comes.
     #[inline(always)]
     fn touch(&mut self, stream: u32) {
         if self.hold_back.is_by_client()
@@ -500,19 +501,19 @@ impl<S: Scheduler> Driver<S> {
         }
     }
 
-    /// The first sub-request of a line leaves it, and what follows it within its range has its turn.
+    /// Removes the first sub-request of a line; the next one of the same range is then first.
     fn pass_first(&mut self, now: Nanos, line: u32, held: &Held) {
         self.classes.released(now, held.next.stream.0, 1);
         self.hold_back.pass_first(line, held.next.operation.direction(), held.rest(self.request_sectors_max));
     }
 
-    /// Splits a sub-request on its way in: its pieces come before all that is held back, which is nothing.
+    /// Splits a sub-request on arrival. Its pieces come before everything held back, since nothing is.
     fn split_arrived(&mut self, now: Nanos, held: Held, sectors: u32, caller: &mut impl Caller) {
         self.split(now, &held, sectors, caller);
         self.submit_held(now, held.next.operation.direction(), caller);
     }
 
-    /// Holds back the next sub-request of a range as two, before all others.
+    /// Holds back the next sub-request of a range as two pieces, before all others.
     fn split(&mut self, now: Nanos, held: &Held, sectors: u32, caller: &mut impl Caller) {
         let Held { request, handle, next, .. } = *held;
         let sector = next.sector + u64::from(sectors);

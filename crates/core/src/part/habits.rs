@@ -1,9 +1,9 @@
 //! Habits of a process: its think time between requests, and its seeks.
 //!
-//! Both are means in which a sample counts an eighth and what was known before seven eighths, in integers as Linux has
-//! them in cfq, bfq and the anticipatory scheduler: `samples` and `total` are scaled by 256, so a mean needs no fraction.
+//! Both are means in which the newest sample has weight 1/8 and the previous mean 7/8, computed in integers as in Linux's
+//! cfq, bfq and anticipatory scheduler: `samples` and `total` are scaled by 256, so a mean needs no fraction.
 
-/// A mean that forgets.
+/// A mean in which old samples fade.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mean {
     samples: u64,
@@ -27,7 +27,7 @@ impl Mean {
         self.value
     }
 
-    /// The weight of what was seen: 0 for nothing, near 256 for much.
+    /// The weight of the samples so far: 0 for none, near 256 for many.
     pub(crate) const fn weight(&self) -> u64 {
         self.samples
     }
@@ -37,7 +37,7 @@ impl Mean {
     }
 }
 
-/// Which of the last 32 requests were seeks: a bit each.
+/// Which of the last 32 requests were seeks, one bit each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seeks {
     history: u32,
@@ -56,13 +56,13 @@ impl Seeks {
         self.last_sector_end = sector_end;
     }
 
-    /// A request that is no seek, however far it is.
+    /// Counts a request as no seek, however far away it is.
     pub(crate) const fn learn_large(&mut self, sector_end: u64) {
         self.history <<= 1;
         self.last_sector_end = sector_end;
     }
 
-    /// A request was merged in: where the next one follows changes, the count does not.
+    /// A request was merged in: the position that the next one is compared with changes, the count does not.
     pub(crate) const fn extend(&mut self, sector_end: u64) {
         self.last_sector_end = sector_end;
     }

@@ -1,5 +1,5 @@
-//! The queue of one process, or of all asynchronous requests: sorted by sector, with a FIFO, and the request nearest to the
-//! head.
+//! A lane: the queue of one process, or of all asynchronous requests. It is sorted by sector, has a FIFO, and knows the
+//! request nearest to the head.
 
 use super::nearest;
 use crate::Nanos;
@@ -35,7 +35,7 @@ impl Lane {
         (self.nearest != NONE).then_some(self.nearest)
     }
 
-    /// The oldest request, if it waits for longer than `expire`.
+    /// The oldest request, if it has waited for longer than `expire`.
     pub(crate) fn expired(&self, queue: &RequestQueue, expire: Nanos, now: Nanos) -> Option<u32> {
         let oldest = self.fifo.head();
         (oldest != NONE && queue.entry(oldest).submitted.after(expire) <= now).then_some(oldest)
@@ -51,7 +51,7 @@ impl Lane {
 pub(crate) struct Lanes {
     tree: Tree,
     links: Links,
-    /// Longest backward distance that is considered.
+    /// The longest backward distance that is considered.
     back_sectors_max: u64,
 }
 
@@ -81,7 +81,7 @@ impl Lanes {
         }
     }
 
-    /// Removes a request; if it was the nearest, the one after it is.
+    /// Removes a request; if it was the nearest, the one after it becomes the nearest.
     pub(crate) fn remove(&mut self, lane: &mut Lane, queue: &RequestQueue, slot: u32) {
         if lane.nearest == slot {
             lane.nearest = self.following(lane, queue, slot);
@@ -91,7 +91,7 @@ impl Lanes {
         lane.requests -= queue.entry(slot).members;
     }
 
-    /// Takes a request for dispatch: the head goes there, and the nearest is the one after it.
+    /// Takes a request for dispatch: the head moves there, and the one after it becomes the nearest.
     pub(crate) fn take(&mut self, lane: &mut Lane, queue: &RequestQueue, slot: u32) {
         lane.nearest = self.following(lane, queue, slot);
         self.remove(lane, queue, slot);

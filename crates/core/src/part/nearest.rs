@@ -1,11 +1,11 @@
-//! The nearest request to the head, if a backward distance counts twice and a long one not at all: the one-way elevator of the
-//! anticipatory scheduler, cfq and bfq.
+//! Finds the request nearest to the head. A backward distance counts twice, and a long one not at all: this is the one-way
+//! elevator of the anticipatory scheduler, cfq and bfq.
 
 use crate::queue::RequestQueue;
 use crate::structure::{Root, Tree};
 
-/// The nearer of two to `from`: forward at its distance, backward at twice that. One further back than `back_sectors_max`
-/// is chosen only if the other is, too, and then the lowest is.
+/// The nearer of two requests to `from`; backward distances count twice. A request further back than `back_sectors_max` is
+/// chosen only if both are, and then the lowest is.
 pub(crate) fn nearer(queue: &RequestQueue, left: u32, right: u32, from: u64, back_sectors_max: u64) -> u32 {
     let cost = |slot: u32| {
         let sector = queue.entry(slot).sector;
@@ -18,7 +18,7 @@ pub(crate) fn nearer(queue: &RequestQueue, left: u32, right: u32, from: u64, bac
     if cost(right) < cost(left) { right } else { left }
 }
 
-/// The request to serve after `slot`, from its begin; called before it leaves the tree.
+/// The request to serve after `slot`, from where that begins; called before `slot` leaves the tree.
 pub(crate) fn following(
     queue: &RequestQueue,
     tree: &Tree,

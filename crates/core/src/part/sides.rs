@@ -1,7 +1,7 @@
 //! Two sorted queues with a FIFO each: the queues of the deadline family and of the anticipatory scheduler.
 //!
-//! A side is a direction, or with `BY_SYNC` synchronous (0) and asynchronous (1). Where classes of priority are told apart
-//! ([`Sides::by_class`]), each has two sides, those of the most urgent first.
+//! A side is a direction or, with `BY_SYNC`, synchronous (0) or asynchronous (1). With classes of priority
+//! ([`Sides::by_class`]) each class has two sides, the most urgent class first.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -44,7 +44,7 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
         }
     }
 
-    /// The same, where each class of priority has its own sides.
+    /// The same, with two sides for each class of priority.
     pub(crate) fn by_class(self) -> Self {
         Self { by_class: true, ..self }
     }
@@ -94,7 +94,7 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
         self.sides[side].fifo.is_empty()
     }
 
-    /// The request that came first, or `NONE`.
+    /// The request that was queued first, or `NONE`.
     pub(crate) fn oldest(&self, side: usize) -> u32 {
         self.sides[side].fifo.head()
     }
@@ -104,7 +104,7 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
         self.expires[slot as usize]
     }
 
-    /// The request that came first, if it has expired.
+    /// The request that was queued first, if it has expired.
     pub(crate) fn expired(&self, side: usize, now: Nanos) -> Option<u32> {
         let oldest = self.oldest(side);
         (oldest != NONE && self.expires(oldest) <= now).then_some(oldest)
@@ -130,7 +130,7 @@ impl<const BY_SYNC: bool> Sides<BY_SYNC> {
         self.tree.next(self.sides[side].sorted, slot)
     }
 
-    /// The served side waits for the device, the other for its turn.
+    /// Requests on the served side wait for the device, those on the other for their turn.
     pub(crate) fn waiting(&self, served: usize, queued: u32) -> Waiting {
         Waiting::split(queued, Reason::DeviceFull, self.sides[served].requests, Reason::Ordering)
     }

@@ -1,7 +1,7 @@
-//! A table of streams with a fixed capacity, for what an elevator knows of each.
+//! A table of streams with a fixed capacity, for what an elevator remembers of each.
 //!
-//! A stream keeps its number while the elevator needs it; the number of one that is no longer needed goes to a new stream, and
-//! what was known of the old one is forgotten.
+//! A stream keeps its number while the elevator needs it. The number of a stream that is no longer needed goes to a new one,
+//! and what was remembered of the old one is forgotten.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -16,7 +16,7 @@ pub(crate) struct Streams {
     ids: Box<[StreamId]>,
     /// The lowest number that a stream gets.
     first: u32,
-    /// Numbers from here on were never used.
+    /// Numbers from here on have never been used.
     unused: u32,
     /// Where the search for a free number continues.
     hand: u32,
@@ -26,9 +26,10 @@ impl Streams {
     /// Streams remembered beyond those that hold requests.
     const IDLE: u32 = 254;
 
-    /// The length of the table, whose first `reserved` numbers are not for streams.
+    /// The length of the table; its first `reserved` numbers are not for streams.
     pub(crate) const fn places(limits: &QueueLimits, reserved: u32) -> u32 {
-        // Two more than can be needed at once: the stream being served may have no requests, and the new one needs a number.
+        // Two more than can be needed at the same time: the stream being served may have no requests, and the new one needs
+        // a number.
         limits.requests().saturating_add(2 + Self::IDLE + reserved)
     }
 
@@ -47,7 +48,7 @@ impl Streams {
         self.by_id.find(u64::from(id.0), |_| true)
     }
 
-    /// The stream of a number that is in use.
+    /// The stream that has this number, which is in use.
     pub(crate) fn id(&self, number: u32) -> StreamId {
         self.ids[number as usize]
     }
@@ -59,7 +60,7 @@ impl Streams {
             self.unused += 1;
             self.unused - 1
         } else {
-            // There are more numbers than streams that can be needed at once, so the search ends.
+            // There are more numbers than streams that can be needed at the same time, so the search ends.
             loop {
                 self.hand = if self.hand + 1 < places { self.hand + 1 } else { self.first };
                 if !is_needed(self.hand) {

@@ -1,10 +1,10 @@
 //! Anticipatory scheduling: after a synchronous request the disk idles for the next one of the same process.
 //!
-//! Bound: once in `read-expire` (`write-expire`) while its kind is served, and at the begin of each batch, the oldest
-//! request of the kind goes first if it has expired. With k older ones of its kind, a request is served after its expiry
-//! within k + 1 rounds: a round is at most `read-expire` or a batch of its kind, whichever is shorter, and one batch of
-//! the other kind. A batch is over `read-batch-expire` (`write-batch-expire`) after it began, plus one request of each
-//! kind in the device, plus one wait of `antic-expire`.
+//! Bound: while its kind is served, the oldest request of the kind goes first if it has expired; this is checked once in
+//! `read-expire` (`write-expire`) and at the start of each batch. With k older requests of its kind, a request is served
+//! within k + 1 rounds after its expiry. A round is one batch of the other kind, and `read-expire` or a batch of its own
+//! kind, whichever is shorter. A batch ends `read-batch-expire` (`write-batch-expire`) after it began, plus one request of
+//! each kind in the device, plus one wait of `antic-expire`.
 //!
 //! Example: `a` reads sector 1000, and `b` waits to read 900 000. When `a` is served, the disk idles. `a` reads 1008 after
 //! 1 ms: it goes first, and the disk idles again. `a` stays silent: after 6 ms `b` is served.
@@ -21,13 +21,13 @@ use crate::settings::{HOUR, MILLI};
 use crate::structure::NONE;
 use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
-/// Longest backward distance (`MAXBACK`).
+/// The longest backward distance (`MAXBACK`).
 const BACK_SECTORS_MAX: u64 = 1024 * 1024;
-/// Longer think times count as this (`MAX_THINKTIME`).
+/// A longer think time counts as this (`MAX_THINKTIME`).
 const THINK_MAX: u64 = 20 * MILLI;
-/// A request this near is close at once; the distance doubles with each millisecond of waiting.
+/// A request this near is close from the start; the distance doubles with each millisecond of waiting.
 const CLOSE_SECTORS: u64 = 8192;
-/// A single seek counts as at most four times the mean plus this; less once the mean has many samples.
+/// A single seek counts as at most four times the mean plus this; the second value applies once the mean has many samples.
 const SEEK_SLACK_SECTORS: [u64; 2] = [2 * 1024 * 1024, 2 * 1024 * 64];
 const SEEK_WEIGHT_FEW: u64 = 60;
 
@@ -75,7 +75,7 @@ struct Process {
     /// Its requests, queued and in flight.
     queued: u32,
     in_flight: u32,
-    /// When the device last finished all it had of the process.
+    /// When the device last completed all that it had of the process.
     last_completion: Option<Nanos>,
     last_sector_end: u64,
     think: Mean,
@@ -112,7 +112,7 @@ pub(crate) struct Anticipatory {
     processes: Box<[Process]>,
     streams: Streams,
     new_processes: [Mean; 2],
-    /// The end of the last dispatch of each kind, and the time of the last look for expired requests.
+    /// The end of the last dispatch of each kind, and the last time that expired requests were checked.
     last_sector: [u64; 2],
     last_check: [Nanos; 2],
     in_flight: u32,
@@ -125,18 +125,19 @@ pub(crate) struct Anticipatory {
     config: Config,
 }
 
-/// The batch that runs.
+/// The running batch.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
     side: usize,
-    /// Unset for a synchronous batch before its first completion.
+    /// `None` for a synchronous batch before its first completion.
     end: Option<Nanos>,
-    /// When the last asynchronous batch began, until the first synchronous completion after it has timed it.
+    /// When the last asynchronous batch began; `None` once the first synchronous completion after it has ended its
+    /// measurement.
     write_start: Option<Nanos>,
     writes_left: u64,
-    /// The length of an asynchronous batch.
+    /// The number of writes in an asynchronous batch.
     writes: u64,
-    /// No synchronous request waited during it: its time says nothing.
+    /// Whether no synchronous request waited during it: then its duration says nothing.
     is_untimed: bool,
 }
 
@@ -214,14 +215,14 @@ impl Anticipatory {
         process.last_sector_end = entry.sector_end();
     }
 
-    /// Think time and seek distance of a process, or of new processes if it has no history.
+    /// The think time and seek distance of a process; those of new processes if it has no history.
     fn habits(&self, process: &Process) -> [u64; 2] {
         let [think, seek] = self.new_processes;
         let known = |own: Mean, others: Mean| if own.weight() == 0 { others.value() } else { own.value() };
         [known(process.think, think), known(process.seek, seek)]
     }
 
-    /// Whether a request is as near as the one waited for would be.
+    /// Whether a request is as near as the expected one would be.
     fn is_close(&self, process: &Process, sector: u64, now: Nanos) -> bool {
         let delay = match (self.anticipation, self.last_finished) {
             (Anticipation::Off, _) | (_, None) => 0,
@@ -236,7 +237,7 @@ impl Anticipatory {
         is_within || self.habits(process)[1] > sector.abs_diff(last)
     }
 
-    /// Whether `candidate`, or the history of the process, says not to wait (any longer).
+    /// Whether `candidate`, or the history of the process, shows that waiting (any longer) does not pay.
     fn is_not_worth_waiting(&mut self, queue: &RequestQueue, candidate: Option<u32>, now: Nanos) -> bool {
         let Some(last) = self.last else { return true };
         let process = self.processes[last as usize];
@@ -273,7 +274,7 @@ impl Anticipatory {
         }
     }
 
-    /// The oldest request of a kind, if it has expired; looked for once in each expiry time.
+    /// The oldest request of a kind, if it has expired; checked once in each expiry time.
     fn expired(&mut self, side: usize, now: Nanos) -> Option<u32> {
         if now < self.next_check(side) {
             return None;
@@ -319,12 +320,12 @@ impl Anticipatory {
         Next::WaitUntil(until.min(expiry.max(self.next_check(SYNC))), Reason::Anticipating)
     }
 
-    /// When expired requests of a kind are looked for again.
+    /// When expired requests of a kind are checked again.
     fn next_check(&self, side: usize) -> Nanos {
         self.last_check[side].after(self.config.expire[side])
     }
 
-    /// Notes that an asynchronous batch ran without competition, or ran dry: its time says nothing.
+    /// Notes that an asynchronous batch had no competition or ran dry: then its duration says nothing.
     fn note_uncontended(&mut self) {
         if self.batch.side == ASYNC
             && self.sides.is_empty(SYNC)
@@ -334,7 +335,7 @@ impl Anticipatory {
         }
     }
 
-    /// Begins a batch at the oldest request of a kind, or waits for the device to be empty if the kind changes.
+    /// Begins a batch at the oldest request of a kind; if the kind changes, waits until the device is empty.
     fn begin(&mut self, side: usize, now: Nanos) -> Result<u32, Next> {
         let changes = side != self.batch.side;
         if changes && self.in_flight > 0 {
@@ -351,7 +352,7 @@ impl Anticipatory {
         Ok(self.sides.oldest(side))
     }
 
-    /// Makes asynchronous batches longer or shorter by how long the last one took.
+    /// Makes asynchronous batches longer or shorter, by the duration of the last one.
     fn adapt(&mut self, now: Nanos) {
         let Some(start) = self.batch.write_start.take() else { return };
         if self.batch.is_untimed {
@@ -374,7 +375,7 @@ impl Anticipatory {
         let waits = matches!(self.anticipation, Anticipation::ForCompletion | Anticipation::Until(_));
         let (reads, writes) = (!self.sides.is_empty(SYNC), !self.sides.is_empty(ASYNC));
         if waits {
-            // An expired request does not wait for one that may never come.
+            // An expired request does not wait for an expected one that may never come.
             return self.expired(SYNC, now).ok_or(self.wait());
         }
         self.note_uncontended();
@@ -433,7 +434,7 @@ impl Elevator for Anticipatory {
         self.sides.remove(queue, slot);
     }
 
-    /// Within a kind, of any process.
+    /// Requests of one kind may be merged, even if they come from different processes.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         queue.entry(slot).is_sync() == request.is_sync()
     }
@@ -483,7 +484,7 @@ impl Elevator for Anticipatory {
         }
     }
 
-    /// While the disk idles, all requests wait for that; otherwise the kind that is served waits for the device.
+    /// While the disk idles, all requests wait for that; otherwise those of the kind being served wait for the device.
     fn waiting(&self, queued: u32) -> Waiting {
         match self.anticipation {
             Anticipation::Until(_) => Waiting::all(Reason::Anticipating, queued),

@@ -1,23 +1,24 @@
-//! Bulks of reads and bulks of writes, whose order and turns follow from the load.
+//! Serves reads in bulks and writes in bulks, in an order and at lengths that follow from the load.
 //!
-//! Decisions fall only where the head has to seek anyhow: a bulk whose next request is near continues, up to twice its length.
-//! The work of a request is its sectors and a seek.
+//! A decision is made only where the head has to seek anyway: a bulk whose next request is near continues, up to twice its
+//! length. The work of a request is its sectors plus a seek.
 //!
-//! - Writes are *light* if they recently made up less than `light` percent of the reads' work, and have less than half
-//!   of it queued. Light writes are served first, in one go: that costs reads little, and waiting costs writes much.
+//! - Writes are *light* if they recently made up less than `light` percent of the reads' work, and less than half of the
+//!   reads' work is queued for them. Light writes are served first, all at once: that costs reads little, and waiting costs
+//!   writes much.
 //! - Otherwise reads go first, and pass waiting writes `passes` times, each time with a whole bulk: a process waits for a
-//!   read, and the more writes gather, the less each of them costs.
-//! - If nearly all requests are small, seeks are the work, and two sweeps cost twice as much as one: reads and writes
-//!   then go up together, as with C-LOOK, and a bulk is only the stretch between two decisions.
+//!   read, and each write costs less the more of them gather.
+//! - If nearly all requests are small, seeks are most of the work, and two sweeps cost twice as much as one. Reads and
+//!   writes then go up together, as with C-LOOK, and a bulk is only the stretch between two decisions.
 //!
-//! Bound: a bulk is at most `2 * bulk` requests, and a direction with waiting requests is passed over at most `passes`
-//! times in a row. A request that has seen `age` bulks of its direction begin is overdue; while the oldest of a direction
-//! is overdue, each bulk of that direction begins with it. So with U requests in a direction, each of them is served within
-//! `(age + U) * (passes + 1) * 2 * bulk` dispatches, whatever comes meanwhile. (When two requests merge, the members of one
-//! continue in the position of the other.)
+//! Bound: a bulk has at most `2 * bulk` requests, and a direction with waiting requests is passed over at most `passes`
+//! times in a row. A request is overdue after `age` bulks of its direction have begun; while the oldest of a direction is
+//! overdue, each bulk of that direction begins with it. So with U requests in a direction, each of them is served within
+//! `(age + U) * (passes + 1) * 2 * bulk` dispatches, whatever arrives meanwhile. (When two requests merge, the members of
+//! one continue in the position of the other.)
 //!
-//! Example: `bulk` 2, far apart four reads, r1 to r4 upward, and a write w above them. If writes were few so far, the
-//! order is r1 r2 w r3 r4; if they were as much work as reads, it is r1 r2 r3 r4 w.
+//! Example: `bulk` is 2; there are four reads, r1 to r4 upwards and far apart, and a write w above them. If there were few
+//! writes so far, the order is r1 r2 w r3 r4; if there was as much work in writes as in reads, it is r1 r2 r3 r4 w.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -31,16 +32,16 @@ use crate::{Direction, Nanos, Reason, Waiting};
 const READ: usize = Direction::Read as usize;
 const WRITE: usize = Direction::Write as usize;
 
-/// The cost of a seek, in sectors that could be transferred meanwhile; a smaller gap is not worth a decision.
+/// The cost of a seek, in sectors that could be transferred in that time; at a smaller gap, no decision is made.
 const SEEK_SECTORS: u64 = 1024;
 
-/// Requests after which the memory of the load counts half.
+/// After this many requests, the measured load counts half.
 const MEMORY_REQUESTS: u64 = 1024;
 
 /// Requests of at most this many sectors are small: the seek takes longer than the transfer.
 const SMALL_SECTORS: u32 = 64;
 
-/// Work of writes that counts as seen at the start, so that a few first requests do not make writes light.
+/// Work of writes assumed at the start, so that the first few requests do not make writes light.
 const PRIOR_WORK: u64 = 8 * SEEK_SECTORS;
 
 static PARAMETERS: &[Parameter] = &[
@@ -85,15 +86,15 @@ pub(crate) struct BidAdaptive {
     sides: Sides,
     /// The work of each queued request.
     work_by_slot: Box<[u64]>,
-    /// The number of bulks that its direction had begun when a request came.
+    /// The number of bulks that its direction had begun when a request arrived.
     bulks_before: Box<[u64]>,
     /// Queued work, by direction.
     queued: [u64; 2],
-    /// Work that came recently.
+    /// Work that arrived recently, by direction.
     recent: [u64; 2],
     /// Requests since `recent` was halved.
     recent_requests: u64,
-    /// Requests served recently, and the small ones among them; halved with `recent`.
+    /// Requests served recently, and the number of small ones among them; halved with `recent`.
     recent_served: u64,
     recent_small: u64,
     /// Whether the running bulk takes both directions, and its position.
@@ -105,9 +106,9 @@ pub(crate) struct BidAdaptive {
     position: [u64; 2],
     /// The direction of the running bulk.
     side: usize,
-    /// Requests of the running bulk; at first none runs.
+    /// Requests served in the running bulk; none is running at first.
     served: u64,
-    /// Bulks of the other direction since this one's last.
+    /// Bulks of the other direction since the last one of this direction.
     passed: [u64; 2],
     bulk: u64,
     passes: u64,
@@ -153,7 +154,7 @@ impl BidAdaptive {
         self.sides.remove(queue, slot);
     }
 
-    /// Whether writes were little work recently, and are now: a burst shows in the queue before it shows in the mean.
+    /// Whether writes have been little work recently, and are now: a burst shows in the queue before it shows in the mean.
     fn writes_are_light(&self) -> bool {
         self.recent[WRITE] * 100 < self.recent[READ] * self.light_percent && 2 * self.queued[WRITE] < self.queued[READ]
     }
@@ -178,7 +179,7 @@ impl BidAdaptive {
             .or_else(|| lower(self.sides.first(READ), self.sides.first(WRITE)))
     }
 
-    /// The next request of the running bulk, unless that is over.
+    /// The next request of the running bulk, unless the bulk is over.
     fn continued(&self, queue: &RequestQueue) -> Option<u32> {
         if self.together {
             return self.upward(queue).filter(|_| self.served < 2 * self.bulk);
@@ -208,7 +209,7 @@ impl BidAdaptive {
         if self.sides.is_empty(1 - self.side) { self.side } else { 1 - self.side }
     }
 
-    /// The first request of the next bulk: the oldest if that is overdue, or the next from the direction's position.
+    /// The first request of the next bulk: the oldest if that is overdue, otherwise the next from the direction's position.
     fn begin(&mut self, queue: &RequestQueue) -> Option<u32> {
         self.together = self.is_seek_bound();
         let side = if self.together { self.other_side() } else { self.choose_side() };
@@ -223,8 +224,8 @@ impl BidAdaptive {
         if self.together {
             return self.upward(queue);
         }
-        // At the end of the disk, reads go back to the lowest, so that one way up serves them all. Few streams write, and
-        // each onward: with writes, the oldest stream comes first.
+        // At the end of the disk, reads go back to the lowest request, so that one sweep serves them all. Few streams write,
+        // and each of them writes upwards: so for writes, the oldest stream goes first.
         let again = if side == READ { self.sides.first(side) } else { Some(oldest) };
         self.onward(side).or(again)
     }
@@ -276,7 +277,7 @@ impl Elevator for BidAdaptive {
         let side = entry.operation.direction() as usize;
         self.served += 1;
         self.position[side] = entry.sector_end();
-        // By its begin, so that overlapping requests do not carry the head past one that waits.
+        // The head is where a request begins, so that overlapping requests do not carry it past one that waits.
         self.head = entry.sector;
         self.recent_served += 1;
         self.recent_small += u64::from(entry.sectors <= SMALL_SECTORS);

@@ -1,16 +1,16 @@
-//! BID-HDD: the requests of each process are staged, and leave together in sector order.
+//! BID-HDD stages the requests of each process and dispatches them together, in sector order.
 //!
-//! Two timers a staging queue: the wait timer restarts with every request and lasts as long as the weighted mean of the
-//! stream's recent gaps; the deadline timer bounds how long the queue stays open. Whichever expires first marks the queue.
-//! Marked queues are flushed whole, in the order of marking: no request of another stream comes between.
+//! Each staging queue has two timers. The wait timer restarts with every request and lasts as long as the weighted mean of
+//! the stream's recent gaps; the deadline timer bounds how long the queue stays open. Whichever expires first marks the
+//! queue. Marked queues are flushed whole, in the order of marking, with no request of another stream between.
 //!
-//! Bound: a request is marked at most `write-deadline` after its staging queue was opened (`read-deadline` after a read
-//! came into it), and then waits for the queues marked before it.
+//! Bound: a request is marked at most `write-deadline` after its staging queue was opened (`read-deadline` after the queue
+//! got its first read), and then waits for the queues marked before it.
 //!
-//! Example: default wait 6 ms. A stream sends at 0, 1 and 2 ms: gaps of 1 ms, so the timer expires at 3 ms and three
-//! requests leave as one bulk. Requests that the stream sends before the bulk has gone wait, and open the next staging queue.
-//! Requests within `batch` of one another are one arrival, as when a process unplugs a list of requests: only the gap before
-//! the first of them counts.
+//! Example: the default wait is 6 ms. A stream sends at 0, 1 and 2 ms: the gaps are 1 ms, so the timer expires at 3 ms and
+//! three requests are dispatched as one bulk. Requests that the stream sends before the bulk is flushed wait, and open the
+//! next staging queue. Requests within `batch` of one another are one arrival, as when a process unplugs a list of requests:
+//! only the gap before the first of them counts.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -57,9 +57,9 @@ against the request queue's limits, as any queued request does in Linux.",
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Takes requests, while its timers run.
+    /// Takes requests while its timers run.
     Open,
-    /// Waits to be flushed, or is being flushed; its stream's new requests are `outside`.
+    /// Waits to be flushed, or is being flushed; new requests of its stream are `outside`.
     Marked,
 }
 
@@ -69,20 +69,20 @@ struct Staging {
     state: State,
     staged: List,
     outside: List,
-    /// Submitted requests staged, merged ones counted.
+    /// Submitted requests in it, merged ones counted.
     requests: u32,
     /// When the newest request was staged.
     newest: Nanos,
     deadline: Nanos,
     gaps: [u64; HISTORY_MAX],
-    /// Gaps so far.
+    /// The number of gaps so far.
     gap_count: u64,
     /// Whether bid-hybrid has profiled it since it was marked.
     profiled: bool,
 }
 
 impl Staging {
-    /// The weighted mean of the last gaps: the newest has weight `history`, the one before one less.
+    /// The weighted mean of the last gaps: the newest has weight `history`, the one before it one less, and so on.
     fn mean_gap(&self, history: u64) -> Option<u64> {
         let known = history.min(self.gap_count);
         let mut sum: u128 = 0;
@@ -100,7 +100,7 @@ impl Staging {
 #[derive(Clone, Debug)]
 pub(crate) struct BidHdd {
     links: Links,
-    /// The staging queue that each slot is in or waits for.
+    /// The staging queue that each slot is in, or waits for.
     home: Box<[u32]>,
     is_outside: Box<[bool]>,
     stagings: Box<[Staging]>,
@@ -109,7 +109,7 @@ pub(crate) struct BidHdd {
     free: List,
     /// Marked queues that wait to be flushed, in marking order.
     marked: List,
-    /// Marked queues that bid-hybrid has not profiled; only it counts them down.
+    /// Marked queues that bid-hybrid has not profiled; only bid-hybrid decreases this.
     unprofiled: u32,
     /// When each open queue will be marked.
     timers: Heap,
@@ -117,7 +117,7 @@ pub(crate) struct BidHdd {
     scratch: Box<[(u64, u64, u32)]>,
     /// Submitted requests in open queues.
     staged_requests: u32,
-    /// Counts timer settings: breaks ties between timers in the order in which they were set.
+    /// Counts how often timers were set, to break ties between timers by the order of setting.
     sequence: u64,
     wait: Nanos,
     history: u64,
@@ -130,7 +130,7 @@ pub(crate) struct BidHdd {
 impl BidHdd {
     pub(crate) fn new(limits: &QueueLimits, (): (), settings: &Settings) -> Self {
         let slots = limits.slots();
-        // Every staging queue holds a request, except the one whose last has just left.
+        // Every staging queue holds a request, except one that has just lost its last.
         let stagings = limits.requests().saturating_add(1);
         let empty = Staging {
             stream: StreamId(0),
@@ -202,7 +202,7 @@ impl BidHdd {
         staging.profiled = false;
     }
 
-    /// A request of the stream has come into its open staging queue: Algorithm 1's timers.
+    /// Sets the timers of Algorithm 1 after a request of the stream has come into its open staging queue.
     fn arrived(&mut self, number: u32, now: Nanos, operation: Operation, members: u32, gap_known: bool) {
         let Self { wait, history, read_deadline, batch, .. } = *self;
         let sequence = self.sequence;
@@ -233,7 +233,7 @@ impl BidHdd {
         self.arrived(number, now, entry.operation, entry.members, gap_known);
     }
 
-    /// Marks the queues whose timers expire before `end`, in that order.
+    /// Marks the queues whose timers expire before `end`, in the order of expiry.
     fn mark_until(&mut self, end: Nanos) {
         while let Some((expiry, number)) = self.timers.first()
             && expiry < end
@@ -246,8 +246,8 @@ impl BidHdd {
         }
     }
 
-    /// Marks the queues whose timers expire by now. A request that arrives at the moment of expiry is still staged; with the
-    /// next poll the moment is over.
+    /// Marks the queues whose timers expire by now. A request that arrives at the moment of expiry is still staged; the next
+    /// poll ends that moment.
     pub(super) fn mark_at(&mut self, now: Nanos) {
         self.mark_until(Nanos(now.0.saturating_add(1)));
     }
@@ -302,7 +302,7 @@ impl BidHdd {
         true
     }
 
-    /// Frees the flushed queue; requests that its stream sent meanwhile open a new one.
+    /// Frees the flushed queue; requests that its stream has sent meanwhile open a new one.
     fn finish_flush(&mut self, queue: &RequestQueue, now: Nanos) {
         let number = core::mem::replace(&mut self.flushing, NONE);
         let Staging { stream, mut outside, .. } = self.stagings[number as usize];
@@ -374,7 +374,8 @@ impl Elevator for BidHdd {
     }
 
     fn requests_merged(&mut self, _queue: &RequestQueue, slot: u32, members: u32) {
-        // Only open queues and requests outside merge, and a removed follower was counted out of an open queue.
+        // Only open queues and requests outside merge, and a follower that was removed has been subtracted from an open
+        // queue.
         if !self.is_outside[slot as usize] {
             self.staged_requests += members;
             self.staging(self.home[slot as usize]).requests += members;
@@ -385,7 +386,7 @@ impl Elevator for BidHdd {
         self.forget(queue, slot);
     }
 
-    /// Within a stream, and not with a marked queue, which is closed.
+    /// Requests are merged within a stream, but not into a marked queue, which is closed.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         queue.entry(slot).stream == request.stream
             && (self.is_outside[slot as usize] || self.stagings[self.home[slot as usize] as usize].state == State::Open)
@@ -416,7 +417,8 @@ impl Elevator for BidHdd {
         }
     }
 
-    /// The flushed queue waits for the device, open queues are staging, the rest waits for its turn.
+    /// Requests of the flushed queue wait for the device, those in open queues are staging, and the rest wait for their
+    /// turn.
     fn waiting(&self, queued: u32) -> Waiting {
         let flushing = self.stagings.get(self.flushing as usize).map_or(0, |staging| staging.requests);
         let mut waiting = Waiting::split(queued, Reason::DeviceFull, flushing, Reason::Ordering);

@@ -1,10 +1,10 @@
 //! BID-Hybrid: writes of light processes go to a fast device, so that they do not break the bulks on the disk.
 //!
-//! Bound: as `bid-hdd` on the disk; on the fast device a request waits for at most one request of each other process for
-//! each earlier one of its own process.
+//! Bound: as `bid-hdd` on the disk. On the fast device, for each earlier request of its own process, a request waits for at
+//! most one request of each other process.
 //!
-//! Example: threshold 64 KiB. A process that has staged five writes of 4 KiB has a packing fraction of 8 sectors: they go
-//! to the fast device. One that has staged 2 MiB in four requests has 1024: they stay.
+//! Example: the threshold is 64 KiB. A process that has staged five writes of 4 KiB has a packing fraction of 8 sectors, so
+//! they go to the fast device. A process that has staged 2 MiB in four requests has 1024, so they stay.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -61,7 +61,7 @@ pub(crate) struct BidHybrid {
     is_fast: Box<[bool]>,
     links: Links,
     streams: Streams,
-    /// By stream number: requests that wait for the fast device.
+    /// Requests that wait for the fast device, by stream number.
     queues: Box<[List]>,
     stream_of: Box<[u32]>,
     turn: List,
@@ -92,7 +92,7 @@ impl BidHybrid {
         }
     }
 
-    /// The range from the block that holds `start` to the end of the block that holds the last sector before `end`.
+    /// Rounds a range outwards to whole blocks.
     fn whole_blocks(&self, start: u64, end: u64) -> (u64, u64) {
         (start - start % self.block_sectors, end.div_ceil(self.block_sectors).saturating_mul(self.block_sectors))
     }
@@ -124,7 +124,7 @@ impl BidHybrid {
         Some(slot)
     }
 
-    /// Algorithm 3, on every queue that has been marked since the last time.
+    /// Runs Algorithm 3 on every queue that has been marked since the last call.
     fn place(&mut self, queue: &RequestQueue) {
         while let Some(number) = self.disk.next_unprofiled() {
             let (mut writes, mut sectors) = (0, 0);
@@ -137,7 +137,7 @@ impl BidHybrid {
                 }
                 slot = self.disk.next_staged(slot);
             }
-            // Without a division: sectors / writes < threshold.
+            // This is sectors / writes < threshold, without a division.
             if sectors >= self.threshold_sectors.saturating_mul(writes) {
                 continue;
             }
@@ -166,7 +166,7 @@ impl Elevator for BidHybrid {
         let (start, end) = self.whole_blocks(request.sector, request.sector_end());
         let prefix = self.placed.prefix(start, end);
         if prefix.sectors < end - start {
-            // A boundary of blocks, and so within the request.
+            // The prefix ends at a block boundary, and so within the request.
             Route::Split((start + prefix.sectors - request.sector) as u32)
         } else if prefix.is_in {
             Route::To(Tier::Fast)
@@ -183,7 +183,7 @@ impl Elevator for BidHybrid {
     fn insert(&mut self, queue: &RequestQueue, now: Nanos, slot: u32) {
         let request = queue.entry(slot).request();
         if request.operation == Operation::Discard {
-            // An extent that cannot be cut in two stays, and so does a block of which a part is kept.
+            // An extent that cannot be cut in two stays, and so does a block that is only partly discarded.
             let first = request.sector.div_ceil(self.block_sectors).saturating_mul(self.block_sectors);
             let end = request.sector_end();
             self.placed.remove(first, end - end % self.block_sectors);
@@ -216,7 +216,7 @@ impl Elevator for BidHybrid {
         }
     }
 
-    /// Not with a request that waits for the fast device, and not a request that belongs there.
+    /// A request that waits for the fast device, or belongs there, is not merged.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         !self.is_fast[slot as usize]
             && self.route(request) == Route::To(Tier::Base)

@@ -1,8 +1,8 @@
-//! Completely fair queueing as in the kernel: each process gets the disk to itself for a slice of time.
+//! Completely fair queueing as in the kernel: each process has the disk to itself for a slice of time.
 //!
-//! Bound: a synchronous queue waits for the slices of the queues before it; a new synchronous request ends the slice of
-//! an asynchronous queue at once, and an asynchronous queue takes its turn like any other. Realtime queues go before those of
-//! best effort, and those before idle ones, without a bound, as in the kernel.
+//! Bound: a synchronous queue waits for the slices of the queues before it. A new synchronous request ends the slice of an
+//! asynchronous queue at once, and asynchronous queues take turns like any other. Realtime queues go before best-effort
+//! ones, and those before idle ones, without a bound, as in the kernel.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -17,15 +17,15 @@ use crate::settings::{HOUR, MILLI};
 use crate::structure::{Links, List};
 use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
-/// Seeks among the last 32 requests, above which a queue is seeky (`CFQQ_SEEKY`).
+/// A queue with more seeks than this among its last 32 requests is seeky (`CFQQ_SEEKY`).
 const SEEKY_ABOVE: u32 = 32 / 8;
-/// Queued requests from which a queue is deep, and idled for even if seeky.
+/// A queue with at least this many queued requests is deep; the disk idles for it even if it is seeky.
 const DEEP_FROM: u32 = 4;
-/// Distance within which a request of another process is close to the one being idled for (`CFQQ_CLOSE_THR`).
+/// A request of another process within this distance is close to the process that the disk idles for (`CFQQ_CLOSE_THR`).
 const CLOSE_SECTORS: u64 = 8 * 1024;
-/// Dispatches of an asynchronous queue in a turn, for each level that it is above the last (`cfq_prio_to_maxrq`).
+/// Dispatches of an asynchronous queue in a turn, for each priority level above the last (`cfq_prio_to_maxrq`).
 const ASYNC_DISPATCHES_A_LEVEL: u64 = 4;
-/// A level is worth this part of a slice (`CFQ_SLICE_SCALE`).
+/// A level is worth a slice divided by this (`CFQ_SLICE_SCALE`).
 const SLICE_PARTS: u64 = 5;
 
 pub(crate) static ROW: Row<()> = Row {
@@ -76,7 +76,7 @@ const fn is_sync(number: u32) -> bool {
     number >= ASYNC
 }
 
-/// One queue.
+/// The queue of a process, or of all asynchronous requests of a rank.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     lane: Lane,
@@ -117,7 +117,7 @@ impl Queue {
 struct Slice {
     queue: u32,
     start: Nanos,
-    /// Unset until the first completion: the seek to the queue's first request does not count.
+    /// `None` until the first completion: the seek to the queue's first request does not count.
     end: Option<Nanos>,
     dispatches: u32,
     fifo_checked: bool,
@@ -146,7 +146,8 @@ pub(crate) struct Cfq {
     turns: [List; Rank::CLASSES],
     slice: Option<Slice>,
     head_sector: u64,
-    /// Queues with requests, and the synchronous ones among them by whether they are realtime.
+    /// The number of queues with requests; and of the synchronous ones among them, those that are realtime and those that
+    /// are not.
     busy: u32,
     busy_sync: [u32; 2],
     config: Config,
@@ -203,7 +204,7 @@ impl Cfq {
         }
     }
 
-    /// The process of a synchronous queue has another priority than before.
+    /// Changes the priority of a synchronous queue to that of its process.
     fn set_rank(&mut self, number: u32, rank: Rank) {
         let before = self.queue(number).rank;
         if before == rank {
@@ -221,7 +222,7 @@ impl Cfq {
         self.count_busy(number, is_busy, true);
     }
 
-    /// A queue has got its first request, or no longer has any.
+    /// Counts a queue that got its first request, or lost its last.
     fn count_busy(&mut self, number: u32, is_busy: bool, more: bool) {
         let change = |count: &mut u32| *count = if more { *count + 1 } else { *count - 1 };
         if is_busy {
@@ -254,7 +255,7 @@ impl Cfq {
         self.slice.and_then(|slice| slice.end).is_some_and(|end| now >= end)
     }
 
-    /// Ends the running slice; its queue goes to the end of the turn if it has requests.
+    /// Ends the running slice; its queue, if it has requests, goes to the end of the round.
     fn expire_slice(&mut self) {
         if let Some(slice) = self.slice.take() {
             self.queue_up(slice.queue, false);
@@ -275,7 +276,7 @@ impl Cfq {
         }
     }
 
-    /// Whether a new request ends the running slice in favour of its own queue.
+    /// Whether a new request ends the running slice in favour of the queue it belongs to.
     fn preempts(&self, slice: &Slice, number: u32, entry: &Entry, now: Nanos) -> bool {
         let (own, other) = (self.queue(number).rank, self.queue(slice.queue).rank);
         if own.is_idle() || other.is_idle() || own.is_realtime() != other.is_realtime() {
@@ -292,7 +293,7 @@ impl Cfq {
     fn slice_length(&self, number: u32) -> Nanos {
         let whole = self.config.slice[usize::from(is_sync(number))].0;
         let rank = self.queue(number).rank;
-        // From nine fifths at level 0 to two fifths at level 7.
+        // From nine fifths of a slice at level 0 to two fifths at level 7.
         let base = Nanos(whole + whole / SLICE_PARTS * 4 - whole / SLICE_PARTS * rank.level());
         let busy = self.busy_sync[usize::from(rank.is_realtime())];
         let expected = self.config.slice[1].0.saturating_mul(u64::from(busy.max(1)));
@@ -300,7 +301,7 @@ impl Cfq {
         if target == 0 || expected <= target {
             return base;
         }
-        // Never below twice the idle time, in proportion to the synchronous slice.
+        // At least twice the idle time, scaled as this slice is to the synchronous slice.
         let low = (2 * self.config.idle.0).saturating_mul(base.0) / self.config.slice[1].0;
         let scaled = (u128::from(base.0) * u128::from(target) / u128::from(expected)) as u64;
         Nanos(scaled.max(low.min(base.0)))
@@ -310,7 +311,7 @@ impl Cfq {
         is_sync(number) && self.config.idle.0 > 0 && self.queue(number).idle_window
     }
 
-    /// A seeky queue that runs dry in the first half of its slice is not deep enough to idle for.
+    /// Notes that a seeky queue that is empty in the first half of its slice is not deep enough to idle for.
     fn judge_depth(&mut self, slice: &Slice, now: Nanos) {
         let early = slice.end.is_none_or(|end| end.since(now) > now.since(slice.start));
         let queue = self.queue_mut(slice.queue);
@@ -347,7 +348,7 @@ impl Cfq {
         Ok(number)
     }
 
-    /// The expired request, once a slice; otherwise the nearest one.
+    /// The expired request, at most once in a slice; otherwise the nearest one.
     fn choose(&mut self, requests: &RequestQueue, number: u32, now: Nanos) -> Option<u32> {
         let lane = self.queue(number).lane;
         if let Some(slice) = &mut self.slice
@@ -359,7 +360,7 @@ impl Cfq {
         lane.nearest()
     }
 
-    /// Takes a queue without requests out of the turn.
+    /// Removes a queue without requests from the round.
     fn left(&mut self, number: u32) {
         if self.queue(number).lane.is_empty() {
             self.count_busy(number, true, false);
@@ -435,7 +436,7 @@ impl Elevator for Cfq {
         self.left(number);
     }
 
-    /// Only within a queue.
+    /// Requests are merged only within a queue.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         let entry = queue.entry(slot);
         entry.is_sync() == request.is_sync() && (!entry.is_sync() || entry.stream == request.stream)

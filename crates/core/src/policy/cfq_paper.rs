@@ -1,4 +1,4 @@
-//! CFQ as the BID paper draws it: rounds of a quantum a stream, each served in sector order, without slices or idling.
+//! CFQ as the BID paper draws it: rounds with a quantum for each stream, served in sector order, without slices or idling.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,7 +22,7 @@ queue of its own: here every stream has its own. For the kernel's CFQ see `cfq`.
     form: (),
 };
 
-/// The number in `home` of requests of the running round.
+/// The value in `home` for requests of the running round.
 const ROUND: u32 = NONE;
 
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct CfqPaper {
     by_id: Index,
     stream_links: Links,
     free: List,
-    /// Streams with requests, in turn.
+    /// Streams with requests, in the order of their turns.
     turn: List,
     round: Root,
     round_requests: u32,
@@ -72,7 +72,7 @@ impl CfqPaper {
         }
     }
 
-    /// The stream's queue, made if it has none.
+    /// The stream's queue, created if it has none.
     fn stream(&mut self, id: StreamId) -> Option<u32> {
         let found = self.by_id.find(u64::from(id.0), |_| true);
         found.or_else(|| {
@@ -154,7 +154,7 @@ impl Elevator for CfqPaper {
         }
     }
 
-    /// Only within a stream: each has its own queue.
+    /// Requests are merged only within a stream: each has its own queue.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         queue.entry(slot).stream == request.stream
     }
@@ -171,7 +171,7 @@ impl Elevator for CfqPaper {
         Next::Take(slot)
     }
 
-    /// The round waits for the device, the rest for the next round.
+    /// Requests of the round wait for the device, all others for the next round.
     fn waiting(&self, queued: u32) -> Waiting {
         Waiting::split(queued, Reason::DeviceFull, self.round_requests, Reason::Ordering)
     }

@@ -1,12 +1,13 @@
-//! C-LOOK: upward by sector, then back to the lowest request.
+//! C-LOOK: serves requests upwards by sector, then returns to the lowest.
 //!
-//! At each sector the head serves the requests that begin there and were queued when it came; later ones to the same sector
-//! wait for the next sweep. A request before the head never merges with one after it: it would lose its position in the
-//! sweep.
+//! At each sector the head serves the requests that begin there and were queued when it arrived; later ones for the same
+//! sector wait for the next sweep. A request before the head is never merged with one after it: it would lose its position
+//! in the sweep.
 //!
 //! Bound: while a request waits, the head comes to each sector at most once. A request above the head waits for those that
-//! begin between; one below it waits for the rest of this sweep, and then for those that begin below it. Requests above the
-//! head can come for ever, but each brings the head closer to the end of the disk, even if they overlap.
+//! begin between the head and it; one below the head waits for the rest of this sweep, and then for those that begin below
+//! it. Requests above the head can arrive for ever, but each brings the head closer to the end of the disk, even if they
+//! overlap.
 //!
 //! Example: the head is at 200, requests begin at 100, 250 and 300: 250, 300, 100. If 270 comes while 250 is served,
 //! it is next; if 240 or another 250 comes, it is served after 100.

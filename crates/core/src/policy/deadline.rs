@@ -1,20 +1,21 @@
-//! The deadline family: requests in sector order and in batches of one direction, unless one has waited too long.
+//! The deadline family serves requests in sector order and in batches of one direction, unless one has waited too long.
 //!
-//! Three forms share the queues. `deadline` and `mq-deadline` serve batches and look at the FIFOs only between them; the BID
-//! paper's form looks at both FIFOs before each request.
+//! Three forms share the queues. `deadline` and `mq-deadline` serve batches and check the FIFOs only between them; the form
+//! of the BID paper checks both FIFOs before each request.
 //!
-//! Bound: once a request has expired, every batch in its direction begins at the oldest. With k older ones in its direction
-//! it begins the (k+1)th such batch at the latest. A read then waits for at most k + 2 batches of reads, and one batch of
-//! writes after every `writes-starved` of them; a write for k + 2 batches of writes with `writes-starved` batches of reads
-//! before each. A batch has at most `fifo-batch` requests.
+//! Bound: once a request has expired, every batch in its direction begins with the oldest. With k older requests in its
+//! direction, it is first in the (k+1)th such batch at the latest. So a read waits for at most k + 2 batches of reads, and
+//! one batch of writes after every `writes-starved` of them; a write waits for k + 2 batches of writes, with
+//! `writes-starved` batches of reads before each. A batch has at most `fifo-batch` requests.
 //!
-//! `mq-deadline` has these queues for each class of priority, and serves a class while none above it has a request, queued or
-//! in the device. The bound is that of a class while it is served; and below another, a request that has waited for
-//! `prio-aging-expire` goes next, the oldest of them first: with k older ones below a class that is served, after k others.
+//! `mq-deadline` has these queues for each class of priority, and serves a class while no class above it has a request,
+//! queued or in the device. The bound holds for a class while it is served. In a class that is not, a request that has
+//! waited for `prio-aging-expire` goes next, the oldest first: with k older requests in such classes, it goes after k
+//! others.
 //!
-//! Example of `mq-deadline`: `fifo-batch` 2, reads at 10, 20, 30 and writes at 5, 15: reads 10 20, reads 30 (none lies above:
-//! the batch ends early), writes 5 15. In `deadline`, a batch of writes makes the reads forget their position; here reads that
-//! come meanwhile above 30 are found from there.
+//! Example of `mq-deadline`: `fifo-batch` is 2, with reads at 10, 20, 30 and writes at 5, 15. It serves reads 10 20, read 30
+//! (none is above it, so the batch ends early), writes 5 15. In `deadline`, a batch of writes makes reads forget their
+//! position; in `mq-deadline`, reads that arrive above 30 meanwhile continue from there.
 
 use super::{Parameter, Row, Settings};
 use crate::elevator::{Elevator, Next};
@@ -100,13 +101,13 @@ pub(crate) struct Deadline {
     sides: Sides,
     /// `deadline`: the request after the last one of each direction, or `NONE`.
     following: [u32; 2],
-    /// `mq-deadline`: the sector of the last dispatch of each side.
+    /// `mq-deadline`: the sector of the last dispatch on each side.
     last_sector: [u64; 2 * Rank::CLASSES],
     /// `mq-deadline`: requests of each class, queued and in the device.
     held: [u32; Rank::CLASSES],
     /// The side of the last dispatch.
     served: usize,
-    /// Direction and length of the running batch.
+    /// The direction and length of the running batch.
     direction: Direction,
     batched: u64,
     starved: u64,
@@ -146,7 +147,7 @@ impl Deadline {
         }
     }
 
-    /// The direction of the next batch, of a class whose sides begin at `first`.
+    /// The direction of the next batch, in the class whose sides begin at `first`.
     fn choose_direction(&mut self, first: usize) -> Option<Direction> {
         match (!self.sides.is_empty(first), !self.sides.is_empty(first + 1)) {
             (false, false) => None,
@@ -162,7 +163,7 @@ impl Deadline {
         }
     }
 
-    /// Linux's choice among the sides from `first` on.
+    /// Linux's choice in the class whose sides begin at `first`.
     #[inline(always)]
     fn choose(&mut self, first: usize, now: Nanos) -> Option<u32> {
         if self.batched < self.fifo_batch
@@ -177,7 +178,7 @@ impl Deadline {
         Some(first.unwrap_or(self.sides.oldest(side)))
     }
 
-    /// The choice of `mq-deadline`, or the time when the next request ages. What has aged leaves the batch as it is.
+    /// The choice of `mq-deadline`, or the time when the next request ages. An aged request does not interrupt the batch.
     fn choose_by_class(&mut self, queue: &RequestQueue, now: Nanos) -> Result<u32, Nanos> {
         let held = |class: &usize| self.held[*class] > 0;
         let Some(class) = (0..Rank::CLASSES).find(held) else { return Err(Nanos::NEVER) };
@@ -200,7 +201,7 @@ impl Deadline {
     /// The paper's choice.
     fn choose_paper(&mut self, now: Nanos) -> Option<u32> {
         let expired = Direction::ALL.into_iter().filter_map(|direction| self.sides.expired(direction as usize, now));
-        // Two that expired at once: the read, since it comes first and `min_by_key` keeps the first.
+        // If two expired at the same time, the read: it comes first, and `min_by_key` keeps the first.
         if let Some(slot) = expired.min_by_key(|&slot| self.sides.expires(slot)) {
             return Some(slot);
         }

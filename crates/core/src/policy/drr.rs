@@ -1,7 +1,7 @@
 //! Deficit round robin: active clients take turns of a quantum times their weight.
 //!
-//! Invariants: between turns an allowance is below the largest cost; no turn is empty, since a quantum covers the largest
-//! cost.
+//! Invariants: between turns an allowance is below the largest cost; every turn serves a request, since a quantum covers the
+//! largest cost.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -37,7 +37,7 @@ remainder.",
 #[derive(Clone, Copy, Debug)]
 struct Node {
     weight: u32,
-    /// Of its next request.
+    /// The cost of its next request.
     cost: u32,
     allowance: u64,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Drr {
     nodes: Box<[Node]>,
     links: Links,
     ring: List,
-    /// Whether the turn of the first in the ring has begun.
+    /// Whether the turn of the first client in the ring has begun.
     has_begun: bool,
     quantum: u64,
 }
@@ -68,7 +68,7 @@ impl Drr {
         Some(self.ring.head()).filter(|&node| node != NONE)
     }
 
-    /// Ends the turn of the first.
+    /// Ends the turn of the first client.
     fn rotate(&mut self) {
         if let Some(node) = self.links.pop_front(&mut self.ring) {
             self.links.push_back(&mut self.ring, node);
@@ -107,7 +107,7 @@ impl Order for Drr {
             if !core::mem::replace(&mut self.has_begun, true) {
                 of.allowance += self.quantum * u64::from(of.weight);
             }
-            // A quantum covers any cost: at most the first is skipped.
+            // A quantum covers any cost, so at most the first client is skipped.
             if of.allowance >= u64::from(of.cost) {
                 return Some(node);
             }

@@ -1,5 +1,5 @@
-//! First come, first served between clients: the baseline of the tenant policies, without limits for unknown clients
-//! (`fifo`) and with (`token-bucket`).
+//! First come, first served between clients. This is the baseline of the tenant policies: `fifo` has no limit for clients
+//! without a share, `token-bucket` has one.
 //!
 //! Of two queued requests that no limit holds back, the older goes first, by sequence number.
 

@@ -1,11 +1,12 @@
-//! Kyber: tokens limit the reads and the writes in flight, so that both meet their latency targets.
+//! Kyber limits the reads and writes in flight with tokens, so that both meet their latency targets.
 //!
-//! Bound: between two batches of a domain, each other domain has at most one batch: 16 reads, 8 writes, 1 discard. The
-//! request with k older ones in a domain of batch b leaves within k / b + 1 rounds as long as a token is free. A domain
-//! without tokens has requests in flight, one at least, and waits for one of these to complete.
+//! Bound: between two batches of a domain, each other domain has at most one batch: 16 reads, 8 writes, 1 discard. With k
+//! older requests in a domain with batch b, a request is dispatched within k / b + 1 rounds as long as a token is free. A
+//! domain without tokens has at least one request in flight, and waits for one to complete.
 //!
-//! Example: the read target is 2 ms, and 500 reads took 3 ms in the device: congested. 500 writes took 4 ms in all, of a
-//! target of 10 ms: they lie in the second quarter, so writes go down from 128 tokens to 128 x 2 / 4 = 64.
+//! Example: the read target is 2 ms, and 500 reads took 3 ms in the device: congested. The 500 writes took 4 ms from
+//! submission to completion, with a target of 10 ms: that is the second quarter, so writes go down from 128 tokens to 128 x
+//! 2 / 4 = 64.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -18,18 +19,18 @@ use crate::structure::{Links, List};
 use crate::{Nanos, Operation, Reason, Waiting};
 
 const DOMAINS: usize = 3;
-/// Requests of a domain before the next domain's turn.
+/// Requests that a domain dispatches before the next domain's turn.
 const BATCH: [u32; DOMAINS] = [16, 8, 1];
-/// Tokens of a domain at the start, and at most.
+/// Tokens of a domain at the start, which is also the most it has.
 const TOKENS_MAX: [u32; DOMAINS] = [256, 128, 64];
-/// The target of discards cannot be set.
+/// The latency target of discards, which cannot be set.
 const DISCARD_LATENCY: Nanos = Nanos::from_seconds(5);
-/// A bucket is a quarter of the target; the first four are good.
+/// A bucket is a quarter of the target, so the first four are within it.
 const BUCKETS_GOOD: u64 = 4;
 const BUCKETS: usize = 2 * BUCKETS_GOOD as usize;
-/// From the first completion to the next evaluation of the histograms.
+/// The time from the first completion to the next evaluation of the histograms.
 const INTERVAL: Nanos = Nanos::from_millis(100);
-/// A histogram counts once it has this many samples, or this long after its first evaluation.
+/// A histogram is used once it has this many samples, or this long after its first evaluation.
 const SAMPLES_ENOUGH: u64 = 500;
 const SAMPLES_WAIT: Nanos = Nanos::from_seconds(1);
 
@@ -55,12 +56,12 @@ elevators.",
     form: (),
 };
 
-/// Latencies in quarters of the target; the last bucket has all that took longer.
+/// Latencies in quarters of the target; the last bucket has all longer ones.
 #[derive(Clone, Copy, Debug)]
 struct Histogram {
     buckets: [u64; BUCKETS],
     samples: u64,
-    /// When it counts with any number of samples; unset before its first evaluation.
+    /// When it is used with any number of samples; `None` before its first evaluation.
     patience_end: Option<Nanos>,
 }
 
@@ -74,7 +75,7 @@ impl Histogram {
         self.samples += 1;
     }
 
-    /// The bucket of a percentile, if there are enough samples; the histogram is empty then.
+    /// The bucket of a percentile, if there are enough samples; empties the histogram.
     fn take_percentile(&mut self, percent: u64, now: Nanos) -> Option<u64> {
         if self.samples == 0 {
             return None;
@@ -104,7 +105,7 @@ struct Domain {
     target: Nanos,
     in_device: Histogram,
     in_all: Histogram,
-    /// The 99th percentile of an evaluation without congestion, for the next with one.
+    /// The 99th percentile of an evaluation without congestion, for the next evaluation with congestion.
     last_percentile: Option<u64>,
 }
 
@@ -242,7 +243,7 @@ impl Elevator for Kyber {
                 return Next::Take(slot);
             }
         }
-        // No queued request has a token; a completion brings one, and so may the next evaluation.
+        // No queued request has a token; a completion brings one, and the next evaluation may.
         Next::WaitUntil(self.evaluation, Reason::Throttled)
     }
 
@@ -255,7 +256,7 @@ impl Elevator for Kyber {
         self.evaluation = self.evaluation.min(now.after(INTERVAL));
     }
 
-    /// A domain without tokens is throttled; of the others, one has its turn.
+    /// The requests of a domain without tokens are throttled; of the other domains, one has its turn.
     fn waiting(&self, queued: u32) -> Waiting {
         let mut waiting = Waiting::default();
         let mut counted = 0;

@@ -1,9 +1,9 @@
-//! Reservations first, then weights, and limits over both (mClock).
+//! mClock: reservations first, then weights, with limits on both.
 //!
-//! Three tags a client. The reservation tag is a time: the client is due every 1/r seconds. The limit tag is a time: that
+//! Each client has three tags. The reservation tag is a time: the client is due every 1/r seconds. The limit tag is the time
 //! of its token bucket. The share tag is virtual: the start tag of [`sfq`](super::wfq). Real time is never mixed into a
-//! share tag. A request served by its reservation is charged to the share tag too; served by its weight, the reservation tag
-//! stays. A client that returns after a pause of any length is due once at most.
+//! share tag. A request served by reservation is charged to the share tag, too; one served by weight leaves the reservation
+//! tag unchanged. A client that returns after a pause of any length is due at most once.
 
 use super::{Row, Settings};
 use crate::Nanos;

@@ -1,4 +1,4 @@
-//! The policies: their table, their parameters, and [`Policy`], which is any of them.
+//! The policies: their table, their parameters, and [`Policy`], which holds any of them.
 //!
 //! A new policy is one file beside this one and one row of `policies!`: names on the command line, `ioweir doc`, the
 //! reference page and the tests that run over all policies come from that row. A policy is an elevator of the block layer or
@@ -47,7 +47,7 @@ pub struct PolicyRow {
     pub source: &'static str,
     /// How it works here, and where that differs from the source.
     pub doc: &'static str,
-    /// Its name in `/sys/block/DEVICE/queue/scheduler`, if today's Linux has it.
+    /// Its name in `/sys/block/DEVICE/queue/scheduler`, if current Linux has it.
     pub linux: Option<&'static str>,
     /// Its parameters.
     pub parameters: &'static [Parameter],
@@ -63,7 +63,7 @@ pub struct PolicyRow {
 
 type Build = fn(QueueLimits, &Settings) -> Policy;
 
-/// What a policy can be in a pair.
+/// The half of a pair that a policy can be.
 #[derive(Clone, Copy, Debug)]
 enum Half {
     Upper(fn(QueueLimits, &Settings) -> Box<dyn Upper>),
@@ -72,10 +72,10 @@ enum Half {
 
 settable!(PolicyRow);
 
-/// What a pair has beside the parameters of its halves: the parameters behind its elevator's.
+/// The table entry of pairs: the parameters that a pair has in addition to those of its elevator.
 #[derive(Clone, Copy, Debug)]
 pub struct PairRow {
-    /// What errors call it.
+    /// The name used in errors.
     pub name: &'static str,
     /// One line: what it is.
     pub summary: &'static str,
@@ -119,36 +119,36 @@ it the elevator's.",
 /// The elevator of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Below {
-    /// The elevator.
+    /// The policy table's row of the elevator.
     pub row: &'static PolicyRow,
     /// Its parameters.
     pub settings: Settings,
-    /// Those of the pair.
+    /// The parameters of the pair.
     pub pair: Settings,
 }
 
-/// Why two policies make no pair.
+/// Why two policies cannot form a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairError {
-    /// The upper one is no order of tenants.
+    /// The upper one is not an order of tenants.
     NoOrder,
-    /// The lower one is no elevator.
+    /// The lower one is not an elevator.
     NoElevator,
     /// The lower one places data on a second device.
     Places,
 }
 
 impl PolicyRow {
-    /// Makes a scheduler. All the memory that it will ever use is taken here.
+    /// Makes a scheduler and allocates all its memory.
     #[must_use]
     pub fn build(&self, limits: QueueLimits, settings: &Settings) -> Policy {
         (self.build)(limits, settings)
     }
 
-    /// Whether a pair of this above `lower` can be made.
+    /// Whether this policy can form a pair above `lower`.
     ///
     /// # Errors
-    /// [`PairError`] says why not.
+    /// [`PairError`] says why it cannot.
     pub const fn goes_above(&self, lower: &Self) -> Result<(), PairError> {
         match (&self.half, &lower.half) {
             (_, Half::Upper(_)) => Err(PairError::NoElevator),
@@ -158,7 +158,8 @@ impl PolicyRow {
         }
     }
 
-    /// As [`Self::build`], above an elevator. What makes no pair ([`Self::goes_above`]) is built alone.
+    /// As [`Self::build`], above an elevator. If the two cannot form a pair ([`Self::goes_above`]), this policy is built
+    /// alone.
     #[must_use]
     pub fn build_above(&self, limits: QueueLimits, settings: &Settings, below: &Below) -> Policy {
         let (Half::Upper(upper), Half::Lower(lower)) = (self.half, below.row.half) else {
@@ -168,7 +169,7 @@ impl PolicyRow {
         let window = Window::new(u32::try_from(window).unwrap_or(u32::MAX));
         let order = upper(Pair::upper_limits(&limits, window.most()), settings);
         let limits_below = Pair::lower_limits(&limits, window.most(), order.slots());
-        // One request gives an elevator nothing to choose from, and it may not hold that back.
+        // An elevator with one request has nothing to choose from, and it must not hold that request back.
         let elevator: Box<dyn Lower> = if window.most() == 1 {
             Box::new(BlockScheduler::new(limits_below, noop::Noop::new(&limits_below, (), &below.settings)))
         } else {
@@ -178,13 +179,13 @@ impl PolicyRow {
     }
 }
 
-/// The row of a name.
+/// Finds a row by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static PolicyRow> {
     POLICIES.iter().find(|row| row.name == name)
 }
 
-/// A policy's description in its own file. One elevator may have several rows, which `form` tells apart.
+/// A policy's description, in its own file. One elevator may have several rows, which `form` distinguishes.
 struct Row<F> {
     name: &'static str,
     summary: &'static str,
@@ -203,7 +204,7 @@ impl<F> Row<F> {
     }
 }
 
-/// Writes [`Policy`], its table, and a macro that calls the same method of any policy, from one list.
+/// Generates, from one list, [`Policy`], its table, and a macro that calls the same method of any policy.
 macro_rules! policies {
     (
         $dollar:tt
@@ -322,14 +323,14 @@ policies! {
 pub struct Policy(Inner);
 
 impl Policy {
-    /// Declares that the sectors from `start` to before `end` lie on the fast device, for a policy that places data; to be
-    /// called before the first request. Returns whether it can remember that: `false`, and nothing has changed, if it
-    /// places nothing, or holds as many extents or sectors as it can.
+    /// Declares that the sectors from `start` up to `end` are on the fast device, for a policy that places data. Call it
+    /// before the first request. Returns whether the policy can remember that: `false`, with nothing changed, if it places
+    /// no data or has no room for the extent or its sectors.
     pub fn place(&mut self, start: u64, end: u64) -> bool {
         each!(&mut self.0, scheduler => scheduler.place(start, end))
     }
 
-    /// Live control of clients' shares; `None` if the policy knows no shares.
+    /// Live control of clients' shares; `None` if the policy has no shares.
     pub fn tenants_mut(&mut self) -> Option<&mut dyn TenantControl> {
         each!(&mut self.0, scheduler => scheduler.tenants_mut())
     }

@@ -1,4 +1,4 @@
-//! Fair queueing by start tags within a window of requests in flight that keeps the array's latency at a target (PARDA).
+//! PARDA: fair queueing by start tags, with a window of requests in flight that keeps the array's latency at a target.
 //!
 //! The window is never below one request, nor above the device's queue depth.
 
@@ -40,7 +40,7 @@ const THOUSAND: u64 = 1_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Parda {
     fair: Fair,
-    /// The latency in each node's share.
+    /// The latency target in each node's share.
     latencies: Tournament,
     latency: Nanos,
     interval: Nanos,
@@ -49,7 +49,7 @@ pub(crate) struct Parda {
     /// In thousandths of requests.
     window: u64,
     window_max: u64,
-    /// The end of the interval, once a request has completed in it.
+    /// The end of the interval; set once a request has completed in it.
     end: Option<Nanos>,
     latency_sum: u64,
     completed: u64,
@@ -78,7 +78,7 @@ impl Parda {
         self.latency.0.min(self.latencies.min())
     }
 
-    /// Sets the window by the interval that has ended.
+    /// Sets the window after an interval has ended.
     fn resize(&mut self) {
         let mean = (self.latency_sum / self.completed.max(1)).max(1);
         let scaled = u128::from(self.window) * u128::from(self.target()) / u128::from(mean);

@@ -1,6 +1,6 @@
-//! Earliest deadline first, with deadlines from each client's arrival curve (pClock).
+//! pClock: earliest deadline first, with deadlines from each client's arrival curve.
 //!
-//! Of the heads of all clients' queues, none goes before one with an earlier deadline.
+//! Of the heads of all clients' queues, the one with the earliest deadline goes first.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -50,10 +50,10 @@ const NEVER: u64 = 1 << 62;
 pub(crate) struct Pclock {
     deadlines: Tournament,
     starts: Tournament,
-    /// Each node's arrival curve and how far it is used.
+    /// Each node's arrival curve, and how much of it is used.
     curves: Box<[Pace]>,
     latencies: Box<[Nanos]>,
-    /// The total by which starts have been moved back: tags are ahead of times by it.
+    /// How far starts have been moved back in total: tags are this far ahead of times.
     moved: u64,
     latency: Nanos,
 }
@@ -71,7 +71,7 @@ impl Pclock {
         }
     }
 
-    /// A time on the clock of the tags.
+    /// Converts a time to the clock of the tags.
     const fn on_clock(&self, time: Nanos) -> Nanos {
         Nanos(time.0.saturating_add(self.moved))
     }
@@ -82,7 +82,8 @@ impl Pclock {
 
     fn rank(&mut self, now: Nanos, node: u32, head: &Head) {
         let curve = &self.curves[node as usize];
-        // Without a rate any number of requests is within the curve: one deadline at a time.
+        // Without a rate, any number of requests conforms to the curve, and a deadline counts from when its request becomes
+        // the head.
         let from = if curve.is_limited() { head.arrived } else { now };
         let start = curve.eligible().max(self.on_clock(from));
         let deadline = start.after(self.latency(node));

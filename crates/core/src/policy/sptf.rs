@@ -1,6 +1,6 @@
-//! Shortest positioning time first, by a driver that knows its device: the bound that other elevators are measured by.
+//! Shortest positioning time first, with a driver that knows its device: the bound that other elevators are compared with.
 //!
-//! Bound on waiting: none. A request far from the others waits for as long as those keep coming.
+//! There is no bound on waiting: a request far from the others waits for as long as nearer ones arrive.
 
 use super::{Row, Settings};
 use crate::elevator::{Elevator, Next};
@@ -53,7 +53,7 @@ impl Elevator for Sptf {
         let mut slot = self.queue.head();
         while slot != NONE {
             let nanos = weigh(&queue.entry(slot).request());
-            // The list is in the order of submission: the first of equals is the oldest.
+            // The list is in the order of submission, so of equals the first is the oldest.
             if nanos < best.0 || best.1 == NONE {
                 best = (nanos, slot);
             }

@@ -1,7 +1,7 @@
 //! Fair queueing in virtual time, by start tags (`sfq`) or finish tags (`wfq`).
 //!
-//! Invariants: the clock never goes back; no active client's start is before it; a request is charged when it is
-//! dispatched, and not before.
+//! Invariants: the clock never goes back; no active client's start is before it; a request is charged at its dispatch, and
+//! not before.
 
 use super::{Parameter, Row, Settings};
 use crate::Nanos;

@@ -1,7 +1,7 @@
 //! A set of sectors, kept as extents.
 //!
-//! Extents never overlap or touch: what touches is joined. The number of extents and of sectors is bounded; what would go
-//! past either bound is refused and changes nothing.
+//! Extents never overlap or touch: those that touch are joined. The number of extents and of sectors is bounded; an
+//! insertion that would exceed either bound is refused and changes nothing.
 
 use super::{Root, Slab, Tree};
 
@@ -20,7 +20,7 @@ struct Extent {
     end: u64,
 }
 
-/// The beginning of a range that is alike: in the set, or not.
+/// The beginning of a range, as far as it is uniform: in the set, or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix {
     pub(crate) is_in: bool,
@@ -42,12 +42,12 @@ impl Extents {
         self.extents[slot]
     }
 
-    /// The extent that `sector` lies in, or that ends at it.
+    /// The extent that contains `sector`, or ends at it.
     fn reaching(&self, sector: u64) -> Option<u32> {
         self.tree.before(self.root, sector.saturating_add(1)).filter(|&slot| self.extent(slot).end >= sector)
     }
 
-    /// How the range `start..end` begins; of an empty range, nothing is in the set.
+    /// How the range `start..end` begins. For an empty range, that is not in the set.
     pub(crate) fn prefix(&self, start: u64, end: u64) -> Prefix {
         if let Some(slot) = self.reaching(start).filter(|&slot| self.extent(slot).end > start && end > start) {
             return Prefix { is_in: true, sectors: self.extent(slot).end.min(end) - start };
@@ -56,7 +56,7 @@ impl Extents {
         Prefix { is_in: false, sectors: following.min(end).saturating_sub(start) }
     }
 
-    /// How many sectors of the range are in the set.
+    /// The number of sectors of the range that are in the set.
     fn count(&self, mut start: u64, end: u64) -> u64 {
         let mut count = 0;
         while start < end {
@@ -67,7 +67,7 @@ impl Extents {
         count
     }
 
-    /// Puts a range in; answers whether there was room.
+    /// Adds a range; returns whether there was room.
     pub(crate) fn insert(&mut self, start: u64, end: u64) -> bool {
         let added = end.saturating_sub(start) - self.count(start, end);
         if added == 0 {
@@ -90,7 +90,7 @@ impl Extents {
         self.add_extent(whole)
     }
 
-    /// Takes a range out; answers whether it could: cutting an extent in two takes one more.
+    /// Removes a range; returns whether it could: cutting an extent in two needs one more.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> bool {
         if start >= end {
             return true;
@@ -119,7 +119,7 @@ impl Extents {
         true
     }
 
-    /// The first extent that begins in the range, or right at its end.
+    /// The first extent that begins within the range, or at its end.
     fn next_within(&self, start: u64, end: u64) -> Option<u32> {
         self.tree.at_or_after(self.root, start).filter(|&slot| self.extent(slot).start <= end)
     }
@@ -146,7 +146,7 @@ mod tests {
 
     const SECTORS: u64 = 80;
 
-    /// The prefix by looking at every sector.
+    /// The prefix, found by checking every sector.
     fn naive(model: &[bool], start: u64, end: u64) -> Prefix {
         let range = &model[start as usize..end as usize];
         let is_in = range.first().copied().unwrap_or(false);

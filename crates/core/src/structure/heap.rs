@@ -9,7 +9,7 @@ use crate::Nanos;
 #[derive(Clone, Debug)]
 pub(crate) struct Heap<T = Nanos> {
     entries: Box<[Entry<T>]>,
-    /// Where each slot stands in `entries`, or `NONE`.
+    /// The position of each slot in `entries`, or `NONE`.
     positions: Box<[u32]>,
     length: usize,
 }
@@ -37,13 +37,13 @@ impl<T: Copy + Ord + Default> Heap<T> {
         (self.length > 0).then(|| (self.entries[0].time, self.entries[0].slot))
     }
 
-    /// The time and sequence of `slot`, if it is in.
+    /// The time and sequence of `slot`, if it is in the heap.
     pub(crate) fn key(&self, slot: u32) -> Option<(T, u64)> {
         let entry = self.entries.get(self.positions[slot as usize] as usize)?;
         Some((entry.time, entry.sequence))
     }
 
-    /// Puts `slot` in, or moves it to another time.
+    /// Adds `slot`, or moves it to another time.
     pub(crate) fn set(&mut self, slot: u32, time: T, sequence: u64) {
         let entry = Entry { time, sequence, slot };
         let at = match self.positions[slot as usize] {
@@ -57,7 +57,7 @@ impl<T: Copy + Ord + Default> Heap<T> {
         self.sift_down(at, entry);
     }
 
-    /// Takes `slot` out, if it is in.
+    /// Removes `slot`, if it is in the heap.
     pub(crate) fn remove(&mut self, slot: u32) {
         let at = core::mem::replace(&mut self.positions[slot as usize], NONE);
         if at == NONE {
@@ -76,7 +76,7 @@ impl<T: Copy + Ord + Default> Heap<T> {
         self.positions[entry.slot as usize] = at as u32;
     }
 
-    /// Moves what is above `at` and later than `entry` down; returns where `entry` belongs, and puts it there.
+    /// Moves entries above `at` that are later than `entry` down, and puts `entry` into the gap; returns its position.
     fn sift_up(&mut self, mut at: usize, entry: Entry<T>) -> usize {
         while at > 0 {
             let parent = (at - 1) / 2;

@@ -1,5 +1,5 @@
-//! A hash table from 64-bit keys to slots, several to a key where needed: linear probing, at most half full. Deletion shifts
-//! entries back, so that there are no tombstones and lookups stay short.
+//! A hash table from 64-bit keys to slots; a key may have several slots. It uses linear probing and is at most half full.
+//! Deletion shifts entries back, so that there are no tombstones and lookups stay short.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,7 +26,7 @@ impl Index {
     }
 
     fn home(&self, key: u64) -> usize {
-        // Fibonacci hashing: neighbouring sectors are spread, and the high bits decide.
+        // Fibonacci hashing: the high bits spread neighbouring sectors.
         (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
     }
 
@@ -43,7 +43,7 @@ impl Index {
         self.cells[at] = Cell { key, slot };
     }
 
-    /// The first slot under `key` that `accept` takes.
+    /// The first slot under `key` that `accept` approves.
     pub(crate) fn find(&self, key: u64, mut accept: impl FnMut(u32) -> bool) -> Option<u32> {
         let mask = self.mask();
         let mut at = self.home(key);
@@ -59,7 +59,7 @@ impl Index {
         }
     }
 
-    /// Removes the entry; it has to be there.
+    /// Removes an entry, which must exist.
     pub(crate) fn remove(&mut self, key: u64, slot: u32) {
         let mask = self.mask();
         let mut hole = self.home(key);
@@ -81,7 +81,7 @@ impl Index {
             if cell.slot == NONE {
                 break;
             }
-            // An entry may move back into the hole unless its home lies after the hole.
+            // An entry may move back into the hole unless its home is after the hole.
             let distance_home = at.wrapping_sub(self.home(cell.key)) & mask;
             let distance_hole = at.wrapping_sub(hole) & mask;
             if distance_home >= distance_hole {

@@ -1,4 +1,4 @@
-//! Slots that are used again, each with a generation, so that a stale [`Tag`] is never taken for a new one.
+//! A table of reusable slots, each with a generation, so that a stale [`Tag`] is never taken for a new one.
 
 use alloc::boxed::Box;
 use core::ops::{Index, IndexMut};
@@ -6,9 +6,9 @@ use core::ops::{Index, IndexMut};
 use super::NONE;
 use crate::Tag;
 
-/// A table of slots. All memory is taken by [`Slab::new`] and [`Slab::grow`]; a full slab hands out nothing.
+/// A table of slots. Only [`Slab::new`] and [`Slab::grow`] allocate; a full slab refuses.
 ///
-/// A free slot keeps the value that it had last, so that a value may be written field by field where that is cheaper.
+/// A free slot keeps its last value, so that a new value may be written field by field where that is cheaper.
 ///
 /// ```
 /// use ioweir_core::Slab;
@@ -36,14 +36,14 @@ struct Entry<T> {
 }
 
 impl<T> Slab<T> {
-    /// A slab of `capacity` slots, each with a value that `blank` makes. The largest number is no slot.
+    /// A slab of `capacity` slots, each with a value made by `blank`. The largest number is not used as a slot.
     #[must_use]
     pub fn new(capacity: u32, mut blank: impl FnMut() -> T) -> Self {
         let entry = |slot| Entry { value: blank(), generation: 0, next_free: following(slot, capacity) };
         Self { entries: (0..capacity).map(entry).collect(), free: if capacity == 0 { NONE } else { 0 }, length: 0 }
     }
 
-    /// Adds slots up to `capacity`. Nothing in this crate calls it for a slab that a caller has given the size of.
+    /// Adds slots up to `capacity`. This crate never calls it for a slab whose size a caller has set.
     pub fn grow(&mut self, capacity: u32, mut blank: impl FnMut() -> T) {
         let before = self.capacity();
         if capacity > before {
@@ -55,14 +55,14 @@ impl<T> Slab<T> {
         }
     }
 
-    /// How many slots there are.
+    /// The number of slots.
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> u32 {
         self.entries.len() as u32 // made from a u32
     }
 
-    /// How many slots are taken.
+    /// The number of taken slots.
     #[inline]
     #[must_use]
     pub const fn len(&self) -> u32 {
@@ -80,11 +80,11 @@ impl<T> Slab<T> {
     #[inline]
     #[must_use]
     pub const fn has_room(&self) -> bool {
-        // The same comparison as that of the bounds of `free`, so that the compiler makes one of both.
+        // The same comparison as the bounds check of `free`, so that the compiler merges the two.
         (self.free as usize) < self.entries.len()
     }
 
-    /// Takes a free slot, the one released last, with the value that it had then.
+    /// Takes a free slot, the last one released, with the value that it had then.
     #[inline(always)]
     pub fn take(&mut self) -> Option<u32> {
         let slot = self.free;
@@ -95,7 +95,7 @@ impl<T> Slab<T> {
         Some(slot)
     }
 
-    /// Puts a value into a free slot; drops it where there is none.
+    /// Puts a value into a free slot; drops the value if there is none.
     #[inline(always)]
     pub fn insert(&mut self, value: T) -> Option<u32> {
         let slot = self.take()?;
@@ -103,7 +103,7 @@ impl<T> Slab<T> {
         Some(slot)
     }
 
-    /// Frees a slot, which is taken.
+    /// Frees a taken slot.
     #[inline(always)]
     pub fn release(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
@@ -114,7 +114,7 @@ impl<T> Slab<T> {
         self.length -= 1;
     }
 
-    /// The handle of a slot as it is used now.
+    /// The handle of a slot in its present use.
     #[inline]
     #[must_use]
     pub fn tag(&self, slot: u32) -> Tag {

@@ -1,8 +1,8 @@
-//! A tournament tree of fours: finds the slot with the smallest key where one key changes at a time.
+//! A tournament tree with nodes of four: finds the slot with the smallest key, when one key changes at a time.
 //!
-//! Every slot has a key, each node the smallest of the four below it. A change replays the matches of one path: seven of them
-//! for 16,384 slots. Keys are compared as points on a circle, by the sign
-//! of their difference, so that a clock may wrap; all keys lie within half of the circle.
+//! Every slot has a key, and each node the smallest key of the four below it. A change replays the matches along one path:
+//! seven of them for 16,384 slots. Keys are points on a circle, compared by the sign of their difference, so that a clock
+//! may wrap; all keys lie within half of the circle.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -13,7 +13,7 @@ const FOURS: u32 = 2;
 pub(crate) struct Tournament {
     /// The four children of node n are 4 n to 4 n + 3; the root is node 1.
     fours: Box<[[u64; 1 << FOURS]]>,
-    /// The node of place zero: a power of four.
+    /// The node of position zero: a power of four.
     base: u32,
     places: u32,
     min: u64,
@@ -30,13 +30,13 @@ const fn earlier(key: u64, other: u64) -> u64 {
 }
 
 impl Tournament {
-    /// All places have the same key.
+    /// A tree in which all positions have the same key.
     pub(crate) fn new(places: u32, key: u64) -> Self {
         let mut base = 1 << FOURS;
         while base < places {
             base <<= FOURS;
         }
-        // Without the part of the last round that no place uses.
+        // Leaves out the part of the last round that no position uses.
         let fours = ((base + places.max(1) - 1) >> FOURS) + 1;
         Self { fours: vec![[key; 1 << FOURS]; fours as usize].into_boxed_slice(), base, places, min: key }
     }
@@ -66,7 +66,8 @@ impl Tournament {
         self.min = key;
     }
 
-    /// Gives this key, which is none of the smallest, to what is there only because nodes come in fours: at most three a round.
+    /// Gives this key, which must not be the smallest, to positions that exist only because nodes come in fours: at most
+    /// three a round.
     pub(crate) fn pad(&mut self, key: u64) {
         let mut node = (self.base + self.places) as usize;
         while node > 1 {
@@ -78,7 +79,7 @@ impl Tournament {
         }
     }
 
-    /// The lowest place with the smallest key.
+    /// The lowest position with the smallest key.
     pub(crate) fn first(&self) -> u32 {
         let mut node = 1;
         while node < self.base {

@@ -1,7 +1,7 @@
-//! Slots in the order of their sectors: treaps over one array of nodes, one root a sorted queue.
+//! Sorted queues of slots by sector: treaps in one array of nodes, with one root for each queue.
 //!
-//! A treap is a search tree by key and a heap by priority; with random priorities its depth is logarithmic whatever the
-//! order of insertion. The priorities come from a fixed generator: the shape is the same in every run.
+//! A treap is a search tree by key and a heap by priority. With random priorities its depth is logarithmic for any order of
+//! insertion. The priorities come from a generator with a fixed seed, so the shape is the same in every run.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,7 +22,8 @@ pub(crate) struct Root(u32);
 /// Ties between equal sectors go to the older request.
 type Key = (u64, u64);
 
-/// Sectors are compared by the sign of their difference: they are below 2^63, and virtual times, which others sort by, wrap.
+/// Compares sectors by the sign of their difference: sectors are below 2^63, and virtual times, which other trees sort by,
+/// wrap.
 #[allow(clippy::cast_possible_wrap, reason = "the sign of the difference is what is asked for")]
 const fn is_after(key: Key, other: Key) -> bool {
     let ahead = key.0.wrapping_sub(other.0) as i64;
@@ -37,7 +38,7 @@ struct Node {
     priority: u32,
 }
 
-/// Where a child's number is stored: under a node, or in the root.
+/// Where the number of a child is stored: in a node, or in the root.
 #[derive(Clone, Copy)]
 enum Place {
     Root,
@@ -93,11 +94,11 @@ impl Tree {
         }
         self.put(root, place, slot);
         self.nodes[slot as usize] = Node { sector, sequence, children: [NONE; 2], priority };
-        // What was here is divided into what is smaller and what is larger than the new key.
+        // The subtree that was here is divided into keys smaller and keys larger than the new one.
         let mut ends = [Place::Child(slot, 0), Place::Child(slot, 1)];
         while at != NONE {
             let side = usize::from(is_after(key, self.key(at)));
-            // A node left of the key (side 1: the search goes right) belongs to the smaller half, end 0.
+            // A node left of the key (side 1: the search continues to the right) belongs to the smaller half, end 0.
             let half = 1 - side;
             let below = self.node(at).children[side];
             self.put(root, ends[half], at);
@@ -108,7 +109,7 @@ impl Tree {
         self.put(root, ends[1], NONE);
     }
 
-    /// Removes `slot`, which has to be in this tree.
+    /// Removes `slot`, which must be in this tree.
     pub(crate) fn remove(&mut self, root: &mut Root, slot: u32) {
         let key = self.key(slot);
         let mut place = Place::Root;

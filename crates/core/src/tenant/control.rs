@@ -5,29 +5,29 @@ use core::fmt;
 use super::{GroupId, Share, ShareError};
 use crate::{Nanos, Reason, StreamId, Tag};
 
-/// Live control of a tenant policy. Every call is one step of the scheduler, as [`crate::Scheduler::submit`] is: poll
-/// afterwards.
+/// Live control of a tenant policy. Every call is one step of the scheduler, as [`crate::Scheduler::submit`] is: poll after
+/// it.
 pub trait TenantControl {
-    /// Sets the share of a client, which is new or has another. What it has queued stays queued.
+    /// Sets or changes the share of a client. Its queued requests stay queued.
     ///
     /// # Errors
     /// [`ShareError`] says what is wrong, with the arithmetic; nothing has changed then.
     fn configure(&mut self, now: Nanos, client: StreamId, share: Share) -> Result<(), ShareError>;
 
-    /// Sets the share of a group. Its clients name it in their shares.
+    /// Sets or changes the share of a group. Clients name their group in their own shares.
     ///
     /// # Errors
     /// As [`TenantControl::configure`].
     fn configure_group(&mut self, now: Nanos, group: GroupId, share: Share) -> Result<(), ShareError>;
 
-    /// Removes a client's share: what it has queued, and sends later, is served with the default share.
+    /// Removes a client's share: its queued and later requests are served with the default share.
     ///
     /// # Errors
     /// [`ShareError::UnknownClient`].
     fn remove(&mut self, now: Nanos, client: StreamId) -> Result<(), ShareError>;
 
-    /// Sets the device's capacity in units of cost a second, against which reservations are checked; zero: unknown, and every
-    /// reservation is accepted.
+    /// Sets the device's capacity in units of cost a second, which reservations are checked against. Zero means unknown:
+    /// every reservation is accepted.
     ///
     /// # Errors
     /// [`ShareError::Infeasible`] if more has been reserved already.
@@ -36,15 +36,15 @@ pub trait TenantControl {
     /// The share of a client: the configured one, or the default.
     fn share(&self, client: StreamId) -> Share;
 
-    /// By how much time all reservations together have fallen behind, from the start: zero unless they are broken. Of a span
-    /// d in which this grows by b, an active client with a reservation of r has got r (d - b) at least.
+    /// The time by which all reservations together have fallen behind since the start: zero unless they were ever broken. If
+    /// this grows by b in a span d, an active client with a reservation of r has got at least r (d - b).
     fn reservations_behind(&self) -> Nanos;
 
-    /// The reason for which all of a client's queued requests wait. [`crate::Scheduler::waiting`] counts those of all clients.
+    /// The reason for which all queued requests of a client wait. [`crate::Scheduler::waiting`] counts those of all clients.
     fn reason(&self, client: StreamId) -> Reason;
 
-    /// Why a queued request waits; `None` if the tag names no queued request. For people: it counts the requests before this
-    /// one in its client's queue one by one.
+    /// Explains why a queued request waits; `None` if the tag names no queued request. It is meant for people: it counts the
+    /// requests before this one in its client's queue one by one.
     fn explain(&self, now: Nanos, tag: Tag) -> Option<Explanation>;
 }
 
@@ -63,13 +63,13 @@ pub enum Rule {
     GroupByteLimit,
     /// Its group is next, and another client of the group has an earlier virtual start.
     Group,
-    /// Clients go in the order of submission of their oldest requests. Tags are numbers of submission.
+    /// Clients go in the order of submission of their oldest requests. Tags are sequence numbers.
     Arrival,
     /// The smallest virtual start goes first.
     VirtualStart,
     /// The smallest virtual finish goes first.
     VirtualFinish,
-    /// Clients take turns; the tags are what remains of their quanta.
+    /// Clients take turns. Tags are what remains of their quanta.
     Turn,
     /// A client that is due by its reservation goes first. Tags are times in nanoseconds.
     Reservation,
@@ -79,8 +79,8 @@ pub enum Rule {
     Floor,
     /// The smallest reward tag goes first.
     Reward,
-    /// The order has released it, and the elevator serves others first. Tags are the numbers of dispatches since, and of
-    /// requests in the elevator.
+    /// The order has released it, and the elevator serves others first. Tags are the number of dispatches since its release,
+    /// and the number of requests in the elevator.
     Elevator,
     /// It is next, and the device is full.
     Device,
@@ -89,7 +89,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// The rule in words, as the middle of "it waited because ...".
+    /// The rule in words, to complete "it waited because ...".
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
@@ -114,14 +114,14 @@ impl Rule {
     }
 }
 
-/// Why a queued request waits, at the time of asking.
+/// Why a queued request waits, at the time of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The rule.
     pub rule: Rule,
-    /// The reason that its waiting is counted under.
+    /// The reason that its waiting is counted as.
     pub reason: Reason,
-    /// Older queued requests of the same client.
+    /// The number of older queued requests of the same client.
     pub ahead: u32,
     /// The client's tag, in the unit of the rule.
     pub own: u64,
@@ -131,12 +131,12 @@ pub struct Explanation {
     pub first: Option<StreamId>,
     /// The tag of that client.
     pub first_tag: u64,
-    /// When the limits allow it; `now` or before: at once.
+    /// When the limits allow it; a time up to `now` means at once.
     pub eligible: Nanos,
 }
 
 impl fmt::Display for Explanation {
-    /// A sentence without its full stop.
+    /// Writes a sentence without its full stop.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.rule.words())?;
         match self.rule {

@@ -1,8 +1,8 @@
-//! Cost of a request.
+//! The cost of a request, and the ways to count it.
 
 use crate::{Operation, Request, SECTOR_BYTES};
 
-/// The largest cost of one request: 16 MiB in sectors, 327 ms of the device. It bounds how far one dispatch moves a tag.
+/// The largest cost of one request: 16 MiB in sectors, or 327 ms of the device. It bounds how far one dispatch moves a tag.
 pub(crate) const COST_MAX: u32 = (1 << 15) - 1;
 
 /// A way to count cost.
@@ -12,15 +12,15 @@ pub(crate) enum CostModel {
     Requests,
     /// One for each sector; one for a discard or a flush.
     Sectors,
-    /// The device's time, in units of 10 us: an estimate at first, and what it was at completion ([`super::times`]).
+    /// The device's time, in units of 10 us: estimated at first, and corrected at completion ([`super::times`]).
     DeviceTime,
 }
 
 impl CostModel {
-    /// The names of the parameter's values, by number.
+    /// The names of the parameter's values, in the order of their numbers.
     pub(crate) const NAMES: &'static [&'static str] = &["requests", "sectors", "device-time"];
 
-    /// Those of policies that do not correct a cost.
+    /// The names for policies that do not correct a cost.
     pub(crate) const KNOWN_NAMES: &'static [&'static str] = &["requests", "sectors"];
 
     pub(crate) const fn from_setting(value: u64) -> Self {

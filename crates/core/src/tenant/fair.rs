@@ -12,41 +12,41 @@ use super::Rule;
 use super::order::RuleState;
 use crate::structure::Tournament;
 
-/// Virtual time of one unit of cost at weight 1.
+/// The virtual time of one unit of cost at weight 1.
 pub(crate) const UNIT: u64 = 1 << 30;
 
-/// Virtual time of a nanosecond at weight 1, for policies that charge time, as a power of two.
+/// The virtual time of a nanosecond at weight 1, as a power of two, for policies that charge time.
 const NANO_BITS: u32 = 14;
 
-/// The most that one dispatch moves a start or the clock. It bounds how soon keys become stale.
+/// The most that one dispatch moves a start or the clock. It limits how fast keys become stale.
 const STEP_MAX: u64 = 1 << 45;
 
-/// How far a start may be ahead of the clock: more than the largest charge of one request.
+/// The most that a start may be ahead of the clock: more than the largest charge of one request.
 pub(crate) const LEAD_MAX: u64 = 1 << 56;
 
 /// The most nodes: a key holds the node in its low bits.
 pub(crate) const NODES_MAX: u32 = 1 << 15;
 const NODE_MASK: u64 = 0xFFFF;
 
-/// How far ahead of the clock the key of an inactive node is.
+/// How far the key of an inactive node is ahead of the clock.
 const FAR: u64 = 1 << 62;
-/// A key further ahead belongs to an inactive node.
+/// A key further ahead than this belongs to an inactive node.
 const NEAR: u64 = 1 << 60;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
     start: u64,
-    /// Virtual time of one unit of cost at the node's weight.
+    /// The virtual time of one unit of cost at the node's weight.
     per_unit: u64,
 }
 
-/// The service of one request in virtual time.
+/// The service of one request, in virtual time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Service {
     pub(crate) start: u64,
     /// The start of the node's next request.
     pub(crate) finish: u64,
-    /// Virtual time of one cost unit at the node's weight.
+    /// The virtual time of one unit of cost at the node's weight.
     pub(crate) per_unit: u64,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Fair {
     rebased: u64,
     /// The node whose key is checked next.
     hand: u32,
-    /// By how much the last charge moved a start.
+    /// How far the last charge moved a start.
     moved: u64,
 }
 
@@ -95,7 +95,7 @@ impl Fair {
         self.clock
     }
 
-    /// Moves the clock to this time, unless it is later already.
+    /// Moves the clock to this time, unless it is already later.
     #[inline]
     pub(crate) fn advance(&mut self, time: u64) {
         self.clock = later(self.clock, time);
@@ -106,29 +106,29 @@ impl Fair {
         self.nodes[node as usize].start
     }
 
-    /// Virtual time that `cost` takes at a node's weight.
+    /// The virtual time that `cost` takes at a node's weight.
     #[inline]
     pub(crate) fn span(&self, node: u32, cost: u32) -> u64 {
         self.nodes[node as usize].per_unit * u64::from(cost)
     }
 
-    /// Virtual time of a number of nanoseconds at a node's weight.
+    /// The virtual time of a number of nanoseconds at a node's weight.
     #[inline]
     pub(crate) fn span_of_nanos(&self, node: u32, nanos: u64) -> u64 {
         (self.nodes[node as usize].per_unit * nanos) >> (UNIT.trailing_zeros() - NANO_BITS)
     }
 
-    /// Virtual time of a number of nanoseconds at weight 1.
+    /// The virtual time of a number of nanoseconds at weight 1.
     pub(crate) const fn nanos(nanos: u64) -> u64 {
         nanos << NANO_BITS
     }
 
-    /// The reverse.
+    /// The inverse of [`Fair::nanos`].
     pub(crate) const fn nanos_of(time: u64) -> u64 {
         time >> NANO_BITS
     }
 
-    /// Charges a node, whose start stays at most `lead` ahead of the clock. Returns its new start.
+    /// Charges a node; its start stays at most `lead` ahead of the clock. Returns its new start.
     #[inline]
     pub(crate) fn charge(&mut self, node: u32, span: u64, lead: u64) -> u64 {
         let node = &mut self.nodes[node as usize];
@@ -140,7 +140,7 @@ impl Fair {
         start
     }
 
-    /// By how much the last charge moved a start.
+    /// How far the last charge moved a start.
     pub(crate) const fn moved(&self) -> u64 {
         self.moved
     }
@@ -168,7 +168,7 @@ impl Fair {
         key.wrapping_sub(self.clock).wrapping_add(NEAR) < 2 * NEAR
     }
 
-    /// Charges a node that was not ahead of the clock by more than one charge.
+    /// Charges a node that was ahead of the clock by at most one charge.
     #[inline(always)]
     pub(crate) fn serve(&mut self, node: u32, cost: u32) -> Service {
         let node = &mut self.nodes[node as usize];
@@ -178,21 +178,21 @@ impl Fair {
         Service { start, finish: node.start, per_unit }
     }
 
-    /// Divides the lead of a node, which is not active.
+    /// Divides the lead of an inactive node.
     pub(crate) fn forgive(&mut self, node: u32, divisor: u64) {
         let start = &mut self.nodes[node as usize].start;
         let lead = later(*start, self.clock).wrapping_sub(self.clock);
         *start = self.clock.wrapping_add(lead / divisor);
     }
 
-    /// A node becomes active.
+    /// Makes a node active.
     #[inline]
     pub(crate) fn resume(&mut self, node: u32) {
         let node = &mut self.nodes[node as usize];
         node.start = later(node.start, self.clock);
     }
 
-    /// A node becomes active, by another clock.
+    /// Makes a node active, by another clock.
     pub(crate) fn resume_at(&mut self, node: u32, clock: u64) {
         let node = &mut self.nodes[node as usize];
         node.start = later(node.start, clock);
@@ -211,17 +211,17 @@ impl Fair {
         self.keys.set(node, (time & !NODE_MASK) | u64::from(node));
     }
 
-    /// A number as a virtual time, for orders without weights.
+    /// Converts a number to a virtual time, for orders without weights.
     pub(crate) const fn tick(number: u64) -> u64 {
         number << NODE_MASK.count_ones()
     }
 
-    /// The number of a virtual time that [`Fair::tick`] made.
+    /// The inverse of [`Fair::tick`].
     pub(crate) const fn ticks(time: u64) -> u64 {
         time >> NODE_MASK.count_ones()
     }
 
-    /// A node's number now belongs to a new client.
+    /// Resets a node whose number now belongs to a new client.
     pub(crate) fn forget(&mut self, node: u32) {
         self.nodes[node as usize].start = self.clock;
     }
@@ -243,7 +243,7 @@ impl Fair {
         self.keys.key(node) & !NODE_MASK
     }
 
-    /// Whether the start of a node is not ahead of the clock.
+    /// Whether the start of a node is at or before the clock.
     pub(crate) fn is_behind(&self, node: u32) -> bool {
         later(self.nodes[node as usize].start, self.clock) == self.clock
     }
@@ -253,10 +253,11 @@ impl Fair {
         RuleState { rule, own: self.key(node), clock: self.clock, first_tag: self.key(first) }
     }
 
-    /// Keeps the keys of inactive nodes ahead of the clock: one node each time that the clock has moved by a step. Called
-    /// once for each dispatch.
+    /// Keeps the keys of inactive nodes ahead of the clock: rebases one node each time that the clock has moved by a step.
+    /// Called once for each dispatch.
     ///
-    /// A round takes as many steps as there are nodes, 2^15 at most: no key gets older than 2^60, and it was 2^62 ahead.
+    /// A round takes as many steps as there are nodes, at most 2^15, so no key ages by more than 2^60, and it was 2^62
+    /// ahead.
     #[inline]
     pub(crate) fn rebase(&mut self) {
         if self.clock.wrapping_sub(self.rebased) >= STEP_MAX {
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn the_clock_goes_round_with_nodes_always_seldom_and_never_active() {
-        // As many nodes as a round of the tournament has leaves, and fewer.
+        // Numbers of nodes that fill a round of the tournament, and that do not.
         for nodes in [4, 5, 18] {
             goes_round(nodes);
         }

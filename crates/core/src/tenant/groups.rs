@@ -1,4 +1,4 @@
-//! Fair queueing between the clients of a group, by start tags.
+//! Fair queueing among the clients of a group, by start tags.
 //!
 //! A group is served like a client, and its clients divide its service by weight.
 
@@ -13,11 +13,11 @@ use crate::structure::{Root, Tree};
 pub(crate) struct Group {
     pub(crate) share: Share,
     pub(crate) is_configured: bool,
-    /// Held back by its limit.
+    /// Whether its limit holds it back.
     pub(crate) is_throttled: bool,
-    /// Requests of its active clients.
+    /// The number of requests of its active clients.
     pub(crate) requests: u32,
-    /// Its active clients, by start tag.
+    /// Its active clients, sorted by start tag.
     active: Root,
     clock: u64,
 }
@@ -70,18 +70,18 @@ impl Groups {
         &mut self.groups[group as usize]
     }
 
-    /// Adds a client, which is not active.
+    /// Adds a client, which is not active, to a group.
     pub(crate) fn add(&mut self, group: u32, client: u32, weight: u32) {
         let clock = self.groups[group as usize].clock;
         self.members[client as usize] = Member { start: clock, per_unit: UNIT / u64::from(weight), is_active: false };
     }
 
-    /// The active client that is next.
+    /// The active client whose turn is next.
     pub(crate) fn first(&self, group: u32) -> Option<u32> {
         self.tree.first(self.group(group).active)
     }
 
-    /// The start tag of a client, the group's clock, the start tag of the first client.
+    /// The start tag of a client, the group's clock, and the start tag of the first client.
     pub(crate) fn tags(&self, group: u32, client: u32, first: u32) -> (u64, u64, u64) {
         let start = |client: u32| self.members[client as usize].start;
         (start(client), self.group(group).clock, start(first))
@@ -112,7 +112,7 @@ impl Groups {
         }
     }
 
-    /// Charges a client more, or less where that is negative.
+    /// Charges a client more, or less if `by` is negative.
     pub(crate) fn correct(&mut self, group: u32, client: u32, by: i32) {
         let is_active = self.members[client as usize].is_active;
         if is_active {

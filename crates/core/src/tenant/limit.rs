@@ -1,13 +1,13 @@
 //! A client's limit: two token buckets, one for requests (or cost) and one for bytes.
 //!
-//! A request goes when neither bucket is empty, and takes its whole cost from each, into debt if it must; the next waits
-//! until both have tokens again. No request is too large, whatever the bursts, and none is split: at 8 MiB/s one of 1 MiB
-//! goes at once, and the next 125 ms later.
+//! A request goes when neither bucket is empty. It takes its whole cost from each, into debt if necessary; the next request
+//! waits until both have tokens again. So no request is too large for a burst, and none is split: at 8 MiB/s a request of 1
+//! MiB goes at once, and the next 125 ms later.
 //!
 //! Bound: with a burst of b bytes, a rate of r and requests of at most m bytes, less than b + m + r x d go in any window of
-//! length d, and while the client is active, all of r goes. No request waits longer for the limit than the requests queued
-//! before it, and one request more, take at r. Requests that move no data take nothing from the byte bucket, but wait for it
-//! as others do: a client's requests keep their order.
+//! length d; while the client is active, it gets all of r. A request waits for the limit no longer than the requests queued
+//! before it, and one more, take at rate r. Requests that move no data take nothing from the byte bucket, but wait for it
+//! all the same, so that a client's requests keep their order.
 
 use super::Share;
 use super::pace::Pace;
@@ -41,14 +41,14 @@ impl Load {
 pub(crate) struct Limit {
     cost: Pace,
     bytes: Pace,
-    /// The queued load of a client that is refused at its limit; not counted for others.
+    /// The queued load, counted only for a client that is refused at its limit.
     pub(crate) queued: Load,
 }
 
 impl Limit {
     pub(crate) const NONE: Self = Self { cost: Pace::UNLIMITED, bytes: Pace::UNLIMITED, queued: Load::NOTHING };
 
-    /// Changes the limits; tokens used stay used.
+    /// Changes the limits; tokens that were used stay used.
     #[inline]
     pub(crate) fn configure(&mut self, now: Nanos, share: &Share) {
         if self.is_limited() || share.limit_per_second != 0 || share.limit_bytes_per_second != 0 {
@@ -59,7 +59,7 @@ impl Limit {
     #[inline(never)]
     fn change(&mut self, now: Nanos, share: &Share) {
         self.cost.configure(now, share.limit_per_second, share.burst);
-        // An empty bucket would never let anything go.
+        // With a burst of zero no request would ever go.
         self.bytes.configure(now, share.limit_bytes_per_second, share.burst_bytes.max(1));
     }
 
@@ -73,25 +73,25 @@ impl Limit {
         self.cost.eligible().max(self.bytes.eligible())
     }
 
-    /// Whether the byte bucket is the one that holds the next request longest.
+    /// Whether the byte bucket holds the next request longer than the other.
     pub(crate) fn is_for_bytes(&self) -> bool {
         self.bytes.eligible() > self.cost.eligible()
     }
 
-    /// The time from which a request could go after all that is queued.
+    /// The time from which a request could go after all those queued.
     pub(crate) fn eligible_after_queued(&self, now: Nanos) -> Nanos {
         let mut ahead = *self;
         ahead.take(now, self.queued);
         ahead.eligible()
     }
 
-    /// Gives back the tokens of a request that is not served.
+    /// Gives back the tokens of a request that was not served.
     pub(crate) fn give(&mut self, load: Load) {
         self.cost.give(load.cost);
         self.bytes.give(load.bytes);
     }
 
-    /// A request's cost was another by so much.
+    /// Corrects the cost of a request by this difference.
     pub(crate) fn correct(&mut self, by: i32) {
         self.cost.correct(by);
     }

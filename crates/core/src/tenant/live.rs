@@ -1,4 +1,4 @@
-//! Live control of the tenant scheduler: shares that are added, changed and removed while requests are queued.
+//! Live control of the tenant scheduler: shares are added, changed and removed while requests are queued.
 
 use super::control::{Explanation, Rule, TenantControl};
 use super::limit::Limit;
@@ -14,7 +14,7 @@ impl<P: Order> TenantScheduler<P> {
         self.by_stream.find(u64::from(stream.0), |_| true)
     }
 
-    /// The sum of all other reservations, if `asked_per_second` fits beside it.
+    /// The sum of all other reservations, if `asked_per_second` fits in the capacity beside it.
     fn reserve(&self, held_per_second: u64, asked_per_second: u64) -> Result<u64, ShareError> {
         let (capacity_per_second, reserved_per_second) =
             (self.capacity_per_second, self.reserved_per_second - held_per_second);
@@ -28,7 +28,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Changes the share of a client in any state.
+    /// Changes the share of a client, whatever its state.
     fn replace(&mut self, now: Nanos, client: u32, share: Share) {
         let length = self.clients[client as usize].fifo.length;
         if length > 0 {
@@ -40,7 +40,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// The client of a stream that is to be configured: its own, or a new one.
+    /// The client to configure for a stream: its existing one, or a new one.
     fn client_to_configure(&mut self, now: Nanos, stream: StreamId) -> Result<u32, ShareError> {
         if let Some(client) = self.find(stream) {
             return Ok(client);
@@ -62,7 +62,7 @@ impl<P: Order> TenantControl for TenantScheduler<P> {
         }
         let held = self.find(stream).map_or(0, |client| self.shares[client as usize].reservation_per_second);
         let others = self.reserve(held, share.reservation_per_second)?;
-        // A new client is judged by the worst cost of all: it has no number yet.
+        // A new client has no number yet, and is checked with the worst cost of all clients.
         self.order.admit(self.find(stream), &share)?;
         let client = self.client_to_configure(now, stream)?;
         if self.is_idle(client) {

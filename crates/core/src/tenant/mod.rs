@@ -1,7 +1,8 @@
-//! Tenants: clients that share a device by their shares.
+//! Tenants: clients that share a device in the proportions of their shares.
 //!
-//! A client is a stream, and has a [`Share`]. One scheduler, for all tenant policies, keeps the clients' queues, limits and
-//! groups; a policy only says whose request is next (`order`). Requests are not merged. Flushes are requests like others.
+//! Each stream is a client with a [`Share`]. All tenant policies use one scheduler, which keeps the clients' queues, limits
+//! and groups; a policy only decides whose request is next (`order`). Requests are not merged. Flushes are treated like
+//! other requests.
 //!
 //! [`TenantControl`] changes shares while requests are queued, and explains why one waits.
 
@@ -42,7 +43,7 @@ pub(crate) use reservations::{LEAD, Reserved};
 pub(crate) use scheduler::TenantScheduler;
 pub(crate) use service::Service;
 
-/// Capacity for clients and groups, and the cost model: fixed at construction.
+/// The capacity for clients and groups, and the cost model, fixed at construction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Capacity {
     pub(crate) clients: u32,
@@ -51,25 +52,25 @@ pub(crate) struct Capacity {
 }
 
 impl Capacity {
-    /// From the first parameters of every tenant policy.
+    /// Reads the parameters that come first in every tenant policy.
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let [clients, groups, cost] = settings.values();
-        // Bounded by the parameters.
+        // The parameters' ranges bound these.
         Self { clients: clients as u32, groups: groups as u32, cost: CostModel::from_setting(cost) }
     }
 
-    /// Entries of the table of clients, the shared one included.
+    /// The number of entries in the table of clients, including the shared one.
     pub(crate) const fn entries(&self) -> u32 {
         self.clients + 1
     }
 
-    /// Nodes: clients, then groups.
+    /// The number of nodes: clients, then groups.
     pub(crate) const fn nodes(&self) -> u32 {
         self.entries() + self.groups
     }
 }
 
-/// The most clients, the first parameter of every tenant policy.
+/// The most clients: the first parameter of every tenant policy.
 pub(crate) const CLIENTS: Parameter = Parameter::count(
     "clients",
     1024,
@@ -78,11 +79,11 @@ pub(crate) const CLIENTS: Parameter = Parameter::count(
     "clients, fixed at the start; streams beyond them share one",
 );
 
-/// The most groups, the second.
+/// The most groups: the second parameter.
 pub(crate) const GROUPS: Parameter =
     Parameter::count("groups", 0, 0, GROUPS_MAX as u64, "groups of clients that can be configured, fixed at the start");
 
-/// The cost model, the third.
+/// The cost model: the third parameter.
 pub(crate) const COST: Parameter = Parameter::choice(
     "cost",
     CostModel::NAMES,

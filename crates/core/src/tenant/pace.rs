@@ -1,17 +1,17 @@
-//! A token bucket in whole nanoseconds, without rounding errors that add up.
+//! A token bucket in whole nanoseconds, without accumulating rounding errors.
 //!
-//! The bucket is kept as one time instead of a level: `full_at`, when it is full again. A request may go when that is at
-//! most `burst - 1` intervals ahead, i.e. while the bucket is not empty; it then moves the time by its cost's intervals, past
-//! that if need be: a request that costs more than the burst goes too, and the next waits for it. In any window of length d
-//! at most `burst` + (the largest cost - 1) + rate x d go. The remainder of an interval's division is carried, so that after
-//! k requests at 3 a second exactly floor(k / 3) seconds and the right third have passed.
+//! Instead of a level, the bucket keeps a time: `full_at`, when it is full again. A request may go when that is at most
+//! `burst - 1` intervals ahead, that is, while the bucket is not empty. The request then moves the time by its cost in
+//! intervals, past the burst if necessary: a request that costs more than the burst goes too, and the next waits for it. In
+//! any window of length d, at most `burst` + (the largest cost - 1) + rate x d go. The remainder of dividing an interval is
+//! carried, so that after k requests at 3 a second exactly floor(k / 3) seconds and the right third have passed.
 //!
-//! A changed rate finds the same cost used as before, which is paid back at the new rate. After a smaller burst no more than
-//! all of it counts as used; what had been taken beyond the old one is still owed. Without a rate nothing is counted or
-//! remembered.
+//! When the rate changes, the cost used so far stays the same and is paid back at the new rate. When the burst becomes
+//! smaller, at most all of the new burst counts as used; what was taken beyond the old burst is still owed. Without a rate,
+//! nothing is counted or remembered.
 //!
-//! Example: 3/s, burst 2, at time 0: two go at once, `full_at` = 666,666,666 ns and 2/3; the third may go when that is one
-//! interval ahead, at 333,333,333 ns and 1/3, which is rounded up.
+//! Example: 3/s, burst 2, at time 0. Two requests go at once, and `full_at` is 666,666,666 ns and 2/3. The third may go when
+//! that is one interval ahead, at 333,333,333 ns and 1/3, rounded up.
 
 use crate::Nanos;
 
@@ -22,14 +22,14 @@ const SECOND: u64 = 1_000_000_000;
 pub(crate) struct Pace {
     /// Units of cost a second, at most 2^40; zero: no limit.
     per_second: u64,
-    /// Nanoseconds of one unit of cost, and `rest` / `per_second` more.
+    /// The nanoseconds of one unit of cost, plus `rest` / `per_second`.
     interval: u64,
     rest: u64,
-    /// The most that `full_at` may be ahead for a request to go, and `tolerance_rest` / `per_second` more.
+    /// The most that `full_at` may be ahead for a request to go, plus `tolerance_rest` / `per_second`.
     tolerance: u64,
     tolerance_rest: u64,
     full_at: u64,
-    /// The remainder that `full_at` leaves out, in nanoseconds / `per_second`.
+    /// The remainder not in `full_at`, in nanoseconds / `per_second`.
     carried: u64,
 }
 
@@ -45,7 +45,7 @@ impl Pace {
         self.per_second
     }
 
-    /// Sets the rate, and a burst of 1 to 2^33. Tokens used stay used.
+    /// Sets the rate, and a burst from 1 to 2^33. Tokens that were used stay used.
     pub(crate) fn configure(&mut self, now: Nanos, per_second: u64, burst: u64) {
         if per_second == 0 {
             if self.is_limited() {
@@ -83,7 +83,7 @@ impl Pace {
         Nanos(self.full_at.saturating_add(is_over as u64).saturating_sub(self.tolerance))
     }
 
-    /// Fills the bucket no further than full.
+    /// Brings the bucket up to now: it fills no further than full.
     #[inline]
     pub(crate) fn align(&mut self, now: Nanos) {
         if self.full_at.saturating_add(u64::from(self.carried != 0)) < now.0 {
@@ -111,13 +111,13 @@ impl Pace {
             let per_second = u128::from(self.per_second);
             let at = u128::from(self.full_at) * per_second + u128::from(self.carried);
             let at = at.saturating_sub(u128::from(cost) * u128::from(SECOND));
-            // Not later than before, and less than a u64.
+            // This is no later than before, and fits a u64.
             self.full_at = (at / per_second) as u64;
             self.carried = (at % per_second) as u64;
         }
     }
 
-    /// Takes so much more, or gives it back where it is negative, whether or not the bucket is full.
+    /// Takes this much more, or gives it back if negative, whether or not the bucket is full.
     pub(crate) fn correct(&mut self, by: i32) {
         let amount = u64::from(by.unsigned_abs());
         if by < 0 {
@@ -127,7 +127,7 @@ impl Pace {
         }
     }
 
-    /// The carried remainder for requests of more than 16 GiB.
+    /// Divides the cost of requests of more than 16 GiB into an interval and a remainder.
     #[cold]
     fn divide_long(&self, cost: u64) -> (u64, u64) {
         let (rest, per_second) =

@@ -1,14 +1,14 @@
-//! Which clients are active, and which a limit throttles.
+//! Decides which clients are active, and which ones a limit throttles.
 //!
-//! A client with queued requests is active, by itself or through its group, or throttled until its limit lets it continue.
-//! All calls that tell the order of an activation, a deactivation or a changed head are here.
+//! A client with queued requests is either active, by itself or through its group, or throttled until its limit lets it
+//! continue. All calls that inform the order of an activation, a deactivation or a changed head are here.
 
 use super::order::Order;
 use super::scheduler::{Client, NOT_THROTTLED, TenantScheduler};
 use crate::Nanos;
 use crate::structure::NONE;
 
-/// Throttled clients that become active in one poll.
+/// The most throttled clients that become active in one poll.
 const UNTHROTTLE_MAX: u32 = 16;
 
 impl<P: Order> TenantScheduler<P> {
@@ -49,7 +49,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// A request was put at the end of a client's queue.
+    /// Handles a request that was put at the end of a client's queue.
     #[inline]
     pub(crate) fn request_queued(&mut self, now: Nanos, client: u32) {
         if self.clients[client as usize].refuses {
@@ -154,7 +154,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Activates throttled nodes that are eligible again.
+    /// Activates throttled nodes that have become eligible.
     pub(crate) fn unthrottle_due(&mut self, now: Nanos) {
         for _ in 0..UNTHROTTLE_MAX {
             if self.eligible_at.min() > now.0 {
@@ -189,7 +189,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// A client's queue has another head.
+    /// Handles a change of the head of a client's queue.
     pub(crate) fn client_head_changed(&mut self, now: Nanos, client: u32) {
         let Client { group, is_throttled, .. } = self.clients[client as usize];
         let is_group_first = group != NONE && self.groups.first(group) == Some(client);
@@ -199,7 +199,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Takes a queued request out of its queue.
+    /// Removes a queued request from its queue.
     pub(crate) fn withdraw(&mut self, now: Nanos, slot: u32) {
         let client = self.requests.entry(slot).client;
         let fifo = &mut self.clients[client as usize].fifo;

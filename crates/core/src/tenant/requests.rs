@@ -1,4 +1,4 @@
-//! The requests of a tenant policy, and a FIFO a client through them.
+//! The requests of a tenant policy, linked into one FIFO for each client.
 
 use super::cost::{COST_MAX, bytes};
 use super::limit::Load;
@@ -12,19 +12,19 @@ pub(crate) enum State {
     Dispatched,
 }
 
-/// A request: with its slot of the slab, one cache line.
+/// A request; together with its slab slot it fits one cache line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) request: Request,
-    /// When it was submitted; in flight, when it was dispatched.
+    /// When it was submitted; once in flight, when it was dispatched.
     pub(crate) since: Nanos,
-    /// Order of submission; of a released request, how it was charged.
+    /// The order of submission; of a released request, how it was charged.
     pub(crate) sequence: u64,
-    /// Whose queue it is in.
+    /// The client whose queue it is in.
     pub(crate) client: u32,
-    /// The request after it in the queue, where there is one; in flight, the node that it was ordered as.
+    /// The next request in the queue, if any; once in flight, the node that it was ranked as.
     next: u32,
-    /// The request before it in the queue, where there is one.
+    /// The previous request in the queue, if any.
     previous: u32,
     /// At most `COST_MAX`.
     cost: u16,
@@ -50,7 +50,7 @@ impl Entry {
         self.cost as u32
     }
 
-    /// What a dispatched request was ordered as.
+    /// The node that a dispatched request was ranked as.
     #[inline]
     pub(crate) const fn node(&self) -> u32 {
         self.next
@@ -62,7 +62,7 @@ impl Entry {
     }
 }
 
-/// The ends of a client's queue, where `length` says that there are any.
+/// The ends of a client's queue; valid while `length` is not zero.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fifo {
     pub(crate) head: u32,
@@ -104,7 +104,7 @@ impl Requests {
         self.entries.slot(tag)
     }
 
-    /// Puts a request, for which there is room, at the end of a queue.
+    /// Puts a request at the end of a queue. The caller has checked that there is room.
     #[inline(always)]
     pub(crate) fn add(&mut self, now: Nanos, request: &Request, client: u32, cost: u32, fifo: &mut Fifo) -> Tag {
         let slot = self.entries.take().unwrap_or(NONE);
@@ -121,7 +121,7 @@ impl Requests {
         self.entries.tag(slot)
     }
 
-    /// Makes `slot`, which points back to the tail, the new tail.
+    /// Makes `slot` the new tail; it already points back to the old one.
     #[inline(always)]
     fn hang(&mut self, slot: u32, fifo: &mut Fifo) {
         if fifo.length == 0 {
@@ -133,7 +133,7 @@ impl Requests {
         fifo.length += 1;
     }
 
-    /// What the requests in a queue are together, counted one by one.
+    /// The total load of the requests in a queue, counted one by one.
     pub(crate) fn load(&self, fifo: &Fifo) -> Load {
         let (mut load, mut at) = (Load::NOTHING, fifo.head);
         for _ in 0..fifo.length {
@@ -159,7 +159,7 @@ impl Requests {
         fifo.length -= 1;
     }
 
-    /// Takes the head of a queue, which has one, to dispatch it; it was ordered as `node`.
+    /// Takes the head of a non-empty queue for dispatch; it was ranked as `node`.
     #[inline(always)]
     pub(crate) fn dispatch(&mut self, now: Nanos, node: u32, fifo: &mut Fifo) -> Head {
         let slot = fifo.head;
@@ -172,7 +172,7 @@ impl Requests {
         head
     }
 
-    /// What an order may know of a queue: its oldest request, if it has one.
+    /// What an order sees of a queue: its oldest request, if there is one.
     #[inline(always)]
     pub(crate) fn head(&self, fifo: &Fifo) -> Option<Head> {
         let slot = fifo.head;
@@ -182,7 +182,7 @@ impl Requests {
         })
     }
 
-    /// What goes to the device.
+    /// The dispatch of a request.
     #[inline(always)]
     pub(crate) fn as_dispatch(&self, slot: u32) -> Dispatch {
         let Request { operation, flags, stream, sector, sectors } = self.entries[slot].request;
@@ -190,18 +190,17 @@ impl Requests {
         Dispatch { tag, operation, flags, stream, sector, sectors, members: 1, tier: Tier::Base }
     }
 
-    /// A released request was charged like this.
+    /// Records how a released request was charged.
     pub(crate) fn charged(&mut self, slot: u32, receipt: u64) {
         self.entries[slot].sequence = receipt;
     }
 
-    /// A released request goes to the device now.
+    /// Records that a released request goes to the device now.
     pub(crate) fn begun(&mut self, now: Nanos, slot: u32) {
         self.entries[slot].since = now;
     }
 
-    /// Frees the slot of a request that the device has completed; answers with it as it was. The slot keeps it until it is
-    /// used again.
+    /// Frees the slot of a completed request, and returns the request as it was. The slot keeps it until it is reused.
     #[inline(always)]
     pub(crate) fn finish(&mut self, tag: Tag) -> &Entry {
         let slot = self.slot(tag).filter(|&slot| self.entries[slot].state == State::Dispatched);
@@ -215,7 +214,7 @@ impl Requests {
         self.entries.release(slot);
     }
 
-    /// How many requests are ahead of `slot` in its queue.
+    /// The number of requests ahead of `slot` in its queue.
     pub(crate) fn ahead(&self, slot: u32, fifo: &Fifo) -> u32 {
         let mut ahead = 0;
         let mut at = slot;

@@ -1,12 +1,12 @@
 //! Reservations first, then weights: the order that mclock and reward share.
 //!
-//! A client with a reservation of r a second is due every 1/r seconds while it is active. What it did not use while
-//! inactive is lost; what the device could not deliver is made up for, up to [`CATCH_UP`] of it.
+//! A client with a reservation of r a second is due every 1/r seconds while it is active. What it did not use while inactive
+//! is lost; what the device could not deliver is made up for, up to [`CATCH_UP`].
 //!
-//! **Broken reservations.** Reservations have a clock of their own, which stops while the client due longest has been due
-//! for [`CATCH_UP`]: the device delivers less than all that is owed. So all reservations shrink in proportion, and by how
-//! much the clock has fallen behind says what was owed and not delivered. From then until a second after it last stopped,
-//! [`BY_WEIGHT`] of the dispatches go by weight even while a client is due. So none starves.
+//! **Broken reservations.** Reservations have a clock of their own. It stops while the client that has been due longest has
+//! been due for [`CATCH_UP`]: the device delivers less than is owed. Stopping it shrinks all reservations in proportion, and
+//! how far the clock falls behind says how much was owed and not delivered. While the clock stops, and for a second after,
+//! at least [`BY_WEIGHT`] of the dispatches go by weight even if a client is due, so none starves.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -18,22 +18,22 @@ use super::{Rule, Share};
 use crate::Nanos;
 use crate::structure::Tournament;
 
-/// The charges that a client served by its reservation pays in advance, at most: its debt once the reservation is
+/// The most charges that a client served by its reservation pays in advance. They are its debt once the reservation is
 /// removed or the others become idle.
 ///
-/// With random service a client runs ahead by its reservation and falls back by weight; what it runs ahead beyond this it
-/// gets for nothing. Of two equal clients, one with a reservation of its fair share gets 3 % too much at 8 charges, and a
+/// With random service, a client runs ahead by its reservation and falls back by weight; what it gets ahead beyond this
+/// limit is free. Of two equal clients, one with a reservation of its fair share gets 3 % too much at 8 charges, and a
 /// thirtieth of that at 256.
 pub(crate) const LEAD: u64 = 256;
 
-/// A lead is divided by this when the reservation becomes smaller: eight charges are left of 256.
+/// The divisor of a lead when the reservation becomes smaller: of 256 charges, eight are left.
 const LEAD_DIVISOR: u64 = 32;
 
-/// How late a client may be and still get all it has reserved. With more, after a stall of the device, it would keep all
-/// others from being served until it has caught up.
+/// How late a client may be and still get all that it has reserved. If this were longer, a client could keep all others from
+/// being served after a stall of the device until it has caught up.
 const CATCH_UP: Nanos = Nanos::from_millis(100);
 
-/// The part of all dispatches, in thousandths, that goes by weight at least while reservations are broken.
+/// The smallest part of all dispatches, in thousandths, that goes by weight while reservations are broken.
 const BY_WEIGHT: i64 = 50;
 
 /// All dispatches, in the unit of [`BY_WEIGHT`].
@@ -51,12 +51,12 @@ pub(crate) struct Reserved {
     pub(crate) fair: Fair,
     due: Tournament,
     paces: Box<[Pace]>,
-    /// Whether the node chosen last was due by its reservation.
+    /// Whether the last chosen node was due by its reservation.
     pub(crate) is_due: bool,
-    /// By how much the clock of reservations has fallen behind time.
+    /// How far the clock of reservations has fallen behind time.
     behind: Nanos,
     broken_until: Nanos,
-    /// What goes by weight of the dispatches since reservations broke, less what has gone; in thousandths of a dispatch.
+    /// The dispatches owed to weight since reservations broke, less those that went by weight, in thousandths of a dispatch.
     owed: i64,
 }
 
@@ -79,7 +79,7 @@ impl Reserved {
         Nanos(now.0 - self.behind.0)
     }
 
-    /// By how much that clock has fallen behind time.
+    /// How far that clock has fallen behind time.
     pub(crate) const fn behind(&self) -> Nanos {
         self.behind
     }
@@ -115,7 +115,7 @@ impl Reserved {
         self.cancel_due(node);
     }
 
-    /// A node that is no longer active is not due.
+    /// Removes the due time of a node that is no longer active.
     #[inline]
     pub(crate) fn cancel_due(&mut self, node: u32) {
         if self.paces[node as usize].is_limited() {
@@ -123,19 +123,19 @@ impl Reserved {
         }
     }
 
-    /// How long a node has been due, if any is.
+    /// How long the node due longest has been due, if any is.
     #[inline]
     fn late(&self, now: Nanos) -> Option<Nanos> {
         self.clock(now).0.checked_sub(self.due.min()).map(Nanos)
     }
 
-    /// Whether the node that has been due so long lets one go by weight first.
+    /// Whether a node that has been due for `late` lets one go by weight first.
     #[inline]
     const fn yields(&self, now: Nanos, late: Nanos) -> bool {
         if now.0 < self.broken_until.0 { self.owed >= 0 } else { late.0 > CATCH_UP.0 }
     }
 
-    /// The node that has been due longest, if any is and it is its turn.
+    /// The node that has been due longest, if any is due and it is its turn.
     #[inline]
     fn first_due(&self, now: Nanos) -> Option<u32> {
         let late = self.late(now)?;
@@ -163,7 +163,7 @@ impl Reserved {
         if self.is_due { Some(self.due.first()) } else { self.fair.first() }
     }
 
-    /// Stops the clock if it must be, and counts a dispatch while reservations are broken.
+    /// Stops the clock if necessary, and counts a dispatch while reservations are broken.
     fn count_broken(&mut self, now: Nanos, late: Nanos) {
         if now >= self.broken_until {
             self.owed = 0;
@@ -175,7 +175,7 @@ impl Reserved {
         self.owed += if self.is_due { BY_WEIGHT } else { BY_WEIGHT - ALL };
     }
 
-    /// As [`Self::next`], where this node goes first for another cause.
+    /// As [`Self::next`], but this node goes first for another cause.
     pub(crate) fn choose(&mut self, now: Nanos, node: u32) {
         self.is_due = self.due.key(node) <= self.clock(now).0;
         if let Some(late) = self.late(now)
@@ -190,7 +190,7 @@ impl Reserved {
         self.first_due(now).or_else(|| self.fair.first())
     }
 
-    /// Counts a dispatch of a node that was due against its reservation.
+    /// Counts the dispatch of a node that was due against its reservation.
     #[inline]
     pub(crate) fn take_due(&mut self, now: Nanos, node: u32, cost: u32, is_active: bool) {
         let clock = self.clock(now);
@@ -200,12 +200,12 @@ impl Reserved {
         self.due.set(node, due);
     }
 
-    /// How the last dispatch was charged: by how much its start moved, and whether its reservation paid.
+    /// How the last dispatch was charged: how far the start moved, and whether the reservation paid.
     pub(crate) fn receipt(&self) -> u64 {
         self.fair.moved() << 1 | u64::from(self.is_due)
     }
 
-    /// A charge was another by so much.
+    /// Corrects a charge by this difference.
     pub(crate) fn correct(&mut self, node: u32, by: i32, receipt: Option<u64>) {
         self.fair.correct(node, by);
         if receipt.is_some_and(|receipt| receipt & 1 == 1) {
@@ -229,7 +229,7 @@ impl Reserved {
         }
     }
 
-    /// Why a node waits for `first`, if that is due by its reservation.
+    /// Explains why a node waits for `first`, if `first` is due by its reservation.
     pub(crate) fn explain(&self, now: Nanos, node: u32, first: u32) -> Option<RuleState> {
         self.first_due(now)?;
         let due = |node| self.due.key(node) + self.behind.0;

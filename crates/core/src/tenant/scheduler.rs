@@ -1,19 +1,19 @@
 //! The scheduler that all tenant policies share: clients, their queues and limits, and the requests in flight.
 //!
 //! Four parts have files of their own: the cost of a request ([`super::cost`]), limits ([`super::limit`]), shares
-//! ([`super::control`]), and the order of clients ([`super::order`]), which alone differs from policy to policy.
+//! ([`super::control`]), and the order of clients ([`super::order`]), the only part that differs between policies.
 //!
-//! **Clients.** A request's stream is its client. A new client gets the default share with its first request, and an entry of
-//! the table. The entry of a client that has no configured share, no queued requests and none in flight goes to a new client,
-//! the longest idle first. When all entries are taken, new clients share one, number zero, which has the default share: they
-//! are served as one client.
+//! **Clients.** Each stream is a client. A new client gets the default share and an entry of the table with its first
+//! request. The entry of a client that has no configured share and no request, queued or in flight, goes to a new client,
+//! the longest idle first. When all entries are taken, new clients share number zero, which has the default share, and are
+//! served as one client.
 //!
-//! **Room.** Clients share the room of the queue while there is any, and each has a little that is kept free for it: as many
-//! requests as keep the device busy. So a client that fills the queue, or whose requests wait for its limit, shuts out no
-//! other, and the order always sees a request of each client that has one.
+//! **Room.** Clients share the room of the queue while there is any, and a little is kept free for each: as many requests as
+//! keep the device busy. So a client that fills the queue, or whose requests wait for its limit, shuts out no other, and the
+//! order always sees a request of each client that has one.
 //!
-//! **Bounded calls.** Clients whose limits end at the same moment become active sixteen a poll, the longest throttled first.
-//! Of n at once, each is active after n / 16 polls.
+//! **Bounded calls.** If the limits of several clients end at the same moment, each poll activates sixteen of them, the
+//! longest throttled first. Of n clients, each is active after n / 16 polls.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -36,7 +36,7 @@ use crate::{
 /// The client that new streams share when the table is full.
 pub(crate) const OTHERS: u32 = 0;
 
-/// The time in `eligible_at` of a node that is not throttled: never reached, and far from wrapping.
+/// The `eligible_at` time of a node that is not throttled: it is never reached, and far from wrapping.
 pub(crate) const NOT_THROTTLED: u64 = 1 << 62;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,19 +47,19 @@ pub(crate) struct Client {
     /// Its group, or `NONE`.
     pub(crate) group: u32,
     pub(crate) is_configured: bool,
-    /// By its own limit.
+    /// Whether its own limit throttles it.
     pub(crate) is_throttled: bool,
     pub(crate) is_limited: bool,
-    /// Its requests are refused at its limit, and it has one.
+    /// Whether it has a limit, at which its requests are refused.
     pub(crate) refuses: bool,
-    /// Neither limited nor in a group: nothing is counted for it.
+    /// Whether it has no limit and no group: nothing is counted for it.
     pub(crate) is_plain: bool,
 }
 
-/// The most slots that are kept free for clients in all.
+/// The most slots that are kept free for all clients together.
 const KEPT_SLOTS_MAX: u32 = 1 << 16;
 
-/// The stream of an unused entry. It suggests no entry but that of [`OTHERS`], which has another.
+/// The stream of an unused entry. This number suggests only the entry of [`OTHERS`], which has another stream.
 const UNASSIGNED: StreamId = StreamId(u32::MAX);
 
 #[derive(Clone, Debug)]
@@ -69,25 +69,25 @@ pub(crate) struct TenantScheduler<P> {
     pub(crate) clients: Box<[Client]>,
     pub(crate) shares: Box<[Share]>,
     pub(crate) by_stream: Index,
-    /// Entries from here on were never used.
+    /// Entries from here on have never been used.
     pub(crate) unused: u32,
-    /// Clients whose entry a new client can have, the longest idle first.
+    /// Clients whose entry can go to a new client, the longest idle first.
     pub(crate) idle: List,
     pub(crate) idle_links: Links,
     pub(crate) groups: Groups,
-    /// By node.
+    /// The limits of each node.
     pub(crate) node_limits: Box<[Limit]>,
     /// When throttled nodes are eligible again.
     pub(crate) eligible_at: Tournament,
-    /// Queued requests of throttled clients and groups.
+    /// The number of queued requests of throttled clients and groups.
     pub(crate) throttled: u32,
     pub(crate) cost: CostModel,
-    /// Where the cost is the device's time.
+    /// Service times, if the cost is the device's time.
     pub(crate) times: Option<Box<Times>>,
     pub(crate) reserved_per_second: u64,
     pub(crate) capacity_per_second: u64,
     limits: QueueLimits,
-    /// Requests, of either direction, for which each client has room though the others have taken the rest.
+    /// Requests, of either direction, that each client has room for even if the others have taken the rest.
     kept: u32,
     by_direction: [u32; 2],
     pub(crate) queued: u32,
@@ -194,7 +194,7 @@ impl<P: Order> TenantScheduler<P> {
         self.requests.head(&self.clients[client as usize].fifo)
     }
 
-    /// The client of a stream, if it has the number that the stream suggests: drivers often number streams from zero.
+    /// The client of a stream if it has the number that the stream suggests: drivers often number streams from zero.
     #[inline(always)]
     fn usual_client(&self, stream: StreamId) -> Option<u32> {
         let client = stream.0.wrapping_add(OTHERS + 1);
@@ -217,13 +217,13 @@ impl<P: Order> TenantScheduler<P> {
         client
     }
 
-    /// The client that a stream has, as far as it has one.
+    /// The client that a stream has; the shared one if it has none.
     pub(crate) fn known_client(&self, stream: StreamId) -> u32 {
         let client = self.usual_client(stream).or_else(|| self.by_stream.find(u64::from(stream.0), |_| true));
         client.unwrap_or(OTHERS)
     }
 
-    /// Whether one more request of a stream is refused for lack of room.
+    /// Whether one more request of a stream would be refused for lack of room.
     #[inline(always)]
     fn is_full(&self, request: &Request) -> bool {
         let direction = request.operation.direction() as usize;
@@ -236,13 +236,13 @@ impl<P: Order> TenantScheduler<P> {
         self.requests_of(self.known_client(stream)) < self.kept
     }
 
-    /// What a client has in the queue and in the device.
+    /// The number of requests that a client has, queued and in the device.
     fn requests_of(&self, client: u32) -> u32 {
         let of = &self.clients[client as usize];
         of.fifo.length + of.in_flight
     }
 
-    /// A free entry of the table, which the caller has to assign.
+    /// A free entry of the table, which the caller must assign.
     pub(crate) fn free_client(&mut self) -> Option<u32> {
         if self.unused < self.client_count() {
             self.unused += 1;
@@ -254,7 +254,7 @@ impl<P: Order> TenantScheduler<P> {
         Some(client)
     }
 
-    /// Assigns an entry to a new client, which is in the list of idle ones until it queues a request or is configured.
+    /// Assigns an entry to a new client, which stays in the list of idle ones until it queues a request or is configured.
     pub(crate) fn assign(&mut self, now: Nanos, client: u32, stream: StreamId) {
         self.order.forget(client);
         if let Some(times) = &mut self.times {
@@ -310,7 +310,7 @@ impl<P: Order> TenantScheduler<P> {
         Step::Dispatch(self.requests.as_dispatch(slot))
     }
 
-    /// The answer without a dispatch.
+    /// The answer when nothing is dispatched.
     #[cold]
     fn wait(&self) -> Step {
         if self.queued == 0 {
@@ -324,7 +324,7 @@ impl<P: Order> TenantScheduler<P> {
         Step::WaitUntil(until, Reason::Throttled)
     }
 
-    /// Why the client that is next waits.
+    /// Why the client whose turn it is waits.
     pub(crate) fn ready_reason(&self) -> Reason {
         let is_window = self.in_flight < self.limits.depth && self.in_flight >= self.order.window(self.limits.depth);
         if is_window { Reason::Throttled } else { Reason::DeviceFull }
@@ -411,7 +411,7 @@ impl<P: Order> TenantScheduler<P> {
         self.times.as_ref().map_or(1, |times| times.estimate(client, request.operation))
     }
 
-    /// When a client that is refused at its limit would be accepted again, if it is at its limit, its queue included.
+    /// When a client that is refused at its limit would be accepted again; `None` unless its queue brings it to the limit.
     fn refused_until(&self, now: Nanos, client: u32) -> Option<Nanos> {
         if !self.clients[client as usize].refuses {
             return None;
@@ -420,7 +420,7 @@ impl<P: Order> TenantScheduler<P> {
         (eligible > now).then_some(eligible)
     }
 
-    /// Frees the slot of a dispatched request; answers with the node that it was ordered as, and when it began.
+    /// Frees the slot of a dispatched request; returns the node that it was ranked as, and when it began.
     #[inline(always)]
     fn finish(&mut self, tag: Tag) -> (u32, Nanos) {
         let entry = self.requests.finish(tag);
@@ -435,7 +435,7 @@ impl<P: Order> TenantScheduler<P> {
         (node, begun)
     }
 
-    /// The device has a request, or the merged request that this one leads.
+    /// The device has received a request, or the merged request that this one leads.
     #[inline(always)]
     fn device_has(&mut self, now: Nanos, slot: u32) {
         self.order.begun(now, slot);
@@ -444,7 +444,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// The device has completed what it had since `begun`: the time that this has cost it.
+    /// The time that the work which the device received at `begun`, and has now completed, has cost it.
     #[inline(always)]
     fn time_taken(&mut self, now: Nanos, slot: u32, begun: Nanos) -> Nanos {
         let cost = self.order.ended(now, slot, begun);
@@ -454,7 +454,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Charges what the request that was in a slot has cost, in place of what it was estimated to.
+    /// Replaces the estimated charge of the request that was in a slot by its real cost.
     #[inline(never)]
     fn settle(&mut self, now: Nanos, slot: u32, cost: Nanos) {
         let entry = *self.requests.entry(slot);
@@ -465,7 +465,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Charges a client more than it was, or less where that is negative.
+    /// Charges a client more than it was, or less if `by` is negative.
     #[inline(never)]
     fn correct(&mut self, now: Nanos, client: u32, node: u32, by: i32, receipt: Option<u64>) {
         if by == 0 {
@@ -488,7 +488,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Takes back what the dispatch of a request has taken from the limit of a node.
+    /// Gives back what the dispatch of a request took from the limit of a node.
     fn give_back(&mut self, node: u32, load: Load, is_throttled: bool) {
         self.node_limits[node as usize].give(load);
         if is_throttled {
@@ -496,7 +496,7 @@ impl<P: Order> TenantScheduler<P> {
         }
     }
 
-    /// Puts a client into the list of idle ones if it is.
+    /// Puts a client that is idle into the list of idle ones.
     #[inline]
     pub(crate) fn release_if_idle(&mut self, client: u32) {
         if self.is_idle(client) {
@@ -592,7 +592,7 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         if !self.requests.has_room() || self.is_full(&request) {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
-        // A client with more queued is active already, and nothing is counted for a plain client.
+        // A client with more queued requests is already active, and nothing is counted for a plain client.
         if let Some(client) = self.usual_client(request.stream)
             && self.clients[client as usize].is_plain
             && self.clients[client as usize].fifo.length > 0

@@ -1,15 +1,15 @@
-//! Estimated service time of a request in a device that holds several.
+//! Estimates the service time of a request in a device that holds several.
 //!
 //! Only dispatches and completions can be observed, and most of the response time of a request that queues in the device
-//! belongs to others. The estimate takes the device for a queue with `width` servers in the order of dispatch: a request's
-//! service begins when fewer than `width` older ones are left. For a device that serves one at a time (width 1) that is the
-//! gap between two completions, and exact as long as it keeps the order; for one that serves all it holds at once it is the
-//! response time, and exact too.
+//! belongs to other requests. The estimate models the device as a queue with `width` servers in the order of dispatch: the
+//! service of a request begins when fewer than `width` older ones are left. For a device that serves one at a time (width 1)
+//! this is the gap between two completions, and exact as long as the device keeps the order; for one that serves all it
+//! holds at the same time it is the response time, and exact too.
 //!
-//! The width is learnt: a completion with `width` older requests still in flight shows that the device serves more at a time,
-//! and the width grows by one; after [`PATIENCE`] completions for each of the width without one it shrinks by one. If service
-//! times differ at all, a device that serves k at a time shows it, because requests overtake. If they do not differ, the
-//! width does not matter, as all requests are charged alike.
+//! The width is learnt. A completion with `width` older requests still in flight shows that the device serves more at a
+//! time, so the width grows by one; after [`PATIENCE`] times `width` completions without one it shrinks by one. If service
+//! times differ at all, a device that serves k at a time shows it, because requests overtake one another. If they do not
+//! differ, the width does not matter, as all requests are charged alike.
 //!
 //! A device that reorders its queue looks wide, and the estimate becomes the response time, which the paper uses.
 
@@ -19,7 +19,7 @@ use alloc::vec;
 use crate::Nanos;
 use crate::structure::{Links, List, NONE};
 
-/// Completions, for each of the width, after which it shrinks.
+/// Completions for each unit of width, without one out of order, after which the width shrinks.
 const PATIENCE: u32 = 16;
 
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct Service {
     waiting: List,
     begun: Box<[Begun]>,
     width: u32,
-    /// Completions since the last out of order.
+    /// Completions since the last one out of order.
     in_turn: u32,
 }
 
@@ -52,7 +52,7 @@ impl Service {
         }
     }
 
-    /// Requests that the device serves at a time.
+    /// The number of requests that the device serves at a time.
     pub(crate) const fn width(&self) -> u32 {
         self.width
     }
@@ -64,7 +64,7 @@ impl Service {
         self.links.push_back(list, slot);
     }
 
-    /// A request has completed; returns its service time.
+    /// Completes a request and returns its service time.
     pub(crate) fn completed(&mut self, now: Nanos, slot: u32) -> Nanos {
         let Begun { at, is_working } = self.begun[slot as usize];
         if is_working {

@@ -1,4 +1,4 @@
-//! Shares of clients and groups, and the errors of a share that cannot be granted.
+//! Shares of clients and groups, and the errors of shares that cannot be granted.
 
 use core::fmt;
 
@@ -7,13 +7,13 @@ use crate::{Nanos, StreamId};
 /// The largest weight.
 pub const WEIGHT_MAX: u32 = 10_000;
 
-/// The largest rate, in units of cost a second: one a nanosecond.
+/// The largest rate in units of cost a second: one a nanosecond.
 pub const RATE_MAX: u64 = 1_000_000_000;
 
 /// The largest burst, in units of cost.
 pub const BURST_MAX: u64 = 1_000_000_000;
 
-/// The largest rate in bytes: 1 TiB a second.
+/// The largest rate in bytes a second: 1 TiB.
 pub const RATE_BYTES_MAX: u64 = 1 << 40;
 
 /// The largest burst in bytes: 8 GiB.
@@ -23,11 +23,11 @@ pub const BURST_BYTES_MAX: u64 = 1 << 33;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 
-/// The share of a client or a group: weight, reservation, limits and latency. One type for all policies; each uses the
-/// fields that it knows.
+/// The share of a client or a group: weight, reservation, limits and latency. All policies use this one type; each uses the
+/// fields that it supports.
 ///
 /// Rates and bursts count units of cost: requests, or sectors of 512 bytes if the policy's `cost` is `sectors`. The limit in
-/// bytes is independent of it: a client with both keeps to both.
+/// bytes is independent of it: a client with both limits keeps both.
 ///
 /// ```
 /// use ioweir_core::tenant::{Share, TenantControl};
@@ -43,33 +43,34 @@ pub struct GroupId(pub u32);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Its part of what is not reserved, in proportion to the weights of others; 1 to [`WEIGHT_MAX`]. For a client in a
-    /// group: its part of the group's service.
+    /// Its part of what is not reserved, in proportion to the weights of the others; from 1 to [`WEIGHT_MAX`]. For a client
+    /// in a group, its part of the group's service.
     pub weight: u32,
-    /// The rate that it gets at least while it is active; zero: none. It is also the rate of the arrival curve for which
-    /// `pclock` keeps the latency. A client in a group reserves through its group.
+    /// The rate that it gets at least while it is active; zero means none. It is also the rate of the arrival curve for
+    /// which `pclock` keeps the latency. A client in a group reserves through its group.
     pub reservation_per_second: u64,
-    /// The rate that it gets at most; zero: no limit. At least the reservation.
+    /// The rate that it gets at most, not below the reservation; zero means no limit.
     pub limit_per_second: u64,
-    /// The units of cost that may go at once after a pause, above the limit and above the arrival curve's rate. At least 1.
+    /// The units of cost that may go at once after a pause, above the limit and above the rate of the arrival curve. At
+    /// least 1.
     pub burst: u64,
-    /// The bytes that it reads and writes a second at most; zero: no limit.
+    /// The bytes that it may read and write in a second; zero means no limit.
     pub limit_bytes_per_second: u64,
-    /// The bytes that may go at once above that limit after a pause. A request of any size goes while this is not used up, and
-    /// the next waits for what it took beyond: in any window, less than this and one request go above the limit. Zero: one
-    /// request.
+    /// The bytes that may go at once above that limit after a pause. A request of any size goes while this is not used up;
+    /// the next one waits for what it took beyond it. So in any window, less than this plus one request goes above the
+    /// limit. Zero means one request.
     pub burst_bytes: u64,
-    /// `pclock`: the longest latency while it keeps to its arrival curve. `parda`: the latency that the device is kept at; the
-    /// smallest of all clients counts. [`Nanos::NEVER`]: none.
+    /// `pclock`: the longest latency while the client keeps to its arrival curve. `parda`: the latency that the device is
+    /// kept at; the smallest of all clients counts. [`Nanos::NEVER`] means none.
     pub latency: Nanos,
-    /// The group it belongs to.
+    /// The group that it belongs to.
     pub group: Option<GroupId>,
     /// Whether its requests are refused at its limit instead of waiting.
     pub refuses_at_limit: bool,
 }
 
 impl Share {
-    /// Weight 1 and nothing else: the share of clients that have not been configured.
+    /// Weight 1 and nothing else: the share of a client that has not been configured.
     pub const DEFAULT: Self = Self {
         weight: 1,
         reservation_per_second: 0,
@@ -88,7 +89,7 @@ impl Share {
         Self { weight, ..Self::DEFAULT }
     }
 
-    /// Checks what does not depend on other shares.
+    /// Checks everything that does not depend on other shares.
     ///
     /// # Errors
     /// [`ShareError`] says what is wrong.
@@ -158,7 +159,7 @@ pub enum ShareError {
         /// The reservation asked for.
         reservation_per_second: u64,
     },
-    /// A client in a group cannot reserve for itself.
+    /// A client in a group cannot have a reservation of its own.
     ReservationInGroup {
         /// The value given.
         reservation_per_second: u64,
@@ -172,15 +173,15 @@ pub enum ShareError {
         /// The device's capacity.
         capacity_per_second: u64,
     },
-    /// The reservations would need more of the device's time than there is, at the worst mean cost of each client.
+    /// The reservations would need more device time than there is, at the worst mean cost of each client.
     InfeasibleTime {
         /// The value given.
         asked_per_second: u64,
         /// The worst mean cost of its requests.
         cost: Nanos,
-        /// The time of each second that all other reservations need.
+        /// The device time in each second that all other reservations need.
         reserved: Nanos,
-        /// The device's time in each second.
+        /// The device time available in each second.
         available: Nanos,
     },
     /// The table of clients is full: all are configured or have requests.
@@ -197,7 +198,7 @@ pub enum ShareError {
     UnknownGroup(GroupId),
     /// The client has not been configured.
     UnknownClient(StreamId),
-    /// A group is not in a group.
+    /// A group cannot be in a group.
     Nested,
 }
 

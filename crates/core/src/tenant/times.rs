@@ -1,8 +1,8 @@
-//! Costs in the device's time: an estimate when a request is submitted, and what it was when it completes.
+//! Costs in device time: estimated when a request is submitted, and corrected when it completes.
 //!
-//! The estimate is a running mean for each client and operation; of a client not seen before, that of all. At completion the
-//! difference goes to whatever was charged, exactly: what is less than a unit is kept for the client's next. What a request
-//! costs the device is its service time as [`Service`] observes it; a tenant of random reads so pays for its seeks.
+//! The estimate is a running mean for each client and operation; for a client not seen before, that of all clients. At
+//! completion the exact difference goes to whatever was charged: a fraction of a unit is kept for the client's next request.
+//! A request costs its service time as observed by [`Service`], so a tenant of random reads pays for its seeks.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -21,9 +21,9 @@ const OPERATIONS: usize = Operation::ALL.len();
 
 #[derive(Clone, Copy, Debug)]
 struct Client {
-    /// Mean times in nanoseconds; zero: none seen.
+    /// Mean times in nanoseconds; zero means none seen.
     means: [u32; OPERATIONS],
-    /// What its charges leave out of its times, in nanoseconds.
+    /// The part of its times that has not been charged yet, in nanoseconds.
     carried: u32,
 }
 
@@ -35,7 +35,7 @@ impl Client {
 pub(crate) struct Times {
     pub(crate) service: Service,
     clients: Box<[Client]>,
-    /// Of all clients.
+    /// The means over all clients.
     means: [u32; OPERATIONS],
 }
 
@@ -48,19 +48,19 @@ impl Times {
         }
     }
 
-    /// An entry belongs to a new client.
+    /// Resets an entry that belongs to a new client.
     pub(crate) fn forget(&mut self, client: u32) {
         self.clients[client as usize] = Client::NEW;
     }
 
-    /// What a request will cost, as far as is known; at least one unit.
+    /// The expected cost of a request; at least one unit.
     pub(crate) fn estimate(&self, client: u32, operation: Operation) -> u32 {
         let own = self.clients[client as usize].means[operation as usize];
         let mean = if own == 0 { self.means[operation as usize] } else { own };
         (mean / UNIT_NANOS as u32).clamp(1, COST_MAX)
     }
 
-    /// Takes in the time that a request has cost; answers with what is to be charged for it, in units.
+    /// Records the time that a request has cost; returns the charge for it, in units.
     pub(crate) fn learn(&mut self, client: u32, operation: Operation, cost: Nanos) -> u32 {
         let nanos = cost.0.min(u64::from(COST_MAX) * UNIT_NANOS) as u32; // less than 2^32
         let of = &mut self.clients[client as usize];
@@ -70,7 +70,7 @@ impl Times {
         self.charge(client, cost)
     }
 
-    /// A time of a client in units, at most the largest cost.
+    /// Converts a time of a client to units, at most the largest cost.
     pub(crate) fn charge(&mut self, client: u32, time: Nanos) -> u32 {
         let of = &mut self.clients[client as usize];
         let nanos = time.0.saturating_add(u64::from(of.carried));

@@ -1,4 +1,4 @@
-//! Read-ahead of a segmented buffer: how far the head has read, and what happens when it is needed elsewhere.
+//! Read-ahead of a segmented buffer: how far the head has read, and what happens when a command needs the head.
 
 use ioweir_core::Direction;
 
@@ -12,26 +12,26 @@ use super::segmented::Segmented;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ahead {
     pub(super) segment: usize,
-    /// The head is, was or will be here ...
+    /// A stream position that the head passes, in the past or the future ...
     stream_nanos: u64,
-    /// ... at this time.
+    /// ... and the time when it does.
     at_nanos: u64,
     /// It stops before this sector.
     pub(super) limit: u64,
 }
 
 impl Ahead {
-    /// When the head is at this stream position, which is not before its begin.
+    /// When the head is at this stream position, which must not be before the beginning of the read-ahead.
     pub(super) fn time_nanos(&self, stream_nanos: u64) -> u64 {
         self.at_nanos.saturating_add(stream_nanos.saturating_sub(self.stream_nanos))
     }
 }
 
 impl Disk<Segmented> {
-    /// Completes a read-ahead that has ended by `now_nanos`.
+    /// Ends a read-ahead that has finished by `now_nanos`.
     pub(super) fn settle(&mut self, now_nanos: u64) {
         let Some(ahead) = self.buffer.ahead else { return };
-        // Mostly the time does not even suffice for the sectors alone; only otherwise look closer.
+        // Usually the time is too short even for the sectors alone; only otherwise is the exact position computed.
         let sectors = ahead.limit.saturating_sub(self.buffer.segments.get(ahead.segment).end);
         let least_nanos = sectors.saturating_mul(self.sector_nanos_min);
         if ahead.at_nanos.saturating_add(least_nanos) <= now_nanos {
@@ -42,7 +42,7 @@ impl Disk<Segmented> {
         }
     }
 
-    /// The head stops reading ahead, because a command at `now_nanos` needs it.
+    /// Stops the read-ahead, because a command at `now_nanos` needs the head.
     pub(super) fn stop_ahead(&mut self, now_nanos: u64) {
         self.settle(now_nanos);
         let Some(ahead) = self.buffer.ahead else { return };
@@ -79,7 +79,7 @@ impl Disk<Segmented> {
         self.buffer.ahead = None;
     }
 
-    /// Begins to read ahead after `extent`, at whose end the head is at `at_nanos`.
+    /// Starts a read-ahead after `extent`, whose end the head reaches at `at_nanos`.
     pub(super) fn read_ahead(&mut self, segment: usize, extent: &Extent, at_nanos: u64) {
         let limit = self.ahead_limit(segment, extent);
         if limit > extent.end {

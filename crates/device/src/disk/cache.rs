@@ -15,32 +15,32 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 36;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSpec {
-    /// Number of segments.
+    /// The number of segments.
     pub segments: u32,
-    /// Size of each.
+    /// The size of a segment.
     pub segment_size: Size,
     /// How far the head reads ahead after a read, until another command needs it.
     #[serde(default)]
     pub read_ahead: ReadAhead,
-    /// The most read ahead of a request. The size of a segment if absent.
+    /// The most read ahead after a request. If absent, the size of a segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ahead_most: Option<Size>,
-    /// The least read ahead, even if another command needs the head.
+    /// The least read ahead after a request, even if another command needs the head.
     #[serde(default)]
     pub read_ahead_least: Size,
     /// Whether requested data stays in the segment, instead of making room for the read-ahead.
     #[serde(default)]
     pub keep_requested: bool,
-    /// Whether a read that the buffer answers makes an idle head read ahead after its segment.
+    /// Whether a read that is answered from the buffer makes an idle head read ahead after its segment.
     #[serde(default)]
     pub read_ahead_after_hit: bool,
-    /// Whether the sectors that pass before the first requested one, on its track, are kept too.
+    /// Whether sectors that pass before the first requested one, on its track, are kept, too.
     #[serde(default)]
     pub read_before: bool,
     /// Which writes complete when their data is in the buffer.
     #[serde(default)]
     pub write: WriteCache,
-    /// The most segments with written data.
+    /// The most segments that hold written data.
     #[serde(default)]
     pub write_segments: u32,
     /// Whether written data answers reads until its segment is replaced.
@@ -49,19 +49,19 @@ pub struct CacheSpec {
     /// Whether a read-ahead is completed before buffered data is written.
     #[serde(default)]
     pub read_ahead_before_write: bool,
-    /// Whether a read may begin anywhere within its extent, if that lies on one track.
+    /// Whether a read may begin at any sector of its extent, if that lies on one track.
     #[serde(default)]
     pub zero_latency_reads: bool,
-    /// Whether a write may.
+    /// Whether a write may begin at any sector of its extent.
     #[serde(default)]
     pub zero_latency_writes: bool,
-    /// Whether data passes the interface only when all of it is in the buffer, instead of as it comes.
+    /// Whether data crosses the interface only when all of it is in the buffer, instead of as it arrives.
     #[serde(default)]
     pub store_and_forward: bool,
-    /// The overhead of commands that the buffer answers: hits, and writes that complete in it.
+    /// The overhead of commands answered from the buffer: hits, and writes that complete in it.
     #[serde(default)]
     pub hit_overhead: Overhead,
-    /// The overhead of every read after its data has passed the interface.
+    /// The overhead of every read after its data has crossed the interface.
     #[serde(default)]
     pub read_completion: Duration,
 }
@@ -81,31 +81,31 @@ pub enum ReadAhead {
     Segment,
 }
 
-/// Which writes complete in the buffer. Forced ones (FUA, PREFLUSH) never do.
+/// Which writes complete in the buffer. Forced writes (FUA, PREFLUSH) never do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WriteCache {
     /// None.
     #[default]
     None,
-    /// Writes that continue one which the head is still writing.
+    /// Writes that continue a write that the head has not finished.
     Contiguous,
     /// All writes that fit a segment.
     All,
 }
 
 impl CacheSpec {
-    /// Sectors in a segment.
+    /// The number of sectors in a segment.
     pub(super) fn segment_sectors(&self) -> u64 {
         self.segment_size.0 / SECTOR_BYTES
     }
 
-    /// Most sectors read ahead.
+    /// The most sectors read ahead.
     pub(super) fn read_ahead_most_sectors(&self) -> u64 {
         self.read_ahead_most.unwrap_or(self.segment_size).0 / SECTOR_BYTES
     }
 
-    /// Least sectors read ahead.
+    /// The fewest sectors read ahead.
     pub(super) fn read_ahead_least_sectors(&self) -> u64 {
         self.read_ahead_least.0 / SECTOR_BYTES
     }

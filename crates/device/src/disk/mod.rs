@@ -1,17 +1,17 @@
-//! Disk drives: mechanics, an interface and a buffer.
+//! Disk drives, made of mechanics, an interface and a buffer.
 //!
-//! A request that follows nothing costs
+//! A request that continues no other costs
 //!
 //! ```text
 //! overhead + max(seek + write settle, head switch) + rotation + transfer
 //! ```
 //!
-//! where the overhead depends on this operation and the one before, the transfer is the distance between two stream
-//! positions (see `geometry`), and all is whole nanoseconds: the angle of the platters is the time modulo one revolution.
-//! Flushes, discards and requests without sectors cost command overhead, and a flush the wait for buffered writes.
+//! where the overhead depends on this operation and the one before, and the transfer is the distance between two stream
+//! positions (see `geometry`). All times are whole nanoseconds; the angle of the platters is the time modulo one revolution.
+//! Flushes, discards and requests without sectors cost command overhead; a flush also waits for buffered writes.
 //!
-//! The buffer is one of two: [`Stream`] continues one sequential stream, and is all that a drive without a `[hdd.cache]` has;
-//! [`Segmented`] is a drive's buffer in full.
+//! There are two kinds of buffers: [`Stream`] continues one sequential stream, and is what a drive without `[hdd.cache]`
+//! has; [`Segmented`] is a drive's complete buffer.
 
 mod ahead;
 pub(super) mod cache;
@@ -47,7 +47,7 @@ impl Model for HddSpec {
         true
     }
 
-    /// A drive that serves commands as they come gains nothing from a second one.
+    /// A drive that serves commands in the order of arrival gains nothing from a second one.
     fn queue_depth(&self) -> u32 {
         match self.command_order {
             CommandOrder::Fifo => 1,
@@ -68,9 +68,9 @@ impl Model for HddSpec {
 struct Disk<B> {
     mechanics: Mechanics,
     interface: Interface,
-    /// Of commands that the buffer does not answer, by this operation's direction, then by that of the one before.
+    /// Overhead of commands that the buffer does not answer, by the direction of this operation, then of the one before.
     overhead_nanos: [[u64; 2]; 2],
-    /// The shortest time of a sector under the head, anywhere.
+    /// The shortest time, anywhere on the disk, in which a sector passes the head.
     sector_nanos_min: u64,
     order: CommandOrder,
     /// When the last command completed.
@@ -80,28 +80,28 @@ struct Disk<B> {
     buffer: B,
 }
 
-/// The calls in which the buffers differ.
+/// The functions in which the two buffers differ.
 trait Buffered {
     /// Serves a read or a write from `start_nanos`.
     fn transfer(&mut self, start_nanos: u64, direction: Direction, is_forced: bool, extent: &Extent) -> Service;
 
-    /// Completes a flush at `command_nanos` or later; returns when.
+    /// Completes a flush at `command_nanos` or later; returns the time.
     fn flush(&mut self, command_nanos: u64) -> u64;
 
     /// The sector after the last one transferred.
     fn next_sector(&self) -> u64;
 
-    /// The overhead of a command that needs no access to the media, if this is one.
+    /// The overhead of a command that needs no access to the media; `None` if this command needs one.
     fn answered_nanos(&self, direction: Direction, dispatch: &Dispatch) -> Option<u64>;
 
-    /// When the head has finished what was asked or written so far.
+    /// When the head has finished all reads and writes so far.
     fn media_free_nanos(&self) -> u64;
 }
 
 /// An access to the media.
 struct Access {
     seek_nanos: u64,
-    /// When the head is on the track.
+    /// When the head arrives on the track.
     arrival_nanos: u64,
     rotation_nanos: u64,
     transfer_nanos: u64,
@@ -123,7 +123,7 @@ impl<B> Disk<B> {
         })
     }
 
-    /// Seek, rotation and transfer of a head that is free at `time_nanos`, and may not begin before `ready_nanos`.
+    /// Seek, rotation and transfer of a head that is free at `time_nanos` and may not begin before `ready_nanos`.
     #[inline(always)]
     fn access(&self, time_nanos: u64, ready_nanos: u64, direction: Direction, extent: &Extent) -> Access {
         let seek_nanos = self.mechanics.seek_nanos(direction, &extent.first);
@@ -140,7 +140,7 @@ impl<B: Send> Disk<B>
 where
     Self: Buffered,
 {
-    /// A command that moves no data.
+    /// Serves a command that moves no data.
     fn command(&mut self, start_nanos: u64, dispatch: &Dispatch) -> Service {
         let overhead_nanos = self.overhead_nanos[dispatch.operation.direction() as usize][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);

@@ -1,14 +1,15 @@
 //! The segmented buffer of a disk drive.
 //!
-//! Two things run at once, and both are closed forms: the *media*, which seeks, rotates and transfers as in `mechanics`, and
-//! the *interface*, which transfers a sector as soon as it is in the buffer (or all of them, once the last one is).
+//! Two activities overlap, and both are closed forms: the *media* seeks, rotates and transfers as in `mechanics`, and the
+//! *interface* transfers each sector as soon as it is in the buffer (or all of them once the last one is).
 //!
-//! - A read whose sectors are in the buffer costs the command and the interface. If the head is on its way to them, reading
-//!   ahead, it costs the rest of that. If only the first sectors are there, they pass while the head fetches the rest.
+//! - A read whose sectors are in the buffer costs the command and the interface. If the head is reading ahead towards them,
+//!   it also waits until the head has read them. If only the first sectors are in the buffer, they cross the interface while
+//!   the head fetches the rest.
 //! - After a read from the media the head reads ahead. Its progress is not simulated step by step: sector x is in the buffer
-//!   at a time that is its stream position plus a constant, which is known when the read-ahead begins.
-//! - A buffered write completes when its data has passed the interface. The head writes it from then on at the earliest, and
-//!   the next access to the media waits for that. Forced writes (FUA, PREFLUSH) and flushes wait as well.
+//!   at its stream position plus a constant, which is known when the read-ahead begins.
+//! - A buffered write completes when its data has crossed the interface. The head begins to write it then or later, and the
+//!   next access to the media waits for that. Forced writes (FUA, PREFLUSH) and flushes wait as well.
 
 use ioweir_core::{Direction, Dispatch, Nanos};
 
@@ -23,12 +24,12 @@ use super::{Buffered, Disk, is_forced};
 #[derive(Clone, Debug)]
 pub(super) struct Segmented {
     pub(super) spec: CacheSpec,
-    /// Of commands that the buffer answers.
+    /// The overhead of commands that the buffer answers.
     hit_overhead_nanos: [[u64; 2]; 2],
     read_completion_nanos: u64,
     pub(super) segments: Segments,
     pub(super) ahead: Option<Ahead>,
-    /// When the head has finished what was asked or written. It may read ahead.
+    /// When the head has finished all requested reads and writes. It may still read ahead.
     pub(super) media_free_nanos: u64,
     /// The sector after the last request, in the direction of the disk's `before`.
     request_end: u64,
@@ -51,22 +52,22 @@ impl Segmented {
     }
 }
 
-/// An access to the media with the details that the buffer needs.
+/// An access to the media, with the details that the buffer needs.
 struct Access {
     seek_nanos: u64,
     rotation_nanos: u64,
-    /// The first sector begins to pass.
+    /// When the first sector begins to pass the head.
     begin_nanos: u64,
-    /// All sectors have passed.
+    /// When all sectors have passed the head.
     end_nanos: u64,
-    /// When the head is at the end of the last sector: after `end_nanos` if it began within the extent.
+    /// When the head is at the end of the last sector; after `end_nanos` if it began within the extent.
     at_nanos: u64,
-    /// Sectors before the first one that have passed on its track.
+    /// How many sectors before the first one have passed on its track.
     passed_before: u64,
 }
 
 impl Disk<Segmented> {
-    /// An access that may begin anywhere in the extent, if the drive can.
+    /// An access that may begin anywhere in the extent, if the drive can do that.
     fn access_media(&self, time_nanos: u64, ready_nanos: u64, direction: Direction, extent: &Extent) -> Access {
         let access = self.access(time_nanos, ready_nanos, direction, extent);
         let revolution_nanos = self.mechanics.revolution_nanos();
@@ -92,7 +93,7 @@ impl Disk<Segmented> {
         }
     }
 
-    /// When `sectors` have passed the interface, given when the first and the last of them are in the buffer.
+    /// When `sectors` have crossed the interface, given when the first and the last of them are in the buffer.
     fn passed_nanos(&self, first_nanos: u64, last_nanos: u64, sectors: u64) -> u64 {
         if self.buffer.spec.store_and_forward {
             return first_nanos.max(last_nanos).saturating_add(self.interface.nanos(sectors));
@@ -101,7 +102,7 @@ impl Disk<Segmented> {
         all_nanos.max(last_nanos.saturating_add(self.interface.nanos(1)))
     }
 
-    /// Whether a request at `sector` continues the one before.
+    /// Whether a request at `sector` continues the previous one.
     fn continues(&self, direction: Direction, sector: u64) -> bool {
         direction == self.before && sector == self.buffer.request_end
     }
@@ -127,7 +128,7 @@ impl Disk<Segmented> {
         self.read_media(start_nanos, found, extent)
     }
 
-    /// Uses a segment for a read of `sector` and the following.
+    /// Prepares a segment for a read of `sector` and those after it.
     fn use_for_read(&mut self, number: usize, sector: u64) {
         self.buffer.segments.touch(number);
         if !self.buffer.spec.keep_requested && !self.buffer.segments.get(number).written {
@@ -135,7 +136,7 @@ impl Disk<Segmented> {
         }
     }
 
-    /// A read that is in the buffer as a whole.
+    /// Serves a read that is entirely in the buffer.
     fn read_hit(&mut self, start_nanos: u64, overhead_nanos: u64, number: usize, extent: &Extent) -> Service {
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         let finish_nanos = self.passed_nanos(command_nanos, command_nanos, extent.sectors());
@@ -150,7 +151,7 @@ impl Disk<Segmented> {
         hit(start_nanos, overhead_nanos, finish_nanos, self.mechanics.last.cylinder)
     }
 
-    /// A read that the head is reading ahead, or has read in part.
+    /// Serves a read that the head is reading ahead, or has read in part.
     fn read_along(&mut self, start_nanos: u64, overhead_nanos: u64, ahead: &Ahead, extent: &Extent) -> Service {
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         let media_nanos = ahead.time_nanos(extent.last.stream_end_nanos());
@@ -165,13 +166,13 @@ impl Disk<Segmented> {
         hit(start_nanos, overhead_nanos, finish_nanos, extent.first.cylinder)
     }
 
-    /// A read that comes from the media as a whole, or after the end of the segment found.
+    /// Serves a read from the media: all of it, or what is after the end of the segment found.
     fn read_media(&mut self, start_nanos: u64, found: Option<usize>, extent: &Extent) -> Service {
         self.stop_ahead(start_nanos);
         let overhead_nanos = self.overhead_nanos[0][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         if let Some(number) = found.filter(|&number| self.buffer.segments.get(number).end >= extent.end) {
-            // The head has to read this far before it stops.
+            // The head must read up to here before it stops.
             let finish_nanos = self.passed_nanos(command_nanos, self.buffer.media_free_nanos, extent.sectors());
             self.use_for_read(number, extent.sector);
             return hit(start_nanos, overhead_nanos, finish_nanos, self.mechanics.last.cylinder);
@@ -237,7 +238,7 @@ impl Disk<Segmented> {
         }
     }
 
-    /// The segment for written data, and when it has room.
+    /// The segment for written data, and the time when it has room.
     fn write_segment(&mut self, time_nanos: u64, contiguous: bool, extent: &Extent) -> (usize, u64) {
         let before = if contiguous { self.buffer.segments.find_written_before(extent.sector) } else { None };
         self.buffer.segments.forget(extent.sector, extent.end);
@@ -252,19 +253,19 @@ impl Disk<Segmented> {
         (number, ready_nanos)
     }
 
-    /// When the segment has room for `extent` after its data: when enough of that is on the media.
+    /// When the segment has room for `extent` after its present data, that is, when enough of that is on the media.
     fn room_nanos(&self, number: usize, time_nanos: u64, extent: &Extent) -> u64 {
         let needed = extent.end.saturating_sub(self.buffer.spec.segment_sectors());
         if needed <= self.buffer.segments.get(number).first || self.buffer.media_end != extent.sector {
             return time_nanos;
         }
-        // The head writes it in one piece, and is at its end when it is free.
+        // The head writes this data in one piece, and is at its end when it becomes free.
         let end_nanos = self.mechanics.last.stream_end_nanos();
         let after_nanos = end_nanos.saturating_sub(self.mechanics.geometry.locate(needed).stream_nanos());
         self.buffer.media_free_nanos.saturating_sub(after_nanos).max(time_nanos)
     }
 
-    /// A write into the buffer, which the head writes to the media later.
+    /// Writes into the buffer; the head writes the data to the media later.
     fn write_buffered(&mut self, start_nanos: u64, contiguous: bool, extent: &Extent) -> Service {
         let overhead_nanos = self.buffer.hit_overhead_nanos[1][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
@@ -292,13 +293,13 @@ impl Disk<Segmented> {
         service
     }
 
-    /// A write to the media.
+    /// Writes to the media.
     fn write_through(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[1][self.before as usize];
         let command_nanos = start_nanos.saturating_add(overhead_nanos);
         let free_nanos = command_nanos.max(self.buffer.media_free_nanos);
         let sectors = extent.sectors();
-        // The head may begin when the data is there, or will be in time.
+        // The head may begin when the data is in the buffer, or will be there in time.
         let transfer_nanos = extent.last.stream_end_nanos() - extent.first.stream_nanos();
         let early_nanos = if self.buffer.spec.store_and_forward { 0 } else { transfer_nanos };
         let passed_nanos = self.interface.nanos(sectors).saturating_sub(early_nanos).max(self.interface.nanos(1));
@@ -325,7 +326,7 @@ impl Disk<Segmented> {
     }
 }
 
-/// The service of a request that needs no movement of the head.
+/// The service of a request that needs no head movement.
 fn hit(start_nanos: u64, overhead_nanos: u64, finish_nanos: u64, track: u32) -> Service {
     let transfer_nanos = finish_nanos.saturating_sub(start_nanos.saturating_add(overhead_nanos));
     Service { finish: Nanos(finish_nanos), overhead_nanos, transfer_nanos, track, ..Service::default() }

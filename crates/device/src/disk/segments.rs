@@ -4,11 +4,11 @@
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Segment {
     pub(super) first: u64,
-    /// The sector after the last one held.
+    /// The sector after the last one in the segment.
     pub(super) end: u64,
     /// Whether it holds written data.
     pub(super) written: bool,
-    /// Until then it holds data that is not on the media.
+    /// The segment holds data that is not on the media until this time.
     pub(super) dirty_until_nanos: u64,
     used: u64,
 }
@@ -20,7 +20,7 @@ impl Segment {
     }
 }
 
-/// Enough bits for the number of a segment.
+/// The number of bits for a segment's number.
 const NUMBER_BITS: u32 = 12;
 
 /// All segments, of one size; at most 4096.
@@ -50,19 +50,19 @@ impl Segments {
         self.list.iter().position(|segment| segment.written && segment.end == sector && segment.first < sector)
     }
 
-    /// The segment is used now.
+    /// Marks the segment as the most recently used.
     pub(super) fn touch(&mut self, number: usize) {
         self.clock += 1;
         self.list[number].used = self.clock;
     }
 
-    /// Drops what lies before `sector`.
+    /// Drops the part of the segment before `sector`.
     pub(super) fn pass(&mut self, number: usize, sector: u64) {
         let segment = &mut self.list[number];
         segment.first = segment.first.max(sector);
     }
 
-    /// The segment holds everything up to `end` now, and drops its begin if that is more than it can hold.
+    /// Extends the segment up to `end`, and drops its beginning if it holds more than fits.
     pub(super) fn extend(&mut self, number: usize, end: u64) {
         let segment = &mut self.list[number];
         segment.end = segment.end.max(end);
@@ -76,12 +76,12 @@ impl Segments {
         self.list[number] = Segment { first, end, written, dirty_until_nanos: 0, used: self.clock };
     }
 
-    /// The content of the segment is on the media from then on.
+    /// Notes that the content of the segment is on the media from this time on.
     pub(super) fn dirty(&mut self, number: usize, until_nanos: u64) {
         self.list[number].dirty_until_nanos = until_nanos;
     }
 
-    /// Forgets what overlaps `first..end`, which is about to be written.
+    /// Drops everything that overlaps `first..end`, which is about to be written.
     pub(super) fn forget(&mut self, first: u64, end: u64) {
         for segment in &mut self.list {
             if (segment.first >= end) | (segment.end <= first) {
@@ -95,12 +95,13 @@ impl Segments {
         }
     }
 
-    /// The segment to replace, and when: one with data that is not on the media only once it is.
+    /// The segment to replace, and the time: a segment with data that is not on the media is replaced only once it is.
     pub(super) fn victim(&self, now_nanos: u64, written: bool, written_max: u32) -> (usize, u64) {
         let holds_written = |segment: &Segment| segment.written & (segment.first < segment.end);
         let count = || self.list.iter().filter(|segment| holds_written(segment)).count();
         let only_written = written && count() >= written_max as usize;
-        // Time, then use, then number in one word: compared without a branch, which the processor could not predict.
+        // Time, last use and number are packed into one word and compared without a branch, which the processor could not
+        // predict.
         let mut least = u128::MAX;
         for (number, segment) in self.list.iter().enumerate() {
             let ready_nanos = u128::from(segment.dirty_until_nanos.max(now_nanos));

@@ -11,7 +11,7 @@ use super::cache::CacheSpec;
 use ioweir_config::Complaint;
 use ioweir_config::{ByteRate, Duration, Size};
 
-/// Most zones of a disk: real ones have up to some dozens.
+/// The most zones of a disk: real disks have up to a few dozen.
 const ZONES_MAX: usize = 512;
 const SURFACES_MAX: u32 = 64;
 const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
@@ -21,65 +21,65 @@ const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HddSpec {
-    /// Size; the rest of the zones is never used. All of the zones if absent.
+    /// The size of the disk; zones beyond it are never used. If absent, all zones are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Size>,
-    /// Speed of the spindle.
+    /// The speed of the spindle.
     pub revolutions_per_minute: u32,
-    /// Recording surfaces, each with its head.
+    /// The number of recording surfaces, each with its head.
     pub surfaces: u32,
-    /// Cylinders: positions of the arm.
+    /// The number of cylinders, that is, positions of the arm.
     pub cylinders: u32,
     /// The order of the tracks of a zone.
     #[serde(default)]
     pub layout: Layout,
-    /// To the next track on another surface of the same cylinder.
+    /// The skew to the next track on another surface of the same cylinder.
     #[serde(default)]
     pub surface_skew: Skew,
-    /// To the next track on the next cylinder.
+    /// The skew to the next track on the next cylinder.
     #[serde(default)]
     pub cylinder_skew: Skew,
-    /// To the next track if that is more than a cylinder away: between the bundles of a serpentine layout. As the
-    /// cylinder skew if absent.
+    /// The skew to the next track if that is more than a cylinder away: between the bundles of a serpentine layout. If
+    /// absent, the cylinder skew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_skew: Option<Skew>,
-    /// A change of heads without moving the arm.
+    /// The time to change heads without moving the arm.
     #[serde(default)]
     pub head_switch: Duration,
-    /// Settling time of a write after a seek or a head switch. Within a transfer the skews cover it.
+    /// The settling time of a write after a seek or a head switch. Within a transfer the skews cover it.
     #[serde(default)]
     pub write_settle: Duration,
-    /// The least time of a new access before the rotation, also without a movement of the arm: the head finds its track
+    /// The shortest time of a new access before the rotation, even if the arm does not move: the head must find its track
     /// again. A transfer that continues without a pause does not need it.
     #[serde(default)]
     pub reposition: Duration,
-    /// Speed of the interface; it counts only for transfers from and to the drive's buffer.
+    /// The speed of the interface; it matters only for transfers from and to the drive's buffer.
     pub interface_rate: ByteRate,
-    /// How far the drive reads ahead of a sequential reader into its buffer, even without a request; a following read is
-    /// served from there. Zero: it does not read ahead, and a sequential reader that pauses loses a revolution.
+    /// How far the drive reads ahead of a sequential reader into its buffer; a following read is served from there. Zero
+    /// means no read-ahead: a sequential reader that pauses loses a revolution.
     #[serde(default)]
     pub read_ahead: Size,
-    /// Whether a write that continues the write before streams on, because it was in the drive's buffer in time. If not, it
-    /// waits for the next revolution.
+    /// Whether a write that continues the previous write streams on without a wait, because it was in the drive's buffer in
+    /// time. If not, it waits for the next revolution.
     #[serde(default)]
     pub write_cache: bool,
-    /// The order in which the drive starts the commands that it holds.
+    /// The order in which the drive starts the commands in its queue.
     #[serde(default)]
     pub command_order: CommandOrder,
-    /// Overhead of commands before the arm moves.
+    /// The overhead of a command before the arm moves.
     #[serde(default)]
     pub overhead: Overhead,
-    /// The drive's buffer in full. It takes the place of `read_ahead` and `write_cache`, which are the simple form of it.
+    /// The drive's buffer in detail. It replaces `read_ahead` and `write_cache`, which are the simple form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheSpec>,
-    /// Seek time.
+    /// The seek time.
     pub seek: SeekSpec,
-    /// Zones, outermost first.
+    /// The zones, outermost first.
     #[serde(rename = "zone")]
     pub zones: Vec<ZoneSpec>,
 }
 
-/// Command overhead by operation and by the operation before. Flushes and discards count as writes, and cost nothing else.
+/// Command overhead by this operation and the one before. Flushes and discards count as writes, and cost nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overhead {
@@ -94,7 +94,7 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// The times by key.
+    /// The times with their keys.
     pub(super) fn times(&self) -> [(&'static str, Duration); 4] {
         [
             ("read_after_read", self.read_after_read),
@@ -109,13 +109,13 @@ impl Overhead {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layout {
-    /// All surfaces of a cylinder, then the next cylinder, from surface zero again.
+    /// All surfaces of a cylinder, then the next cylinder, starting from surface zero again.
     #[default]
     Conventional,
-    /// A bundle of neighbouring cylinders surface by surface, alternately in and out, then the next bundle with the
-    /// surfaces in reverse order.
+    /// A bundle of neighbouring cylinders, surface by surface, alternately inwards and outwards; then the next bundle, with
+    /// the surfaces in reverse order.
     Serpentine {
-        /// Cylinders in a bundle. 1: whole cylinders, with the surfaces alternately up and down.
+        /// Cylinders in a bundle. 1 means whole cylinders, with the surfaces alternately up and down.
         bundle_cylinders: u32,
     },
 }
@@ -126,52 +126,52 @@ pub enum Layout {
 pub enum SeekSpec {
     /// Measured points, linear between them.
     Table {
-        /// Distance in cylinders, time; sorted, the first for one cylinder, the last for all.
+        /// Distance in cylinders, and time; sorted, from a distance of one cylinder to that of all.
         points: Vec<(u32, Duration)>,
     },
-    /// Ruemmler and Wilkes: `short + short_root * sqrt(distance)` below the threshold, `long + long_slope * distance`
+    /// Ruemmler and Wilkes: `short + short_root * sqrt(distance)` below the threshold, and `long + long_slope * distance`
     /// from there on.
     Hpl {
         /// First distance of the linear part.
         threshold_cylinders: u32,
-        /// Constant of the short seeks.
+        /// The constant of short seeks.
         short: Duration,
-        /// Per root of a cylinder.
+        /// The time per root of a cylinder.
         short_root: Duration,
-        /// Constant of the long seeks.
+        /// The constant of long seeks.
         long: Duration,
-        /// Per cylinder.
+        /// The time per cylinder.
         long_slope: Duration,
-        /// One cylinder, if that was measured.
+        /// The seek of one cylinder, if it was measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         single: Option<Duration>,
     },
-    /// Lee: a curve through the datasheet's three numbers.
+    /// Lee: a curve through the three numbers of a datasheet.
     Datasheet {
-        /// Track to track.
+        /// From track to track.
         single: Duration,
-        /// Mean over uniformly random pairs.
+        /// The mean over uniformly random pairs of cylinders.
         average: Duration,
         /// From edge to edge.
         full: Duration,
     },
 }
 
-/// Cylinders with the same number of sectors a track.
+/// Cylinders whose tracks have the same number of sectors.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpec {
-    /// First cylinder; the zone ends where the next begins.
+    /// The first cylinder; the zone ends where the next begins.
     pub first_cylinder: u32,
     /// Sectors of 512 bytes on each of its tracks.
     pub sectors_per_track: u32,
-    /// Sectors that hold data, the rest of the zone being spares at its end. All where absent.
+    /// The number of sectors that hold data; the rest, at the end of the zone, are spares. If absent, all hold data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sectors: Option<u64>,
-    /// As on the disk, for this zone.
+    /// As on the disk, but for this zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surface_skew: Option<Skew>,
-    /// As on the disk, for this zone.
+    /// As on the disk, but for this zone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cylinder_skew: Option<Skew>,
 }
@@ -199,13 +199,13 @@ impl HddSpec {
         tracks.saturating_mul(u64::from(zone.sectors_per_track))
     }
 
-    /// One revolution, to the nanosecond.
+    /// The time of one revolution, to the nanosecond.
     pub(crate) fn revolution_nanos(&self) -> u64 {
         let speed = u64::from(self.revolutions_per_minute.max(1));
         (60_000_000_000 + speed / 2) / speed
     }
 
-    /// Geometry and seek curve, after a check of every parameter.
+    /// Checks every parameter, and returns the geometry and the seek curve.
     pub(crate) fn lay_out(&self) -> Result<(Geometry, SeekTable), Complaint> {
         self.check_numbers()?;
         let seek = SeekTable::new(&self.seek, self.cylinders).map_err(|error| {

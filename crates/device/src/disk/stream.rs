@@ -1,10 +1,11 @@
 //! The buffer of one sequential stream: read-ahead, and writes that stream on.
 //!
-//! A read that continues the read before is served from the read-ahead. The head has continued along the stream and filled
-//! the buffer, at most `read_ahead` beyond the request; the read ends when the interface has transferred its data or when the
-//! head has read its last sector, whichever is later. When the buffer was full the head has stopped, and finds its position
-//! again on its own time. A write that continues the write before streams on without a wait if the write cache is on: the
-//! drive has its data in time. Forced (FUA) and flushing writes never do, nor a write after a flush.
+//! A read that continues the previous read is served from the read-ahead. The head has continued along the stream and filled
+//! the buffer, at most `read_ahead` beyond the request. The read ends when the interface has transferred its data or when
+//! the head has read its last sector, whichever is later. If the buffer was full, the head has stopped, and finds its
+//! position again in the drive's own time. If the write cache is on, a write that continues the previous write streams on
+//! without a wait, because the drive has its data in time. Forced (FUA) and flushing writes never do, nor does a write after
+//! a flush.
 
 use ioweir_core::{Direction, Dispatch, Nanos, SECTOR_BYTES};
 
@@ -42,17 +43,17 @@ impl Stream {
         }
     }
 
-    /// The head is at the end of `end` at this time and stream position.
+    /// Records that the head is at the end of `end` at this time and stream position.
     fn reach(&mut self, end: u64, media_nanos: u64, media_stream_nanos: u64) {
         (self.media, self.media_nanos, self.media_stream_nanos) = (end, media_nanos, media_stream_nanos);
     }
 
-    /// When the head, moving along the stream, is at a stream position.
+    /// When the head, moving along the stream, reaches a stream position.
     fn time_nanos(&self, stream_nanos: u64) -> u64 {
         self.media_nanos.saturating_add(stream_nanos.saturating_sub(self.media_stream_nanos))
     }
 
-    /// Whether a request that continues the stream in this direction needs no access.
+    /// Whether a request that continues the stream in this direction needs no new access.
     fn streams(&self, direction: Direction, is_forced: bool) -> bool {
         match direction {
             Direction::Read => self.read_ahead_sectors > 0,
@@ -62,7 +63,7 @@ impl Stream {
 }
 
 impl Disk<Stream> {
-    /// Seek, rotation, transfer.
+    /// Serves a request by seek, rotation and transfer.
     #[inline(always)]
     fn access_media(&mut self, start_nanos: u64, direction: Direction, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[direction as usize][self.before as usize];
@@ -80,7 +81,7 @@ impl Disk<Stream> {
         }
     }
 
-    /// A read from the read-ahead.
+    /// Serves a read from the read-ahead.
     #[inline(always)]
     fn read_on(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[0][self.before as usize];
@@ -92,7 +93,7 @@ impl Disk<Stream> {
         if self.stopped_at(limit, start_nanos) {
             self.buffer.media = limit;
             if limit < self.mechanics.geometry.sectors() {
-                // There is room again: the head goes back to where it stopped, on the drive's own time.
+                // There is room again, so the head returns to where it stopped, in the drive's own time.
                 let stream_nanos = self.mechanics.geometry.locate(limit).stream_nanos();
                 let wait_nanos = self.mechanics.rotation_nanos(command_nanos, stream_nanos);
                 self.buffer.reach(limit, command_nanos.saturating_add(wait_nanos), stream_nanos);
@@ -118,7 +119,7 @@ impl Disk<Stream> {
         if limit <= self.buffer.media {
             return true;
         }
-        // Mostly the time does not even suffice for the sectors alone; only otherwise look closer.
+        // Usually the time is too short even for the sectors alone; only otherwise is the exact position computed.
         let least_nanos = (limit - self.buffer.media).saturating_mul(self.sector_nanos_min);
         if self.buffer.media_nanos.saturating_add(least_nanos) > time_nanos {
             return false;
@@ -127,7 +128,7 @@ impl Disk<Stream> {
         self.buffer.time_nanos(end_nanos) <= time_nanos
     }
 
-    /// A write that the cache lets stream on.
+    /// Serves a write that the cache lets stream on.
     #[inline(always)]
     fn write_on(&mut self, start_nanos: u64, extent: &Extent) -> Service {
         let overhead_nanos = self.overhead_nanos[1][self.before as usize];

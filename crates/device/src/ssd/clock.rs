@@ -1,19 +1,19 @@
-//! Calendars of dies, channels and the interface: when each of them is free.
+//! Calendars of dies, channels and the interface, which know when each of them is free.
 //!
 //! Requests are served in closed form on arrival, so their resources are reserved ahead of time: a read reserves its channel
-//! for the moment when the die will have sensed the page. With a plain "free from", later requests would wait for that though
-//! the channel idles until then. A [`Calendar`] therefore also knows the gaps before it.
+//! for the moment when the die will have sensed the page. With only a time "free from", later requests would wait for that
+//! moment although the channel idles until then. A [`Calendar`] therefore also knows the gaps before it.
 
-/// The reservations of a resource that serves one at a time.
+/// The reservations of a resource that serves one request at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
     /// Nothing is reserved from here on.
     free_nanos: u64,
-    /// Begin and end of the free times before, in order.
+    /// Beginning and end of the free times before that, in order.
     gaps: Vec<(u64, u64)>,
-    /// Shorter gaps are useless.
+    /// Gaps shorter than this are not kept.
     gap_nanos_min: u64,
-    /// The most gaps; beyond that the earliest is forgotten.
+    /// The most gaps; when there are more, the earliest is forgotten.
     gaps_max: usize,
 }
 
@@ -27,8 +27,8 @@ impl Calendar {
         self.free_nanos
     }
 
-    /// Reserves the first `nanos` in one piece that begin at `ready_nanos` or later; returns when they begin. No later call is
-    /// for a time before `now_nanos`.
+    /// Reserves the first uninterrupted time of `nanos` that begins at `ready_nanos` or later; returns when it begins. No
+    /// later call is for a time before `now_nanos`.
     pub(super) fn reserve(&mut self, now_nanos: u64, ready_nanos: u64, nanos: u64) -> u64 {
         if nanos == 0 {
             return ready_nanos;
@@ -52,12 +52,12 @@ impl Calendar {
         start
     }
 
-    /// Moves all later reservations: an interrupted operation ends later.
+    /// Moves all later reservations, because an interrupted operation ends later.
     pub(super) fn delay(&mut self, nanos: u64) {
         self.free_nanos = self.free_nanos.saturating_add(nanos);
     }
 
-    /// The time up to `end_nanos` stays free.
+    /// Notes that the time up to `end_nanos` stays free.
     fn remember(&mut self, now_nanos: u64, end_nanos: u64) {
         let begin = self.free_nanos.max(now_nanos);
         if end_nanos.saturating_sub(begin) < self.gap_nanos_min {
@@ -72,7 +72,7 @@ impl Calendar {
         self.gaps.push((begin, end_nanos));
     }
 
-    /// Takes a part out of a gap.
+    /// Reserves a part of a gap.
     fn take(&mut self, index: usize, start: u64, stop: u64) {
         let (begin, end) = self.gaps[index];
         let before = (start - begin >= self.gap_nanos_min).then_some((begin, start));
@@ -89,7 +89,7 @@ impl Calendar {
     }
 }
 
-/// A fixed rate, as time for bytes.
+/// A fixed rate, as the time for bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// Nanoseconds a byte, with this many bits of fraction.

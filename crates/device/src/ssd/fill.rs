@@ -1,28 +1,29 @@
-//! Data that a drive holds before the first request, computed instead of written.
+//! The data that a drive holds before the first request, computed instead of written.
 //!
-//! Only a steady drive stores anything for them, one number a block: the location of a unit and the unit at a location are
-//! computed from each other.
+//! Only a steady drive stores anything for this, one number for each block. The location of a unit and the unit at a
+//! location are computed from each other.
 //!
-//! A drive that was filled in order has its units striped over the dies, a program each. In a drive that was overwritten
-//! at random for long, blocks lose their units at a constant rate, so that `n` blocks in the order of their age hold
-//! `q^i` of their units, i from 0 to n - 1; `q` follows from their sum, and the rest in the oldest block is the number of
-//! copies of garbage collection for each block that it wins. Which units those are is a random permutation.
+//! In a drive that was filled in order, units are striped over the dies, one program each. In a drive that was overwritten
+//! at random for a long time, blocks lose their units at a constant rate, so that `n` blocks in the order of their age hold
+//! `q^i` of their units, for i from 0 to n - 1. `q` follows from their sum, and what is left in the oldest block is the
+//! number of copies that garbage collection makes for each block that it reclaims. A random permutation decides which units
+//! these are.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::spec::{Shape, SsdState};
 
-/// Data that exists before the first request.
+/// The kind of data that exists before the first request.
 #[derive(Clone, Debug)]
 pub(super) enum Fill {
-    /// None.
+    /// No data.
     Fresh,
-    /// In order.
+    /// Data written in order.
     Filled(Shape),
-    /// At random.
+    /// Data overwritten at random.
     Steady {
-        /// How many units lie in the blocks before each; one more than there are blocks.
+        /// The number of units in the blocks before each; it has one more entry than there are blocks.
         before: Vec<u32>,
         permutation: Permutation,
         block_units: u32,
@@ -42,7 +43,7 @@ impl Fill {
         }
     }
 
-    /// Blocks that hold data, from the first.
+    /// The number of blocks that hold data; they are the first ones.
     pub(super) fn blocks(&self) -> u32 {
         match self {
             Self::Fresh => 0,
@@ -51,7 +52,7 @@ impl Fill {
         }
     }
 
-    /// Where a unit was written.
+    /// The location that a unit was written to.
     pub(super) fn place(&self, unit: u32) -> Option<u32> {
         match self {
             Self::Fresh => None,
@@ -70,7 +71,7 @@ impl Fill {
         }
     }
 
-    /// What was written there.
+    /// The unit that was written to a location.
     pub(super) fn unit(&self, block: u32, slot: u32) -> Option<u32> {
         match self {
             Self::Fresh => None,
@@ -89,7 +90,7 @@ impl Fill {
         }
     }
 
-    /// How many units were written to a block.
+    /// The number of units that were written to a block.
     pub(super) fn units(&self, block: u32) -> u32 {
         match self {
             Self::Fresh => 0,
@@ -109,18 +110,18 @@ impl Fill {
         }
     }
 
-    /// Bytes that it takes.
+    /// The memory that it takes, in bytes.
     pub(super) fn state_bytes(&self) -> usize {
         if let Self::Steady { before, .. } = self { before.len() * size_of::<u32>() } else { 0 }
     }
 }
 
-/// Sums of `block_units * q^i` over the blocks before each, so that they come to the units there are.
+/// Sums of `block_units * q^i` over the blocks before each, with the `q` for which all blocks together hold all units.
 fn steady(shape: &Shape) -> Vec<u32> {
-    // What garbage collection keeps free, and two blocks to write to, hold nothing.
+    // Blocks that garbage collection keeps free, and two blocks to write to, hold nothing.
     let blocks = (shape.die_blocks - shape.free_blocks_min - 2) * shape.dies;
     let (units, block_units) = (f64::from(shape.units), f64::from(shape.block_units));
-    // Only sums and products: they are the same on every machine.
+    // Only sums and products, so that results are the same on every machine.
     let (mut low, mut high) = (0.0_f64, 1.0_f64);
     for _ in 0..60 {
         let middle = f64::midpoint(low, high);
@@ -133,13 +134,13 @@ fn steady(shape: &Shape) -> Vec<u32> {
     for block in 1..=blocks {
         sum += held;
         held *= low;
-        // Rounding may leave a few units over; the oldest blocks take them.
+        // Rounding may leave a few units; the oldest blocks take them.
         let room = u64::from(blocks - block) * u64::from(shape.block_units);
         let least = u32::try_from(u64::from(shape.units).saturating_sub(room)).unwrap_or(u32::MAX);
         before.push((sum as u32).clamp(least, shape.units));
     }
     let mut total = shape.units;
-    // From the back: no block holds more than fits.
+    // From the last block to the first, so that no block holds more than fits.
     for count in before.iter_mut().rev() {
         *count = (*count).max(total);
         total = count.saturating_sub(shape.block_units);
@@ -162,8 +163,8 @@ fn power(mut base: f64, mut exponent: u32) -> f64 {
 
 const ROUNDS: usize = 4;
 
-/// A permutation of the numbers below a limit, drawn by a seed: four rounds of mixing one half of the bits into the other,
-/// again until the number is below the limit.
+/// A permutation of the numbers below a limit, from a seed: four rounds that mix one half of the bits into the other,
+/// repeated until the number is below the limit.
 #[derive(Clone, Debug)]
 pub(super) struct Permutation {
     limit: u32,

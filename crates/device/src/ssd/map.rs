@@ -1,11 +1,11 @@
 //! The page map: the location of each unit on flash, and the blocks that are worth collecting.
 //!
-//! From unit to location and back, in 32 bits each. Both directions take memory only for units that were written or
-//! discarded: the map as in `sparse`, the reverse in one leaf a block. Data from before the first request is computed
-//! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each.
+//! It maps units to locations and back, in 32 bits each. Both directions take memory only for units that were written or
+//! discarded: the map as in `sparse`, the reverse in one leaf for each block. Data from before the first request is computed
+//! ([`Fill`]). The map knows no time: the drive calls it step by step and charges the cost of each step.
 //!
-//! Every die has its own free blocks, a block for the host's units, one for copies of garbage collection, and its closed blocks
-//! by the number of invalid units, so that the best victim is at hand.
+//! Every die has its own free blocks, a block for the host's units, a block for copies of garbage collection, and its closed
+//! blocks by the number of invalid units, so that the best victim is found at once.
 
 use std::collections::VecDeque;
 
@@ -16,14 +16,14 @@ use super::spec::Shape;
 
 /// No unit, block or leaf.
 const NONE: u32 = u32::MAX;
-/// In the map: as the fill says.
+/// In the map: the location is as the fill says.
 const UNTOUCHED: u32 = 0;
-/// In the map: nowhere. All else is a place and two.
+/// In the map: the unit has no location. Every other value is a location plus two.
 const NOWHERE: u32 = 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Full; listed by what it has lost, unless that is nothing.
+    /// Full, and listed by its invalid units unless it has none.
     Closed,
     /// Being written or collected.
     Open,
@@ -32,9 +32,9 @@ enum Role {
 
 #[derive(Clone, Copy, Debug)]
 struct Block {
-    /// Places that hold nothing of value, of those that were written.
+    /// The number of invalid units: locations that were written and hold nothing of value.
     lost: u32,
-    /// The way back; none in a block that the fill has written.
+    /// The leaf of the reverse map; none in a block that the fill has written.
     leaf: u32,
     previous: u32,
     next: u32,
@@ -53,36 +53,36 @@ struct Frontier {
 struct Victim {
     block: u32,
     slot: u32,
-    /// What it held and what it had lost when it was chosen.
+    /// The valid and invalid units that it had when it was chosen.
     kept: u32,
     lost: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Pool {
-    /// First closed block by units lost.
+    /// The first closed block for each number of invalid units.
     heads: Vec<u32>,
-    /// No closed block has lost more.
+    /// An upper bound of the invalid units of closed blocks.
     lost_most: u32,
-    /// Erased blocks, longest ago first.
+    /// Erased blocks, the longest erased first.
     erased: VecDeque<u32>,
-    /// Blocks of the die from here on were never used.
+    /// Blocks of the die from here on have never been used.
     unused: u32,
     host: Frontier,
     copies: Frontier,
     victim: Option<Victim>,
-    /// Units that it holds.
+    /// The number of valid units on the die.
     held: u32,
 }
 
 /// One step of garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// A unit went from here to there.
+    /// A unit was copied from one location to another.
     Copied { from: u32, to: u32 },
-    /// The victim is erased.
+    /// The victim was erased.
     Erased,
-    /// There is nothing to gain.
+    /// No block is worth collecting.
     Nothing,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Map {
     pools: Vec<Pool>,
     by_block: Divider,
     by_die: Divider,
-    /// What a die may hold before the host's units go elsewhere.
+    /// The most units on a die; beyond that the host's units go to another one.
     held_most: u32,
 }
 
@@ -145,7 +145,7 @@ impl Map {
         map
     }
 
-    /// Where a unit is.
+    /// The location of a unit.
     #[inline]
     pub(super) fn place(&self, unit: u32) -> Option<u32> {
         match self.places.get(unit) {
@@ -155,7 +155,7 @@ impl Map {
         }
     }
 
-    /// The die, and the slot in its block.
+    /// The die of a location, and the slot in its block.
     #[inline]
     pub(super) fn die_and_slot(&self, place: u32) -> (u32, u32) {
         let (block, slot) = split(&self.by_block, place);
@@ -167,7 +167,7 @@ impl Map {
         self.pools[die as usize].held + self.shape.program_units <= self.held_most
     }
 
-    /// Free blocks of a die.
+    /// The number of free blocks of a die.
     pub(super) fn free_blocks(&self, die: u32) -> u32 {
         let pool = &self.pools[die as usize];
         self.shape.die_blocks - pool.unused + u32::try_from(pool.erased.len()).unwrap_or(u32::MAX)
@@ -184,7 +184,7 @@ impl Map {
         self.pools[die as usize].host = Frontier { block, slot: 0 };
     }
 
-    /// The unit's old place is lost and it goes to the host's block; answers where.
+    /// Writes a unit to the host's block; its old location becomes invalid. Returns the new one.
     pub(super) fn write(&mut self, die: u32, unit: u32) -> u32 {
         self.lose(unit);
         let frontier = self.pools[die as usize].host;
@@ -198,7 +198,7 @@ impl Map {
         place
     }
 
-    /// Leaves a number of locations of the host's block empty.
+    /// Leaves a number of locations in the host's block empty.
     pub(super) fn pad(&mut self, die: u32, units: u32) {
         let pool = &mut self.pools[die as usize];
         let block = pool.host.block;
@@ -211,7 +211,7 @@ impl Map {
         }
     }
 
-    /// The unit is nowhere any more. Answers whether it was somewhere.
+    /// Removes a unit. Returns whether it had a location.
     pub(super) fn discard(&mut self, unit: u32) -> bool {
         if self.place(unit).is_none() {
             return false;
@@ -221,7 +221,7 @@ impl Map {
         true
     }
 
-    /// Whether no unit was ever anywhere.
+    /// Whether no unit has ever had a location.
     pub(super) fn is_blank(&self) -> bool {
         matches!(self.fill, Fill::Fresh) && self.places.is_blank()
     }
@@ -234,7 +234,7 @@ impl Map {
         place
     }
 
-    /// Where the unit is, it is not any more; the map is for the caller.
+    /// Invalidates the location of a unit; the caller updates the map.
     fn lose(&mut self, unit: u32) {
         let Some(place) = self.place(unit) else { return };
         let (number, slot) = split(&self.by_block, place);
@@ -288,7 +288,7 @@ impl Map {
         }
     }
 
-    /// A free block, now open, with room for the way back.
+    /// Takes a free block, which is then open and has room for its reverse map.
     fn take_free(&mut self, die: u32) -> u32 {
         let pool = &mut self.pools[die as usize];
         let block = if pool.unused < self.shape.die_blocks {
@@ -296,7 +296,7 @@ impl Map {
             (pool.unused - 1) * self.shape.dies + die
         } else {
             let erased = pool.erased.pop_front();
-            // The drive collects before it takes, and what dies may hold leaves something to collect.
+            // The drive collects before it takes, and the limit of units on a die leaves something to collect.
             erased.expect("a die has a free block when one is taken")
         };
         let leaf = self.spare_leaves.pop().unwrap_or_else(|| {
@@ -307,8 +307,8 @@ impl Map {
         block
     }
 
-    /// The valid and invalid units of a die's victim when it was chosen; without one, chooses the block with the most invalid
-    /// units. `None` if no block would win anything.
+    /// The valid and invalid units of a die's victim when it was chosen. Without a victim, chooses the block with the most
+    /// invalid units; `None` if collecting would reclaim nothing.
     pub(super) fn victim(&mut self, die: u32) -> Option<(u32, u32)> {
         let pool = &mut self.pools[die as usize];
         if let Some(victim) = pool.victim {
@@ -329,7 +329,7 @@ impl Map {
         Some((kept, lost))
     }
 
-    /// Copies the next unit of the victim, or erases it when there is none left.
+    /// Copies the next valid unit of the victim, or erases the victim when there is none left.
     pub(super) fn collect(&mut self, die: u32) -> Step {
         if self.victim(die).is_none() {
             return Step::Nothing;
@@ -359,7 +359,7 @@ impl Map {
         Step::Copied { from: block * self.shape.block_units + slot, to }
     }
 
-    /// What a place holds.
+    /// The unit at a location.
     fn unit_at(&self, block: u32, slot: u32) -> Option<u32> {
         let leaf = self.blocks[block as usize].leaf;
         if leaf != NONE {
@@ -381,7 +381,7 @@ impl Map {
         pool.erased.push_back(block);
     }
 
-    /// Bytes of memory that it holds.
+    /// The memory that it takes, in bytes.
     pub(super) fn state_bytes(&self) -> usize {
         let places = self.places.state_bytes();
         let back =
@@ -395,7 +395,7 @@ impl Map {
 
 #[cfg(test)]
 impl Map {
-    /// Panics where the two directions, the counts or the lists do not agree. Looks at every place.
+    /// Panics if the two directions, the counts or the lists do not agree. Checks every location.
     pub(super) fn check(&self) {
         let mut held = vec![0_u32; self.shape.dies as usize];
         let mut there = std::collections::BTreeMap::new();

@@ -1,24 +1,25 @@
 //! Solid-state drives: a page-mapped translation layer over dies and channels.
 //!
-//! Every die, every channel and each direction of the interface has a calendar of its reservations; a request finds
-//! its times there at once, without an event for each flash command. In nanoseconds from `now`:
+//! Every die, every channel and each direction of the interface has a calendar of its reservations; a request finds its
+//! times there at once, without an event for each flash command. Counted from `now`:
 //!
 //! ```text
 //! read   firmware, die senses the page, channel, interface (from the first chunk on)
 //! write  firmware, room in the write buffer, interface, done; later channel, program on the die
 //! ```
 //!
-//! The pages of a request lie on different dies and are served side by side, and so are requests. Reads are served from
-//! the write buffer while their data is still there, and cost no flash operation if the unit was never written. A write
-//! without a buffer, a forced write and a flush wait for their programs, which are padded, except in a drive whose buffer
-//! survives a loss of power. A unit written in part is read first. A read waits for the operation of its die, or suspends it.
+//! The pages of a request lie on different dies and are served in parallel, as are requests. Reads are served from the write
+//! buffer while their data is still there, and cost no flash operation if the unit was never written. A write without a
+//! buffer, a forced write and a flush wait for their programs, which are padded, except in a drive whose buffer survives a
+//! loss of power. A unit that is written in part is read first. A read waits for the operation of its die, or suspends it.
 //!
-//! Units go to flash in the order of their arrival, a program to each die in turn: channels first. When a die has few
-//! free blocks, it copies units from the block with the most invalid ones, in step with the host's writes to it, so that it
-//! wins as much as it gives; then it erases. All on the same die and channel.
+//! Units go to flash in the order of their arrival, one program to each die in turn, and to all channels first. When a die
+//! has few free blocks, it copies units out of the block with the most invalid ones, in step with the host's writes to the
+//! die, so that it gains as many units as the host uses; then it erases the block. All of this happens on the same die and
+//! channel.
 //!
-//! Not modelled: collection while the drive is idle, wear, bad blocks, read disturb and retries, an SLC cache, misses in
-//! the map cache, heat; and that a program which is suspended frees its part of the buffer later.
+//! Not modelled: collection while the drive is idle, wear, bad blocks, read disturb and retries, an SLC cache, misses in the
+//! map cache, heat. Nor does a suspended program free its part of the buffer later.
 
 mod clock;
 mod fill;
@@ -42,10 +43,10 @@ use map::Map;
 use spec::Shape;
 pub use spec::{SsdOverhead, SsdSpec, SsdState};
 
-/// Gaps remembered of a die or channel, and of the interface.
+/// Gaps remembered for a die or channel, and for the interface.
 const GAPS_MAX: usize = 16;
 const INTERFACE_GAPS_MAX: usize = 128;
-/// Programs of a die that are remembered while they may not have ended.
+/// The most programs of a die that are remembered while they may not have ended.
 const PROGRAMS_MAX: usize = 1024;
 
 /// Counts of flash operations.
@@ -53,7 +54,7 @@ const PROGRAMS_MAX: usize = 1024;
 pub struct FlashCounts {
     /// Units covered by host writes.
     pub written_units: u64,
-    /// Of those, units that were overwritten in the buffer before they were programmed.
+    /// Units among them that were overwritten in the buffer before they were programmed.
     pub coalesced_units: u64,
     /// Units of padding in programs that could not wait to be filled.
     pub padded_units: u64,
@@ -64,7 +65,7 @@ pub struct FlashCounts {
 }
 
 impl FlashCounts {
-    /// Write amplification: units programmed for each unit that left the buffer; `None` before the first.
+    /// Write amplification: units programmed for each unit that left the buffer; `None` before the first one.
     #[must_use]
     pub fn write_amplification(&self) -> Option<f64> {
         let programmed = self.written_units - self.coalesced_units;
@@ -73,10 +74,10 @@ impl FlashCounts {
     }
 }
 
-/// A program that is under way or will be.
+/// A program that is running or scheduled.
 #[derive(Clone, Copy, Debug)]
 struct Program {
-    /// First place divided by the units of a program.
+    /// Its first location divided by the units of a program.
     number: u32,
     end_nanos: u64,
 }
@@ -84,17 +85,17 @@ struct Program {
 #[derive(Clone, Debug)]
 struct Die {
     calendar: Calendar,
-    /// When the last read is sensed, for which alone a suspending read waits.
+    /// When the last read has been sensed; a read that suspends waits only for that.
     read_free_nanos: u64,
     /// In the order in which they were sent.
     programs: VecDeque<Program>,
     /// When the last of the programs ends.
     programmed_nanos: u64,
-    /// Copies that garbage collection still owes the host's writes, times the victim's invalid units.
+    /// Copies that garbage collection still owes for the host's writes, times the victim's invalid units.
     owed: u64,
-    /// The page from which it has copied last.
+    /// The page that it last copied from.
     copied_page: u32,
-    /// When its reads so far are in the controller.
+    /// When the data it has read so far is in the controller.
     copied_nanos: u64,
 }
 
@@ -104,7 +105,7 @@ struct Filling {
     die: u32,
     number: u32,
     units: u32,
-    /// When its data are in the controller.
+    /// When its data is in the controller.
     ready_nanos: u64,
 }
 
@@ -153,15 +154,15 @@ pub struct Ssd {
     channels: Vec<Calendar>,
     to_host: Calendar,
     from_host: Calendar,
-    /// The host's next program goes to this die, if it has room.
+    /// The die of the host's next program, if it has room.
     next_die: u32,
     filling: Filling,
-    /// Units; zero without a buffer.
+    /// The size of the buffer in units; zero without a buffer.
     buffer_units: u32,
     buffered_units: u32,
-    /// When a program ends and how many units of the buffer it frees.
+    /// When each program ends, and how many units of the buffer it frees.
     releases: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Room is given first come first served: none before this.
+    /// Room is given first come, first served: none before this time.
     room_nanos: u64,
     /// When all programs have ended.
     drained_nanos: u64,
@@ -184,7 +185,7 @@ impl Model for SsdSpec {
 }
 
 impl Ssd {
-    /// The drive of `spec`; `seed` sets the content of a steady one.
+    /// Makes the drive of `spec`; `seed` sets the content of a steady one.
     pub(super) fn new(spec: &SsdSpec, seed: u64) -> Result<Self, Complaint> {
         let shape = spec.lay_out()?;
         let spec = spec.resolved();
@@ -238,9 +239,9 @@ impl Ssd {
         })
     }
 
-    /// Bytes of memory that its state takes. At the start some twenty a block, and four a block more in a steady drive. A
-    /// unit that was written, copied or discarded takes 5 to 7 bytes with its neighbours and up to 112 alone, and each
-    /// place on flash four more when its block is first written. Reading takes none.
+    /// The memory that its state takes, in bytes. At the start this is about twenty bytes for each block, and four more in a
+    /// steady drive. A unit that was written, copied or discarded takes 5 to 7 bytes together with its neighbours, and up to
+    /// 112 alone; each location on flash takes four more when its block is first written. Reading takes none.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         let gaps = (self.dies.len() + self.channels.len()) * GAPS_MAX + 2 * INTERFACE_GAPS_MAX;
@@ -249,7 +250,7 @@ impl Ssd {
         self.map.state_bytes() + gaps * size_of::<(u64, u64)>() + dies + self.releases.capacity() * 16
     }
 
-    /// The units that a request touches: first, and the one after the last.
+    /// The units that a request touches: the first, and the one after the last.
     fn units(&self, dispatch: &Dispatch) -> (u32, u32) {
         let end = dispatch.sector.saturating_add(u64::from(dispatch.sectors));
         debug_assert!(
@@ -262,7 +263,7 @@ impl Ssd {
         if begin >= end { (0, 0) } else { (narrow(begin / unit), narrow(end.div_ceil(unit))) }
     }
 
-    /// The units that a discard covers whole; the last one is whole where the drive ends in it.
+    /// The units that a discard covers entirely; the last one counts as such if the drive ends in it.
     fn whole_units(&self, dispatch: &Dispatch) -> (u32, u32) {
         let unit = u64::from(self.shape.unit_sectors);
         let end = dispatch.sector.saturating_add(u64::from(dispatch.sectors)).min(self.shape.sectors);
@@ -272,7 +273,7 @@ impl Ssd {
         (narrow(first), narrow(last))
     }
 
-    /// When the program of this place ends, if it has not by `now_nanos`: `u64::MAX` while it waits to be filled.
+    /// When the program of a location ends, if it has not ended by `now_nanos`: `u64::MAX` while it waits to be filled.
     #[inline]
     fn pending(&self, now_nanos: u64, die: u32, place: u32) -> Option<u64> {
         if self.filling.units > 0 && place / self.shape.program_units == self.filling.number {
@@ -305,7 +306,7 @@ impl Ssd {
         start
     }
 
-    /// Reads units that lie next to each other in one page.
+    /// Reads units that are next to each other in one page.
     #[inline]
     fn read_page(&mut self, now_nanos: u64, ready_nanos: u64, (die, slot): (u32, u32), units: u32) -> Course {
         let times = &self.times;
@@ -332,7 +333,7 @@ impl Ssd {
         let overhead_nanos = if end - first == 1 { self.times.read_one } else { self.times.read };
         let ready_nanos = now_nanos.saturating_add(overhead_nanos);
         let mut course = Course { finish_nanos: ready_nanos, own_nanos: 0 };
-        // Units that need no flash, and pass the interface in one piece.
+        // Units that need no flash, and cross the interface in one piece.
         let mut at_hand = 0_u32;
         let mut unit = first;
         while unit < end {
@@ -365,7 +366,7 @@ impl Ssd {
     }
 }
 
-/// The service: time that is neither firmware nor the request's own work was spent waiting for others.
+/// The service of a request: time that is neither firmware nor the request's own work was spent waiting for others.
 fn service(now_nanos: u64, overhead_nanos: u64, course: Course) -> Service {
     let all_nanos = course.finish_nanos - now_nanos;
     let overhead_nanos = overhead_nanos.min(all_nanos);

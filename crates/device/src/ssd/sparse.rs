@@ -1,23 +1,24 @@
 //! A sparse array: a number for each of a billion units, of which only some are ever used.
 //!
-//! Leaves of [`LEAF`] units, one line of the processor's cache each, are found by a hash table with linear probing. A lone
-//! unit costs 76 to 112 bytes that way, neighbouring units 5 to 7 each, and nothing is paid before the first.
+//! Leaves of [`LEAF`] units, each one cache line, are found by a hash table with linear probing. A single unit costs 76 to
+//! 112 bytes that way, neighbouring units 5 to 7 each; an empty array takes no memory.
 
-/// Units in a leaf.
+/// The number of units in a leaf.
 const LEAF: u32 = 16;
 /// The table is at most this full, in thirds.
 const FULL_THIRDS: usize = 2;
 
-/// Numbers by unit; zero where none was set.
+/// Numbers by unit; zero if none was set.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sparse {
-    /// The number of a group of units plus one, and the number of its leaf; zero if there is none. A power of two.
+    /// The number of a group of units plus one, and the number of its leaf; zero if there is none. The length is a power of
+    /// two.
     slots: Vec<u64>,
     leaves: Vec<[u32; LEAF as usize]>,
 }
 
 impl Sparse {
-    /// Where the group is or would be.
+    /// The slot where the group is, or would be.
     #[inline]
     fn slot(&self, group: u32) -> usize {
         let mask = self.slots.len() - 1;
@@ -75,7 +76,7 @@ impl Sparse {
         }
     }
 
-    /// Bytes that it takes.
+    /// The memory that it takes, in bytes.
     pub(super) fn state_bytes(&self) -> usize {
         self.slots.len() * size_of::<u64>() + self.leaves.capacity() * size_of::<[u32; LEAF as usize]>()
     }

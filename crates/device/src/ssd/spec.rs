@@ -11,77 +11,77 @@ const BLOCKS_MAX: u64 = 1 << 23;
 /// The most lists of blocks by invalid units.
 const LISTS_MAX: u64 = 1 << 25;
 const DIES_MAX: u32 = 4096;
-/// Locations are numbered in 32 bits, and two numbers mean none.
+/// Locations are numbered in 32 bits, and two of the values mean none.
 const PLACES_MAX: u64 = u32::MAX as u64 - 2;
 
-/// A solid-state drive: flash behind a page map.
+/// A solid-state drive: flash with a page map.
 ///
-/// A *unit* is mapped as a whole, a *page* is sensed at once, a *block* is erased at once. Planes work together: a die programs `planes_per_die` x `pages_per_program` pages at once and erases
-/// `planes_per_die` blocks at once.
+/// A *unit* is mapped as a whole, a *page* is sensed as a whole, and a *block* is erased as a whole. Planes work together: a
+/// die programs `planes_per_die` x `pages_per_program` pages at once, and erases `planes_per_die` blocks at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SsdSpec {
-    /// Size as the host sees it.
+    /// The size that the host sees.
     pub capacity: Size,
     /// The content of the drive at time zero.
     #[serde(default)]
     pub state: SsdState,
-    /// Flash beyond the capacity, in thousandths of it. Rounded up to whole blocks on every die, and to what garbage
-    /// collection needs at the least: `free_blocks_min` and four blocks a die.
+    /// Flash beyond the capacity, in thousandths of it. It is rounded up to whole blocks on every die, and to the least that
+    /// garbage collection needs: `free_blocks_min` plus four blocks for each die.
     pub over_provisioning_per_mille: u32,
-    /// Channels: buses between controller and dies, which work in parallel.
+    /// The number of channels: buses between controller and dies, which work in parallel.
     pub channels: u32,
-    /// Dies on a channel; each does one thing at a time.
+    /// The number of dies on a channel; each does one thing at a time.
     pub dies_per_channel: u32,
-    /// Planes of a die, which program and erase together.
+    /// The number of planes of a die, which program and erase together.
     #[serde(default = "one")]
     pub planes_per_die: u32,
-    /// Page of a plane.
+    /// The size of a page of one plane.
     pub page: Size,
-    /// Pages in a block of a plane.
+    /// The number of pages in a block of one plane.
     pub pages_per_block: u32,
-    /// Pages of a plane programmed in one shot: 3 for TLC programmed a word line at a time.
+    /// The number of pages of a plane programmed in one shot: 3 for TLC that is programmed a word line at a time.
     #[serde(default = "one")]
     pub pages_per_program: u32,
     /// The unit of the map, and of transfers.
     #[serde(default = "four_kibibytes")]
     pub mapping_unit: Size,
-    /// To sense a page (tR).
+    /// The time to sense a page (tR).
     pub read: Duration,
-    /// To sense one unit of a page. As a page if absent.
+    /// The time to sense one unit of a page. If absent, that of a page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_one_unit: Option<Duration>,
-    /// The time by which the even pages of a block are faster to sense, and the odd ones slower.
+    /// How much faster the even pages of a block are to sense, and how much slower the odd ones.
     #[serde(default)]
     pub read_spread: Duration,
-    /// To program in one shot (tPROG).
+    /// The time to program in one shot (tPROG).
     pub program: Duration,
-    /// To erase a block (tBERS).
+    /// The time to erase a block (tBERS).
     pub erase: Duration,
-    /// The time for a read to interrupt a program, an erase or garbage collection, which continue after it. If absent, reads
-    /// wait until the die is free.
+    /// The time that a read needs to interrupt a program, an erase or garbage collection, which resume after it. If absent,
+    /// reads wait until the die is free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<Duration>,
-    /// Speed of a channel. Absent: moving data takes no time, being part of reading and programming.
+    /// The speed of a channel. If absent, moving data is part of reading and programming, and takes no time of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel_rate: Option<ByteRate>,
-    /// Speed of the interface to the host, in each direction. Absent: it takes no time.
+    /// The speed of the interface to the host, in each direction. If absent, it takes no time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface_rate: Option<ByteRate>,
-    /// The part of a page after which the interface begins to transfer it. At least a unit.
+    /// The part of a page after which the interface begins to transfer it; at least a unit.
     #[serde(default)]
     pub transfer_chunk: Size,
-    /// Memory from which writes are acknowledged before they are programmed. Zero: a write waits for its programs, and
-    /// the last one is padded.
+    /// The memory in which writes are acknowledged before they are programmed. Zero: a write waits for its programs, and the
+    /// last one is padded.
     #[serde(default)]
     pub write_buffer: Size,
     /// Whether the buffer survives a loss of power, so that flushes and forced writes need not wait for flash.
     #[serde(default)]
     pub power_loss_protection: bool,
-    /// Free blocks a die at or below which garbage collection runs.
+    /// The number of free blocks of a die at or below which garbage collection runs.
     #[serde(default = "two")]
     pub free_blocks_min: u32,
-    /// Firmware time of commands. They do not delay each other.
+    /// The firmware time of commands. Commands do not delay one another.
     #[serde(default)]
     pub overhead: SsdOverhead,
 }
@@ -90,7 +90,7 @@ pub struct SsdSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SsdState {
-    /// Nothing. Reads of units that were never written touch no flash.
+    /// No data. Reads of units that were never written touch no flash.
     Fresh,
     /// Data everywhere, written once from the first address to the last.
     #[default]
@@ -99,18 +99,18 @@ pub enum SsdState {
     Steady,
 }
 
-/// Time that the firmware takes for a command.
+/// The time that the firmware takes for a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SsdOverhead {
     /// A read.
     pub read: Duration,
-    /// A read of one unit. As any read where absent.
+    /// A read of one unit. If absent, as any read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_one_unit: Option<Duration>,
     /// A write, whatever its length.
     pub write: Duration,
-    /// A write, in addition, for each unit.
+    /// In addition, for each unit of a write.
     pub write_per_unit: Duration,
     /// A flush or a discard.
     pub command: Duration,
@@ -128,18 +128,18 @@ fn four_kibibytes() -> Size {
     Size(4096)
 }
 
-/// The division of the flash, in units.
+/// How the flash is divided, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Shape {
-    /// Size in sectors.
+    /// The size in sectors.
     pub(super) sectors: u64,
-    /// Units that the host sees.
+    /// The number of units that the host sees.
     pub(super) units: u32,
     pub(super) unit_sectors: u32,
     pub(super) channels: u32,
     /// Die `n` is on channel `n % channels`.
     pub(super) dies: u32,
-    /// Blocks of a die, all planes of it being one.
+    /// The number of blocks of a die; the blocks of all its planes count as one.
     pub(super) die_blocks: u32,
     pub(super) block_units: u32,
     pub(super) program_units: u32,
@@ -148,7 +148,7 @@ pub(in super::super) struct Shape {
 }
 
 impl Shape {
-    /// Blocks in all.
+    /// The total number of blocks.
     pub(super) fn blocks(&self) -> u32 {
         self.dies * self.die_blocks
     }
@@ -173,7 +173,7 @@ impl SsdSpec {
         }
     }
 
-    /// The division of the flash, after a check of every parameter.
+    /// Checks every parameter, and returns how the flash is divided.
     pub(in super::super) fn lay_out(&self) -> Result<Shape, Complaint> {
         self.check_counts()?;
         self.check_times()?;

@@ -1,4 +1,4 @@
-//! What the drive promises.
+//! The rules that the drive keeps.
 
 use ioweir_core::{Dispatch, Flags, Nanos, Operation, Request, StreamId};
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn parts(service: &Service) -> u64 {
     service.overhead_nanos + service.transfer_nanos + service.queue_nanos
 }
 
-/// Keeps `depth` requests of `units` units in the drive; answers requests a second and mean latency in nanoseconds.
+/// Keeps `depth` requests of `units` units in the drive; returns requests a second and the mean latency in nanoseconds.
 fn closed(ssd: &mut Ssd, depth: usize, requests: usize, mut next: impl FnMut() -> (Operation, u64, u32)) -> (f64, f64) {
     let mut flights = std::collections::BinaryHeap::new();
     let (mut now, mut waited) = (0, 0);

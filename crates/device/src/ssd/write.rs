@@ -75,7 +75,7 @@ impl Ssd {
         service(now_nanos, self.times.command, Course { finish_nanos, own_nanos: 0 })
     }
 
-    /// Discards everything. The blocks count as erased: it is as if the drive had had the time to do it.
+    /// Discards everything. The blocks count as erased, as if the drive had had the time to do it.
     fn forget(&mut self) {
         self.map = Map::new(&self.shape, Fill::Fresh);
         self.buffered_units = self.buffered_units.saturating_sub(self.filling.units);
@@ -125,7 +125,7 @@ impl Ssd {
         }
     }
 
-    /// When there is room for one more unit, which is then taken.
+    /// When there is room for one more unit; takes that room.
     fn claim_room(&mut self) -> u64 {
         if self.buffered_units >= self.buffer_units
             && let Some(Reverse((end_nanos, units))) = self.releases.pop()
@@ -137,8 +137,8 @@ impl Ssd {
         self.room_nanos
     }
 
-    /// Takes as many units as still fit into the program that is being filled. Returns their number, and when they are in
-    /// the controller.
+    /// Adds as many units as still fit to the program that is being filled. Returns their number, and when they are in the
+    /// controller.
     fn take_in(&mut self, now_nanos: u64, ready_nanos: u64, first: u32, end: u32) -> (u32, u64) {
         if self.filling.units == 0 {
             self.begin_program(now_nanos, ready_nanos);
@@ -167,7 +167,7 @@ impl Ssd {
         (unit - first, in_nanos)
     }
 
-    /// Chooses the die for the next program, and makes sure that it has a block.
+    /// Chooses the die for the next program, and ensures that it has a block.
     fn begin_program(&mut self, now_nanos: u64, ready_nanos: u64) {
         let dies = self.shape.dies;
         let mut die = self.next_die;
@@ -179,7 +179,7 @@ impl Ssd {
         }
         self.next_die = (die + 1) % dies;
         if self.map.host_full(die) {
-            // One free block is left for copies, without which no block could be won.
+            // One free block is kept for copies, without which no block could be reclaimed.
             while self.map.free_blocks(die) < 2 && self.collect_step(now_nanos, ready_nanos, die) != Step::Nothing {}
             self.map.open_host(die);
         }
@@ -215,8 +215,8 @@ impl Ssd {
         end_nanos
     }
 
-    /// After a program, copies enough to keep the balance: a victim that wins `lost` units for `kept` copies has to be
-    /// copied `kept / lost` times as fast as the host writes.
+    /// Copies enough, after a program, to keep the balance: if collecting a victim gains `lost` units for `kept` copies,
+    /// garbage collection must copy `kept / lost` times as fast as the host writes.
     fn collect(&mut self, now_nanos: u64, ready_nanos: u64, die: u32) {
         if self.map.free_blocks(die) > self.shape.free_blocks_min {
             return;
@@ -224,7 +224,7 @@ impl Ssd {
         let Some((kept, lost)) = self.map.victim(die) else { return };
         let share = u64::from(self.shape.program_units) * u64::from(kept);
         let owed = &mut self.dies[die as usize].owed;
-        // The last victim may have needed less: the rest is not saved up.
+        // The last victim may have needed less; what remains is not saved.
         *owed = (*owed).min(share) + share;
         while kept == 0 || self.dies[die as usize].owed >= u64::from(lost) {
             match self.collect_step(now_nanos, ready_nanos, die) {

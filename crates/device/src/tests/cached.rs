@@ -1,5 +1,5 @@
-//! What a drive's own buffer does, on a disk small enough to follow by hand: one surface, 100 sectors of 0.1 ms a track, 2 ms
-//! from a track to the next, 1 ms to seek there, no overhead, 5.12 us a sector at the interface.
+//! What a drive's own buffer does, on a disk small enough to follow by hand: one surface, 100 sectors of 0.1 ms on a track,
+//! 2 ms from a track to the next, 1 ms to seek there, no overhead, and 5.12 us for each sector at the interface.
 
 use ioweir_config::{Duration, Size};
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ use super::*;
 const SECTOR: u64 = 100_000;
 const REVOLUTION: u64 = 10_000_000;
 
-/// The example disk with a buffer of two segments of 64 sectors, changed as the test likes.
+/// The example disk with a buffer of two segments of 64 sectors, as changed by `change`.
 fn cached(change: impl FnOnce(&mut CacheSpec)) -> Box<dyn Device> {
     let Ok(DeviceSpec::Hdd(mut spec)) = DeviceSpec::load("tiny") else { panic!("a disk") };
     let text = "segments = 2\nsegment_size = \"32KiB\"\nread_ahead = \"segment\"\nwrite = \"all\"\nwrite_segments = 1\n\
@@ -50,7 +50,7 @@ fn total(service: &Service) -> u64 {
     service.overhead_nanos + service.queue_nanos + service.seek_nanos + service.rotation_nanos + service.transfer_nanos
 }
 
-/// Answered without the head: the command and the interface.
+/// Whether it was answered without the head, by the command and the interface.
 fn is_hit(service: &Service, sectors: u64) -> bool {
     service.queue_nanos + service.seek_nanos == 0
         && service.rotation_nanos == 0
@@ -85,7 +85,7 @@ fn a_read_in_what_is_being_read_ahead_waits_for_the_rest_of_it() {
     drive.read(0, 8);
     drive.think(5 * SECTOR);
     let along = drive.read(8, 32);
-    // 5.12 us have passed since the eighth sector, for the interface.
+    // 5.12 us of interface time have passed since the eighth sector.
     assert_eq!(total(&along), 27 * SECTOR - 5_120 + 5_120);
     assert_eq!(along.rotation_nanos, 0);
 }
@@ -96,7 +96,7 @@ fn part_of_a_read_from_the_buffer_does_not_spare_the_way_to_the_rest() {
     drive.read(0, 8);
     drive.think(3 * SECTOR);
     let partial = drive.read(4, 8);
-    // Three and a bit sectors beyond the eighth: nearly a revolution until it comes round, then four sectors.
+    // The head is three and a bit sectors beyond the eighth: it takes nearly a revolution to come round, then four sectors.
     assert_eq!(partial.rotation_nanos, REVOLUTION - 3 * SECTOR - 5_120);
     assert_eq!(partial.transfer_nanos, 4 * SECTOR + 5_120);
 }
@@ -107,7 +107,7 @@ fn read_ahead_ends_where_it_is_told_to() {
         let mut drive = Drive::new(change);
         drive.read(50, 2);
         drive.think(10 * REVOLUTION);
-        // One sector after the other, as far as they are there.
+        // Reads one sector after another, as long as they are in the buffer.
         (52..300).take_while(|&sector| is_hit(&drive.read(sector, 1), 1)).last().map_or(52, |last| last + 1)
     };
     assert_eq!(reach(|cache| cache.read_ahead = ReadAhead::None), 52);
@@ -188,7 +188,7 @@ fn a_buffered_write_completes_at_once_and_the_next_command_waits_for_the_head() 
     let write = drive.write(5_000, 8);
     assert_eq!(total(&write), 50_000 + 8 * 5_120);
     let read = drive.read(100, 8);
-    // Seek, wait and transfer of the write, less what has passed, then the way back.
+    // Seek, wait and transfer of the write, less the time that has passed, then the way back.
     assert!(read.queue_nanos > 5_000_000, "{read:?}");
     assert!(is_hit(&drive.read(5_000, 8), 8), "written data answers reads");
     let mut idle = Drive::new(|cache| cache.read_written = false);
@@ -236,7 +236,7 @@ fn a_sequential_writer_who_fills_the_buffer_goes_at_the_pace_of_the_head() {
     for number in 0..500 {
         drive.write(number * 8, 8);
     }
-    // 4000 sectors on 40 tracks, of which the buffer holds back 64.
+    // 4000 sectors on 40 tracks, less the 64 that the buffer still holds.
     let least = 39 * (REVOLUTION + 20 * SECTOR);
     assert!(drive.1.0 > least && drive.1.0 < least + 2 * REVOLUTION, "{}", drive.1);
 }

@@ -1,4 +1,4 @@
-//! Device files: what is accepted, and what is said about the rest.
+//! Device files: which are accepted, and the errors of the others.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Where sectors lie, and when they pass.
+//! Where sectors lie, and when they pass the head.
 
 use std::collections::BTreeSet;
 
@@ -92,7 +92,7 @@ fn bundles_of_65_cylinders_go_out_and_back_over_four_surfaces() {
         let place = geometry.locate(number * 10);
         (place.head, place.cylinder)
     };
-    // Of the published layout of the Cheetah 15K.5: eight runs of 65 tracks, then the next 130 cylinders.
+    // From the published layout of the Cheetah 15K.5: eight runs of 65 tracks, then the next 130 cylinders.
     let begins: Vec<_> = (0..9).map(|run| track(run * 65)).collect();
     assert_eq!(begins, [(0, 0), (1, 64), (2, 0), (3, 64), (3, 65), (2, 129), (1, 65), (0, 129), (0, 130)]);
     assert_eq!((track(64), track(129), track(519)), ((0, 64), (1, 0), (0, 65)));

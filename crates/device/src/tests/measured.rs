@@ -1,4 +1,4 @@
-//! The models against measured traces of the drives, which belong to their authors and are not in the repository.
+//! The models compared with measured traces of the drives, which belong to their authors and are not in the repository.
 
 use std::io::Write;
 
@@ -13,8 +13,8 @@ fn folder() -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces/block/disksim-measured")
 }
 
-/// Reports a test that checked nothing. Written to the stream itself, because the harness captures `eprintln!` of tests that
-/// pass.
+/// Reports a test that checked nothing. It writes to the stream itself, because the harness captures `eprintln!` in tests
+/// that pass.
 fn skipped(name: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: no measured {name}.gz in {}", folder().display());
 }
@@ -41,8 +41,8 @@ fn the_cheetah_15k5_is_within_0_31_ms_and_2_percent_of_the_drive() {
     assert!(plain.demerit_nanos <= 310_000.0, "{plain:?}");
     assert!(plain.mean_error_ratio().abs() <= 0.02, "{plain:?}");
     assert!(plain.modelled.p95_nanos.abs_diff(plain.measured.p95_nanos) < 400_000, "{plain:?}");
-    // The wait for a sector depends on every nanosecond before it, so that one replay is one sample. Thinking up to one
-    // revolution longer before each request gives others.
+    // The wait for a sector depends on every nanosecond before it, so one replay is one sample. Think times that are up to
+    // one revolution longer give other samples.
     let others: Vec<Validation> = (1..=16)
         .map(|sample| {
             let mut random = Random(sample);
@@ -91,7 +91,7 @@ fn every_drive_is_as_close_as_in_disksim() {
         assert!(mean_error.abs() <= 0.025, "{row:?}");
     }
     let closest = |preset: &str| report.rows.iter().find(|row| row.preset == preset).map(|row| row.demerit_nanos);
-    // What was reached: a change that loses it should not go by unnoticed.
+    // The values that were reached: a change that loses them should be noticed.
     for (preset, reached_nanos) in
         [("cheetah-9lp", 107_000.0), ("atlas-10k", 110_000.0), ("barracuda", 250_000.0), ("hp-c3323a", 270_000.0)]
     {
@@ -101,11 +101,11 @@ fn every_drive_is_as_close_as_in_disksim() {
 
 #[test]
 fn the_second_half_of_the_requests_is_met_as_well_as_the_whole() {
-    // The few fitted parameters could have been found in the first half alone.
+    // The few fitted parameters could have been found from the first half alone.
     for drive in &DRIVES {
         let Some(requests) = trace(drive.file) else { continue };
         let row = compare_drive(drive, &requests[requests.len() / 2..]).expect(drive.preset);
-        // Half as many requests scatter by a factor of 1.4 more.
+        // Half as many requests scatter more, by a factor of 1.4.
         assert!(row.disksim_ratio <= 1.1 * 1.42, "{row:?}");
     }
 }

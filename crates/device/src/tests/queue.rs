@@ -1,8 +1,8 @@
-//! Which of its commands a drive begins next, and what that gains.
+//! Which of its commands a drive begins next, and what is gained by that.
 
 use super::*;
 
-/// A drive of the preset, as it is and as what it lies on.
+/// The drive of the preset, and its geometry.
 fn cheetah() -> (Box<dyn Device>, Geometry) {
     let Ok(DeviceSpec::Hdd(spec)) = DeviceSpec::load("hdd-15k") else { panic!("a disk") };
     let geometry = spec.lay_out().map(|(geometry, _)| geometry).expect("laid out");
@@ -16,7 +16,8 @@ fn random_dispatch(random: &mut Random, sectors: u64) -> Dispatch {
     dispatch(operation, random.below(sectors / 8 - 1) * 8, 8)
 }
 
-/// Mean seek and mean wait for the sector, in milliseconds, where a saturated drive is served by `next` out of `depth`.
+/// The mean seek and the mean wait for the sector, in milliseconds, of a saturated drive whose command is chosen by `next`
+/// out of `depth`.
 fn saturate(depth: usize, mut next: impl FnMut(&dyn Device, &Geometry, u32, &[Dispatch]) -> usize) -> (f64, f64) {
     let (mut disk, geometry) = cheetah();
     let mut random = Random(5);

@@ -9,14 +9,14 @@ const NONE: u32 = u32::MAX;
 /// Lists of the cache. With LRU, only [`RECENT`] is used.
 const RECENT: usize = 0;
 const FREQUENT: usize = 1;
-/// Blocks that were in [`RECENT`] and are remembered, not held.
+/// Blocks that were in [`RECENT`] and are remembered but not held.
 const RECENT_GONE: usize = 2;
 const FREQUENT_GONE: usize = 3;
 
 #[derive(Clone, Copy)]
 struct Entry {
     block: u64,
-    /// Towards the least recently used end.
+    /// The entry towards the least recently used end.
     older: u32,
     newer: u32,
     list: u8,
@@ -29,7 +29,7 @@ struct List {
     length: u64,
 }
 
-/// Block numbers are spread by one multiplication; only look-ups are made, so that no order depends on it.
+/// Block numbers are hashed by one multiplication. The table is only used for look-ups, so no order depends on it.
 #[derive(Default)]
 struct Spread(u64);
 
@@ -54,7 +54,7 @@ impl Hasher for Spread {
 pub(super) struct BlockCache {
     capacity: u64,
     is_adaptive: bool,
-    /// The part of the capacity for blocks that were used once; ARC's `p`.
+    /// The part of the capacity for blocks that were used once: ARC's `p`.
     recent_target: u64,
     places: HashMap<u64, u32, BuildHasherDefault<Spread>>,
     entries: Vec<Entry>,
@@ -79,7 +79,7 @@ impl BlockCache {
         Self { is_adaptive: true, ..Self::lru(capacity) }
     }
 
-    /// Uses a block, and holds it from now on; returns whether it was held before.
+    /// Uses a block, which is held from now on; returns whether it was held before.
     pub(super) fn take(&mut self, block: u64) -> bool {
         match self.places.get(&block).copied() {
             Some(place) => self.take_known(place),
@@ -98,7 +98,7 @@ impl BlockCache {
                 self.shift(place, to);
                 true
             }
-            // With more room its list would still hold it: the list gets that.
+            // With more room, the block's list would still hold it, so that list gets more.
             list => {
                 let (recent, frequent) = (self.lists[RECENT_GONE].length, self.lists[FREQUENT_GONE].length);
                 if list == RECENT_GONE {
@@ -113,7 +113,7 @@ impl BlockCache {
         }
     }
 
-    /// ARC's cases for an unknown block; LRU's only one.
+    /// The cases of ARC for an unknown block; LRU has only this one.
     fn make_room_for_new(&mut self) {
         if !self.is_adaptive {
             if self.lists[RECENT].length == self.capacity {
@@ -179,7 +179,7 @@ impl BlockCache {
         }
     }
 
-    /// Makes an entry the newest of a list.
+    /// Makes an entry the newest one of a list.
     fn shift(&mut self, place: u32, list: usize) {
         self.unlink(place);
         self.push(place, list);

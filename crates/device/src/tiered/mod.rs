@@ -1,7 +1,7 @@
 //! Arrays of a fast and a slow tier.
 //!
-//! Each tier has a queue of its own and serves a number of requests at once, in the order in which the array got them.
-//! As with every device here that is a closed form: a request begins when the earliest of its tier's servers is free.
+//! Each tier has a queue of its own and serves a number of requests at once, in the order of their arrival. As with every
+//! device here this is a closed form: a request begins when the first server of its tier becomes free.
 
 mod cache;
 mod spec;
@@ -22,7 +22,7 @@ use crate::random::Random;
 use ioweir_config::Complaint;
 use ioweir_config::Ratio;
 
-/// The numbers of the random streams.
+/// The numbers of the random sources.
 const PLACEMENT_DRAWS: u64 = 0;
 const SERVICE_DRAWS: [u64; 2] = [1, 2];
 
@@ -31,17 +31,17 @@ pub struct TieredArray {
     sectors: u64,
     serial: bool,
     placed: Placed,
-    /// The hit ratio of each stream that has one of its own.
+    /// The hit ratio of each stream that has its own.
     hit_ratios: Vec<Option<Ratio>>,
     draws: Random,
-    /// Indexed by [`Tier`].
+    /// Tiers, indexed by [`Tier`].
     tiers: [ServedTier; 2],
 }
 
-/// Where requests are served.
+/// How the tier of a request is found.
 enum Placed {
     HitRatio(Ratio),
-    /// First and last sector of each part in the fast tier, in order.
+    /// The first and last sector of each part in the fast tier, in order.
     Map(Vec<(u64, u64)>),
     Cache {
         cache: BlockCache,
@@ -62,7 +62,7 @@ struct Timed {
     free: Servers,
 }
 
-/// When each of the servers is free; one alone needs no search.
+/// When each of the servers is free; a single one needs no search.
 enum Servers {
     One(u64),
     Several(BinaryHeap<Reverse<u64>>),
@@ -73,7 +73,7 @@ impl Servers {
         if depth == 1 { Self::One(0) } else { Self::Several((0..depth).map(|_| Reverse(0)).collect()) }
     }
 
-    /// Takes the server that is free first from `now` on, for `nanos`; returns when it begins.
+    /// Occupies the server that is free first, from `now` on, for `nanos`; returns when it begins.
     fn take(&mut self, now: u64, nanos: u64) -> u64 {
         match self {
             Self::One(free) => {
@@ -188,7 +188,7 @@ impl TieredArray {
             Placed::Cache { cache, block_sectors } => {
                 let first = dispatch.sector / *block_sectors;
                 let last = end.saturating_sub(1).max(dispatch.sector) / *block_sectors;
-                // Every block is used, also after a missing one.
+                // Every block is used, even after one that is missing.
                 let missing = (first..=last).filter(|block| !cache.take(*block)).count();
                 missing == 0
             }
@@ -216,7 +216,7 @@ impl Device for TieredArray {
             (Tier::Base, ServedTier::Model(model), _) | (Tier::Fast, _, ServedTier::Model(model)) => {
                 let room = model.sectors().saturating_sub(u64::from(dispatch.sectors)).max(1);
                 let service = model.serve(now, &Dispatch { sector: dispatch.sector % room, ..*dispatch });
-                // A disk counts from when it was free.
+                // A disk counts from when it became free.
                 let spent = service.overhead_nanos + service.seek_nanos + service.rotation_nanos;
                 let spent = spent + service.transfer_nanos + service.queue_nanos;
                 let queue_nanos = service.queue_nanos + service.finish.since(now).0.saturating_sub(spent);

@@ -10,11 +10,11 @@ use ioweir_config::Ratio;
 use ioweir_config::{Duration, Size};
 
 const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
-/// Services at once in one tier, at most.
+/// The most requests in service at once in one tier.
 const DEPTH_MAX: u32 = 4096;
-/// The longest mean service.
+/// The longest mean service time.
 const SERVICE_MAX: Duration = Duration::from_seconds(3600);
-/// The most blocks of a cache; each takes some fifty bytes.
+/// The most blocks of a cache; each takes about fifty bytes.
 const BLOCKS_MAX: u64 = 1 << 24;
 const EXTENTS_MAX: usize = 1 << 16;
 
@@ -22,10 +22,10 @@ const EXTENTS_MAX: usize = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TieredSpec {
-    /// Size as the host sees it.
+    /// The size that the host sees.
     pub capacity: Size,
-    /// Whether one request at a time is in service over both tiers, as in the worked examples of papers. If not, the tiers
-    /// work in parallel.
+    /// Whether only one request is in service at a time over both tiers, as in the worked examples of papers. If not, the
+    /// tiers work in parallel.
     #[serde(default)]
     pub serial: bool,
     /// Which requests the fast tier serves.
@@ -41,10 +41,10 @@ pub struct TieredSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Placement {
-    /// A share of them, drawn at random. A class of a simulation may have a hit ratio of its own, which replaces this one and
-    /// may change with time.
+    /// A share of all requests, drawn at random. A class of a simulation may have its own hit ratio, which replaces this one
+    /// and may change with time.
     HitRatio(Ratio),
-    /// Requests that lie as a whole within these parts of the address space.
+    /// Requests that lie entirely within these parts of the address space.
     Map(Vec<Extent>),
     /// Requests whose blocks are in a cache with least recently used replacement.
     Lru(CacheSize),
@@ -82,7 +82,7 @@ pub struct CacheSize {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TierSpec {
-    /// Requests in service at once; a model has its own.
+    /// The number of requests in service at once; a model has its own.
     #[serde(default = "one")]
     pub depth: u32,
     /// Service time of a read.
@@ -91,7 +91,7 @@ pub struct TierSpec {
     /// Service time of other requests; as a read if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write: Option<ServiceTime>,
-    /// The preset of a drive that serves this tier, in place of service times. Addresses beyond its end wrap around.
+    /// The preset of a drive that serves this tier, instead of service times. Addresses beyond its end wrap around.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }

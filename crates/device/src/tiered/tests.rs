@@ -1,4 +1,4 @@
-//! What the array promises.
+//! The rules that the array keeps.
 
 use ioweir_core::{Flags, Request};
 
@@ -29,7 +29,7 @@ fn each_tier_has_its_own_queue_and_depth() {
     assert_eq!(at(Operation::Read, 8), (Tier::Base, 10, 0));
     assert_eq!(at(Operation::Read, 100), (Tier::Base, 10, 0));
     assert_eq!(at(Operation::Read, 100), (Tier::Base, 20, 10));
-    // Half of it lies in the fast tier.
+    // Half of the request lies in the fast tier.
     assert_eq!(at(Operation::Read, 4), (Tier::Base, 20, 10));
     assert_eq!(at(Operation::Read, 24), (Tier::Fast, 5, 4));
 }

@@ -1,4 +1,4 @@
-//! Advice: which of the schedulers that today's Linux has is best for a goal, by how much, and why.
+//! Advice: which scheduler of current Linux is best for a goal, by how much, and why.
 
 use ioweir_core::{Operation, Reason, policy};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
 use crate::sim::Outcome;
 
-/// What the best scheduler is best at.
+/// The quantity by which schedulers are ranked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Goal {
@@ -20,7 +20,7 @@ pub enum Goal {
     Mean,
     /// The 99 % quantile of the latency of reads.
     ReadP99,
-    /// The time that the device works: what a load that does not fill it leaves for others.
+    /// The time that the device works; what is left is available to other loads.
     Busy,
 }
 
@@ -39,7 +39,7 @@ impl Goal {
         }
     }
 
-    /// The number of a run, in seconds; none where it had no such requests.
+    /// The goal's value for a run, in seconds; `None` if the run had no such requests.
     pub(super) fn of_run(self, run: &Outcome) -> Option<f64> {
         match self {
             Self::Completion => Some(run.completion.as_seconds()),
@@ -49,7 +49,7 @@ impl Goal {
         }
     }
 
-    /// As the subject of a sentence.
+    /// The goal as the subject of a sentence.
     pub(super) const fn noun(self) -> &'static str {
         match self {
             Self::Completion => "completion",
@@ -60,30 +60,30 @@ impl Goal {
     }
 }
 
-/// The schedulers of today's Linux.
+/// The schedulers of current Linux.
 const TODAY: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
-/// What is worse by this share is clearly worse.
+/// A value that is worse by this share is clearly worse.
 const CLEAR_SHARE: f64 = 0.05;
 
 /// What to set on a Linux host.
 #[derive(Serialize)]
 pub(super) struct Advice {
     goal: Goal,
-    /// The scheduler that is best of those that the host has; none where nothing can be told.
+    /// The best of the schedulers that the host has; `None` if no decision is possible.
     scheduler: Option<String>,
-    /// What to type there to have it.
+    /// The command that sets it there.
     command: Option<String>,
     /// The advice with its reason, in a sentence.
     pub(super) text: String,
 }
 
-/// The name in Linux's list of schedulers, if today's Linux has this one.
+/// The name in Linux's list of schedulers, if current Linux has this one.
 fn word(row: &Row<'_>) -> Option<&'static str> {
     policy::find(row.scheduler.split(':').next()?)?.linux
 }
 
-/// The advice that a section gives; none where there is no choice, or today's Linux has none of its schedulers.
+/// The advice for a section; `None` if there is no choice, or current Linux has none of its schedulers.
 pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
     let goal = section.goal;
     let ranked = section.ranked();
@@ -108,7 +108,7 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
             other_goal(goal, &host)
         ));
     }
-    // The only one of its kind is measured by all, and named where it is the first of them.
+    // A single host scheduler is compared with all others, and named if it is the best of them.
     if ranked[0].scheduler == best.scheduler {
         return recommended(section, &ranked);
     }
@@ -120,13 +120,13 @@ pub(super) fn advice(section: &Section<'_>) -> Option<Advice> {
     ))
 }
 
-/// The first of these rows, by how much it is better than the next and than the last, and why.
+/// Recommends the first of these rows: by how much it is better than the next and the last, and why.
 fn recommended(section: &Section<'_>, rows: &[&Row<'_>]) -> Option<Advice> {
     let goal = section.goal;
     let (best, others) = rows.split_first()?;
     let (next, last) = (others.first()?, others.last()?);
     let clearly_worse = |row: &&&Row<'_>| section.saved_share(best, row) >= CLEAR_SHARE;
-    // The reason is about the next that is clearly worse.
+    // The reason compares with the next row that is clearly worse.
     let reason = reason(goal, best, others.iter().find(clearly_worse).unwrap_or(last));
     let less = |row: &Row<'_>| percent(section.saved_share(best, row));
     let margin = match others.len() {
@@ -134,7 +134,7 @@ fn recommended(section: &Section<'_>, rows: &[&Row<'_>]) -> Option<Advice> {
         _ => format!("{} less than {} and {} than {}", less(next), next.scheduler, less(last), last.scheduler),
     };
     let command = format!("echo {} > /sys/block/DEVICE/queue/scheduler", word(best)?);
-    // Parameters go by other names and units there, so that a choice with parameters is only begun by this.
+    // Linux has other names and units for parameters, so the command only begins to set up a choice with parameters.
     let rest = if best.scheduler.contains(':') { ", and set its parameters in queue/iosched" } else { "" };
     let (name, noun, best_value) = (&best.scheduler, goal.noun(), format_seconds(section.value(best)?));
     let text = format!(
@@ -143,13 +143,13 @@ fn recommended(section: &Section<'_>, rows: &[&Row<'_>]) -> Option<Advice> {
     Some(Advice { goal, scheduler: Some(name.to_string()), command: Some(command), text })
 }
 
-/// A goal by which they differ, where they do not by this one.
+/// A goal by which they differ, if they do not differ by this one.
 fn other_goal(goal: Goal, host: &[&Row<'_>]) -> String {
     let differs = |other: &Goal| {
         let values = || host.iter().filter_map(|row| row.mean(|run| other.of_run(run)));
         let (least, most) =
             values().fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
-        // Nobody waits for a device that works, as long as it answers in time.
+        // A busy device makes no request wait as long as it answers in time.
         *other != goal && *other != Goal::Busy && least < most * 0.95
     };
     let other = Goal::ALL.into_iter().find(differs);
@@ -168,7 +168,7 @@ fn reason(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> String {
         return format!("it lets writes wait for reads (their p99 is {high}, with {} {low})", other.scheduler);
     }
     let saved = |cause: &Cause| Some((cause.of)(other)? - (cause.of)(best)?);
-    // A cause counts that explains a twentieth of the slower one's time.
+    // A cause is named if it explains a twentieth of the slower scheduler's time.
     let time = if goal == Goal::Busy { goal } else { Goal::Completion };
     let whole = other.mean(|run| time.of_run(run)).unwrap_or(0.0);
     let mut found: Option<(&Cause, f64)> = None;
@@ -186,10 +186,10 @@ fn reason(goal: Goal, best: &Row<'_>, other: &Row<'_>) -> String {
     waits(best, other)
 }
 
-/// A part of a run's time that one scheduler can save and another spend.
+/// A part of a run's time that one scheduler saves compared with another.
 struct Cause {
     says: &'static str,
-    /// Whether the device works meanwhile.
+    /// Whether the device works during it.
     is_work: bool,
     of: fn(&Row<'_>) -> Option<f64>,
 }
@@ -237,7 +237,7 @@ fn waits(best: &Row<'_>, other: &Row<'_>) -> String {
     }
 }
 
-/// A reason to wait, behind the time.
+/// A reason to wait, as a phrase after the time.
 const fn during(reason: Reason) -> &'static str {
     match reason {
         Reason::DeviceFull => "while the device is full",

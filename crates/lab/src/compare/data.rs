@@ -1,7 +1,7 @@
 //! Results of a comparison as data, for JSON and records.
 //!
-//! `{"meta": {...}, "results": [...]}`: keys carry their unit, quantiles come with the count of requests they are taken
-//! from, what is not defined is `null`. Order and numbers depend on the report alone.
+//! `{"meta": {...}, "results": [...]}`: keys include their unit, quantiles come with the number of requests that they are
+//! computed from, and undefined values are `null`. Order and numbers depend on the report alone.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
 
-/// Version of the layout: raised when a key changes its meaning or disappears, not when one is added.
+/// The version of the layout, which increases when a key changes its meaning or disappears, not when one is added.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// A comparison.
@@ -25,9 +25,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub(super) struct JsonReport<'a> {
     meta: JsonMeta<'a>,
     pub(super) results: Vec<JsonResult<'a>>,
-    /// For each trace, device, depth and load for which there is some.
+    /// For each trace, device, depth and load that has some.
     advice: Vec<JsonAdvice<'a>>,
-    /// Absent where there is one seed. As the results, with `{mean, half_width, seeds}` in place of each number.
+    /// Absent if there is one seed. As the results, with `{mean, half_width, seeds}` instead of each number.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     over_seeds: Vec<Value>,
 }
@@ -45,7 +45,7 @@ impl<'a> JsonReport<'a> {
     }
 }
 
-/// The results of several seeds as one.
+/// Combines the results of several seeds.
 fn over_seeds(summary: &Summary, meta: &Meta) -> Result<Value, serde_json::Error> {
     let results: Result<Vec<Value>, _> =
         summary.cells.iter().map(|outcome| serde_json::to_value(JsonResult::new(outcome, meta))).collect();
@@ -59,7 +59,7 @@ fn over_seeds(summary: &Summary, meta: &Meta) -> Result<Value, serde_json::Error
     Ok(joined)
 }
 
-/// Intervals in place of numbers; what is no number is that of the first.
+/// Intervals instead of numbers; for everything else, the value of the first seed.
 fn joined(values: &[&Value], are_samples: bool) -> Value {
     if let Value::Object(first) = values[0] {
         let of = |key: &String| {
@@ -108,13 +108,13 @@ struct JsonMeta<'a> {
 #[derive(Serialize)]
 pub(super) struct JsonResult<'a> {
     trace: &'a str,
-    /// Absent where not each volume was asked for.
+    /// Absent unless each volume was requested.
     #[serde(skip_serializing_if = "str::is_empty")]
     volume: &'a str,
     load: &'a str,
     scheduler: &'a str,
     device: &'a str,
-    /// Absent where one number was asked for, which stands in the spec.
+    /// Absent if one depth was requested, which is in the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     depth: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -143,18 +143,18 @@ pub(super) struct JsonResult<'a> {
     service_time_seconds: JsonServiceTime,
     wait_seconds_by_reason: Ordered,
     wait_mean_seconds: Option<f64>,
-    /// Absent where the scheduler places nothing on a fast device.
+    /// Absent if the scheduler places nothing on a fast device.
     #[serde(skip_serializing_if = "Option::is_none")]
     fast: Option<JsonFast<'a>>,
-    /// Absent where the device has no flash.
+    /// Absent if the device has no flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     flash: Option<JsonFlash>,
-    /// Absent where figures by stream were not asked for.
+    /// Absent if figures by stream were not requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     streams: Option<Vec<JsonStream<'a>>>,
 }
 
-/// A stream; those whose requests waited longest come first.
+/// A stream. Streams are sorted by the longest wait of their requests.
 #[derive(Serialize)]
 pub(crate) struct JsonStream<'a> {
     name: &'a str,
@@ -247,7 +247,7 @@ struct JsonServiceTime {
     samples: u64,
 }
 
-/// Names with seconds; sorted by name, which is an order that needs no explanation.
+/// Names with seconds, sorted by name, an order that needs no explanation.
 type Ordered = BTreeMap<&'static str, f64>;
 
 impl<'a> JsonResult<'a> {
@@ -256,7 +256,7 @@ impl<'a> JsonResult<'a> {
         let operation = |operation: Operation| JsonClass::new(&outcome.by_operation[operation as usize]);
         Self {
             trace: &outcome.trace,
-            // Where one was named, the spec has it.
+            // If a single volume was named, the spec has it.
             volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
             depth: (!matches!(spec.depths.0[..], [Depth::Of(_)])).then_some(outcome.depth),
             seed: (spec.seeds.0.len() > 1).then_some(outcome.seed),

@@ -1,4 +1,4 @@
-//! A comparison as a document: for each trace and load a table of results, one of where the time went, and figures.
+//! A comparison as a document: for each trace and load, a table of results, a table of where the time went, and figures.
 
 use ioweir_config::format_count;
 use ioweir_core::Reason;
@@ -15,7 +15,7 @@ use crate::document::{
 };
 use crate::sim::{Load, Outcome};
 
-/// The columns that come first in the records; the others follow by name.
+/// The first columns of the records; the others follow, sorted by name.
 const LEADING: [&str; 14] = [
     "trace",
     "load",
@@ -33,10 +33,10 @@ const LEADING: [&str; 14] = [
     "latency_max_seconds",
 ];
 
-/// The comparison, with times relative to those of the scheduler `reference`, else to the first.
+/// Makes the document. Times are relative to those of the scheduler `reference`, or else the first one.
 ///
 /// # Errors
-/// [`DocumentError`], which is a defect of the program.
+/// [`DocumentError`], which would be a defect of the program.
 pub fn document(report: &Report, reference: Option<&str>) -> Result<Document, DocumentError> {
     let sections = sections(report, reference);
     let data = JsonReport::new(report, &sections)?;
@@ -78,7 +78,7 @@ fn provenance(meta: &Meta) -> Provenance {
     }
 }
 
-/// Trace, device and load; volume and depth where they differ.
+/// Trace, device and load, with volume and depth if these differ between sections.
 fn name(section: &Section<'_>, sections: &[Section<'_>]) -> String {
     let mut name = format!("{} on {}, load {}", short_name(section, sections), section.device, section.load);
     if sections.iter().any(|other| other.volume != section.volume) {
@@ -90,7 +90,7 @@ fn name(section: &Section<'_>, sections: &[Section<'_>]) -> String {
     name
 }
 
-/// The trace's file name without its folders, where no other trace has the same.
+/// The trace's file name without its folders, if no other trace has the same.
 fn short_name<'a>(section: &Section<'a>, sections: &[Section<'_>]) -> &'a str {
     fn last(name: &str) -> &str {
         name.rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or(name)
@@ -99,7 +99,7 @@ fn short_name<'a>(section: &Section<'a>, sections: &[Section<'_>]) -> &'a str {
     if sections.iter().any(same) { section.trace } else { last(section.trace) }
 }
 
-/// The goal's number relative to the reference's, a row for each section.
+/// The goal's value relative to the reference's, one row for each section.
 fn overview(report: &Report, sections: &[Section<'_>]) -> Table {
     let noun = match report.meta.spec.goal {
         Goal::Completion => "Completion time".to_owned(),
@@ -162,7 +162,7 @@ fn push_section(document: &mut Document, section: &Section<'_>) {
     }
 }
 
-/// What a closed loop means here: how many streams keep how many requests outstanding.
+/// What a closed loop means here: the number of streams, and how many requests each keeps outstanding.
 fn outstanding(section: &Section<'_>) -> String {
     let Ok(Load::Closed { outstanding }) = section.load.parse() else { return String::new() };
     let streams = section.reference().run().stream_names.len() as u64;
@@ -174,10 +174,10 @@ fn outstanding(section: &Section<'_>) -> String {
     }
 }
 
-/// A column and the number of a run that is in it.
+/// A column, and the number of a run that it shows.
 type Measure = (Column, fn(&Outcome) -> Option<f64>);
 
-/// The columns of the results; what is the goal is among them.
+/// The columns of the results, including the goal.
 fn measures(goal: Goal) -> Vec<Measure> {
     let lower = |name: &str, unit: &str| Column::number(name, unit).better(Better::Lower);
     let mut measures: Vec<Measure> = vec![
@@ -221,13 +221,13 @@ fn results(section: &Section<'_>) -> Table {
     table
 }
 
-/// The reasons that any scheduler of the section made a request wait for.
+/// The reasons for which requests waited, under any scheduler of the section.
 pub(super) fn reasons_met(section: &Section<'_>) -> Vec<Reason> {
     let met = |reason: &Reason| section.runs().any(|run| run.wait_nanos[*reason as usize] > 0);
     Reason::ALL.into_iter().filter(met).collect()
 }
 
-/// A part of a total in percent.
+/// A part of a total, in percent.
 fn share(part: u128, total: u128) -> Option<f64> {
     (total > 0).then(|| part as f64 / total as f64 * 100.0)
 }
@@ -255,10 +255,10 @@ fn times(section: &Section<'_>) -> Table {
     table
 }
 
-/// Streams of a scheduler that are shown.
+/// The number of streams that are shown for each scheduler.
 const STREAMS_SHOWN: usize = 10;
 
-/// The streams whose requests waited longest, of runs with their names.
+/// The streams whose requests waited longest, for runs with their names.
 pub(crate) fn streams<'a>(runs: impl Iterator<Item = (String, &'a Outcome)>) -> Table {
     let mut columns = vec![Column::text("stream"), Column::count("requests")];
     columns.extend(["latency mean", "p50", "p99", "max"].map(|name| Column::digits(name, 3).unit("ms")));
@@ -279,7 +279,7 @@ pub(crate) fn streams<'a>(runs: impl Iterator<Item = (String, &'a Outcome)>) -> 
     table
 }
 
-/// Latencies of reads or writes, where there are any.
+/// Latencies of reads or writes, if there are any.
 pub(super) fn latencies<'a>(name: &str, rows: impl Iterator<Item = (&'a Row<'a>, &'a crate::sim::Class)>) -> Table {
     let mut columns = vec![Column::text("scheduler"), Column::count("requests")];
     columns.extend(["mean", "p50", "p90", "p99", "p99.9", "max"].map(Column::seconds));

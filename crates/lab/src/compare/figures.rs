@@ -1,4 +1,4 @@
-//! Figures of a comparison: completion, latency, throughput, the head's way, and where the time went.
+//! Figures of a comparison: completion, latency, throughput, the path of the head, and where the time went.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -8,14 +8,14 @@ use super::section::{Row, Section};
 use crate::document::{Axis, Chart, Document, Figure, Mark, Series, format_seconds};
 use crate::sim::{Class, HeadPoint, Latencies, Outcome, Throughput};
 
-/// Points of the part of the head's way that is drawn by itself.
+/// The number of points in the magnified part of the head's path.
 const MAGNIFIED_POINTS: usize = 400;
-/// Strokes of a curve of quantiles.
+/// The number of strokes in a curve of quantiles.
 const CURVE_STEPS: u32 = 120;
-/// The share of requests that a curve of quantiles may leave below its bottom.
+/// The share of the fastest requests that a curve of quantiles may cut off.
 const FASTEST_SHARE: f64 = 0.05;
 
-/// Completion, latency, and the course of the runs.
+/// Adds figures of completion, latency, and the course of the runs.
 pub(super) fn push_results(document: &mut Document, section: &Section<'_>) {
     document.push(bars(
         section,
@@ -54,7 +54,7 @@ fn bars(section: &Section<'_>, title: &str, text: &str, unit: &str, parts: Vec<(
     Figure::new(title, text, vec![Chart::rows(title, names, Axis::from_zero(unit), parts)])
 }
 
-/// How rare a latency is against the latency, for each scheduler.
+/// The rarity of a latency over the latency, for each scheduler.
 fn curve(name: &str, classes: &[(usize, &Row<'_>, &Class)]) -> Option<Chart> {
     const SHARES: [(&str, f64); 7] = [
         ("p50", std::f64::consts::LOG10_2),
@@ -67,7 +67,7 @@ fn curve(name: &str, classes: &[(usize, &Row<'_>, &Class)]) -> Option<Chart> {
     ];
     let all = || classes.iter().map(|(.., class)| &class.latency);
     let rarity_max = all().map(rarity).fold(f64::NEG_INFINITY, f64::max);
-    // The few fastest requests, served from a buffer perhaps, would take the room of all others.
+    // The few fastest requests, perhaps served from a buffer, would take the space of all others.
     let low = all().map(|latencies| latencies.quantile(FASTEST_SHARE).max(1)).min()?;
     let high = all().map(|latencies| latencies.max().max(2)).max()?;
     let (bottom, top) = ((low as f64).log10().floor(), (high as f64).log10().ceil());
@@ -93,12 +93,12 @@ fn curve(name: &str, classes: &[(usize, &Row<'_>, &Class)]) -> Option<Chart> {
     })
 }
 
-/// The decimal logarithm of one in how many requests the slowest is.
+/// The decimal logarithm of the number of requests, which says how rare the slowest one is.
 fn rarity(latencies: &Latencies) -> f64 {
     (latencies.len() as f64).log10()
 }
 
-/// Throughput and the head's way over time; nothing where the runs take no time.
+/// Adds throughput and the head's path over time, unless the runs take no time.
 fn push_courses(document: &mut Document, section: &Section<'_>) {
     let Some(span) = section.runs().map(|run| run.completion).max().filter(|span| span.0 > 0) else { return };
     let time = || Axis::new("time (s)").showing([0.0, span.as_seconds()]);
@@ -142,7 +142,7 @@ fn throughput(run: &Outcome, across: Axis) -> Option<Chart> {
     let seconds = bucket.as_seconds();
     let at = |bytes: &[u64], index: usize| bytes.get(index).copied().unwrap_or(0) as f64 / seconds / 1e6;
     let is_moving = read_bytes.iter().chain(write_bytes).any(|bytes| *bytes > 0);
-    // Each level holds to the end of its bucket.
+    // Each level lasts until the end of its bucket.
     let levels = |rate: &dyn Fn(usize) -> f64| {
         let indices = (0..buckets).chain(buckets.checked_sub(1)).enumerate();
         indices.map(|(time, index)| (time as f64 * seconds, rate(index))).collect::<Vec<_>>()
@@ -160,7 +160,7 @@ fn throughput(run: &Outcome, across: Axis) -> Option<Chart> {
 }
 
 /// A window of time in which even the busiest of `runs` has at most `points_max` points, around the middle point of
-/// `reference`; none where the whole run is no more than that.
+/// `reference`; `None` if the whole run has no more than that.
 pub(crate) fn magnified(runs: &[&[HeadPoint]], reference: &[HeadPoint], points_max: usize) -> Option<(Nanos, Nanos)> {
     if runs.iter().all(|points| points.len() <= points_max) || reference.is_empty() {
         return None;
@@ -185,7 +185,7 @@ pub(crate) fn within(points: &[HeadPoint], start: Nanos, end: Nanos) -> &[HeadPo
     &points[from..to.max(from)]
 }
 
-/// Waiting by reason and the device's time by part.
+/// Adds waiting by reason and the device's time by part.
 pub(super) fn push_times(document: &mut Document, section: &Section<'_>) {
     let waits: Vec<_> = reasons_met(section)
         .into_iter()
@@ -209,7 +209,7 @@ pub(super) fn push_times(document: &mut Document, section: &Section<'_>) {
     document.push(bars(section, "What the device did", text, "seconds", parts));
 }
 
-/// The parts of the device's time that are shown: waiting inside the device only where there is any.
+/// The parts of the device's time that are shown; waiting inside the device is shown only if there is any.
 pub(super) fn service_parts_shown(section: &Section<'_>) -> Vec<&'static str> {
     let has_queue = section.runs().any(|run| run.service.queue_nanos > 0);
     let names = section.runs().next().map(|run| n::service_parts(run).map(|part| part.0));

@@ -1,19 +1,19 @@
-//! The sentences about a comparison: which scheduler is first by the goal, by how much, and how sure that is.
+//! The sentences about a comparison: which scheduler is best for the goal, by how much, and with what certainty.
 //!
-//! They must not oversell: where the trace's own pauses set the pace, they say so.
+//! They must not oversell: if the trace's own pauses set the pace, they say so.
 
 use super::advice::Goal;
 use super::numbers as n;
 use super::section::{Row, Section};
 use crate::document::{SAME_SHARE, format_seconds};
 
-/// Below this share of busy time the device mostly waits for the trace.
+/// Below this share of busy time, the device mostly waits for the trace.
 const IDLE_SHARE: f64 = 0.7;
 
-/// How many of the others are named one by one.
+/// The most other schedulers that are named one by one.
 const NAMED_MAX: usize = 4;
 
-/// Which scheduler is first by the goal, by how much, and whether that means anything.
+/// Which scheduler is best for the goal, by how much, and whether the difference is significant.
 pub(super) fn headline(section: &Section<'_>) -> String {
     let ranked = section.ranked();
     let (Some(first), Some(last)) = (ranked.first(), ranked.last()) else { return "There are no results.".into() };
@@ -57,7 +57,7 @@ pub(super) fn headline(section: &Section<'_>) -> String {
     format!("{who}: {}.{}", against(section, first, &ranked[tied..]), idleness())
 }
 
-/// What all sections say together: the headline of the only one, or how often each scheduler is first.
+/// What all sections say together: the headline of a single section, or how often each scheduler is first.
 pub(super) fn overall(sections: &[Section<'_>]) -> String {
     if let [only] = sections {
         return headline(only);
@@ -92,7 +92,7 @@ pub(super) fn overall(sections: &[Section<'_>]) -> String {
     format!("Of {} comparisons{by}: {}.", sections.len(), and_list(&parts))
 }
 
-/// How much less `first` has than each of `others`, or than the range of them.
+/// By how much `first` is lower than each of `others`, or than their range.
 fn against(section: &Section<'_>, first: &Row<'_>, others: &[&Row<'_>]) -> String {
     let less = if section.goal == Goal::Completion { " less time" } else { " less" };
     if others.len() <= NAMED_MAX {
@@ -112,7 +112,7 @@ fn against(section: &Section<'_>, first: &Row<'_>, others: &[&Row<'_>]) -> Strin
     format!("{} to {}{less} than the {} others", percent(least), percent(most), others.len())
 }
 
-/// A sentence about the device's idleness, where it is idle enough to matter.
+/// A sentence about the device's idle time, if there is enough to matter.
 fn idleness(rows: &[&Row<'_>]) -> String {
     let shares = || rows.iter().filter_map(|row| row.mean(n::busy_share));
     let least = shares().fold(f64::INFINITY, f64::min);
@@ -129,7 +129,7 @@ fn idleness(rows: &[&Row<'_>]) -> String {
     format!(" The device is busy {range} of the time{pace}.")
 }
 
-/// A sentence about mean latency, which may differ where completion does not.
+/// A sentence about mean latency, which may differ even if completion does not.
 fn latency_sentence(rows: &[&Row<'_>]) -> String {
     let means = rows.iter().filter_map(|row| Some((row.mean(|run| n::latency_mean(&run.all))?, row)));
     let Some((low, best)) = means.clone().min_by(|left, right| left.0.total_cmp(&right.0)) else {
@@ -155,7 +155,7 @@ pub(super) fn percent(share: f64) -> String {
     } else if value >= 0.1 || value == 0.0 {
         format!("{value:.1} %").replace(".0 %", " %")
     } else {
-        // Rounded up: what differs is not shown as the same.
+        // Rounded up, so that a difference is not shown as none.
         "0.1 %".into()
     }
 }

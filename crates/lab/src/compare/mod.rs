@@ -31,45 +31,46 @@ use crate::experiment::Summary;
 use crate::run::TraceMeta;
 use crate::sim::{Load, Outcome};
 
-/// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` fills it in from its
-/// flags and from `--spec FILE`, and `ioweir show` prints it back with every default.
+/// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` builds it from its flags
+/// and from `--spec FILE`, and `ioweir show` prints it with every default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Comparison {
-    /// Trace files, or folders of them; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` is
+    /// Trace files, or folders of them; the per-CPU files of one blktrace capture count as one trace. `mix:NAME` means
     /// generated traffic.
     pub traces: Vec<String>,
-    /// Trace format: a name, a TOML file of columns, or `columns:` and a list of them; recognised from content where absent.
+    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, it is recognised from
+    /// the content.
     pub format: Option<String>,
-    /// Address space to replay, where a trace holds several; `all`: each, as a trace of its own.
+    /// The address space to replay, if a trace has several; `all` replays each as a trace of its own.
     pub volume: Option<String>,
-    /// Event that counts as a request, where a trace holds several: `queue`, `insert` or `issue`.
+    /// The event that counts as a request, if a trace has several: `queue`, `insert` or `issue`.
     #[serde(with = "event_name")]
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
-    /// Devices: a preset's name or a TOML file each.
+    /// Devices, each a preset's name or a TOML file.
     #[serde(rename = "device")]
     pub devices: OneOrMore<String>,
-    /// Faster device for the schedulers that place data on one: a preset's name or a TOML file.
+    /// The faster device, for schedulers that place data on one: a preset's name or a TOML file.
     pub fast_device: String,
     /// Schedulers in the form `name[:parameter=value...]`.
     pub schedulers: Vec<SchedulerChoice>,
     /// Loads: `recorded`, `x<factor>` or `closed:<outstanding a stream>`.
     pub loads: Vec<Load>,
-    /// Requests that the queue holds in each direction (Linux's `nr_requests`).
+    /// The number of requests that the queue holds in each direction (Linux's `nr_requests`).
     pub queue_requests: u32,
-    /// Largest request after merging, with unit (Linux's `max_sectors_kb`).
+    /// The largest request after merging, with a unit (Linux's `max_sectors_kb`).
     pub request_bytes_max: Size,
     /// Whether adjacent requests are merged.
     pub merge: bool,
-    /// Requests that the device holds at once: numbers, or `device` for as many as suit each.
+    /// The number of requests that the device holds at once: numbers, or `device` for each device's own default.
     #[serde(rename = "depth")]
     pub depths: OneOrMore<Depth>,
-    /// Seeds of everything random: the spindle's phase at time zero. With several, traces are resampled too.
+    /// The seeds of everything random: the spindle's phase at time zero. With several seeds, traces are resampled, too.
     #[serde(rename = "seed")]
     pub seeds: OneOrMore<u64>,
-    /// By what the best scheduler is chosen: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
+    /// How schedulers are ranked: `completion`, `mean` (latency), `read-p99`, or `busy` (the device's working time).
     pub goal: Goal,
     /// Whether figures by stream are kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -101,10 +102,10 @@ impl Default for Comparison {
 }
 
 impl Comparison {
-    /// Reads a comparison from TOML; `file` is only for the errors.
+    /// Reads a comparison from TOML; `file` is only for errors.
     ///
     /// # Errors
-    /// [`SpecError`] with the place in the file.
+    /// [`SpecError`] with the position in the file.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let hints = [
             ("unknown field", "`ioweir show FILE` prints a comparison with every key there is"),
@@ -113,28 +114,28 @@ impl Comparison {
         toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))
     }
 
-    /// Every key as TOML: what `--spec` reads.
+    /// Every key as TOML, which `--spec` reads.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // Strings, numbers and lists of strings: all that TOML can write.
+        // Strings, numbers and lists of strings: TOML can write all of them.
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 }
 
-/// How many requests a device holds at once; in a file it is a number, or `device`.
+/// How many requests a device holds at once; in a file, a number or `device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// As many as suit the device.
+    /// The device's own default.
     Device,
     /// This many.
     Of(u32),
 }
 
-/// The deepest device.
+/// The largest depth.
 const DEPTH_MAX: u32 = 1 << 12;
 
 impl Depth {
-    /// As a number for `device`.
+    /// The depth as a number for `device`.
     #[must_use]
     pub fn of(self, device: &DeviceSpec) -> u32 {
         match self {
@@ -192,7 +193,7 @@ impl<'de> Deserialize<'de> for Depth {
     }
 }
 
-/// One value or several: `"hdd"` and `["hdd", "ssd-970pro"]` in a file. One is written without brackets.
+/// One value or several: `"hdd"` and `["hdd", "ssd-970pro"]` in a file. A single value is written without brackets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OneOrMore<T>(pub Vec<T>);
 
@@ -232,7 +233,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
     }
 }
 
-/// An event by its name.
+/// Serde code for an event by its name.
 mod event_name {
     use ioweir_config::unknown;
     use ioweir_trace::Event;
@@ -250,7 +251,7 @@ mod event_name {
     }
 }
 
-/// A device of a comparison with every parameter.
+/// A device of a comparison, with every parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceMeta {
     /// As the user named it.
@@ -259,12 +260,12 @@ pub struct DeviceMeta {
     pub toml: String,
 }
 
-/// What is needed to run a comparison again, and to trust it.
+/// Everything that is needed to run a comparison again, and to trust it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Meta {
     /// Program version.
     pub version: String,
-    /// Commit it was built from, with `-dirty` where the tree was changed; "unknown" outside a checkout.
+    /// The commit that the program was built from, with `-dirty` if the tree was changed; "unknown" outside a checkout.
     pub commit: String,
     /// SHA-256 of the resolved comparison as TOML.
     pub spec_sha256: String,
@@ -272,12 +273,12 @@ pub struct Meta {
     pub spec: Comparison,
     /// SHA-256 of each trace file as stored.
     pub traces: Vec<TraceMeta>,
-    /// The device with every parameter, as TOML; the first where there are several.
+    /// The device with every parameter, as TOML; the first one if there are several.
     pub device_toml: String,
-    /// All devices, where there are several.
+    /// All devices, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceMeta>,
-    /// The fast device likewise, where a scheduler places data on it.
+    /// The fast device likewise, if a scheduler places data on it.
     pub fast_device_toml: Option<String>,
     /// The command that runs this again.
     pub command: String,
@@ -286,14 +287,14 @@ pub struct Meta {
 /// A finished comparison: one outcome for each trace, device, depth, load, scheduler and seed, in that order.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// How to get this again.
+    /// How to get this report again.
     pub meta: Meta,
     /// The outcomes.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Report {
-    /// The outcomes over their seeds; empty where there is one seed.
+    /// The outcomes combined over their seeds; empty if there is only one seed.
     #[must_use]
     pub fn over_seeds(&self) -> Vec<Summary> {
         if self.meta.spec.seeds.0.len() > 1 { Summary::of(self.outcomes.clone()) } else { Vec::new() }

@@ -1,18 +1,18 @@
-//! Numbers of a run that follow from its counts. JSON, tables and figures take them from here, so that none disagree.
+//! Numbers that are derived from a run's counts. JSON, tables and figures all use them, so that they agree.
 
 use crate::sim::{Class, Latencies, Outcome};
 
-/// Seconds from whole nanoseconds.
+/// Converts whole nanoseconds to seconds.
 pub(crate) fn seconds(nanos: u128) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// `part` of `whole`; none of nothing.
+/// `part` divided by `whole`; `None` if `whole` is zero.
 pub(super) fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-/// Share of the time from first arrival to last completion that the device was working, 0 to 1.
+/// The share of the time from first arrival to last completion that the device was working, 0 to 1.
 pub(crate) fn busy_share(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.busy.0 as f64, outcome.completion.0 as f64)
 }
@@ -22,7 +22,7 @@ pub(super) fn throughput(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.all.bytes as f64, outcome.completion.as_seconds())
 }
 
-/// Distance the head went, in widths of the disk; none for a device without a head.
+/// The distance that the head moved, in widths of the disk; `None` for a device without a head.
 pub(crate) fn sweeps(outcome: &Outcome) -> Option<f64> {
     ratio(outcome.seek_distance_tracks as f64, outcome.tracks as f64)
 }
@@ -39,22 +39,22 @@ pub(crate) fn seek_distance_deviation(outcome: &Outcome) -> Option<f64> {
     Some((square - mean * mean).max(0.0).sqrt())
 }
 
-/// Mean latency in seconds, exact; none where nothing was asked.
+/// The exact mean latency in seconds; `None` if there was no request.
 pub(crate) fn latency_mean(class: &Class) -> Option<f64> {
     ratio(seconds(class.latency_sum_nanos), class.requests as f64)
 }
 
-/// A quantile of latencies, in seconds; none where it is empty.
+/// A quantile of latencies in seconds; `None` if there are none.
 pub(crate) fn quantile(latencies: &Latencies, quantile: f64) -> Option<f64> {
     (!latencies.is_empty()).then(|| seconds(u128::from(latencies.quantile(quantile))))
 }
 
-/// The largest entry of latencies, in seconds; none where it is empty.
+/// The largest latency in seconds; `None` if there are none.
 pub(super) fn maximum(latencies: &Latencies) -> Option<f64> {
     (!latencies.is_empty()).then(|| seconds(u128::from(latencies.max())))
 }
 
-/// Request-time spent waiting, for all reasons, in nanoseconds.
+/// The waiting time of all requests, for all reasons, in nanoseconds.
 pub(super) fn wait_nanos(outcome: &Outcome) -> u128 {
     outcome.wait_nanos.iter().sum()
 }
@@ -64,7 +64,7 @@ pub(super) fn wait_mean(outcome: &Outcome) -> Option<f64> {
     ratio(seconds(wait_nanos(outcome)), outcome.all.requests as f64)
 }
 
-/// The parts of the time of requests in the device, with the names that JSON and tables use.
+/// The parts of the time that requests were in the device, with their names in JSON and tables.
 pub(super) fn service_parts(outcome: &Outcome) -> [(&'static str, u128); 5] {
     let service = &outcome.service;
     [
@@ -76,7 +76,7 @@ pub(super) fn service_parts(outcome: &Outcome) -> [(&'static str, u128); 5] {
     ]
 }
 
-/// Time of requests in the device, in nanoseconds.
+/// The time that requests were in the device, in nanoseconds.
 pub(super) fn service_nanos(outcome: &Outcome) -> u128 {
     service_parts(outcome).iter().map(|part| part.1).sum()
 }

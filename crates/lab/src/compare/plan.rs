@@ -1,4 +1,4 @@
-//! A comparison with every name looked up, ready to run.
+//! A comparison with every name resolved, ready to run.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -17,17 +17,17 @@ use ioweir_config::{SchedulerChoice, Size};
 use ioweir_device::DeviceSpec;
 use ioweir_trace::{self as trace, ReadOptions, TraceError};
 
-/// The most requests that a queue can be given: what the core allocates for them stays within a few hundred megabytes.
+/// The most requests that a queue may have: with more, the core would allocate more than a few hundred megabytes.
 const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
-/// Runs of one comparison.
+/// The most runs of one comparison.
 const RUNS_MAX: usize = 100_000;
 
-/// A comparison with every name looked up: nothing in it can be unknown any more.
+/// A comparison with every name resolved, so that none can be unknown later.
 #[derive(Clone, Debug)]
 pub struct Plan {
     comparison: Comparison,
     traces: Vec<Arc<TraceFiles>>,
-    /// Files of folders that are no traces, and why.
+    /// Files in folders that are not traces, and why.
     left_out: Vec<TraceError>,
     devices: Vec<(Arc<DeviceSpec>, String)>,
     fast: Arc<DeviceSpec>,
@@ -35,10 +35,10 @@ pub struct Plan {
 }
 
 impl Comparison {
-    /// Looks up every name and checks every value.
+    /// Resolves every name and checks every value.
     ///
     /// # Errors
-    /// [`RunError`] for the first that cannot be.
+    /// [`RunError`] for the first one that is invalid.
     pub fn plan(&self) -> Result<Plan, RunError> {
         each_once("scheduler", &self.schedulers)?;
         each_once("load", &self.loads)?;
@@ -73,7 +73,7 @@ impl Comparison {
         }
     }
 
-    /// Whether each seed has a sample of the trace of its own.
+    /// Whether each seed has its own sample of the trace.
     fn resamples(&self) -> bool {
         self.seeds.0.len() > 1
     }
@@ -101,7 +101,7 @@ impl Comparison {
     }
 }
 
-/// Refuses a list that is empty, or holds something twice.
+/// Refuses a list that is empty or contains a value twice.
 fn each_once<T: PartialEq + Display>(what: &str, list: &[T]) -> Result<(), RunError> {
     if list.is_empty() {
         return Err(RunError::Value(format!("no {what} is named\n  expected: at least one {what}")));
@@ -120,7 +120,7 @@ impl Plan {
         self.traces.iter().flat_map(|trace| trace.files().iter().cloned()).collect()
     }
 
-    /// Files of folders that are no traces, and why.
+    /// Files in folders that are not traces, and why.
     #[must_use]
     pub fn left_out(&self) -> &[TraceError] {
         &self.left_out
@@ -135,7 +135,7 @@ impl Plan {
             for device in &self.devices {
                 let mut depths: Vec<u32> = Vec::new();
                 for depth in spec.depths.0.iter().map(|depth| depth.of(&device.0)) {
-                    // That of the device may be named as well.
+                    // The device's own depth may also be named as a number.
                     if !depths.contains(&depth) {
                         depths.push(depth);
                     }
@@ -178,11 +178,11 @@ impl Plan {
         }
     }
 
-    /// Runs it. The report depends on nothing but the comparison, the origin and the files that are named. Where the requests
-    /// of the runs are to be written, one runs after another.
+    /// Runs the comparison. The report depends only on the comparison, the origin and the named files. If the requests of
+    /// the runs are to be written, the runs are done one after another.
     ///
     /// # Errors
-    /// [`RunError`] for the first run, in the order of the report, that cannot be done.
+    /// [`RunError`] for the first run, in the order of the report, that fails.
     pub fn run(
         self,
         origin: &Origin,
@@ -244,10 +244,10 @@ pub fn run(comparison: &Comparison, origin: &Origin, progress: &dyn Progress) ->
     comparison.plan()?.run(origin, progress, None)
 }
 
-/// Runs the only run of a comparison under an observer.
+/// Runs a comparison that is a single run, under an observer.
 ///
 /// # Errors
-/// As [`run`]; and where the comparison is not exactly one run.
+/// As [`run`]; also if the comparison is not exactly one run.
 pub fn run_observed<O: Observer<Policy>>(comparison: &Comparison, observer: &mut O) -> Result<Outcome, RunError> {
     Ok(only(&comparison.plan()?.jobs())?.run(true, &Silent, observer)?.0)
 }

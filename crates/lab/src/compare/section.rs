@@ -1,6 +1,6 @@
-//! Results that can be compared with one another: one trace under one load on one device.
+//! Results that can be compared with each other: one trace under one load on one device.
 //!
-//! Runs that differ in the seed alone are one row.
+//! Runs that differ only in the seed form one row.
 
 use super::Report;
 use super::advice::Goal;
@@ -17,9 +17,9 @@ pub(super) struct Section<'a> {
     pub(super) volume: &'a str,
     pub(super) depth: u32,
     pub(super) rows: Vec<Row<'a>>,
-    /// By what the rows are ranked.
+    /// The goal by which the rows are ranked.
     pub(super) goal: Goal,
-    /// Row that the others are measured by.
+    /// The row that the others are compared with.
     reference: usize,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Row<'a> {
     runs: Vec<&'a Outcome>,
 }
 
-/// The sections of a report, in its order. Others are measured by the scheduler `reference`, else by the first.
+/// The sections of a report, in its order. Rows are compared with that of the scheduler `reference`, or else the first.
 pub(super) fn sections<'a>(report: &'a Report, reference: Option<&str>) -> Vec<Section<'a>> {
     let mut sections: Vec<Section<'a>> = Vec::new();
     for outcome in &report.outcomes {
@@ -62,12 +62,12 @@ impl<'a> Section<'a> {
         &self.rows[self.reference]
     }
 
-    /// A row's number by the goal, in seconds.
+    /// The goal's value for a row, in seconds.
     pub(super) fn value(&self, row: &Row<'_>) -> Option<f64> {
         row.mean(|run| self.goal.of_run(run))
     }
 
-    /// The rows by the goal, the best first.
+    /// The rows ranked by the goal, best first.
     pub(super) fn ranked(&self) -> Vec<&Row<'a>> {
         let mut ranked: Vec<&Row<'a>> = self.rows.iter().collect();
         let value = |row: &Row<'_>| self.value(row).unwrap_or(f64::INFINITY);
@@ -75,12 +75,12 @@ impl<'a> Section<'a> {
         ranked
     }
 
-    /// A row's number by the goal, measured by that of `other`.
+    /// The goal's value for a row, relative to that of `other`.
     pub(super) fn relative(&self, row: &Row<'_>, other: &Row<'_>) -> Option<f64> {
         n::ratio(self.value(row)?, self.value(other)?)
     }
 
-    /// The share of `other`'s number that `first` does without.
+    /// The share of `other`'s value that `first` saves.
     pub(super) fn saved_share(&self, first: &Row<'_>, other: &Row<'_>) -> f64 {
         self.relative(first, other).map_or(0.0, |relative| 1.0 - relative)
     }
@@ -108,7 +108,7 @@ impl<'a> Row<'a> {
         self.figure(number).map(|figure| figure.mean)
     }
 
-    /// The number with its interval where there are several seeds.
+    /// The number, with its interval if there are several seeds.
     pub(super) fn value(&self, number: impl Fn(&Outcome) -> Option<f64>) -> Value {
         match self.figure(number) {
             None => Value::Absent,
@@ -121,12 +121,12 @@ impl<'a> Row<'a> {
         self.mean(|run| Some(run.completion.as_seconds())).unwrap_or(0.0)
     }
 
-    /// How long it took, measured by how long `reference` took.
+    /// The completion time relative to that of `reference`.
     pub(super) fn relative_to(&self, reference: &Row<'_>) -> Option<f64> {
         n::ratio(self.completion_seconds(), reference.completion_seconds())
     }
 
-    /// Records that its runs skipped.
+    /// The number of records that its runs skipped.
     pub(super) fn skipped(&self) -> u64 {
         self.runs.iter().map(|run| run.skipped).sum()
     }

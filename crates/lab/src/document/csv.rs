@@ -1,4 +1,4 @@
-//! CSV: the records, one row a result under a row of names.
+//! CSV: the records, one row for each result, below a row of names.
 
 use super::{Cell, Document, DocumentError, Form, Value};
 
@@ -20,13 +20,13 @@ pub(super) fn field(cell: &Cell) -> String {
         Value::Absent => String::new(),
         Value::Text(text) => text.clone(),
         Value::Integer(integer) => integer.to_string(),
-        // As JSON writes them.
+        // Numbers are written as in JSON.
         Value::Number(number) | Value::Interval(number, _) => serde_json::Value::from(*number).to_string(),
         Value::Flag(flag) => flag.to_string(),
     }
 }
 
-/// Lines end in a newline alone; what holds a separator is quoted.
+/// Lines end in a newline alone; a field that contains a separator is quoted.
 fn push_row(out: &mut String, fields: impl Iterator<Item = String>) {
     for (index, field) in fields.enumerate() {
         if index > 0 {

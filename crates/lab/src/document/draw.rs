@@ -1,7 +1,7 @@
-//! Drawing of figures: ticks in percent, and paths in whole numbers, which are short.
+//! Draws figures: ticks in percent, and paths in whole numbers, which are short.
 //!
-//! x runs from 0 to [`WIDTH`], y from 0 at the top to [`HEIGHT`]. The page magnifies by changing the view box, so that the
-//! points are there once. No script is needed: what is drawn is all there is.
+//! x runs from 0 to [`WIDTH`], y from 0 at the top to [`HEIGHT`]. The page magnifies by changing the view box, so the points
+//! are stored only once. A figure is complete without the script.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use serde::Serialize;
 
 use super::figure::{Axis, Chart, Figure, Mark, Series};
 
-/// Units from left to right. Single precision, which browsers draw in, keeps them all apart.
+/// Units from left to right. Browsers draw in single precision, which still distinguishes all of them.
 const WIDTH: u32 = 1_000_000;
 /// Units from top to bottom.
 const HEIGHT: u32 = 4_000;
-/// Colours; beyond that they repeat.
+/// The number of colours; after that they repeat.
 const COLOURS: usize = 8;
 
 /// A mark on an axis.
@@ -25,14 +25,14 @@ pub(super) struct Tick {
     label: String,
 }
 
-/// A figure as the page's template wants it.
+/// A figure as the page's template needs it.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct DrawnFigure {
     title: String,
     text: String,
     charts: Vec<DrawnChart>,
     is_zoomable: bool,
-    /// Points drawn and points there, where the two differ.
+    /// The number of points drawn and of points in total, if the two differ.
     thinned: Option<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ struct DrawnChart {
     upward: String,
     /// Values at the left and the right edge.
     span: (f64, f64),
-    /// How many rows of bars it has; zero where it has none.
+    /// The number of rows of bars; zero if it has none.
     rows: usize,
     ticks_x: Vec<Tick>,
     ticks_y: Vec<Tick>,
@@ -60,7 +60,7 @@ struct Layer {
     area_class: &'static str,
 }
 
-/// How many points of figures there are, and how many are drawn.
+/// The number of points in all figures, and the number that is drawn.
 #[derive(Clone, Copy, Default)]
 struct Points {
     all: usize,
@@ -68,7 +68,7 @@ struct Points {
 }
 
 impl Figure {
-    /// Draws at most about `points_max` points of each series.
+    /// Draws about `points_max` points of each series at most.
     pub(super) fn draw(&self, points_max: usize) -> DrawnFigure {
         let mut points = Points::default();
         let all: Vec<&Chart> = self.charts.iter().collect();
@@ -94,7 +94,7 @@ impl Figure {
     }
 }
 
-/// Where a series of a chart begins and ends at each point: for a stack that is not zero and its value.
+/// Where a series of a chart begins and ends at each point: for a stack, this is not zero and its value.
 fn stacked(chart: &Chart, index: usize) -> Vec<(f64, f64)> {
     let length = |(x, y): &(f64, f64)| if chart.has_rows() { *x } else { *y };
     let stack = |series: &&Series| series.mark == Mark::Stack;
@@ -110,7 +110,7 @@ fn stacked(chart: &Chart, index: usize) -> Vec<(f64, f64)> {
     series.points.iter().enumerate().map(ends).collect()
 }
 
-/// The scale from left to right of charts that are seen together.
+/// The horizontal scale of charts that are seen together.
 fn across<'a>(chart: &'a Chart, together: &[&'a Chart]) -> Scale<'a> {
     let values = together.iter().flat_map(|chart| {
         let rows = chart.has_rows();
@@ -123,7 +123,7 @@ fn across<'a>(chart: &'a Chart, together: &[&'a Chart]) -> Scale<'a> {
     Scale::new(&chart.across, values.chain(shows))
 }
 
-/// The scale from bottom to top of charts that are seen together.
+/// The vertical scale of charts that are seen together.
 fn upward<'a>(chart: &'a Chart, together: &[&'a Chart]) -> Scale<'a> {
     let values = together.iter().flat_map(|chart| {
         let rows = chart.has_rows();
@@ -145,7 +145,7 @@ struct Plane<'a> {
 }
 
 impl Plane<'_> {
-    /// Where a point is drawn; none where it cannot be.
+    /// The position of a point; `None` if it cannot be drawn.
     fn at(&self, (x, y): (f64, f64)) -> Option<(i64, i64)> {
         let (across, upward) = (self.across.at(x)?, self.upward.at(y)?);
         Some((unit(across, WIDTH), i64::from(HEIGHT) - unit(upward, HEIGHT)))
@@ -188,7 +188,7 @@ impl<'a> Scale<'a> {
         Self { axis, low, high }
     }
 
-    /// Leaves a little room above, and below where that is not a boundary.
+    /// Leaves a little space above, and below unless that is a boundary.
     fn with_room(mut self) -> Self {
         let room = (self.high - self.low) * 0.05;
         self.high += room;
@@ -198,7 +198,7 @@ impl<'a> Scale<'a> {
         self
     }
 
-    /// Where a value is, 0 to 1; none where it cannot be drawn.
+    /// The position of a value, from 0 to 1; `None` if it cannot be drawn.
     fn at(&self, value: f64) -> Option<f64> {
         let value = if self.axis.is_logarithmic { value.log10() } else { value };
         value.is_finite().then(|| ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0))
@@ -220,18 +220,18 @@ impl<'a> Scale<'a> {
             return chosen.into_iter().map(|value| (place(value), short(10f64.powf(value)))).collect();
         }
         let large = self.low.abs().max(self.high.abs()) >= 10_000.0;
-        // Large numbers that differ in their last digits, such as tracks, are written out.
+        // Large numbers that differ only in their last digits, such as tracks, are written out.
         let is_short = large && self.high - self.low >= 10_000.0;
         let label = |value: f64| {
             let text = if is_short { short(value) } else { format_decimals(value, decimals) };
-            // What is rounded to nothing has no sign.
+            // A number that is rounded to zero has no sign.
             if text.trim_matches(['-', '0', '.']).is_empty() { text.replace('-', "") } else { text }
         };
         values.into_iter().map(|value| (place(value), label(value))).collect()
     }
 }
 
-/// Round values from `low` to `high`, about `wanted` of them, with as many decimals as tell them apart.
+/// About `wanted` round values from `low` to `high`, with enough decimals to distinguish them.
 fn round_values(low: f64, high: f64, wanted: u32) -> (Vec<f64>, usize) {
     if high <= low || wanted == 0 {
         return (Vec::new(), 0);
@@ -252,7 +252,7 @@ fn round_values(low: f64, high: f64, wanted: u32) -> (Vec<f64>, usize) {
     (values, decimals)
 }
 
-/// A number in a few letters.
+/// A number in a few characters.
 fn short(value: f64) -> String {
     let (scaled, suffix) = match value.abs() {
         size if size >= 1e9 => (value / 1e9, "G"),
@@ -266,11 +266,11 @@ fn short(value: f64) -> String {
     format!("{trimmed}{suffix}")
 }
 
-/// A path that is written with distances from point to point, which are short where points are many.
+/// A path that is written as distances from point to point, which are short if there are many points.
 struct Path {
     text: String,
     last: Option<(i64, i64)>,
-    /// The kind of the last stroke: it need not be written again.
+    /// The kind of the last stroke, which need not be written again.
     stroke: char,
 }
 
@@ -299,7 +299,7 @@ impl Path {
             self.stroke = stroke;
         }
         for number in numbers {
-            // A minus sign parts two numbers as well as a blank does. Writing to a string does not fail.
+            // A minus sign separates two numbers as well as a blank does. Writing to a string does not fail.
             let blank = if is_first || *number < 0 { "" } else { " " };
             let _ = write!(self.text, "{blank}{number}");
             is_first = false;
@@ -315,8 +315,8 @@ impl Path {
     }
 }
 
-/// At most about `points_max` of `points`, spread evenly from left to right where they are in that order. Each stretch
-/// keeps its first and last point and its lowest and highest, in their order, so that long strokes survive.
+/// At most about `points_max` of `points`, spread evenly from left to right if they are in that order. Each stretch keeps
+/// its first and last point and its lowest and highest, in their order, so that long strokes survive.
 fn thin(points: &[(f64, f64)], points_max: usize) -> Vec<(f64, f64)> {
     if points.len() <= points_max {
         return points.to_vec();
@@ -327,7 +327,7 @@ fn thin(points: &[(f64, f64)], points_max: usize) -> Vec<(f64, f64)> {
     let stretches = (points_max / 4) as f64;
     let (first, last) = (points[0].0, points[points.len() - 1].0);
     let stretch_of = |point: &(f64, f64)| ((point.0 - first) / (last - first) * stretches).floor().min(stretches - 1.0);
-    // Points that are not in order would leave a stretch and come back: those are taken by number.
+    // Points that are not in order would leave a stretch and return, so they are divided by their number.
     let is_ordered = points.is_sorted_by(|left, right| left.0 <= right.0) && last > first;
     let even = points.len().div_ceil(points_max / 4);
     let mut kept = Vec::with_capacity(points_max);
@@ -401,7 +401,7 @@ impl Chart {
         let bars = if series.mark == Mark::Stack { 1 } else { self.series.iter().filter(side_by_side).count() };
         let place =
             if series.mark == Mark::Stack { 0 } else { self.series[..index].iter().filter(side_by_side).count() };
-        // Four fifths of the room between two places is shared by the bars of one place.
+        // The bars of one position share four fifths of the space between two positions.
         let width = 0.8 / bars.max(1) as f64;
         let bar = |((x, y), (start, end)): (&(f64, f64), (f64, f64))| {
             if self.has_rows() {
@@ -425,7 +425,7 @@ fn line(points: &[(f64, f64)], plane: &Plane<'_>) -> String {
     placed.split(Option::is_none).map(run).collect()
 }
 
-/// Levels that hold until the next point; down to `floor` at both ends where there is one.
+/// Levels that hold until the next point; they go down to `floor` at both ends if there is one.
 fn steps(points: &[(f64, f64)], plane: &Plane<'_>, floor: Option<i64>) -> String {
     let placed: Vec<_> = points.iter().map(|point| plane.at(*point)).collect();
     let run = |run: &[Option<(i64, i64)>]| {

@@ -1,11 +1,11 @@
-//! Figures: series on axes, as data. How they are drawn is in `draw`.
+//! Figures: series on axes, as data. `draw` draws them.
 
 /// How a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// A line from point to point; a value that is not finite breaks it.
     Line,
-    /// The same as a hairline, for many points.
+    /// The same, but as a hairline, for many points.
     Hair,
     /// A level that holds until the next point.
     Steps,
@@ -13,22 +13,22 @@ pub enum Mark {
     Area,
     /// A dot at each point.
     Dots,
-    /// A bar from zero; the bars of several series at one place are side by side.
+    /// A bar from zero; the bars of several series at one position are side by side.
     Bars,
-    /// A bar from the end of the series' before at the same place: point n belongs to point n of each series.
+    /// A bar from the end of the previous series at the same position: point n belongs to point n of each series.
     Stack,
 }
 
 /// One of the two directions of a chart.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
-    /// What it counts, with its unit.
+    /// What it measures, with its unit.
     pub label: String,
-    /// Whether equal distances are equal ratios.
+    /// Whether equal distances mean equal ratios.
     pub is_logarithmic: bool,
-    /// Values that must be in view.
+    /// Values that must be visible.
     pub shows: Vec<f64>,
-    /// Words in place of numbers, each at a value.
+    /// Words instead of numbers, each at a value.
     pub words: Vec<(f64, String)>,
 }
 
@@ -45,7 +45,7 @@ impl Axis {
         Self { shows: vec![0.0], ..Self::new(label) }
     }
 
-    /// An axis on which equal distances are equal ratios.
+    /// An axis on which equal distances mean equal ratios.
     #[must_use]
     pub fn logarithmic(label: impl Into<String>) -> Self {
         Self { is_logarithmic: true, ..Self::new(label) }
@@ -59,7 +59,7 @@ impl Axis {
         Self { words, shows, ..Self::new(label) }
     }
 
-    /// Days: seconds from a moment on the local clock, each midnight with the name of its day.
+    /// Days: seconds from a moment on the local clock, with the name of the day at each midnight.
     #[must_use]
     pub fn days(label: impl Into<String>, start_local_seconds: i64, seconds: f64) -> Self {
         const DAY: i64 = 86_400;
@@ -69,7 +69,7 @@ impl Axis {
         Self::new(label).words(inside.map(|(day, at)| (at, weekday(day).to_owned())))
     }
 
-    /// The same axis with these values in view.
+    /// The same axis, with these values visible.
     #[must_use]
     pub fn showing(self, shows: impl IntoIterator<Item = f64>) -> Self {
         Self { shows: shows.into_iter().collect(), ..self }
@@ -91,15 +91,15 @@ pub(crate) fn weekday(day: i64) -> &'static str {
 /// Values that belong together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What they are.
+    /// What the values are.
     pub name: String,
     /// How they are drawn.
     pub mark: Mark,
-    /// Where, and how much.
+    /// The position and the value of each point.
     pub points: Vec<(f64, f64)>,
-    /// Where, from how much, to how much: an interval around the points.
+    /// An interval around the points: position, lower end, upper end.
     pub band: Vec<(f64, f64, f64)>,
-    /// Which of the page's colours it has; the number of the series in its chart where absent.
+    /// The number of its colour on the page; if absent, the number of the series in its chart.
     pub colour: Option<usize>,
 }
 
@@ -122,17 +122,17 @@ impl Series {
 pub struct Chart {
     /// What it shows.
     pub title: String,
-    /// From left to right.
+    /// The horizontal axis.
     pub across: Axis,
-    /// From bottom to top.
+    /// The vertical axis.
     pub upward: Axis,
-    /// What is drawn, the first lowest.
+    /// The series; the first is drawn lowest.
     pub series: Vec<Series>,
 }
 
 impl Chart {
-    /// Bars from left to right, a row for each of `names`, the first on top. Each part has a value for every row; the parts
-    /// of a row are one after the other.
+    /// Horizontal bars, one row for each of `names`, the first on top. Each part has a value for every row; the parts of a
+    /// row are drawn one after another.
     #[must_use]
     pub fn rows(
         title: impl Into<String>,
@@ -150,13 +150,13 @@ impl Chart {
         Self { title: title.into(), across, upward, series: parts.into_iter().map(part).collect() }
     }
 
-    /// Whether bars go from left to right: each row has a name.
+    /// Whether bars are horizontal, so that each row has a name.
     pub(super) fn has_rows(&self) -> bool {
         !self.upward.words.is_empty() && self.series.iter().all(|series| series.mark == Mark::Stack)
     }
 }
 
-/// Charts that are to be seen together.
+/// Charts that are seen together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// What it shows.
@@ -165,13 +165,12 @@ pub struct Figure {
     pub text: String,
     /// The charts.
     pub charts: Vec<Chart>,
-    /// Whether the charts have the same axes, and are magnified from left to right together where the page is looked at
-    /// with a script.
+    /// Whether the charts have the same axes, and are magnified horizontally together if the page is viewed with a script.
     pub is_zoomable: bool,
 }
 
 impl Figure {
-    /// Charts each with its own axes.
+    /// Charts that each have their own axes.
     #[must_use]
     pub fn new(title: impl Into<String>, text: impl Into<String>, charts: Vec<Chart>) -> Self {
         Self { title: title.into(), text: text.into(), charts, is_zoomable: false }

@@ -1,7 +1,7 @@
-//! HTML: one page that needs neither a network nor a script, with every table and figure.
+//! HTML: one page with every table and figure, which needs neither a network nor a script.
 //!
-//! Figures are inline SVG; the script, which only pages with figures to magnify carry, changes what part of them is seen.
-//! What comes from outside (names of traces, specs) reaches the page through the template's escaping alone.
+//! Figures are inline SVG. Only pages with figures to magnify have a script, which changes the visible part. Foreign text
+//! (names of traces, specs) reaches the page only through the template's escaping.
 
 use ioweir_config::shown;
 use minijinja::value::{Serde, Value};
@@ -15,13 +15,13 @@ use super::{Block, Document, DocumentError, Form, Provenance, Table};
 pub(super) const FORM: Form =
     Form { suffix: "html", summary: "one self-contained page with charts, readable offline", write: render };
 
-/// A page is kept below this size by thinning the points of its figures.
+/// The most bytes of a page, which is reached by thinning the points of its figures.
 pub const HTML_BYTES_MAX: usize = 1_000_000;
 
-/// Points that all figures of a page have together at first, and the least and the most of one series.
+/// The initial number of points of all figures of a page together, and the fewest and most of one series.
 const POINTS: usize = 64_000;
 const SERIES_POINTS: (usize, usize) = (400, 6_000);
-/// Below this number of points a series shows nothing any more; figures with more are left out then.
+/// A series thinned to fewer points would show nothing, so figures with more points are left out instead.
 const SERIES_POINTS_MIN: usize = 100;
 
 const TEMPLATE: &str = include_str!("../../assets/document.html");
@@ -49,17 +49,17 @@ fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
     }
 }
 
-/// What the template shows.
+/// The data of the template.
 #[derive(Serialize)]
 struct Page<'a> {
     command: &'static str,
     title: String,
     headline: String,
-    /// Where to jump to; empty where there is one section.
+    /// The headings to jump to; empty if there is one section.
     contents: Vec<String>,
     blocks: Vec<Piece>,
     is_zoomable: bool,
-    /// Figures for which there was no room.
+    /// The number of figures for which there was no space.
     left_out: usize,
     provenance: Option<&'a Provenance>,
 }
@@ -124,7 +124,7 @@ fn piece(table: &Table) -> Piece {
     Piece::Table { title: shown(&table.title), text: prose(&table.text), table: shown_table }
 }
 
-/// A text as HTML, in which what stands between backticks is code.
+/// A text as HTML, with text between backticks as code.
 fn marked(text: &str) -> String {
     let text = HtmlEscape(text).to_string();
     if !text.matches('`').count().is_multiple_of(2) {
@@ -134,7 +134,7 @@ fn marked(text: &str) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-/// A text whose numbers keep their percent signs beside them.
+/// A text in which percent signs stay on the line of their numbers.
 fn prose(text: &str) -> String {
     text.lines().map(shown).collect::<Vec<_>>().join("\n").replace(" %", "\u{a0}%")
 }

@@ -1,4 +1,4 @@
-//! JSON: the results as one value, for programs. Keys carry the unit.
+//! JSON: the results as one value, for programs. Keys include the unit.
 
 use super::{Document, DocumentError, Form};
 
@@ -9,13 +9,13 @@ fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
     Ok((document.data.clone() + "\n").into_bytes())
 }
 
-/// Several documents as a JSON list, and one as itself.
+/// Several documents as a JSON list, or a single one by itself.
 #[must_use]
 pub fn list(documents: &[Document]) -> String {
     if let [only] = documents {
         return only.data.clone() + "\n";
     }
-    // No text of JSON spans lines: indenting every line is what writing all at once does.
+    // No text in JSON spans lines, so indenting every line gives the same as writing all at once.
     let indented = |document: &Document| format!("  {}", document.data.replace('\n', "\n  "));
     format!("[\n{}\n]\n", documents.iter().map(indented).collect::<Vec<_>>().join(",\n"))
 }

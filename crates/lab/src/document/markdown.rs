@@ -9,7 +9,7 @@ use super::{Block, Document, DocumentError, Emphasis, Form, Provenance, Table};
 
 pub(super) const FORM: Form = Form { suffix: "md", summary: "tables, for documents and issue threads", write: render };
 
-// Writing to a string does not fail: the results of `writeln!` below are not looked at.
+// Writing to a string does not fail, so the results of `writeln!` below are ignored.
 
 #[expect(clippy::unnecessary_wraps, reason = "a form may fail")]
 fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
@@ -82,12 +82,12 @@ fn push_provenance(out: &mut String, provenance: &Provenance) {
             let _ = writeln!(out, "- {} ({}) SHA-256 {}", escaped(file), escaped(&input.format), escaped(sha256));
         }
     }
-    // As an indented block of code: nothing inside it has a meaning.
+    // An indented block is code, so nothing inside it is markup.
     let lines = provenance.command.lines().map(|line| format!("    {}", shown(line)));
     let _ = writeln!(out, "\n{}", lines.collect::<Vec<_>>().join("\n"));
 }
 
-/// Text as text: what Markdown or HTML would take for markup is escaped.
+/// Plain text: anything that Markdown or HTML would take for markup is escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in shown(text).chars() {

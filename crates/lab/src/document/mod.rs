@@ -1,9 +1,9 @@
-//! Documents: what a finished run has to say, apart from the form it is written in.
+//! Documents: the content of a finished run, independent of the form in which it is written.
 //!
-//! The maker of a result (a comparison, a plan, a reproduction) fills a [`Document`] with sentences, tables and figures.
-//! A form ([`FORMS`]) writes any document: a new kind of result is a function that returns a document, and a new form is
-//! one file and one row of the table. Forms decide how a value looks, never what it says, and the same document gives the
-//! same bytes.
+//! The code that makes a result (a comparison, a plan, a reproduction) fills a [`Document`] with sentences, tables and
+//! figures. A form ([`FORMS`]) writes any document: a new kind of result is a function that returns a document, and a new
+//! form is one file and one row of the table. Forms decide how a value looks, never what it says, and the same document
+//! gives the same bytes.
 //!
 //! ```
 //! use ioweir_lab::document::{Column, Document, FORMS, Table};
@@ -51,20 +51,20 @@ pub use table::{Better, Cell, Column, Emphasis, Format, Table, Value, format_sec
 
 use serde::Serialize;
 
-/// What a run has to say.
+/// The content that a run reports.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The command that makes such documents: `ioweir compare`.
     pub command: &'static str,
     /// A few words.
     pub title: String,
-    /// What came out, in a sentence or two.
+    /// The result, in a sentence or two.
     pub headline: String,
-    /// What there is to read, in order.
+    /// The content to read, in order.
     pub blocks: Vec<Block>,
-    /// The results as one table, a row each, for spreadsheets and data frames.
+    /// The results as one table, one row for each, for spreadsheets and data frames.
     pub records: Table,
-    /// How to get this again.
+    /// How to get this document again.
     pub provenance: Option<Provenance>,
     /// The results as JSON text, indented.
     data: String,
@@ -73,11 +73,11 @@ pub struct Document {
 /// A piece of a document.
 #[derive(Clone, Debug)]
 pub enum Block {
-    /// The title of what follows up to the next heading.
+    /// The title of the blocks up to the next heading.
     Heading(String),
     /// A paragraph.
     Text(String),
-    /// Names and what is said of each.
+    /// Names, each with a statement.
     Facts(Vec<(String, String)>),
     /// A table.
     Table(Table),
@@ -97,25 +97,25 @@ impl From<Figure> for Block {
     }
 }
 
-/// Why a document cannot be written: a defect of the program.
+/// Why a document cannot be written, which is a defect of the program.
 #[derive(Debug, thiserror::Error)]
 pub enum DocumentError {
-    /// The page's template and its data do not fit.
+    /// The page's template and its data do not match.
     #[error("the page cannot be rendered: {0}")]
     Template(#[from] minijinja::Error),
-    /// A result is nothing that JSON holds.
+    /// JSON cannot hold a result.
     #[error("the results cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
-    /// The records are nothing that Parquet holds.
+    /// Parquet cannot hold the records.
     #[error("the results cannot be written as Parquet: {0}")]
     Parquet(String),
 }
 
 impl Document {
-    /// A document without blocks about results whose JSON form is `data`.
+    /// A document without blocks, for results whose JSON form is `data`.
     ///
     /// # Errors
-    /// [`DocumentError::Json`] where `data` cannot be written as JSON.
+    /// [`DocumentError::Json`] if `data` cannot be written as JSON.
     pub fn new(command: &'static str, title: impl Into<String>, data: &impl Serialize) -> Result<Self, DocumentError> {
         Ok(Self {
             command,
@@ -143,7 +143,7 @@ impl Document {
         self.blocks.push(Block::Text(text.into()));
     }
 
-    /// The document for a terminal, with bold type where that is allowed.
+    /// The document for a terminal, in bold type if `bold` is set.
     #[must_use]
     pub fn to_terminal(&self, bold: bool) -> String {
         terminal::render(self, bold)
@@ -153,7 +153,7 @@ impl Document {
 /// A form that any document can be written in.
 #[derive(Clone, Copy, Debug)]
 pub struct Form {
-    /// The suffix of the files that hold it, without the dot.
+    /// The suffix of its files, without the dot.
     pub suffix: &'static str,
     /// One line of description.
     pub summary: &'static str,
@@ -172,7 +172,7 @@ pub const FORMS: &[Form] = &[
 ];
 
 impl Form {
-    /// The form that a file name's suffix stands for, in either case.
+    /// The form for the suffix of a file name, in upper or lower case.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<&'static Self> {
         let (_, suffix) = name.rsplit_once('.')?;
@@ -182,7 +182,7 @@ impl Form {
     /// Writes `document` in this form.
     ///
     /// # Errors
-    /// [`DocumentError`], which is a defect of the program.
+    /// [`DocumentError`], which would be a defect of the program.
     pub fn render(&self, document: &Document) -> Result<Vec<u8>, DocumentError> {
         (self.write)(document)
     }

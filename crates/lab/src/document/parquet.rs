@@ -62,7 +62,7 @@ fn text(cell: &Cell) -> Option<ByteArray> {
     (cell.value != Value::Absent).then(|| ByteArray::from(field(cell).into_bytes()))
 }
 
-/// The narrowest type that holds every value of a column; what no number type holds is text.
+/// The narrowest type that holds every value of a column; text if no number type does.
 fn kind(records: &Table, at: usize) -> Physical {
     let all = |holds: fn(&Cell) -> bool| {
         records.rows.iter().map(|row| &row[at]).all(|cell| cell.value == Value::Absent || holds(cell))

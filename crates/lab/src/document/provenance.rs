@@ -1,4 +1,4 @@
-//! Where a document comes from: the program, the command, the inputs and every parameter.
+//! The provenance of a document: the program, the command, the inputs and every parameter.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -17,33 +17,33 @@ pub struct Origin {
 /// A trace or a series that was read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TraceMeta {
-    /// The name the results use.
+    /// The name used in the results.
     pub name: String,
-    /// The format it was read as.
+    /// The format in which it was read.
     pub format: String,
     /// Files and their SHA-256.
     pub files: Vec<(String, String)>,
 }
 
-/// What is needed to make a document again, and to trust it.
+/// Everything that is needed to make a document again, and to trust it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Provenance {
     /// Program version.
     pub version: String,
-    /// Commit it was built from, with `-dirty` appended where the tree was changed; "unknown" outside a checkout.
+    /// The commit that the program was built from, with `-dirty` if the tree was changed; "unknown" outside a checkout.
     pub commit: String,
     /// The command that runs this again.
     pub command: String,
     /// SHA-256 of the parameters.
     pub spec_sha256: String,
-    /// What was read.
+    /// The inputs that were read.
     pub inputs: Vec<TraceMeta>,
-    /// Every parameter: what it belongs to, and the values, as TOML or in words.
+    /// Every parameter: what it belongs to, and its values as TOML or in words.
     pub specs: Vec<(String, String)>,
 }
 
 impl Provenance {
-    /// Of a run of `origin` with these inputs and parameters; the hash is of all `specs` one after the other.
+    /// The provenance of a run of `origin` with these inputs and parameters; the hash covers all `specs`, one after another.
     #[must_use]
     pub fn new(origin: &Origin, inputs: Vec<TraceMeta>, specs: Vec<(String, String)>) -> Self {
         let mut hash = Sha256::new();

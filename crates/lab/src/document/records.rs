@@ -1,20 +1,20 @@
-//! Records: results as rows of one flat table, named as in their JSON form.
+//! Records: results as rows of one flat table, with names as in their JSON form.
 
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::{Cell, Column, Table, Value};
 
-/// One row for each of `results`. The columns are the keys of their JSON form, those of inner objects joined with an
-/// underscore: `read.latency_p99_seconds` there is `read_latency_p99_seconds` here. `leading` names the columns that come
-/// first; the others follow by name. Lists of names and objects are left out.
+/// Makes one row for each of `results`. The columns are the keys of their JSON form; keys of inner objects are joined with
+/// an underscore, so `read.latency_p99_seconds` becomes `read_latency_p99_seconds`. `leading` names the first columns; the
+/// others follow, sorted by name. Lists of names and objects are left out.
 #[must_use]
 pub fn records_of<S: Serialize>(results: impl IntoIterator<Item = S>, leading: &[&str]) -> Table {
     let mut table = Table::default();
     let mut rows: Vec<Vec<(String, Cell)>> = Vec::new();
     for result in results {
         let mut fields = Vec::new();
-        // Results hold text, numbers and lists of them, which always become a value.
+        // Results contain text, numbers and lists of them, which always become a value.
         flatten(String::new(), serde_json::to_value(result).unwrap_or_default(), &mut fields);
         rows.push(fields);
     }
@@ -47,7 +47,7 @@ fn flatten(name: String, value: Json, fields: &mut Vec<(String, Cell)>) {
                         }
                     }
                     Json::Number(_) | Json::Null => flatten(inner(&at.to_string()), item, fields),
-                    // How long other lists are differs from result to result: they are left to JSON.
+                    // The length of other lists differs between results, so these are only in the JSON.
                     _ => {}
                 }
             }

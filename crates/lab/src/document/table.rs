@@ -1,10 +1,10 @@
-//! Tables: typed values in columns that say how their values read.
+//! Tables: typed values in columns that define how their values are written.
 
 use ioweir_config::{format_bytes, format_count, format_decimals, format_nanos};
 use ioweir_core::Nanos;
 use serde::Serialize;
 
-/// Values closer than this share of the larger one count as the same: none of them is the best.
+/// Values closer than this share of the larger one count as equal: none of them is the best.
 pub(crate) const SAME_SHARE: f64 = 0.01;
 
 /// Rows of typed values under named columns.
@@ -18,43 +18,43 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows, each with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// Whether only pages have the room for it.
+    /// Whether only pages have enough space for it.
     pub is_detail: bool,
 }
 
-/// A column: its name, its unit and how its values read.
+/// A column: its name, its unit and how its values are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// What its values are.
     pub name: String,
     /// Their unit; may be empty.
     pub unit: String,
-    /// How they read.
+    /// How they are written.
     pub format: Format,
-    /// Which end of the column is the good one; the best value is marked.
+    /// Whether low or high values are better; the best value is marked.
     pub better: Option<Better>,
 }
 
-/// How the values of a column read.
+/// How the values of a column are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Words, to the left. In every other format words stand to the right.
+    /// Words, left-aligned. In every other format words are right-aligned.
     Text,
-    /// Numbers with as many digits after the point as the smallest of the column needs.
+    /// Numbers, all with as many decimals as the smallest of the column needs.
     Fitted,
-    /// Numbers with this many digits after the point.
+    /// Numbers with this number of decimals.
     Digits(usize),
-    /// Numbers each with as many digits after the point as its own size needs.
+    /// Numbers, each with as many decimals as its own size needs.
     Own,
-    /// Bytes, in the unit that suits each.
+    /// Bytes, each in a suitable unit.
     Bytes,
-    /// Seconds, in the unit that suits each.
+    /// Seconds, each in a suitable unit.
     Seconds,
     /// Multiples of a reference: `x0.71`.
     Factor,
 }
 
-/// Which end of a column is the good one.
+/// Whether low or high values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// The lowest value is the best.
@@ -63,34 +63,34 @@ pub enum Better {
     Higher,
 }
 
-/// A value and what is remarkable about it.
+/// A value, and whether it is special.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// The value.
     pub value: Value,
-    /// What is remarkable about it.
+    /// Why it is special, if it is.
     pub emphasis: Emphasis,
 }
 
-/// What is remarkable about a value.
+/// Why a value is special.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Emphasis {
-    /// Nothing.
+    /// It is not special.
     #[default]
     None,
     /// It is the best of its column.
     Best,
     /// It breaks a rule.
     Fails,
-    /// It rests on too little: a question mark follows.
+    /// It is based on too little data: a question mark follows.
     Doubtful,
 }
 
-/// What a cell holds.
+/// The content of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing: it is not defined here.
+    /// No value: it is not defined here.
     Absent,
     /// Words.
     Text(String),
@@ -111,13 +111,13 @@ impl Table {
         Self { title: title.into(), columns: columns.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same with a text on how to read it.
+    /// The same table, with a text on how to read it.
     #[must_use]
     pub fn caption(self, text: impl Into<String>) -> Self {
         Self { text: text.into(), ..self }
     }
 
-    /// The same, for pages only.
+    /// The same table, for pages only.
     #[must_use]
     pub fn detail(self) -> Self {
         Self { is_detail: true, ..self }
@@ -128,7 +128,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The table as it reads, with the best of each column marked.
+    /// The table as text, with the best of each column marked.
     pub(super) fn shown(&self) -> Shown {
         let cell = |row: &Vec<Cell>, at: usize| row.get(at).cloned().unwrap_or_else(|| Cell::from(Value::Absent));
         let columns: Vec<Vec<ShownCell>> = self
@@ -153,7 +153,7 @@ impl Table {
     }
 }
 
-/// A table as it reads: only the escapes of a form are missing.
+/// A table as text; only the escapes of a form are missing.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Shown {
     pub(super) columns: Vec<ShownColumn>,
@@ -174,7 +174,7 @@ pub(super) struct ShownCell {
 }
 
 impl ShownColumn {
-    /// Name and unit on one line.
+    /// The name and unit on one line.
     pub(super) fn title(&self) -> String {
         if self.unit.is_empty() { self.name.clone() } else { format!("{} ({})", self.name, self.unit) }
     }
@@ -191,13 +191,13 @@ impl Column {
         Self::new(name, "", Format::Text)
     }
 
-    /// A column of numbers with the digits that the smallest of them needs.
+    /// A column of numbers with the decimals that the smallest of them needs.
     #[must_use]
     pub fn number(name: impl Into<String>, unit: impl Into<String>) -> Self {
         Self::new(name, unit, Format::Fitted)
     }
 
-    /// A column of numbers without a unit, with this many digits after the point.
+    /// A column of numbers without a unit, with this number of decimals.
     #[must_use]
     pub fn digits(name: impl Into<String>, digits: usize) -> Self {
         Self::new(name, "", Format::Digits(digits))
@@ -209,13 +209,13 @@ impl Column {
         Self::digits(name, 0)
     }
 
-    /// A column of bytes, each in the unit that suits it.
+    /// A column of bytes, each in a suitable unit.
     #[must_use]
     pub fn bytes(name: impl Into<String>) -> Self {
         Self::new(name, "", Format::Bytes)
     }
 
-    /// A column of seconds, each in the unit that suits it.
+    /// A column of seconds, each in a suitable unit.
     #[must_use]
     pub fn seconds(name: impl Into<String>) -> Self {
         Self::new(name, "", Format::Seconds)
@@ -243,7 +243,7 @@ impl Column {
         let texts = self.format.texts(&cells);
         let best = self.better.and_then(|better| best(&cells, better)).map(|row| texts[row].clone());
         let shown = |(cell, text): (Cell, String)| {
-            // Values that read the same are equally good.
+            // Values with the same text are equally good.
             let emphasis = if best.as_ref() == Some(&text) { Emphasis::Best } else { cell.emphasis };
             ShownCell { text, emphasis }
         };
@@ -251,7 +251,7 @@ impl Column {
     }
 }
 
-/// The row of the best value; none where no value differs from another by more than [`SAME_SHARE`].
+/// The row of the best value; `None` if all values are equal within [`SAME_SHARE`].
 fn best(cells: &[Cell], better: Better) -> Option<usize> {
     let values = || cells.iter().enumerate().filter_map(|(row, cell)| Some((row, cell.value.number()?)));
     let lowest = values().min_by(|left, right| left.1.total_cmp(&right.1))?;
@@ -305,7 +305,7 @@ impl Format {
     }
 }
 
-/// Digits with which the smallest value keeps three significant ones, as far as three after the point hold them.
+/// The number of decimals with which the smallest value keeps three significant digits, at most three.
 fn fitting_digits(cells: &[Cell]) -> usize {
     let values = cells.iter().filter_map(|cell| cell.value.number()).filter(|value| *value > 0.0);
     match values.fold(f64::INFINITY, f64::min) {
@@ -321,14 +321,14 @@ fn whole(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// Seconds in the unit that suits them.
+/// Seconds in a suitable unit.
 #[must_use]
 pub fn format_seconds(seconds: f64) -> String {
     format_nanos(Nanos(whole(seconds * 1e9)))
 }
 
 impl Value {
-    /// The value as a number, where it is one.
+    /// The value as a number, if it is one.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Self::Integer(integer) => Some(*integer as f64),
@@ -345,7 +345,7 @@ impl Cell {
         Self { emphasis, ..self }
     }
 
-    /// The same value, marked where it breaks a rule.
+    /// The same value, marked if it breaks a rule.
     #[must_use]
     pub fn fails_if(self, fails: bool) -> Self {
         if fails { self.emphasis(Emphasis::Fails) } else { self }

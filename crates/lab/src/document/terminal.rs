@@ -1,6 +1,6 @@
 //! Terminal: headline, paragraphs and aligned tables; figures and details are left out.
 //!
-//! The best value of a column carries a `*`, so that it reads the same without bold type.
+//! The best value of a column has a `*`, so that it can be recognised without bold type.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::{Block, Document, DocumentError, Emphasis, Form, Table};
 
 pub(super) const FORM: Form = Form { suffix: "txt", summary: "aligned tables, as a terminal shows them", write: plain };
 
-/// Blanks between two columns.
+/// The number of blanks between two columns.
 const GAP: usize = 3;
 
 #[expect(clippy::unnecessary_wraps, reason = "a form may fail")]
@@ -20,14 +20,14 @@ fn plain(document: &Document) -> Result<Vec<u8>, DocumentError> {
     Ok(render(document, false).into_bytes())
 }
 
-// Writing to a string does not fail: the results of `writeln!` below are not looked at.
+// Writing to a string does not fail, so the results of `writeln!` below are ignored.
 
 pub(super) fn render(document: &Document, bold: bool) -> String {
     let mut out = format!("{}\n", shown(&document.title));
     if !document.headline.is_empty() {
         let _ = writeln!(out, "{}", shown(&document.headline));
     }
-    // Paragraphs follow one another directly; a blank line sets off what is not text.
+    // Paragraphs follow one another directly; a blank line separates everything else.
     let mut is_text = true;
     for block in &document.blocks {
         let was_text = std::mem::replace(&mut is_text, matches!(block, Block::Text(_) | Block::Heading(_)));
@@ -67,7 +67,7 @@ fn push_facts(out: &mut String, facts: &[(String, String)]) {
 }
 
 impl Table {
-    /// The rows under their names for a terminal.
+    /// The rows below their names, for a terminal.
     #[must_use]
     pub fn to_terminal(&self, bold: bool) -> String {
         let mut out = String::new();
@@ -91,7 +91,7 @@ fn push_table(out: &mut String, table: &Table, bold: bool) {
         .collect();
     let rights: Vec<bool> = table.columns.iter().map(|column| column.right).collect();
     let plain = vec![false; widths.len()];
-    // Words above the rule stand on the line next to it, numbers have their unit there.
+    // The names of text columns are on the line above the rule, where number columns have their unit.
     let (upper, lower): (Vec<String>, Vec<String>) = table
         .columns
         .iter()
@@ -125,7 +125,7 @@ fn text(cell: &ShownCell) -> String {
     }
 }
 
-/// Writes cells side by side, without the blanks at the end of the line.
+/// Writes cells side by side, without trailing blanks.
 fn push_line(out: &mut String, cells: &[String], widths: &[usize], rights: &[bool], strong: &[bool]) {
     let mut line = String::new();
     for (at, cell) in cells.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Every form shows what a document holds, whatever names it is given.
+//! Every form shows the content of a document, for any names.
 
 use super::*;
 
@@ -99,7 +99,7 @@ fn control_characters_and_markup_stay_text() {
     let document = every_block(HOSTILE);
     assert!(!document.to_terminal(false).contains('\u{1b}'));
     let markdown = rendered(&document, "md");
-    // The command is a block of code, in which nothing has a meaning.
+    // The command is a block of code, in which nothing is markup.
     let text: Vec<&str> = markdown.lines().filter(|line| !line.starts_with("    ")).collect();
     assert!(!markdown.contains('\u{1b}') && !text.concat().contains("<script"), "{markdown}");
     let page = rendered(&document, "html");
@@ -133,7 +133,7 @@ fn a_page_reads_without_script_and_without_sight() {
     let page = rendered(&every_block("sfq"), "html");
     assert!(page.contains("<html lang=\"en\">") && page.contains("prefers-color-scheme: dark"));
     assert!(page.contains("@media print"));
-    // The only thing that waits for the script is the row of buttons.
+    // Only the row of buttons waits for the script.
     assert_eq!(page.matches(" hidden>").count(), page.matches("class=\"controls\"").count());
     for (index, _) in page.match_indices("<th ") {
         assert!(page[index..].starts_with("<th scope="), "{}", &page[index..index + 60]);
@@ -171,14 +171,14 @@ fn the_best_value_is_marked_unless_all_are_the_same() {
     let best = |table: &Table| -> Vec<bool> {
         table.shown().rows.iter().map(|row| row[0].emphasis == Emphasis::Best).collect()
     };
-    // What reads the same is equally good.
+    // Values with the same text are equally good.
     assert_eq!(best(&table), [false, true, true, false]);
     table.rows.truncate(1);
     table.row([1.99.into()]);
     assert_eq!(best(&table), [false, false]);
 }
 
-/// Every element is closed in the order it was opened, attributes are quoted, and no `<` stands alone.
+/// Checks that elements are closed in the right order, attributes are quoted, and no `<` stands alone.
 pub(crate) fn assert_well_formed(page: &str) {
     const VOID: [&str; 4] = ["meta", "br", "wbr", "!DOCTYPE"];
     let mut open: Vec<&str> = Vec::new();

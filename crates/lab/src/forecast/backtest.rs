@@ -1,4 +1,4 @@
-//! Backtests: forecasts each of the last days of a series at its midnight from earlier data, and scores them.
+//! Backtests: forecast each of the last days of a series at its midnight from earlier data, and score the forecasts.
 
 use serde::Serialize;
 
@@ -9,18 +9,18 @@ use crate::series::Series;
 /// The days to forecast, and the history before each.
 #[derive(Clone, Copy, Debug)]
 pub struct Backtest {
-    /// Number of last days to forecast.
+    /// The number of last days to forecast.
     pub test_days: usize,
-    /// Days of history before each forecast; absent: all.
+    /// The days of history before each forecast; all if absent.
     pub history_days: Option<usize>,
-    /// Horizon in days: 1 scores each day as forecast at its midnight; 7 scores all seven days of each forecast.
+    /// The horizon in days: 1 scores each day as forecast at its midnight; 7 scores all seven days of each forecast.
     pub horizon_days: usize,
 }
 
 /// The forecast of one day with its outcome.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The day, counted from 1970-01-01 of the local clock, at whose midnight the forecast was made.
+    /// The day at whose midnight the forecast was made, counted from 1970-01-01 on the local clock.
     pub day: i64,
     /// All bins of the horizon except gaps.
     pub points: Vec<Point>,
@@ -31,7 +31,7 @@ pub struct Origin {
 pub struct Tested {
     /// One entry per midnight.
     pub origins: Vec<Origin>,
-    /// Mean absolute difference of a day in the history from the day before.
+    /// The mean absolute difference between a day in the history and the day before.
     pub naive_error: Option<f64>,
 }
 
@@ -43,7 +43,7 @@ impl Tested {
         Scores::of(&points, self.naive_error)
     }
 
-    /// The least share of bins of any one day that was at or below its quantile at `LEVELS[place]`, in percent.
+    /// The smallest share of a single day's bins that was at or below its quantile at `LEVELS[place]`, in percent.
     #[must_use]
     pub fn worst_day_coverage(&self, place: usize) -> Option<f64> {
         let days = self.origins.iter().filter(|origin| !origin.points.is_empty());
@@ -51,8 +51,8 @@ impl Tested {
     }
 }
 
-/// The days of a series that can be forecast: the first and the one after the last, counted from 1970 on the local clock.
-/// Days that the series covers only in part do not count.
+/// The days of a series that can be forecast: the first, and the one after the last, counted from 1970-01-01 on the local
+/// clock. Days that the series covers only in part do not count.
 #[must_use]
 pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
     let local = series.start_unix_seconds + i64::from(calendar.utc_offset_seconds);
@@ -60,10 +60,10 @@ pub fn whole_days(series: &Series, calendar: &Calendar) -> (i64, i64) {
     (-(-local).div_euclid(86_400), end.div_euclid(86_400))
 }
 
-/// Forecasts the last days of a series, one after the other, and keeps each forecast with the actual values.
+/// Forecasts the last days of a series, one after another, and keeps each forecast with the actual values.
 ///
 /// # Errors
-/// [`ForecastError`] where days are no whole number of bins.
+/// [`ForecastError`] if a day is not a whole number of bins.
 pub fn backtest(
     series: &Series,
     choice: &ForecasterChoice,
@@ -118,7 +118,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The geometric mean of ratios, with a bootstrap interval over them.
+/// The geometric mean of ratios, with a bootstrap interval.
 #[must_use]
 pub fn geometric_mean(ratios: &[f64], seed: u64) -> Option<Interval> {
     use rand_core::{Rng, SeedableRng};

@@ -1,7 +1,7 @@
-//! Combination of several forecasts of one bin: weights by past errors, and the weighted forecast.
+//! Combines several forecasts of one bin: weights from past errors, and the weighted forecast.
 
-/// The weights of experts from their losses on the days so far: the Hedge rule of Freund and Schapire, old days fading.
-/// A loss is relative to the loss of all experts on that day, so that hard days do not weigh more.
+/// The weights of experts from their losses on past days: the Hedge rule of Freund and Schapire, in which old days fade. A
+/// loss is relative to the loss of all experts on that day, so that hard days do not count more.
 pub(super) fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
     const RATE: f64 = 1.0;
     const FORGETTING: f64 = 0.9;
@@ -18,8 +18,8 @@ pub(super) fn hedge(losses: &[Vec<f64>], experts: usize) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// The weighted geometric mean of the experts that agree on a bin: idle or busy. The side with
-/// more weight wins: a mean of idle and busy is near neither.
+/// The weighted geometric mean of the experts on the winning side, which say that a bin is idle, or that it is busy. The
+/// side with more weight wins, because a mean of idle and busy is near neither.
 pub(super) fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec<f64> {
     if let [only] = experts {
         return only.clone();
@@ -35,7 +35,7 @@ pub(super) fn combined(experts: &[Vec<f64>], weights: &[f64], floor: f64) -> Vec
     (0..experts.first().map_or(0, Vec::len)).map(at).collect()
 }
 
-/// The mean symmetric error of a day, 0 to 1: bounded, as the weights' rule wants it.
+/// The mean symmetric error of a day, 0 to 1: bounded, as the rule for weights requires.
 pub(super) fn loss(actual: &[Option<f64>], forecast: &[f64]) -> f64 {
     let (mut sum, mut count) = (0.0, 0.0);
     for (actual, forecast) in actual.iter().zip(forecast) {

@@ -10,7 +10,7 @@ use crate::series::format_moment;
 
 const COMMAND: &str = "ioweir forecast";
 
-/// The forecast of a series by a method.
+/// A forecast of a series by a method.
 #[derive(Debug, Serialize)]
 pub struct Predicted<'a> {
     /// Name of the series.
@@ -21,11 +21,11 @@ pub struct Predicted<'a> {
     pub start_unix_seconds: i64,
     /// Length of a bin.
     pub bin_seconds: u32,
-    /// Weights of the methods that it combines.
+    /// The weights of the methods that it combines.
     pub weights: Vec<(&'static str, f64)>,
-    /// Values that it took for outliers.
+    /// The number of values that it took for outliers.
     pub masked_values: u64,
-    /// What it expects.
+    /// The forecast itself.
     #[serde(flatten)]
     pub forecast: Forecast,
 }
@@ -37,18 +37,18 @@ pub struct Scored<'a> {
     pub series: &'a str,
     /// Name of the forecaster with its settings.
     pub forecaster: String,
-    /// Days that were forecast.
+    /// The number of days that were forecast.
     pub test_days: usize,
-    /// Quantiles whose coverage was counted.
+    /// The quantiles whose coverage was counted.
     pub quantiles: [f64; 3],
-    /// How far off the forecasts were.
+    /// The scores of the forecasts.
     pub scores: Scores,
 }
 
-/// The coming days hour by hour; the records have every bin.
+/// The coming days, hour by hour; the records contain every bin.
 ///
 /// # Errors
-/// [`DocumentError`], which is a defect of the program.
+/// [`DocumentError`], which would be a defect of the program.
 pub fn predictions(predicted: &[Predicted<'_>], calendar: &Calendar) -> Result<Document, DocumentError> {
     let mut document = Document::new(COMMAND, "Forecast", &predicted)?;
     let mut names: Vec<&str> = predicted.iter().map(|one| one.series).collect();
@@ -75,7 +75,7 @@ fn level_name(level: f64) -> String {
     format!("P{}", level * 100.0)
 }
 
-/// Means over the hour, of quantiles the highest in it.
+/// Means over each hour; for quantiles, the highest value in it.
 fn hours(predicted: &Predicted<'_>, calendar: &Calendar) -> Table {
     let forecast = &predicted.forecast;
     let number = |name: &str| Column::text(name).format(Format::Own);
@@ -114,7 +114,7 @@ fn course(predicted: &Predicted<'_>, calendar: &Calendar) -> Figure {
     Figure::new("Forecast", "", vec![chart])
 }
 
-/// One row a bin.
+/// One row for each bin.
 fn bins(predicted: &[Predicted<'_>]) -> Table {
     let levels = predicted.first().map_or(&[][..], |one| &one.forecast.quantiles[..]);
     let mut names: Vec<String> =
@@ -134,10 +134,10 @@ fn bins(predicted: &[Predicted<'_>]) -> Table {
     table
 }
 
-/// The scores, a row for each series and method.
+/// The scores, one row for each series and method.
 ///
 /// # Errors
-/// [`DocumentError`], which is a defect of the program.
+/// [`DocumentError`], which would be a defect of the program.
 pub fn scores(scored: &[Scored<'_>]) -> Result<Document, DocumentError> {
     let mut document = Document::new(COMMAND, "Scores of forecasts", &scored)?;
     // Errors of different series cannot be compared.

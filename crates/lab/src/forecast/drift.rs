@@ -6,23 +6,23 @@ use super::past::median;
 
 /// Errors below this many spreads do not add to the sum.
 const SLACK: f64 = 0.5;
-/// A sum beyond this many spreads is an alarm. A lower value alarms sooner and more often falsely.
+/// A sum beyond this many spreads is an alarm. A lower value raises alarms sooner, and more false ones.
 const ALARM: f64 = 24.0;
-/// Half-life of the errors used by the correction within a day, in seconds.
+/// The half-life of the errors used by the correction within a day, in seconds.
 const HALF_LIFE_SECONDS: f64 = 3600.0;
-/// Leads at which the correction is fitted, in seconds.
+/// The leads at which the correction is fitted, in seconds.
 const LEADS_SECONDS: [f64; 6] = [600.0, 1800.0, 3600.0, 10_800.0, 21_600.0, 43_200.0];
 
 /// A lasting change of level.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drift {
-    /// How many bins before the last the alarm came.
+    /// How many bins before the last one the alarm was raised.
     pub bins_ago: usize,
     /// Whether the series is now above its forecast.
     pub upwards: bool,
 }
 
-/// The last alarm, unless the errors have returned to normal since.
+/// The last alarm, unless the errors have returned to normal since then.
 pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
     let hour = (3600 / bin_seconds.max(1)).max(1) as usize;
     let hourly: Vec<f64> = errors
@@ -37,7 +37,7 @@ pub(super) fn alarm(errors: &[f64], bin_seconds: u32) -> Option<Drift> {
     let (mut up, mut down) = (0.0_f64, 0.0_f64);
     let mut found = None;
     for (place, error) in hourly.iter().enumerate().filter(|(_, error)| error.is_finite()) {
-        // A single hour, however wild, is not drift.
+        // A single hour, however extreme, is not drift.
         let error = (error / scale).clamp(-4.0, 4.0);
         up = (up + error - SLACK).max(0.0);
         down = (down - error - SLACK).max(0.0);
@@ -82,7 +82,7 @@ impl Carry {
                     square += level * level;
                     count += 1.0;
                 }
-                // A prior of one day of usual levels favours no carry.
+                // A prior of one day with usual levels favours no carry.
                 let shrink = square / f64::max(count, 1.0) * 86_400.0 / f64::from(bin_seconds);
                 if square > 0.0 { (product / (square + shrink)).clamp(0.0, 1.0) } else { 0.0 }
             })
@@ -118,7 +118,7 @@ impl Carry {
     }
 }
 
-/// The share of the recent error that stays from bin to bin.
+/// The share of the recent error that remains from bin to bin.
 pub(super) fn keep(bin_seconds: u32) -> f64 {
     0.5_f64.powf(f64::from(bin_seconds) / HALF_LIFE_SECONDS)
 }

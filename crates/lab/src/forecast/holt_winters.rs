@@ -4,16 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use super::past::{Past, filled, floor_of, logs};
 
-/// What can be set.
+/// The settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct HoltWinters {
-    /// Days of the season: 1 or 7.
+    /// The length of the season in days: 1 or 7.
     pub(super) period_days: usize,
-    /// In logarithms.
+    /// Whether it works on logarithms.
     pub(super) log: bool,
 }
 
-/// Weights of the newest bin in level, trend and season, and the share of the trend that stays from bin to bin.
+/// The weights of the newest bin in level, trend and season, and the share of the trend that remains from bin to bin.
 #[derive(Clone, Copy, Debug)]
 struct Weights([f64; 4]);
 
@@ -80,7 +80,7 @@ fn run(series: &[f64], period: usize, weights: Weights) -> (f64, State) {
     (if squares.is_finite() { squares } else { f64::INFINITY }, state)
 }
 
-/// The weights with the least squares, found by a search along one weight after the other.
+/// The weights with the least squared error, found by a search along one weight after another.
 fn search(series: &[f64], period: usize) -> Weights {
     const ROUNDS: usize = 6;
     let mut best = (run(series, period, START).0, START);

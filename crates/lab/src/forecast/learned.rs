@@ -1,10 +1,10 @@
 //! The state that all forecasters share: history by days, errors of past days, quantiles, and correction within a day.
 //!
 //! A method is a pure function from past days to future days. This module asks the method what it would have forecast at
-//! midnight of each of the last days. Those errors give the quantiles, the carry of an error from one hour to the next,
-//! drift, and, where there are several methods, the weight of each. Nothing else is learned, so feeding all bins at once or
-//! one by one gives the same state. Bins shorter than five minutes are forecast as five-minute slots, with their spread
-//! within the slot.
+//! midnight of each of the last days. From those errors come the quantiles, the carry of an error from one hour to the next,
+//! drift, and, if there are several methods, the weight of each. Nothing else is learned, so feeding all bins at once or one
+//! by one gives the same state. Bins shorter than five minutes are forecast as five-minute slots, with their spread within
+//! the slot.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,19 +18,19 @@ use super::within::{Within, slot_bins, together};
 use super::{Calendar, Forecast, ForecastError, Forecaster, holt_winters, mmpp, mstl, naive, paper, profile};
 
 pub(super) const DAY_SECONDS: u32 = 86_400;
-/// Days of history that a method uses.
+/// The number of days of history that a method uses.
 const HISTORY_DAYS: usize = 56;
-/// Days whose errors are kept.
+/// The number of days whose errors are kept.
 const SCORED_DAYS: usize = 28;
-/// Days of values that are kept: enough to score the first of the scored days.
+/// The number of days whose values are kept: enough to score the first of the scored days.
 const KEPT_DAYS: usize = HISTORY_DAYS + SCORED_DAYS + profile::TUNED_DAYS;
-/// Days forecast at a refit; beyond them the last forecast week repeats.
+/// The number of days forecast at a refit; beyond them the last forecast week repeats.
 const AHEAD_DAYS: usize = 8;
-/// Values above this are damage and become gaps, as negative values do.
+/// Values above this are damage and become gaps, as do negative values.
 const VALUE_MAX: f64 = 1e18;
-/// Cap of a forecast, as a multiple of the largest value seen.
+/// The largest forecast, as a multiple of the largest value seen.
 const GROWTH_MAX: f64 = 10.0;
-/// Version of the stored state.
+/// The version of the stored state.
 const VERSION: u32 = 1;
 
 /// The method that forecasts days from past days.
@@ -53,7 +53,7 @@ impl Method {
         if self == Self::Hedge { vec![Self::DayProfile, Self::Mstl, Self::NaiveWeek] } else { vec![self] }
     }
 
-    /// Whether forecasts follow the level of the running day. The other methods stay as published: they are baselines and
+    /// Whether forecasts follow the level of the current day. The other methods stay as published: they are baselines and
     /// must not get this project's improvements.
     fn follows_the_day(self) -> bool {
         matches!(self, Self::DayProfile | Self::Mstl | Self::Hedge)
@@ -86,9 +86,9 @@ struct ScoredDay {
 struct Fit {
     /// The first forecast day.
     day: i64,
-    /// Every bin of the days ahead.
+    /// The forecast of every bin of the days ahead.
     ahead: Vec<f64>,
-    /// Weights of the experts.
+    /// The weights of the experts.
     weights: Vec<f64>,
     /// The offset added before taking logarithms.
     floor: f64,
@@ -107,11 +107,11 @@ pub struct Learned {
     method: Method,
     bin_seconds: u32,
     calendar: Calendar,
-    /// Day of the first value, which is at midnight.
+    /// The day of the first value, which is at midnight.
     first_day: i64,
-    /// One value per slot; a slot is one bin, or several where bins are short.
+    /// One value for each slot; a slot is one bin, or several if bins are short.
     values: Vec<Option<f64>>,
-    /// Bins of the incomplete slot.
+    /// The bins of the incomplete slot.
     open: Vec<Option<f64>>,
     within: Within,
     masked_values: u64,
@@ -156,7 +156,7 @@ impl Learned {
     /// Restores the state that [`Self::save`] stored.
     ///
     /// # Errors
-    /// [`ForecastError`] where the text is no state of this version.
+    /// [`ForecastError`] if the text is not a state of this version.
     pub fn restore(text: &str) -> Result<Self, ForecastError> {
         let wrong = |problem: String| ForecastError {
             problem: format!("the stored forecaster cannot be used: {problem}"),
@@ -190,14 +190,14 @@ impl Learned {
     /// The learned state as JSON.
     ///
     /// # Errors
-    /// [`ForecastError`] where it cannot be serialised, which finite numbers never cause.
+    /// [`ForecastError`] if it cannot be serialised, which finite numbers never cause.
     pub fn save(&self) -> Result<String, ForecastError> {
         serde_json::to_string(self)
             .map_err(|error| ForecastError { problem: error.to_string(), expected: "finite numbers".into() })
     }
 
-    /// Declares that a day, counted from 1970-01-01 of the local clock, behaves like another day of the week, 0 being
-    /// Monday. Takes effect at the next refit.
+    /// Declares that a day, counted from 1970-01-01 on the local clock, behaves like another day of the week, 0 being
+    /// Monday. It takes effect at the next refit.
     pub fn declare(&mut self, day: i64, acts_like: u8) {
         self.calendar.acts_like.insert(day, acts_like % 7);
         // Scores made without this declaration are no longer valid.
@@ -228,13 +228,13 @@ impl Learned {
         self.method.experts().into_iter().map(name).zip(weights).collect()
     }
 
-    /// Number of values refused because they were negative, not finite or absurdly large.
+    /// The number of values that were refused because they were negative, not finite or absurdly large.
     #[must_use]
     pub fn masked_values(&self) -> u64 {
         self.masked_values
     }
 
-    /// Slots of a day.
+    /// The number of slots of a day.
     fn slots(&self) -> usize {
         (DAY_SECONDS / self.slot_seconds()) as usize
     }
@@ -253,7 +253,7 @@ impl Learned {
         }
         self.values.push(mean);
         self.open.clear();
-        // Memory stays bounded between refits too.
+        // Memory stays bounded between refits, too.
         if self.values.len() > 2 * KEPT_DAYS * self.slots() {
             self.trim();
         }
@@ -489,7 +489,7 @@ fn log_errors(actual: &[Option<f64>], forecast: &[f64], floor: f64) -> Vec<f64> 
     actual.iter().zip(forecast).map(error).collect()
 }
 
-/// The error of the logarithm where both are busy; not a number elsewhere, since idle has no level.
+/// The error of the logarithm if both are busy; otherwise not a number, since idle has no level.
 fn busy_error(value: Option<f64>, forecast: f64, floor: f64) -> f64 {
     match value {
         Some(value) if value > floor && forecast > floor => (value / forecast).ln(),

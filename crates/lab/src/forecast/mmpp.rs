@@ -1,21 +1,21 @@
-//! A Markov-modulated Poisson process: low, medium and high states, and how long each lasts.
+//! A Markov-modulated Poisson process: low, medium and high states, and how long each of them lasts.
 //!
 //! The process describes how a load bursts, not when. A plan uses it to size the reserve above the forecast. As a forecaster
-//! it tends to the mean within a few state lengths.
+//! it approaches the mean within a few state lengths.
 
 use serde::{Deserialize, Serialize};
 
 use super::past::{Past, floor_of};
 
-/// Low, medium, high.
+/// Low, medium and high.
 const STATES: usize = 3;
 
 /// The states of a series relative to its level, and the transitions between them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bursts {
-    /// Rate of each state over the level.
+    /// The rate of each state divided by the level.
     pub rates: [f64; STATES],
-    /// Share of the time in each state.
+    /// The share of time in each state.
     pub shares: [f64; STATES],
     /// How long each state lasts.
     pub stay_seconds: [f64; STATES],
@@ -23,9 +23,8 @@ pub struct Bursts {
 }
 
 impl Bursts {
-    /// Fits the states to values of a series, each relative to the mean of the `window_bins` around it (zero: of the whole
-    /// series).
-    /// `None` where no value is known or all are zero.
+    /// Fits the states to the values of a series, each relative to the mean of the `window_bins` around it (zero: of the
+    /// whole series). `None` if no value is known or all are zero.
     #[must_use]
     pub fn of(values: &[Option<f64>], bin_seconds: u32, window_bins: usize) -> Option<Self> {
         let level = levels(values, window_bins);
@@ -79,7 +78,7 @@ impl Bursts {
         self.rates.into_iter().fold(1.0, f64::max)
     }
 
-    /// The rate over the level, `steps` bins after a bin in `state`.
+    /// The rate divided by the level, `steps` bins after a bin in `state`.
     fn expected(&self, state: usize, steps: usize) -> f64 {
         let mut at = [0.0; STATES];
         at[state] = 1.0;
@@ -115,11 +114,11 @@ fn levels(values: &[Option<f64>], window_bins: usize) -> Vec<f64> {
         .collect()
 }
 
-/// The bounds between low, medium and high: k-means of sorted numbers.
+/// The bounds between low, medium and high, by k-means of sorted numbers.
 fn bounds(sorted: &[f64]) -> [f64; STATES - 1] {
     const ROUNDS: usize = 50;
     let at = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-    // Centres start at the ends, so that a rare state has one from the start.
+    // Centres start at the ends, so that a rare state has one from the beginning.
     let (low, high) = (at(0.02), at(0.98));
     let mut centres = [low, (low + high) / 2.0, high];
     let mut bounds = [0.0; STATES - 1];
@@ -139,7 +138,7 @@ fn bounds(sorted: &[f64]) -> [f64; STATES - 1] {
     bounds
 }
 
-/// Forecasts the mean of all, from the state of the last bin on.
+/// Forecasts the mean over all states, starting from the state of the last bin.
 pub(super) fn ahead(past: &Past<'_>, days: usize) -> Vec<f64> {
     let bins = past.values.len();
     let level = super::naive::level(past);

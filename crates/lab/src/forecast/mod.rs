@@ -1,7 +1,7 @@
-//! Forecasters of rates with quantiles, from any length of history.
+//! Forecasters of rates with quantiles, from a history of any length.
 //!
 //! A forecaster takes bin after bin ([`Forecaster::update`]), learns on request ([`Forecaster::refit`], for example at each
-//! midnight), and answers for any horizon from the bin after the last one ([`Forecaster::predict`]). Feeding all bins at once
+//! midnight), and forecasts any horizon from the bin after the last one ([`Forecaster::predict`]). Feeding all bins at once
 //! or one by one gives the same state.
 
 mod backtest;
@@ -48,24 +48,24 @@ pub trait Forecaster: Send {
 pub struct Forecast {
     /// The median of each bin: the best estimate of a single bin.
     pub median: Vec<f64>,
-    /// The mean of each bin, above the median where the noise is skewed: the best estimate of sums, and so of debt.
+    /// The mean of each bin, which is above the median if the noise is skewed: the best estimate of sums, and so of debt.
     pub mean: Vec<f64>,
-    /// For each requested quantile, in rising order, the values of all bins. A higher quantile is never lower.
+    /// For each requested quantile, in increasing order, the values of all bins. A higher quantile is never lower.
     pub quantiles: Vec<(f64, Vec<f64>)>,
-    /// Number of past errors behind the quantiles; with none they are a guess.
+    /// The number of past errors from which the quantiles are computed; if zero, they are a guess.
     pub errors_known: usize,
     /// Days of history that the forecaster has seen.
     pub history_days: usize,
-    /// Reasons to trust the forecast less than usual; normally empty.
+    /// Reasons to trust the forecast less than usual; usually empty.
     pub degraded: Vec<String>,
 }
 
 /// The calendar: time zone offset, and days that behave like other days.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 pub struct Calendar {
-    /// Local time less UTC: days begin at local midnight.
+    /// Local time minus UTC: days begin at local midnight.
     pub utc_offset_seconds: i32,
-    /// Days, counted from 1970-01-01 of the local clock, that behave like another day of the week (0 is Monday, 6 is
+    /// Days, counted from 1970-01-01 on the local clock, that behave like another day of the week (0 is Monday, 6 is
     /// Sunday): a holiday on a Wednesday acts like a Sunday.
     pub acts_like: std::collections::BTreeMap<i64, u8>,
 }
@@ -80,7 +80,7 @@ impl Calendar {
     }
 }
 
-/// An error in the request for a forecaster.
+/// Why a request for a forecaster is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}\n  expected: {expected}")]
 pub struct ForecastError {

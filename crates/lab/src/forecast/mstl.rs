@@ -4,11 +4,11 @@ use stlrs::Mstl;
 
 use super::past::{Past, filled, floor_of, logs};
 
-/// Share of the trend that carries over to the next day.
+/// The share of the trend that carries over to the next day.
 const DAMPING: f64 = 0.8;
 
 /// Forecasts by the seasons of a decomposition in logarithms and a damped trend. With less than two whole weeks only the
-/// daily season is taken, with less than two days none.
+/// daily season is used, with less than two days none.
 pub(super) fn ahead(past: &Past<'_>, days: usize) -> Vec<f64> {
     let floor = floor_of(past.values);
     let series = filled(past, &logs(past.values, floor), floor.ln());

@@ -1,15 +1,15 @@
-//! Naive forecasts, yesterday or the same day a week ago: the floor that every forecaster must beat.
+//! Naive forecasts, yesterday or the same day a week ago: the baseline that every forecaster must beat.
 
 use super::past::{Past, is_weekend};
 
-/// Each slot as it was a day before, or where that is a gap, on the last day that was none.
+/// Each slot as a day before or, if that is a gap, on the last day without one.
 pub(super) fn day(past: &Past<'_>, days: usize) -> Vec<f64> {
     let one: Vec<f64> =
         (0..past.slots).map(|slot| latest(past, slot, |_| true).unwrap_or_else(|| level(past))).collect();
     one.repeat(days)
 }
 
-/// Each slot as it was on the last day that behaves alike, or of the same part of the week, or any day.
+/// Each slot as on the last day that behaves alike, or else of the same part of the week, or else any day.
 pub(super) fn week(past: &Past<'_>, days: usize) -> Vec<f64> {
     let mut out = Vec::with_capacity(days * past.slots);
     for ahead in 0..days {

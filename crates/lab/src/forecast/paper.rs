@@ -1,4 +1,4 @@
-//! The background paper's own forecast: the trend of a weekday plus the season of a kind of day.
+//! The forecast of the background paper: the trend of a weekday plus the season of a kind of day.
 //!
 //! Kachmar and Kaeli, "A Smart Background Scheduler for Storage Systems", section V-A: the series is split into trend,
 //! season and noise; an exponentially weighted mean of the trend runs from week to week, one of the season from day to
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::past::{Past, filled, floor_of, is_weekend, logs};
 
-/// What can be set.
+/// The settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Paper {
-    /// Weight of the newest week in the trend.
+    /// The weight of the newest week in the trend.
     pub(super) trend: f64,
-    /// Weight of the newest day in the season.
+    /// The weight of the newest day in the season.
     pub(super) season: f64,
-    /// Kinds of days.
+    /// The number of kinds of days.
     pub(super) clusters: usize,
-    /// The trend is the mean of each day, in place of a moving one.
+    /// Whether the trend is the mean of each day instead of a moving mean.
     pub(super) daily_trend: bool,
-    /// Days are compared by shape, not by height.
+    /// Whether days are compared by shape, not by height.
     pub(super) normalised: bool,
-    /// All of it in logarithms.
+    /// Whether everything is computed in logarithms.
     pub(super) log: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn ahead(paper: &Paper, past: &Past<'_>, days: usize) -> Vec<f64> {
     out
 }
 
-/// The exponentially weighted mean of chosen days, slot by slot: S = Y at the first, aY + (1-a)S behind it.
+/// The exponentially weighted mean of chosen days, slot by slot: S = Y at the first, then aY + (1-a)S.
 fn smoothed(values: &[f64], slots: usize, days: &[usize], weight: f64) -> Vec<f64> {
     let mut mean = vec![0.0; slots];
     for (number, day) in days.iter().enumerate() {

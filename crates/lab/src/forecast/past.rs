@@ -1,15 +1,15 @@
-//! The input of a method: whole days of a series, up to the day that it forecasts.
+//! The input of a method: whole days of a series, up to the day to forecast.
 
 use super::Calendar;
 
 /// Complete days before a target day, oldest first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Past<'a> {
-    /// Bins of a day.
+    /// The number of bins of a day.
     pub(super) slots: usize,
-    /// Day number of the first row.
+    /// The day number of the first row.
     pub(super) first_day: i64,
-    /// The rows, one a day.
+    /// The rows, one for each day.
     pub(super) values: &'a [Option<f64>],
     pub(super) calendar: &'a Calendar,
 }
@@ -37,31 +37,31 @@ impl<'a> Past<'a> {
         Self { values: &self.values[..count * self.slots], ..*self }
     }
 
-    /// At most the last `days` rows.
+    /// The last `days` rows, or fewer if there are not as many.
     pub(super) fn last(&self, days: usize) -> Self {
         let skipped = self.days().saturating_sub(days);
         Self { first_day: self.first_day + skipped as i64, values: &self.values[skipped * self.slots..], ..*self }
     }
 }
 
-/// Without better knowledge, Saturday and Sunday are alike, and so are the weekdays.
+/// Without better knowledge, Saturday and Sunday are alike, and so are all other weekdays.
 pub(super) fn is_weekend(weekday: u8) -> bool {
     weekday >= 5
 }
 
-/// The offset of the logarithm: a thousandth of the median of non-zero values, so that idle bins stay finite.
+/// The offset of the logarithm: a thousandth of the median of the non-zero values, so that idle bins stay finite.
 pub(super) fn floor_of(values: &[Option<f64>]) -> f64 {
     const SHARE: f64 = 1e-3;
     let mut positive: Vec<f64> = values.iter().flatten().copied().filter(|value| *value > 0.0).collect();
     median(&mut positive).map_or(1e-9, |median| (median * SHARE).max(1e-300))
 }
 
-/// Logarithms of the values, gaps as not-a-number.
+/// The logarithms of the values, with gaps as not-a-number.
 pub(super) fn logs(values: &[Option<f64>], floor: f64) -> Vec<f64> {
     values.iter().map(|value| value.map_or(f64::NAN, |value| value.max(floor).ln())).collect()
 }
 
-/// The middle of the values, which are reordered; of an even number, the lower of the two in the middle.
+/// The median of the values, which are reordered; for an even number, the lower of the two in the middle.
 pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     if values.is_empty() {
         return None;
@@ -70,8 +70,8 @@ pub(super) fn median(values: &mut [f64]) -> Option<f64> {
     Some(*values.select_nth_unstable_by(place, f64::total_cmp).1)
 }
 
-/// Gaps of a whole series filled: with the median of the slot on days of the same kind, of the slot on any day, of all.
-/// A series without any value is all `otherwise`.
+/// Fills the gaps of a whole series: with the median of the slot on days of the same kind, else of the slot on any day, else
+/// of all values. A series without any value becomes `otherwise`.
 pub(super) fn filled(past: &Past<'_>, values: &[f64], otherwise: f64) -> Vec<f64> {
     if values.iter().all(|value| value.is_finite()) {
         return values.to_vec();
@@ -99,7 +99,7 @@ pub(super) fn filled(past: &Past<'_>, values: &[f64], otherwise: f64) -> Vec<f64
     values.iter().enumerate().map(fill).collect()
 }
 
-/// Slots without any value take that of the nearest slot with one, also across midnight.
+/// Gives slots without a value that of the nearest slot with one, also across midnight.
 pub(super) fn fill_profile(profile: &mut [f64], otherwise: f64) {
     let slots = profile.len();
     let known: Vec<bool> = profile.iter().map(|value| value.is_finite()).collect();

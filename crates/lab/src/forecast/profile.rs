@@ -1,7 +1,7 @@
-//! Profile of the day in logarithms, from days weighted by age and similarity.
+//! The profile of a day in logarithms, from days weighted by age and similarity.
 //!
-//! Days of the wanted weekday count by their age; other days count by their similarity to those. Outliers are clipped and
-//! the profile is smoothed a little. The strength of each step is chosen on the last days of the series itself.
+//! Days of the wanted weekday are weighted by their age; other days also by their similarity to those. Outliers are clipped
+//! and the profile is smoothed a little. The strength of each step is chosen on the last days of the series itself.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::past::{Past, fill_profile, floor_of, is_weekend, logs, median};
 
-/// Days over which a day's weight falls to 1/e.
+/// The numbers of days over which a day's weight falls to 1/e.
 const AGES_DAYS: [f64; 3] = [7.0, 21.0, 60.0];
-/// Weight of a day of another weekday that looks the same.
+/// The weight of a day of another weekday that looks the same.
 const LIKENESSES: [f64; 4] = [0.0, 0.1, 0.3, 1.0];
-/// Spread of the smoothing over slots.
+/// The spread of the smoothing over slots.
 const WIDTHS: [f64; 3] = [0.0, 1.0, 2.0];
 const GRID: usize = AGES_DAYS.len() * LIKENESSES.len() * WIDTHS.len();
-/// How many of the grid are averaged.
+/// The number of grid points that are averaged.
 const BEST: usize = 3;
-/// Days on which the grid is scored.
+/// The number of days on which the grid is scored.
 pub(super) const TUNED_DAYS: usize = 7;
 /// Residuals beyond this many robust spreads are clipped.
 const CLIP: f64 = 3.0 * 1.4826;
@@ -30,11 +30,11 @@ const OFF_SCALE: f64 = 9.0;
 pub(super) struct DayScore {
     /// Mean absolute error of the logarithm.
     error: Vec<f64>,
-    /// Median error of the logarithm: how much higher the day was.
+    /// The median error of the logarithm: how much higher the day was.
     median: Vec<f64>,
 }
 
-/// Scores of past days; each depends only on earlier days.
+/// The scores of past days; each depends only on earlier days.
 pub(super) type Scores = BTreeMap<i64, DayScore>;
 
 /// Whether stored scores are valid.
@@ -79,7 +79,7 @@ pub(super) fn without_off_scale(past: &Past<'_>) -> Vec<Option<f64>> {
     past.values.iter().enumerate().map(|(place, value)| value.filter(|_| !masked[place / past.slots])).collect()
 }
 
-/// The best grid point, or the middle one without scores.
+/// The best grid point; without scores, the middle one.
 fn choose(scores: &[&DayScore]) -> Vec<usize> {
     let usual = place(1, 3, 1);
     if scores.is_empty() {
@@ -91,7 +91,7 @@ fn choose(scores: &[&DayScore]) -> Vec<usize> {
     order.into_iter().take(BEST).map(|(_, index)| index).collect()
 }
 
-/// How much of yesterday's level carries over to today: a regression of each day's on that of the day before.
+/// How much of yesterday's level carries over to today: a regression of each day's level on that of the day before.
 fn carried_level(scores: &[&DayScore], chosen: &[usize]) -> f64 {
     const SHRINK: f64 = 0.01;
     let level = |score: &DayScore| chosen.iter().map(|index| score.median[*index]).sum::<f64>() / chosen.len() as f64;
@@ -152,7 +152,7 @@ impl<'a> LogDays<'a> {
         (self.past.days() - 1 - place) as f64
     }
 
-    /// Days whose shape is not that of their weekday, unless three in a row are: then the series itself changed.
+    /// Days whose shape is not that of their weekday, unless there are three in a row: then the series itself changed.
     fn off_scale(&self) -> Vec<bool> {
         const ALIKE_MIN: usize = 3;
         let days = self.past.days();
@@ -203,7 +203,7 @@ impl<'a> LogDays<'a> {
         out
     }
 
-    /// The days that count as the weekday: that weekday, else the same part of the week, else all.
+    /// The days that count as the weekday: that weekday, else the same part of the week, else all days.
     fn alike(&self, weekday: u8) -> Vec<bool> {
         let usable = |place: usize| !self.masked[place] && self.row(place).iter().any(|value| value.is_finite());
         let days = self.past.days();
@@ -244,7 +244,7 @@ impl<'a> LogDays<'a> {
         distances.iter().enumerate().map(weight).collect()
     }
 
-    /// The weighted mean of the days, once more with outliers clipped.
+    /// The weighted mean of the days, computed once more with outliers clipped.
     fn weighted(&self, weights: &[f64]) -> Vec<f64> {
         const WEIGHT_MIN: f64 = 0.01;
         let first = self.mean(weights, None);
@@ -315,7 +315,7 @@ fn shape_distance(row: &[f64], other: &[f64]) -> f64 {
     differences.iter().map(|difference| (difference - mean).powi(2)).sum::<f64>() / count
 }
 
-/// A circular Gaussian over slots; idle ones stay idle and do not count for others.
+/// Circular Gaussian smoothing over slots; idle slots stay idle and do not affect others.
 fn smoothed(profile: &[f64], width: f64, idle: f64) -> Vec<f64> {
     if width == 0.0 {
         return profile.to_vec();

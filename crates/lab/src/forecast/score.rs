@@ -2,25 +2,25 @@
 
 use serde::Serialize;
 
-/// Levels whose coverage is reported.
+/// The levels whose coverage is reported.
 pub const LEVELS: [f64; 3] = [0.9, 0.95, 0.99];
 
-/// Scores of forecasts against actual values; gaps do not count. `None` where there is no data.
+/// Scores of forecasts against actual values; gaps do not count. `None` means that there is no data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Scores {
-    /// Bins that were compared.
+    /// The number of bins that were compared.
     pub bins: usize,
     /// Symmetric mean absolute percentage error of the median: the mean of 200 |F-A| / (|F|+|A|), 0 to 200 %.
     pub smape_percent: Option<f64>,
-    /// Mean absolute error of the median over that of the naive forecast "as a day before" on the history.
+    /// The mean absolute error of the median, divided by that of the naive forecast "as a day before" on the history.
     pub mase: Option<f64>,
     /// Mean of 100 (F-A)/A of the mean, over non-zero bins; positive means too high.
     pub mean_percentage_error: Option<f64>,
-    /// Sum of the means over the actual sum, less one, in percent: the error that matters for debt.
+    /// The sum of the means divided by the actual sum, minus one, in percent: the error that matters for debt.
     pub cumulative_error_percent: Option<f64>,
-    /// Mean pinball loss at each of [`LEVELS`], over the actual mean.
+    /// The mean pinball loss at each of [`LEVELS`], divided by the actual mean.
     pub pinball: [Option<f64>; 3],
-    /// Share of bins at or below the quantile of each of [`LEVELS`], in percent.
+    /// The share of bins at or below the quantile of each of [`LEVELS`], in percent.
     pub coverage_percent: [Option<f64>; 3],
 }
 
@@ -38,7 +38,7 @@ pub struct Point {
 }
 
 impl Scores {
-    /// Scores of all points, where the history's error of the naive day is `naive_error`.
+    /// Scores of all points; `naive_error` is the naive forecast's error on the history.
     #[must_use]
     pub fn of(points: &[Point], naive_error: Option<f64>) -> Self {
         if points.is_empty() {

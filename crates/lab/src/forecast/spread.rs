@@ -1,7 +1,7 @@
 //! Quantiles of a forecast from its own past errors, without an assumed distribution.
 //!
-//! Split conformal prediction on errors of the logarithm, each relative to the usual error at its time of day. The level
-//! moves day by day until the promised share of values falls below the quantile (adaptive conformal inference, Gibbs and
+//! This is split conformal prediction on errors of the logarithm, each relative to the usual error at its time of day. The
+//! level moves day by day until the promised share of values is below the quantile (adaptive conformal inference, Gibbs and
 //! Candes 2021).
 
 use serde::{Deserialize, Serialize};
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 /// Errors are counted in steps of this share of the usual error.
 const STEP: f64 = 1.0 / 32.0;
 const STEPS: usize = 1024;
-/// Decay of a day's weight per day of age.
+/// The factor by which a day's weight decays for each day of age.
 const FORGETTING: f64 = 0.95;
-/// Decay for sums: an error of the mean is corrected within days.
+/// The same factor for sums: an error of the mean is corrected within days.
 const RATIO_FORGETTING: f64 = 0.9;
 /// How far one day's miss moves the level.
 const ADAPTION: f64 = 0.3;
-/// Slots to each side that make up the neighbourhood of a slot.
+/// The number of slots to each side that form the neighbourhood of a slot.
 const NEAR: usize = 3;
-/// Number of errors that weigh as much as the global usual error.
+/// The number of errors that have as much weight as the global usual error.
 const SHRINK: f64 = 20.0;
 /// The usual error of the logarithm without data: a guess, and the forecast is marked as such.
 const GUESS: f64 = 0.5;
-/// Days of errors required before the level moves.
+/// The number of days of errors required before the level moves.
 const DAYS_MIN: usize = 3;
 
 /// Past errors of whole days, prepared for use.
@@ -29,18 +29,18 @@ const DAYS_MIN: usize = 3;
 pub(super) struct Spread {
     /// The usual error of each slot.
     scale: Vec<f64>,
-    /// Ratio of the mean of a slot to its forecast.
+    /// The ratio of the mean of a slot to its forecast.
     ratio: Vec<f64>,
     /// The mean of slots whose forecast was idle.
     pub(super) idle_mean: f64,
     /// For each day, a histogram of errors by size.
     days: Vec<Vec<(u16, u16)>>,
-    /// Number of errors.
+    /// The number of errors.
     pub(super) errors: usize,
 }
 
 impl Spread {
-    /// From days of errors of the logarithm, gaps as not-a-number, with forecasts and values beside them.
+    /// Prepares days of errors of the logarithm, with gaps as not-a-number, and pairs of forecast and value.
     pub(super) fn of(slots: usize, days: &[Vec<f64>], pairs: &[Vec<(f64, Option<f64>)>]) -> Self {
         let scale = scale(slots, days);
         let ratio = ratio(slots, pairs);
@@ -114,12 +114,12 @@ fn error_of(step: f64) -> f64 {
     (step - (STEPS / 2) as f64) * STEP
 }
 
-/// Share of a step's errors that are at most `limit`.
+/// The share of a step's errors that are at most `limit`.
 fn below(step: u16, limit: f64) -> f64 {
     ((limit - error_of(f64::from(step))) / STEP).clamp(0.0, 1.0)
 }
 
-/// The least error with at least a share of `level` below it, counting one more error than there are, as conformal
+/// The smallest error with at least a share of `level` below it, counting one more error than there are, as conformal
 /// prediction does.
 fn quantile(pool: &[f64], total: f64, level: f64) -> f64 {
     let wanted = (level * (total + 1.0)).min(total);
@@ -133,7 +133,7 @@ fn quantile(pool: &[f64], total: f64, level: f64) -> f64 {
     error_of(STEPS as f64)
 }
 
-/// The usual error of each slot: the mean over its neighbourhood, drawn to that of all slots where little is known.
+/// The usual error of each slot: the mean over its neighbourhood, shrunk towards that of all slots if little is known.
 fn scale(slots: usize, days: &[Vec<f64>]) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); slots];
     for day in days {
@@ -157,7 +157,7 @@ fn scale(slots: usize, days: &[Vec<f64>]) -> Vec<f64> {
     (0..slots).map(|slot| near(slot).max(global * 0.05)).collect()
 }
 
-/// Ratio of actual to forecast in each slot's neighbourhood, shrunk to the global ratio.
+/// The ratio of actual to forecast in each slot's neighbourhood, shrunk towards the global ratio.
 fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
     let mut sums = vec![(0.0, 0.0); slots];
     for (age, day) in pairs.iter().rev().enumerate() {
@@ -185,7 +185,7 @@ fn ratio(slots: usize, pairs: &[Vec<(f64, Option<f64>)>]) -> Vec<f64> {
     (0..slots).map(near).collect()
 }
 
-/// Ratio of standard to mean absolute deviation.
+/// The ratio of standard to mean absolute deviation.
 const MEAN_SIZE: f64 = 1.2533;
 
 /// The quantile of the normal distribution, accurate enough for a guess.
@@ -194,8 +194,8 @@ fn standard(level: f64) -> f64 {
     (level / (1.0 - level)).ln() / 1.702
 }
 
-/// Errors of one day are correlated, so few days carry less information than their many bins suggest: by as much as Student's
-/// distribution is wider than the normal one.
+/// Errors of one day are correlated, so few days carry less information than their many bins suggest: the factor by which
+/// Student's distribution is wider than the normal one.
 fn few_days(level: f64, days: usize) -> f64 {
     1.0 + (standard(level).powi(2) + 1.0) / (4.0 * days.max(1) as f64)
 }

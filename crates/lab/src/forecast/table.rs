@@ -1,7 +1,7 @@
 //! The table of forecasters and their settings.
 //!
-//! A new method is one file beside this one, one variant of `Method` and one row here: names on the command line,
-//! `ioweir doc`, the reference page and the tests over all forecasters come from that row.
+//! A new method is one file beside this one, one variant of `Method` and one row here: names on the command line, `ioweir
+//! doc`, the reference page and the tests over all forecasters come from that row.
 
 use std::fmt;
 
@@ -15,15 +15,15 @@ use ioweir_config::{ChoiceError, unknown};
 /// A setting of a forecaster.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// The value where none is given.
+    /// The value if none is given.
     pub default: f64,
     /// The smallest value.
     pub min: f64,
     /// The largest value.
     pub max: f64,
-    /// Whether only whole numbers are taken.
+    /// Whether only whole numbers are accepted.
     pub whole: bool,
     /// What it does.
     pub help: &'static str,
@@ -38,9 +38,9 @@ pub struct ForecasterRow {
     pub summary: &'static str,
     /// Where it was published.
     pub source: &'static str,
-    /// How it works here, and where that differs from the source.
+    /// How it works here, and where it differs from the source.
     pub doc: &'static str,
-    /// What can be set.
+    /// The settings of the method.
     pub settings: &'static [Setting],
     method: fn(&[f64]) -> Method,
 }
@@ -81,7 +81,7 @@ fn paper(values: &[f64]) -> Method {
     })
 }
 
-/// All forecasters; the first is the default.
+/// All forecasters; the first one is the default.
 pub const FORECASTERS: &[ForecasterRow] = &[
     ForecasterRow {
         name: "hedge",
@@ -178,7 +178,7 @@ goes from the last state to the mean of all within a few stays, so it knows noth
     },
 ];
 
-/// The row of a name.
+/// Finds a row by its name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static ForecasterRow> {
     FORECASTERS.iter().find(|row| row.name == name)
@@ -203,7 +203,7 @@ impl ForecasterChoice {
     /// Makes a forecaster of a series whose first bin begins at `start_unix_seconds`.
     ///
     /// # Errors
-    /// [`ForecastError`] where days are no whole number of bins.
+    /// [`ForecastError`] if a day is not a whole number of bins.
     pub fn build(
         &self,
         start_unix_seconds: i64,
@@ -269,7 +269,7 @@ impl std::str::FromStr for ForecasterChoice {
 }
 
 impl fmt::Display for ForecasterChoice {
-    /// The form that is read back, without what is at its default.
+    /// Writes the form that can be read back, without settings at their default.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}", self.row.name)?;
         for (setting, value) in self.row.settings.iter().zip(&self.values).filter(|(row, value)| row.default != **value)

@@ -1,11 +1,11 @@
-//! Spread of short bins within a five-minute slot.
+//! The spread of short bins within a five-minute slot.
 
 use serde::{Deserialize, Serialize};
 
 use super::learned::DAY_SECONDS;
 
-/// Bins per slot: the fewest that last at least five minutes and divide a day. A single second cannot be
-/// forecast a day ahead, but its five minutes can.
+/// The number of bins in a slot: the fewest that last at least five minutes and divide a day. A single second cannot be
+/// forecast a day ahead, but the five minutes that contain it can.
 pub(super) fn slot_bins(bin_seconds: u32) -> usize {
     const SLOT_SECONDS_MIN: u32 = 300;
     let bins = SLOT_SECONDS_MIN.div_ceil(bin_seconds.max(1)).max(1);
@@ -13,15 +13,15 @@ pub(super) fn slot_bins(bin_seconds: u32) -> usize {
     (bins..=DAY_SECONDS).find(fits).unwrap_or(1) as usize
 }
 
-/// The sum of two independent errors of the logarithm: by squares where they have the same sign.
+/// The sum of two independent errors of the logarithm: added as squares if they have the same sign.
 pub(super) fn together(one: f64, other: f64) -> f64 {
     if one * other > 0.0 { one.signum() * one.hypot(other) } else { one + other }
 }
 
-/// Distribution of short bins relative to the mean of their slot.
+/// The distribution of short bins relative to the mean of their slot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Within {
-    /// Bins by the logarithm of their share, in steps of an eighth from -8.
+    /// The number of bins by the logarithm of their share, in steps of an eighth from -8.
     counts: Vec<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Within {
         }
     }
 
-    /// The logarithm of the share below which this part of the bins lies; `None` where a slot is one bin.
+    /// The logarithm of the share below which this part of the bins lies; `None` if a slot is one bin.
     pub(super) fn log_at(&self, level: f64) -> f64 {
         let total: u64 = self.counts.iter().sum();
         if total == 0 {

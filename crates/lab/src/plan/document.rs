@@ -13,7 +13,7 @@ use crate::document::{
 use crate::series::civil_from_days;
 
 const DAY_SECONDS: i64 = 86_400;
-/// Windows of a service that the tables show; all are in the JSON.
+/// The number of a service's windows that the tables show; all of them are in the JSON.
 const WINDOWS_SHOWN: usize = 7;
 
 /// A moment on the local clock: `Wed 2016-02-24 07:00`.
@@ -31,7 +31,7 @@ fn date(local_seconds: i64) -> String {
 
 fn short_moment(plan: &Plan, unix_seconds: i64) -> String {
     let text = moment(unix_seconds, plan.utc_offset_seconds);
-    // The week is short enough to leave the date out; a longer plan shows month and day.
+    // A week is short enough to omit the date; a longer plan shows month and day.
     let within_week = (unix_seconds - plan.start_unix_seconds).abs() < 7 * DAY_SECONDS;
     if within_week { format!("{} {}", &text[..3], &text[15..]) } else { format!("{} {}", &text[..3], &text[9..]) }
 }
@@ -41,7 +41,7 @@ impl Plan {
         format_bytes(blocks.saturating_mul(self.block_bytes))
     }
 
-    /// One sentence: what is planned, and how sure it is.
+    /// One sentence: what is planned, and how certain it is.
     #[must_use]
     pub fn headline(&self) -> String {
         let days = self.bins.len() as f64 * self.bin_seconds as f64 / DAY_SECONDS as f64;
@@ -58,7 +58,7 @@ impl Plan {
         )
     }
 
-    /// The findings, a line or two each.
+    /// The findings, one or two lines for each.
     fn finding_lines(&self) -> Vec<String> {
         let line = |finding: &super::lint::Finding| {
             let severity = format!("{:?}", finding.severity).to_lowercase();
@@ -70,12 +70,12 @@ impl Plan {
     }
 }
 
-/// What really came, and what was made of it.
+/// The recorded load, and how the plan dealt with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Actual<'a> {
-    /// The foreground.
+    /// The recorded foreground load.
     pub demand: &'a [Demand],
-    /// The course.
+    /// The outcome of replaying it.
     pub replayed: &'a Replayed,
 }
 
@@ -113,10 +113,10 @@ impl Replay {
     }
 }
 
-/// The plan, and what came of it where that is known.
+/// The plan, with its outcome if that is known.
 ///
 /// # Errors
-/// [`DocumentError`], which is a defect of the program.
+/// [`DocumentError`], which would be a defect of the program.
 pub fn document(
     plan: &Plan,
     actual: Option<Actual<'_>>,
@@ -153,7 +153,7 @@ pub fn document(
     Ok(document)
 }
 
-/// Hours of bins.
+/// A number of bins in hours.
 fn hours(plan: &Plan, bins: usize) -> String {
     format!("{} h", format_decimals(bins as f64 * plan.bin_seconds as f64 / 3600.0, 1))
 }
@@ -201,7 +201,7 @@ fn windows(plan: &Plan) -> Table {
     for sheet in &plan.balance {
         let mut windows: Vec<_> = plan.windows.iter().filter(|window| window.service == sheet.service).collect();
         let left_out = windows.len().saturating_sub(WINDOWS_SHOWN);
-        // The largest, in the order of time.
+        // The largest windows, ordered by time.
         windows.sort_by_key(|window| std::cmp::Reverse(window.blocks));
         windows.truncate(WINDOWS_SHOWN);
         windows.sort_by_key(|window| window.start_unix_seconds);
@@ -249,7 +249,7 @@ fn balance(plan: &Plan) -> Table {
     table
 }
 
-/// What came of a plan.
+/// The outcome of a plan.
 fn course(plan: &Plan, replayed: &Replayed) -> Vec<(String, String)> {
     let percent = |value: f64| format!("{} %", format_decimals(value, 1));
     let facts = [
@@ -264,7 +264,7 @@ fn course(plan: &Plan, replayed: &Replayed) -> Vec<(String, String)> {
     facts.map(|(name, value)| (name.to_owned(), value)).into()
 }
 
-/// Days since the first midnight, named.
+/// An axis of days since the first midnight, with their names.
 fn time(plan: &Plan) -> Axis {
     let seconds = plan.bins.len() as f64 * plan.bin_seconds as f64;
     Axis::days("day, local time", plan.start_unix_seconds + plan.utc_offset_seconds, seconds)
@@ -287,7 +287,7 @@ fn actual_line(plan: &Plan, values: impl Iterator<Item = f64>) -> Series {
     Series::new("actual", Mark::Line, points.collect())
 }
 
-/// Shades the busy hours behind what a chart shows: more than the mean of the plan is expected then.
+/// Shades the busy hours in the background of a chart: those with more expected load than the mean of the plan.
 fn mark_busy_hours(plan: &Plan, chart: &mut Chart) {
     let all: u64 = plan.bins.iter().map(|bin| bin.foreground_iops.expected).sum();
     let mean = all as f64 / plan.bins.len().max(1) as f64;
@@ -299,7 +299,7 @@ fn mark_busy_hours(plan: &Plan, chart: &mut Chart) {
     }
     let is_busy = |bin: &PlanBin| bin.foreground_iops.expected as f64 > mean;
     let level = over_time(plan, |bin| if is_busy(bin) { top } else { 0.0 });
-    // Those that follow keep the colours that they had before.
+    // The following series keep their former colours.
     for (number, series) in chart.series.iter_mut().enumerate() {
         series.colour.get_or_insert(number);
     }

@@ -1,7 +1,7 @@
-//! Plays a schedule over the bins ahead and accounts who got which cores.
+//! Plays a schedule over the bins ahead and accounts for how many cores the foreground and the background got.
 //!
-//! The planner (on forecasts), the replay (on recorded load) and the baselines share this step: there is one account of a
-//! bin.
+//! The planner (on forecasts), the replay (on recorded load) and the baselines share this step, so there is only one way to
+//! account for a bin.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{SERVICES_COUNT, Service};
@@ -13,20 +13,21 @@ use super::system::{Demand, Ledger, System};
 pub struct Schedule {
     /// Cores reserved for background work in each bin, even if the foreground wants them.
     pub reserve_cores: Vec<u32>,
-    /// Bins in which the debt that frees most space per unit of work goes first.
+    /// Bins in which the debt that frees the most space per unit of work goes first.
     pub pressing: Vec<bool>,
-    /// Before this bin, deadline work comes before space on the prompt cores; otherwise it is postponed as far as possible.
+    /// Before this bin, deadline work comes before space on the prompt cores; after it, deadline work is postponed as far as
+    /// possible.
     pub prompt_until: usize,
-    /// The cores that do deadline work at once until then.
+    /// The cores that do deadline work at once until that bin.
     pub prompt_cores: u32,
-    /// Whether background work takes cores that the foreground leaves idle; otherwise it gets its reserve only.
+    /// Whether background work takes cores that the foreground leaves idle; if not, it gets only its reserve.
     pub harvests: bool,
     /// Services whose deadlines the schedule works toward, in the order of the table; others are paid in turn.
     pub heeds_deadline: [bool; SERVICES_COUNT],
 }
 
 impl Schedule {
-    /// Only idle cores and the resident cores.
+    /// A schedule that uses only idle cores and the resident cores.
     #[must_use]
     pub fn idle_only(system: &System, bins: usize) -> Self {
         let reserve = system.resident_cores.min(system.cores);
@@ -41,7 +42,7 @@ impl Schedule {
         }
     }
 
-    /// As much background work as possible: if that does not fit, nothing does.
+    /// A schedule with as much background work as possible: if it does not suffice, no schedule does.
     #[must_use]
     pub fn all_out(system: &System, bins: usize) -> Self {
         let (reserve_cores, pressing) = (vec![system.cores; bins], vec![true; bins]);
@@ -52,7 +53,7 @@ impl Schedule {
 /// The outcome of a bin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BinCourse {
-    /// Cores that the foreground wanted for arrived and waiting requests; may exceed the cores there are.
+    /// Cores that the foreground wanted for arrived and waiting requests; this may exceed the number of cores.
     pub wanted_cores: u64,
     /// Cores that the foreground got.
     pub foreground_cores: u32,
@@ -60,25 +61,25 @@ pub struct BinCourse {
     pub background_cores: u32,
     /// Requests that wait at the end of the bin.
     pub queued_requests: u64,
-    /// Arrived requests beyond the capacity of the foreground's cores in the bin; they had to queue.
+    /// Arrived requests beyond the capacity of the foreground's cores in the bin, which had to queue.
     pub delayed_requests: u64,
     /// Blocks of debt paid, by service.
     pub paid_blocks: [u64; SERVICES_COUNT],
-    /// Blocks used at the end; the excess over the pool is what did not fit.
+    /// Blocks used at the end; the excess over the pool did not fit.
     pub used_blocks: u64,
     /// Blocks of debt that are past their deadline at the end.
     pub late_blocks: u64,
-    /// Those among them whose deadline the schedule works toward.
+    /// The blocks among them whose deadlines the schedule works toward.
     pub missed_blocks: u64,
 }
 
-/// Debts and demand of the bins ahead, prepared for playing.
+/// The debts and demand of the bins ahead, prepared for playing.
 #[derive(Clone, Debug)]
 pub struct Horizon<'a> {
     system: &'a System,
     ledger: &'a Ledger,
     demand: &'a [Demand],
-    /// The services in use: row in the table, and debts.
+    /// The services in use: their rows in the table, and their debts.
     owing: Vec<Owing>,
     /// Blocks that each bin takes from the pool.
     taken: Vec<u64>,
@@ -96,7 +97,7 @@ struct Owing {
     incurred: u64,
     /// Blocks that become payable in each bin.
     payable: Vec<u64>,
-    /// Blocks due by the end of each bin, added up; empty where there is no deadline.
+    /// Blocks due by the end of each bin, cumulative; empty if there is no deadline.
     due: Vec<u64>,
 }
 
@@ -107,13 +108,13 @@ impl Owing {
 }
 
 impl<'a> Horizon<'a> {
-    /// Prepares the debts at the start of `ledger`'s bin and those that `demand` will add.
+    /// Prepares the debts at the start of `ledger`'s bin, and those that `demand` will add.
     #[must_use]
     pub fn new(system: &'a System, ledger: &'a Ledger, demand: &'a [Demand]) -> Self {
         let bins = demand.len();
         let first = ledger.bin;
         let mut taken: Vec<u64> = demand.iter().map(|demand| system.new_blocks(demand)).collect();
-        // The amount stored when a scrub begins is not known exactly; use the current amount.
+        // The amount stored when a scrub begins is not known exactly, so the current amount is used.
         let stored = ledger.pool.used_blocks;
         let mut owing = Vec::new();
         for (service, terms) in system.run() {
@@ -126,7 +127,7 @@ impl<'a> Horizon<'a> {
                 if let Some(payable) = payable.get_mut(at) {
                     *payable = payable.saturating_add(batch.blocks);
                 }
-                // Due in the last bin that ends before the deadline, but not before its own bin.
+                // Due in the last bin that ends before the deadline, but not before the batch's own bin.
                 let due_bin = system.bin_of(batch.due_at).saturating_sub(1).max(system.bin_of(batch.payable_at));
                 if let Some(due) = due.get_mut(due_bin.saturating_sub(first)).filter(|_| batch.due_at != Nanos::NEVER) {
                     *due = due.saturating_add(batch.blocks);
@@ -163,7 +164,7 @@ impl<'a> Horizon<'a> {
         Self { system, ledger, demand, owing, taken }
     }
 
-    /// Number of bins.
+    /// The number of bins.
     #[must_use]
     pub const fn bins(&self) -> usize {
         self.demand.len()
@@ -194,7 +195,7 @@ impl<'a> Horizon<'a> {
         owing.and_then(|owing| owing.due.get(bin)).copied().unwrap_or(0)
     }
 
-    /// Whether debts free space at different prices, beside debts that have deadlines.
+    /// Whether debts free different amounts of space for the same work, while some debts have deadlines.
     #[must_use]
     pub fn has_mixed_densities(&self) -> bool {
         let mut dense = self.owing.iter().filter(|owing| owing.tied_per_mille > 0);
@@ -203,7 +204,7 @@ impl<'a> Horizon<'a> {
         dense.any(differs) && self.owing.iter().any(|owing| owing.has_deadline)
     }
 
-    /// The service with most work due by the end of a bin, among those whose deadlines a schedule works toward.
+    /// The service with the most work due by the end of a bin, among those whose deadlines a schedule works toward.
     #[must_use]
     pub fn most_due(&self, schedule: &Schedule, bin: usize) -> Option<Service> {
         let work = |owing: &Owing| owing.due.get(bin).copied().unwrap_or(0).saturating_mul(owing.cost);
@@ -219,7 +220,7 @@ impl<'a> Horizon<'a> {
         course
     }
 
-    /// Plays the first `bins` bins into a reusable list.
+    /// Plays the first `bins` bins into a list that can be reused.
     pub fn play_into(&self, schedule: &Schedule, bins: usize, course: &mut Vec<BinCourse>) {
         self.play_foreground(schedule, course);
         self.play_background(schedule, bins, course);
@@ -285,21 +286,21 @@ impl<'a> Horizon<'a> {
     }
 }
 
-/// Debts while bins are played.
+/// The debts while bins are played.
 struct State<'a> {
     schedule: &'a Schedule,
     owing: &'a [Owing],
     payable: [u64; SERVICES_COUNT],
     paid: [u64; SERVICES_COUNT],
     paid_now: [u64; SERVICES_COUNT],
-    /// First bin whose due debt a service has not paid.
+    /// The first bin whose due debt a service has not paid.
     next_due: [usize; SERVICES_COUNT],
     used_blocks: u64,
     work_left: u64,
     used_work: u64,
     /// Work done for deadlines within the horizon.
     deadline_work: u64,
-    /// The part of it that must be done in each bin, if exactly the required work was done before.
+    /// The part of it that must be done in each bin, if exactly the required work was done before that.
     required: Vec<u64>,
     is_as_required: bool,
 }
@@ -322,8 +323,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Required deadline work in each bin from `bin` on: the rest, postponed as long as the cores
-    /// left allow, so that space can be freed first. Doing less in any bin misses a deadline.
+    /// The deadline work required in each bin from `bin` on: the remaining work, postponed as long as the remaining cores
+    /// allow, so that space can be freed first. Doing less in any bin misses a deadline.
     fn require(&mut self, bin: usize, core_work: u64, course: &[BinCourse]) {
         let mut carried = 0_u64;
         for at in (bin..self.required.len()).rev() {
@@ -387,7 +388,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The service whose next debt is due first among those that may be paid, and up to where its debts are due then.
+    /// The payable service whose next debt is due first, and the total of its blocks that are due by then.
     fn first_due(&mut self) -> Option<(usize, u64)> {
         let mut first: Option<(usize, usize)> = None;
         for (at, owing) in self.owing.iter().enumerate() {
@@ -405,7 +406,7 @@ impl<'a> State<'a> {
     }
 
     /// Shares the remaining work among all services with debt, by priority, until either is used up. The share of a service
-    /// with a deadline goes to the earliest deadline: early work never replaces work that is due now.
+    /// with a deadline goes to the earliest deadline, so early work never replaces work that is due now.
     fn pay_by_turns(&mut self) {
         loop {
             let can = |state: &Self, at: usize| state.payable[at] > 0 && state.owing[at].cost <= state.work_left;

@@ -1,4 +1,4 @@
-//! Warnings about a plan: what is wrong, why, and what the operator can do.
+//! Findings about a plan: what is wrong, why, and what the operator can do.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Service, Source};
@@ -8,30 +8,30 @@ use super::made::{Plan, PlanBin};
 use super::system::{Ledger, System};
 use ioweir_config::{format_bytes, format_decimals};
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// The plan contradicts itself: it was not made by this planner, or the planner is wrong.
+    /// The plan contradicts itself: it was not made by this planner, or the planner has a defect.
     Broken,
     /// A promise cannot be kept.
     Violation,
-    /// The operator should look.
+    /// The operator should check it.
     Warning,
-    /// Good to know.
+    /// For information.
     Note,
 }
 
 /// A finding about a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its severity.
     pub severity: Severity,
-    /// Its name.
+    /// Its identifier.
     pub code: &'static str,
-    /// Its start, if it has one.
+    /// The time when it begins, if it has one.
     pub at_unix_seconds: Option<i64>,
-    /// What it is.
+    /// What was found.
     pub message: String,
     /// What can be done; may be empty.
     pub hint: &'static str,
@@ -56,7 +56,7 @@ impl<'a> Stretch<'a> {
     }
 }
 
-/// Checks a plan, whoever made it.
+/// Checks a plan, from any source.
 #[must_use]
 pub fn lint(plan: &Plan, system: &System, ledger: &Ledger) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -181,7 +181,7 @@ fn debts(plan: &Plan) -> Vec<Finding> {
     findings
 }
 
-/// Warns of terms that are legal but rarely intended.
+/// Warns of terms that are valid but rarely intended.
 fn terms(system: &System) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut note = |code, message: String, hint| {

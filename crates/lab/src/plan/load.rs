@@ -1,4 +1,4 @@
-//! Conversion of series to demands and of forecasts to outlooks, in whole numbers.
+//! Converts series to demands and forecasts to outlooks, in whole numbers.
 
 use super::policy::Policy;
 use super::system::Demand;
@@ -6,8 +6,8 @@ use crate::forecast::{Calendar, Forecaster, ForecasterChoice, Learned};
 use crate::series::{Counted, Series};
 use ioweir_config::Size;
 
-/// Correlation of the errors of two bins of a forecast, 0 to 1. At 1, sums are as uncertain as single
-/// bins; at 0, sums are nearly certain. Days differ as a whole, and bins within a day individually.
+/// The correlation between the errors of two bins of a forecast, 0 to 1. At 1, sums are as uncertain as single bins; at 0,
+/// sums are nearly certain. Days differ as a whole, and bins within a day individually.
 const ERROR_CORRELATION: f64 = 0.2;
 
 /// An error in the load of a plan.
@@ -35,18 +35,18 @@ pub struct Load {
     pub written: Rates,
     /// Blocks unmapped a second, metadata included.
     pub unmapped: Rates,
-    /// Share of new blocks, if the input is a trace.
+    /// The share of new blocks, if the input is a trace.
     pub unique_percent: Option<f64>,
     /// Problems found while reading.
     pub notes: Vec<String>,
 }
 
-/// A rate beside the requests: measured, or proportional to them.
+/// A rate besides that of requests: measured, or proportional to requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rates {
     /// Measured.
     Own(Vec<Option<f64>>),
-    /// In proportion to the requests.
+    /// Proportional to the requests.
     Share(f64),
 }
 
@@ -72,7 +72,7 @@ impl Load {
     /// The load in the columns of a file, as the policy defines them.
     ///
     /// # Errors
-    /// [`LoadError`] where a column is missing, or it is not clear which one is meant.
+    /// [`LoadError`] if a column is missing or ambiguous.
     pub fn of_series(series: &[Series], policy: &Policy) -> Result<Self, LoadError> {
         let terms = &policy.load;
         let names = || series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -152,7 +152,7 @@ impl Load {
         }
     }
 
-    /// `bins` bins from `from` on, after a gap of `gap` bins.
+    /// A load of `bins` bins from `from` on, after a gap of `gap` bins.
     #[must_use]
     pub fn part(&self, from: usize, gap: usize, bins: usize) -> Self {
         let cut = |values: &[Option<f64>]| {
@@ -167,7 +167,7 @@ impl Load {
         Self { requests, written, unmapped, notes: Vec::new(), ..self.clone() }
     }
 
-    /// Number of known bins, and of all bins.
+    /// The number of known bins, and of all bins.
     #[must_use]
     pub fn known_bins(&self) -> (usize, usize) {
         (self.requests.iter().flatten().count(), self.requests.len())
@@ -203,15 +203,15 @@ fn whole(value: f64) -> u64 {
 pub struct Outlook {
     /// The expected load.
     pub expected: Vec<Demand>,
-    /// The high quantile of sums from the first bin on: the load that fills pools and takes cores.
+    /// The high quantile of sums from the first bin on: the load that fills pools and occupies cores.
     pub high: Vec<Demand>,
     /// The low quantile of sums from the first bin on.
     pub low: Vec<Demand>,
-    /// Low and high quantile of requests in each single bin.
+    /// The low and the high quantile of requests in each single bin.
     pub requests_band: Vec<(u64, u64)>,
     /// Reasons to trust the forecast less than usual.
     pub degraded: Vec<String>,
-    /// Days of history behind it.
+    /// The number of days of history that it is based on.
     pub history_days: usize,
 }
 
@@ -235,7 +235,7 @@ impl LoadForecaster {
     /// A forecaster without history.
     ///
     /// # Errors
-    /// [`crate::forecast::ForecastError`] where days are no whole number of bins.
+    /// [`crate::forecast::ForecastError`] if a day is not a whole number of bins.
     pub fn new(
         load: &Load,
         choice: &ForecasterChoice,
@@ -329,7 +329,7 @@ impl Band {
         Self { rates, degraded: Vec::new(), history_days: self.history_days }
     }
 
-    /// Low, expected and high sums from the first bin on; errors of single bins cancel in part.
+    /// The low, expected and high sums from the first bin on; errors of single bins partly cancel.
     fn summed(self) -> Self {
         let [low, mean, high] = self.rates;
         let around = |edge: &[f64], sign: f64| {
@@ -350,9 +350,8 @@ impl Band {
     }
 }
 
-/// Forecasts at the start of each bin from `from` on, by a forecaster that has seen all earlier bins of `load`:
-/// the high path of at most `horizon` bins, never beyond the end of `load`. It refits at
-/// each local midnight.
+/// Forecasts at the start of each bin from `from` on, by a forecaster that has seen all earlier bins of `load`: the high
+/// path of at most `horizon` bins, never beyond the end of `load`. The forecaster refits at each local midnight.
 #[must_use]
 pub fn outlooks(
     load: &Load,

@@ -1,4 +1,4 @@
-//! A finished plan: when which debt is paid with how many cores, the free space, and what cannot be kept.
+//! A finished plan: which debt is paid when and by how many cores, the free space, and what cannot be kept.
 
 use ioweir_core::Nanos;
 use ioweir_core::background::{Pool, Service};
@@ -11,17 +11,17 @@ use super::planner::solve;
 use super::queueing::servers_needed;
 use super::system::{Ledger, System};
 
-/// Accepted share of misses for deadlines shorter than a bin.
+/// The accepted share of misses for deadlines shorter than a bin.
 const LATE_SHARE: f64 = 0.01;
 
-/// A value at the low quantile, as expected, and at the high quantile.
+/// A value at the low quantile, at the expected load, and at the high quantile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Likely {
     /// At the low quantile of the load.
     pub low: u64,
     /// At the expected load.
     pub expected: u64,
-    /// At the high quantile.
+    /// At the high quantile of the load.
     pub high: u64,
 }
 
@@ -38,26 +38,26 @@ pub struct PlanBin {
     pub foreground_cores: u32,
     /// Cores reserved for the background, whatever the foreground wants.
     pub reserved_cores: u32,
-    /// Cores at background work at the expected load.
+    /// Cores that do background work at the expected load.
     pub background_cores: u32,
-    /// The share of capacity left to the foreground by the reserve, the paper's CFF; 1 is uncut.
+    /// The share of capacity that the reserve leaves to the foreground, the paper's CFF; 1 means all of it.
     pub capacity_forecast_factor: f64,
-    /// Whether space comes before deadlines.
+    /// Whether freeing space comes before deadlines.
     pub pressing: bool,
     /// Blocks of debt paid at the expected load, by service.
     pub paid_blocks: Vec<(&'static str, u64)>,
-    /// Blocks free at the end. `low` is at the high quantile of the load.
+    /// Blocks free at the end of the bin. `low` is at the high quantile of the load.
     pub free_blocks: Likely,
-    /// Requests that wait at the end, at the expected load and at the high quantile.
+    /// Requests that wait at the end of the bin, at the expected load and at the high quantile.
     pub queued_requests: Likely,
-    /// Blocks of debt past their deadline at the end, at the high quantile.
+    /// Blocks of debt past their deadline at the end of the bin, at the high quantile.
     pub late_blocks: u64,
 }
 
 /// An interval in which the debt of a service is paid.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Window {
-    /// Whose.
+    /// The service.
     pub service: &'static str,
     /// When it begins.
     pub start_unix_seconds: i64,
@@ -65,14 +65,14 @@ pub struct Window {
     pub end_unix_seconds: i64,
     /// Blocks paid.
     pub blocks: u64,
-    /// Highest rate, in blocks per second.
+    /// The highest rate, in blocks per second.
     pub blocks_per_second_max: u64,
 }
 
 /// The balance of a service at the expected load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sheet {
-    /// Whose.
+    /// The service.
     pub service: &'static str,
     /// Blocks owed at the start.
     pub opening_blocks: u64,
@@ -82,7 +82,7 @@ pub struct Sheet {
     pub paid_blocks: u64,
     /// Blocks owed at the end.
     pub closing_blocks: u64,
-    /// Space freed by the payments, in blocks.
+    /// Space freed by paying, in blocks.
     pub reclaimed_blocks: u64,
     /// Its work in core hours.
     pub core_hours: f64,
@@ -95,7 +95,7 @@ pub struct Sheet {
 pub struct Plan {
     /// When it begins.
     pub start_unix_seconds: i64,
-    /// Local time less UTC, for showing times.
+    /// Local time minus UTC, to display times.
     pub utc_offset_seconds: i64,
     /// Length of a bin.
     pub bin_seconds: u64,
@@ -105,15 +105,15 @@ pub struct Plan {
     pub resident_cores: u32,
     /// Size of a block.
     pub block_bytes: u64,
-    /// Blocks of the pool, the floor of free blocks, and the level at which to warn the operator.
+    /// The size of the pool in blocks.
     pub pool_blocks: u64,
-    /// See `pool_blocks`.
+    /// The floor of free blocks.
     pub floor_blocks: u64,
-    /// See `pool_blocks`.
+    /// The number of free blocks below which the operator is warned.
     pub alarm_blocks: u64,
     /// The plan holds for loads up to this quantile of the forecast.
     pub quantile: f64,
-    /// Days of history behind the forecast.
+    /// The number of days of history that the forecast is based on.
     pub history_days: usize,
     /// The bins.
     pub bins: Vec<PlanBin>,
@@ -123,11 +123,11 @@ pub struct Plan {
     pub balance: Vec<Sheet>,
     /// Findings, the worst first.
     pub findings: Vec<Finding>,
-    /// Number of plays of the horizon in the search.
+    /// The number of times that the search played the horizon.
     pub plays: u32,
 }
 
-/// The terms of a plan beside the outlook.
+/// The parameters of a plan besides the outlook.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// When its first bin begins.
@@ -136,7 +136,7 @@ pub struct Setting {
     pub block_bytes: u64,
     /// Quantile of the outlook.
     pub quantile: f64,
-    /// Local time less UTC.
+    /// Local time minus UTC.
     pub utc_offset_seconds: i64,
 }
 

@@ -1,17 +1,19 @@
-//! The planner: how many cores to promise to background work, and when, so that space and deadlines hold and the foreground
-//! loses least.
+//! The planner decides how many cores to promise to background work, and when, so that space and deadlines hold and the
+//! foreground loses as little as possible.
 //!
-//! The method is the paper's section VI B: play the forecast; where free space would run out, spread enough background work
-//! evenly over an earlier interval, and play again until it fits. The paper leaves the length of the interval open. Here it is
-//! the shortest that suffices: a plan is made anew in each bin, and the later work is forced upon the foreground, the surer
-//! the need. Priorities, in order: the floor of the pool, deadlines, the foreground.
+//! The method is that of section VI B of the paper: play the forecast; where free space would run out, spread enough
+//! background work evenly over an earlier interval, and play again until it fits. The paper leaves the length of the
+//! interval open. Here it is the shortest that suffices: a plan is made anew in each bin, so the later work is forced upon
+//! the foreground, the more certain the need is. The priorities are, in order, the floor of the pool, deadlines, and the
+//! foreground.
 //!
-//! **Why it finds a plan if one exists.** All cores on the debt that frees most space per unit of work frees the most space
-//! possible by every moment: if that does not hold the floor, nothing does. Deadline work is postponed as far as the remaining
-//! cores allow (`State::require`), which leaves the most cores for space at every earlier moment. So [`Schedule::all_out`] holds
-//! floor and deadlines if any schedule does, and the search below ends there at the latest. One case is not covered: debts of
-//! different density, of which the densest become payable late, beside a deadline that takes all the time there is. Then
-//! deadline work must be done at once on the right number of cores until the right moment, and the planner tries a few of both.
+//! **Why it finds a plan if one exists.** Putting all cores on the debt that frees the most space per unit of work frees the
+//! most space possible by every moment: if this does not hold the floor, nothing does. Deadline work is postponed as far as
+//! the remaining cores allow (`State::require`), which leaves the most cores for freeing space at every earlier moment. So
+//! [`Schedule::all_out`] holds floor and deadlines if any schedule does, and the search below ends there at the latest. One
+//! case is not covered: debts of different density, of which the densest become payable late, together with a deadline that
+//! takes all the time there is. Then deadline work must be done at once on the right number of cores until the right moment,
+//! and the planner tries a few combinations of both.
 
 use ioweir_core::background::{SERVICES_COUNT, Service};
 
@@ -24,18 +26,18 @@ pub struct Solution {
     pub schedule: Schedule,
     /// Its outcome at the forecast load.
     pub course: Vec<BinCourse>,
-    /// Bins at whose end no schedule holds the floor.
+    /// Bins at whose end no schedule can hold the floor.
     pub below_floor: Vec<usize>,
-    /// Services whose deadlines were given up: no schedule meets them, or the floor comes first.
+    /// Services whose deadlines were given up, because no schedule meets them or the floor comes first.
     pub gave_up: Vec<Service>,
-    /// Number of plays of the horizon.
+    /// The number of times that the horizon was played.
     pub plays: u32,
 }
 
-/// The most plays before the search falls back to the schedule that is sure to hold.
+/// The most plays before the search falls back to the schedule that is certain to hold.
 const PLAYS_MAX: u32 = 600;
 
-/// Number of moments tried for the switch from doing deadline work at once to postponing it, for each number of cores.
+/// The number of moments tried for the switch from doing deadline work at once to postponing it, for each number of cores.
 const PROMPT_TRIES: usize = 8;
 
 /// A breach of a schedule.
@@ -51,7 +53,7 @@ struct Breach {
 struct Search<'a> {
     horizon: &'a Horizon<'a>,
     schedule: Schedule,
-    /// Bins before this are exempt from the floor: no schedule holds it there.
+    /// Bins before this one are exempt from the floor, because no schedule can hold it there.
     floor_from: usize,
     below_floor: Vec<usize>,
     gave_up: Vec<Service>,
@@ -100,7 +102,7 @@ impl Search<'_> {
         self.course = course;
     }
 
-    /// Whether the schedule keeps everything up to and including bin `last`.
+    /// Whether the schedule keeps floor and deadlines up to and including bin `last`.
     fn holds(&mut self, last: usize) -> bool {
         self.plays += 1;
         let mut course = std::mem::take(&mut self.course);
@@ -127,8 +129,8 @@ impl Search<'_> {
         Some(Breach { first, worst, is_deadline: false })
     }
 
-    /// The bin after the last one, up to `bin`, at whose end background work had idle cores: work before it does
-    /// not help.
+    /// The bin after the last one, up to `bin`, at whose end background work had idle cores: work before that bin does not
+    /// help.
     fn busy_since(&self, bin: usize) -> usize {
         let idle = |bin: &usize| self.course[*bin].background_cores < self.offered_cores(*bin);
         (0..=bin).rev().find(idle).map_or(0, |idle| (idle + 1).min(bin))
@@ -139,9 +141,9 @@ impl Search<'_> {
         self.horizon.system().cores - self.course[bin].foreground_cores
     }
 
-    /// Tries to repair a breach. Space: by order alone, then over the shortest earlier interval that suffices, because
-    /// the forecast load may not come. Deadlines: over all the busy time before, because a rebuild should finish early. Then over all
-    /// the time before it, then over all time.
+    /// Tries to repair a breach. For space: by order alone, then over the shortest earlier interval that suffices, because
+    /// the forecast load may not come. For deadlines: over all the busy time before it, because a rebuild should finish
+    /// early. Then over all time before it, then over all time.
     fn mend(&mut self, breach: Breach) -> bool {
         let last = if breach.is_deadline { breach.first } else { breach.worst };
         let since = self.busy_since(last);
@@ -160,8 +162,8 @@ impl Search<'_> {
         self.horizon.has_mixed_densities() && self.prompt(last)
     }
 
-    /// Tries to do deadline work at once at first, on all cores, half or a quarter of them: if space can only be freed late,
-    /// by the densest debt, deadlines may fit only before, beside the space that is needed early.
+    /// Tries to do deadline work at once at first, on all cores, half or a quarter of them. If space can only be freed late,
+    /// by the densest debt, deadlines may fit only before that, beside the space that is needed early.
     fn prompt(&mut self, last: usize) -> bool {
         let before = self.schedule.clone();
         let cores = self.horizon.system().cores;
@@ -178,7 +180,8 @@ impl Search<'_> {
         false
     }
 
-    /// Whether everything up to and including bin `last` holds with at least `level` cores from `from` to `to`, over `before`.
+    /// Whether floor and deadlines hold up to and including bin `last`, with at least `level` cores from `from` to `to` and
+    /// otherwise `before`.
     fn holds_with(&mut self, level: u32, (from, to): (usize, usize), before: &[u32], last: usize) -> bool {
         self.schedule.reserve_cores.copy_from_slice(before);
         for reserve in &mut self.schedule.reserve_cores[from..to] {
@@ -187,8 +190,8 @@ impl Search<'_> {
         self.holds(last)
     }
 
-    /// Spreads work evenly over the shortest time up to bin `last`, but not from before `since`, in which at most half of the
-    /// cores keep everything, or all of them where half are too few.
+    /// Spreads work evenly over the shortest time up to bin `last`, but not before `since`, in which at most half of the
+    /// cores suffice, or all of them if half are too few.
     fn raise_late(&mut self, since: usize, last: usize) -> bool {
         let before = self.schedule.reserve_cores.clone();
         let cores = self.horizon.system().cores;
@@ -200,7 +203,7 @@ impl Search<'_> {
             if !self.holds_with(most, (since, last + 1), &before, last) {
                 continue;
             }
-            // The latest start that suffices: an earlier one always does too.
+            // Finds the latest start that suffices: an earlier one always does, too.
             let (mut low, mut high) = (since, last);
             while low < high {
                 let middle = high - (high - low) / 2;
@@ -211,7 +214,8 @@ impl Search<'_> {
         false
     }
 
-    /// The fewest cores, equal in all bins from `from` to `to`, that keep everything up to and including bin `last`.
+    /// The fewest cores, the same in all bins from `from` to `to`, with which floor and deadlines hold up to and including
+    /// bin `last`.
     fn raise(&mut self, from: usize, to: usize, last: usize) -> bool {
         let before = self.schedule.reserve_cores.clone();
         self.schedule.pressing[from..to].fill(true);
@@ -219,7 +223,7 @@ impl Search<'_> {
         self.holds_with(cores, (from, to), &before, last) && self.least_level((from, to), &before, last, cores)
     }
 
-    /// Lowers a sufficient level as far as it stays sufficient.
+    /// Lowers a sufficient level as long as it stays sufficient.
     fn least_level(&mut self, window: (usize, usize), before: &[u32], last: usize, most: u32) -> bool {
         let (mut low, mut high) = (0, most);
         while low < high {
@@ -235,8 +239,8 @@ impl Search<'_> {
         self.schedule.pressing[..bins].fill(true);
     }
 
-    /// Gives up what cannot be kept: a deadline that every schedule misses or that conflicts with the floor,
-    /// or else the floor, for bins in which all cores together cannot hold it.
+    /// Gives up what cannot be kept: a deadline that every schedule misses or that conflicts with the floor, or else the
+    /// floor, for bins in which all cores together cannot hold it.
     fn give_way(&mut self, breach: Breach) {
         let Breach { first, worst, is_deadline } = breach;
         let missing = |search: &mut Self| {

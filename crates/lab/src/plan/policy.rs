@@ -34,7 +34,7 @@ pub struct Policy {
     pub pool: PoolTerms,
     /// The cores.
     pub cores: CoreTerms,
-    /// The meaning of the series' numbers.
+    /// The meaning of the numbers in the series.
     #[serde(default)]
     pub load: LoadTerms,
     /// The forecast.
@@ -49,12 +49,12 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolTerms {
-    /// All of it.
+    /// The size of the pool.
     pub size: Size,
-    /// Used at the start, without debt.
+    /// The space used at the start, without debt.
     #[serde(default)]
     pub used: Size,
-    /// Block size: the unit of allocation.
+    /// The block size, which is the unit of allocation.
     #[serde(default = "default_block")]
     pub block: Size,
     /// The floor of free space.
@@ -71,21 +71,21 @@ pub struct PoolTerms {
 pub struct CoreTerms {
     /// Number of cores, N in the paper.
     pub count: u32,
-    /// Requests per second that a core serves at a good latency, CIOPS in the paper.
+    /// Requests per second that a core serves with a good latency, CIOPS in the paper.
     pub foreground_iops: u32,
     /// Background operations per second of a core.
     pub background_operations: u32,
 }
 
-/// The meaning of the series' numbers.
+/// The meaning of the numbers in the series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoadTerms {
     /// The unit of a value: `requests`, or a size such as `1KiB` for columns of KiB per second.
     pub unit: String,
-    /// What a sample says.
+    /// The meaning of a sample.
     pub samples: Kind,
-    /// Column of all requests, where reads and writes are not separate.
+    /// The column of all requests, if reads and writes are not separate.
     pub total: Option<String>,
     /// Column of reads.
     pub read: Option<String>,
@@ -95,11 +95,11 @@ pub struct LoadTerms {
     pub unmap: Option<String>,
     /// Factor applied to every value.
     pub scale: f64,
-    /// Share of writes in a total.
+    /// The share of writes in the total.
     pub write_percent: f64,
-    /// Share of written blocks that are new, u in the paper.
+    /// The share of written blocks that are new, u in the paper.
     pub unique_percent: f64,
-    /// Metadata per unmapped data, DMD in the paper.
+    /// The amount of metadata per unmapped data, DMD in the paper.
     pub metadata_percent: f64,
     /// Size of a request.
     pub request: Size,
@@ -135,7 +135,7 @@ pub struct ForecastTerms {
     pub horizon: Duration,
     /// Length of a bin.
     pub bin: Duration,
-    /// Local time less UTC, in hours: days begin at local midnight.
+    /// Local time minus UTC, in hours: days begin at local midnight.
     pub utc_offset_hours: f64,
 }
 
@@ -161,17 +161,17 @@ pub struct ServiceTerms {
     pub retention: Option<Duration>,
     /// How long its debt may wait.
     pub deadline: Option<Duration>,
-    /// Share of its source's count that becomes its debt.
+    /// The share of its source's count that becomes its debt.
     pub share_percent: Option<f64>,
     /// One-time debt, as a size.
     pub owed: Option<Size>,
-    /// When the one-time debt begins, from the start of the plan.
+    /// When the one-time debt begins, counted from the start of the plan.
     pub owed_at: Option<Duration>,
     /// Operations per thousand blocks.
     pub cost_per_mille: Option<u32>,
     /// Pool blocks held by a thousand blocks of debt.
     pub tied_per_mille: Option<u32>,
-    /// Turns per round.
+    /// Turns in a round.
     pub priority: Option<u32>,
 }
 
@@ -185,7 +185,7 @@ const fn default_alarm() -> f64 {
     10.0
 }
 
-/// Thousandths of a percentage that was checked.
+/// Converts a percentage, which was checked, to thousandths.
 fn per_mille(percent: f64) -> u32 {
     (percent.clamp(0.0, 100.0) * 10.0).round() as u32
 }
@@ -194,7 +194,7 @@ impl Policy {
     /// Reads a policy file's text; `file` is its name for errors.
     ///
     /// # Errors
-    /// [`SpecError`] with the place of the first invalid key.
+    /// [`SpecError`] with the position of the first invalid key.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let policy: Self =
             toml::from_str(text).map_err(|error| Complaint::of_toml(&error, HINTS).in_file(file, Some(text)))?;
@@ -202,22 +202,22 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Seconds of a bin.
+    /// The length of a bin in seconds.
     #[must_use]
     pub const fn bin_seconds(&self) -> u32 {
         (self.forecast.bin.nanos().0 / 1_000_000_000) as u32
     }
 
-    /// Bins of a plan.
+    /// The number of bins of a plan.
     #[must_use]
     pub const fn bins(&self) -> usize {
         (self.forecast.horizon.nanos().0 / self.forecast.bin.nanos().0) as usize
     }
 
-    /// The forecaster.
+    /// Makes the forecaster.
     ///
     /// # Errors
-    /// [`SpecError`] where there is no such method.
+    /// [`SpecError`] if there is no such method.
     pub fn forecaster(&self) -> Result<ForecasterChoice, ioweir_config::ChoiceError> {
         self.forecast.method.parse()
     }
@@ -236,7 +236,7 @@ impl Policy {
         }
     }
 
-    /// The system to plan for. `unique_percent` is u as counted from the trace, if the series comes from one.
+    /// The system to plan for. `unique_percent` is u as counted in the trace, if the series comes from one.
     #[must_use]
     pub fn system(&self, unique_percent: Option<f64>) -> System {
         let seconds = u64::from(self.bin_seconds());
@@ -265,7 +265,7 @@ impl Policy {
         settings.priority = given.priority.unwrap_or(settings.priority);
         settings.retention = given.retention.map_or(Nanos::ZERO, Duration::nanos);
         let every = given.every.map_or(Nanos::ZERO, Duration::nanos);
-        // A scrub's period is its deadline, unless another is given.
+        // The period of a scrub is also its deadline, unless another is given.
         let period = if row.source == Source::Stored { given.every } else { None };
         if let Some(deadline) = given.deadline.or(period) {
             settings.deadline = deadline.nanos();
@@ -277,7 +277,7 @@ impl Policy {
         Terms { settings, share_per_mille, every, owed: owed.into_iter().collect() }
     }
 
-    /// Whether every value can be.
+    /// Checks every value.
     pub(crate) fn check(&self) -> Result<(), Complaint> {
         self.check_numbers()?;
         fn wrong(key: impl Into<String>, problem: String, hint: impl Into<String>) -> Complaint {

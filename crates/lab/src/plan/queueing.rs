@@ -1,7 +1,7 @@
-//! The queue M/M/c: how many servers keep a queue short, as the paper sizes its background cores.
+//! The queue M/M/c: how many servers keep a queue short. The paper sizes its background cores this way.
 
-/// The probability that an arrival has to wait at `servers` servers that are offered `load` (arrivals times service time):
-/// Erlang's C. It is 1 if they cannot keep up.
+/// The probability that an arrival has to wait at `servers` servers that are offered `load` (arrival rate times service
+/// time): Erlang's C. It is 1 if they cannot keep up.
 #[must_use]
 pub fn erlang_c(servers: u32, load: f64) -> f64 {
     let count = f64::from(servers);
@@ -13,8 +13,8 @@ pub fn erlang_c(servers: u32, load: f64) -> f64 {
     (count * blocked / (count - load * (1.0 - blocked))).clamp(0.0, 1.0)
 }
 
-/// The fewest servers, up to `servers_max`, at which no more than `late_share` of arrivals wait longer than `wait_seconds`;
-/// `servers_max` where none suffice.
+/// The fewest servers, up to `servers_max`, with which at most `late_share` of arrivals wait longer than `wait_seconds`;
+/// `servers_max` if no number suffices.
 #[must_use]
 pub fn servers_needed(
     arrivals: f64,
@@ -31,7 +31,7 @@ pub fn servers_needed(
         let spare = (f64::from(servers) - load) / service_seconds;
         spare > 0.0 && erlang_c(servers, load) * (-spare * wait_seconds).exp() <= late_share
     };
-    // More servers never wait longer.
+    // With more servers, no wait is longer.
     let (mut low, mut high) = (1, servers_max.max(1));
     while low < high {
         let middle = low + (high - low) / 2;
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn servers_are_as_many_as_keep_the_wait_short_and_no_more() {
         assert_eq!(servers_needed(0.0, 0.05, 1.0, 0.01, 64), 0);
-        // 100 arrivals a second of 50 ms keep five servers busy; waiting a second at most takes one more.
+        // 100 arrivals a second of 50 ms keep five servers busy; a wait of at most one second takes one more.
         assert_eq!(servers_needed(100.0, 0.05, 1.0, 0.01, 64), 6);
         assert_eq!(servers_needed(1e9, 0.05, 1.0, 0.01, 64), 64);
         assert_eq!(servers_needed(f64::NAN, 0.05, 1.0, 0.01, 64), 0);

@@ -1,4 +1,4 @@
-//! Replay of a plan on recorded load, bin by bin; the scheduler under test sees only the past.
+//! Replays a plan on recorded load, bin by bin; the scheduler under test sees only the past.
 
 use ioweir_core::background::{SERVICES_COUNT, Watermark};
 
@@ -8,14 +8,14 @@ use super::system::{Demand, Ledger, System};
 
 /// The scheduler that a replay drives.
 pub enum Decider<'a> {
-    /// Decides by the amount of debt alone. `harvests`: idle foreground cores are used too.
+    /// Decides by the amount of debt alone. With `harvests`, it also uses idle foreground cores.
     Watermark {
-        /// Debt at which payment begins, and at which it takes all cores.
+        /// The debt at which payment begins, and at which it takes all cores.
         watermark: Watermark,
-        /// Whether idle cores are used below the marks.
+        /// Whether idle cores are used below the watermark.
         harvests: bool,
     },
-    /// The planner, with a function from bin and ledger to the expected load from this bin on.
+    /// The planner, with a function from the bin to the expected load from that bin on.
     Planner(&'a mut dyn FnMut(usize) -> Vec<Demand>),
 }
 
@@ -26,9 +26,9 @@ pub struct Replayed {
     pub course: Vec<BinCourse>,
     /// Cores reserved for the background in each bin.
     pub reserve_cores: Vec<u32>,
-    /// Arrived requests.
+    /// The number of requests that arrived.
     pub requests: u64,
-    /// Arrived requests beyond the capacity of the foreground's cores in their bin.
+    /// Requests that arrived beyond the capacity of the foreground's cores in their bin.
     pub delayed_requests: u64,
     /// Bins in which not every request was served.
     pub violated_bins: usize,
@@ -38,27 +38,27 @@ pub struct Replayed {
     pub overrun_bins: usize,
     /// Bins that ended with debt past its deadline.
     pub late_bins: usize,
-    /// Fewest free blocks; zero if the pool overran.
+    /// The fewest free blocks; zero if the pool overran.
     pub free_blocks_min: u64,
-    /// Highest debt that holds space.
+    /// The highest debt that holds space.
     pub tied_blocks_max: u64,
 }
 
 impl Replayed {
-    /// Share of the bins in which not every request was served, in percent.
+    /// The share of bins in which not every request was served, in percent.
     #[must_use]
     pub fn violated_percent(&self) -> f64 {
         100.0 * self.violated_bins as f64 / self.course.len().max(1) as f64
     }
 
-    /// Share of the requests that had to be queued, in percent.
+    /// The share of requests that had to be queued, in percent.
     #[must_use]
     pub fn delayed_percent(&self) -> f64 {
         100.0 * self.delayed_requests as f64 / self.requests.max(1) as f64
     }
 }
 
-/// Plays the recorded load.
+/// Replays the recorded load.
 #[must_use]
 pub fn replay(system: &System, mut ledger: Ledger, actual: &[Demand], decider: &mut Decider<'_>) -> Replayed {
     let mut done = Replayed { free_blocks_min: ledger.pool.free_blocks(), ..Replayed::default() };

@@ -8,13 +8,13 @@ use ioweir_core::background::{
 /// The terms of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// Cost, room and deadline.
+    /// Cost, space and deadline.
     pub settings: ServiceSettings,
-    /// Per thousand blocks that its source counts, the number that becomes its debt.
+    /// Of a thousand blocks that its source counts, the number that becomes its debt.
     pub share_per_mille: u32,
-    /// Its period: the interval between snapshots or scrubs. Zero: at any time.
+    /// Its period: the interval between snapshots or scrubs. Zero means any time.
     pub every: Nanos,
-    /// Blocks owed once, and when, since the start of the plan.
+    /// One-time debts in blocks, each with its time since the start of the plan.
     pub owed: Vec<(Nanos, u64)>,
 }
 
@@ -73,7 +73,7 @@ impl System {
         demand.written_blocks - overwrite_debt(demand.written_blocks, self.unique_per_mille)
     }
 
-    /// New debt of a service in a bin; `used_blocks` are stored at its start.
+    /// The new debt of a service in a bin; `used_blocks` are stored at the start of the bin.
     #[must_use]
     pub fn incurred(
         &self,
@@ -95,7 +95,7 @@ impl System {
         };
         let once = terms.owed.iter().filter(|(at, _)| self.bin_of(*at) == bin).map(|(_, blocks)| *blocks);
         let blocks = once.fold(sourced, u64::saturating_add);
-        // A snapshot is taken at the start of each window and holds overwritten blocks until its deletion.
+        // A snapshot is taken at the start of each window and holds overwritten blocks until it is deleted.
         let taken = if every_bins > 1 && source != Source::Stored { bin - bin % every_bins } else { bin };
         let payable_at = begins.max(self.begins(taken).after(terms.settings.retention));
         let due_at = match terms.settings.deadline {
@@ -123,7 +123,7 @@ impl Ledger {
     /// Batches per debt queue: more than a plan has bins.
     const BATCHES_MAX: usize = 1 << 14;
 
-    /// The state at the first bin, without debt; services not in use take no memory.
+    /// The state at the first bin, without debt; services that are not in use take no memory.
     #[must_use]
     pub fn new(system: &System, pool: Pool) -> Self {
         let queues = std::array::from_fn(|service| {
@@ -139,7 +139,7 @@ impl Ledger {
         system.run().map(tied).fold(0, u64::saturating_add)
     }
 
-    /// Applies the foreground of a bin: space taken and new debts.
+    /// Applies the foreground of a bin: the space it takes and the new debts.
     pub fn incur(&mut self, system: &System, demand: &Demand) {
         let stored = self.pool.used_blocks;
         for (service, terms) in system.run() {

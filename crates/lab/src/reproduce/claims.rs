@@ -1,4 +1,4 @@
-//! Claims of a paper: read from `claims.toml`, checked against what is run, and judged by the rule that each one has.
+//! Claims of a paper, read from `claims.toml`, checked against the runs, and each judged by its own rule.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use toml::{Table, Value};
 use super::expression::{Scope, text_of};
 use super::{SourceFile, in_words};
 
-/// What kind of agreement a claim is about.
+/// The kind of agreement that a claim states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -18,13 +18,13 @@ pub enum Class {
     /// A result of the paper, run again.
     #[default]
     Reproduced,
-    /// The paper's number was used to set the model: that it comes out proves nothing.
+    /// The paper's number was used to set the model, so agreement proves nothing.
     Calibrated,
     /// A goal beyond the paper.
     Beyond,
 }
 
-/// One sentence or figure of a paper, and what came out.
+/// A sentence or figure of a paper, and our result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
     /// Name within the reproduction.
@@ -39,13 +39,13 @@ pub struct Claim {
     pub ours: Option<f64>,
     /// Unit of both.
     pub unit: String,
-    /// Whether ours is within what the rule allows; `note` says the rule.
+    /// Whether our value is within what the rule allows; `note` states the rule.
     pub holds: bool,
     /// The rule, and what differs.
     pub note: String,
-    /// What kind of agreement it is about.
+    /// The kind of agreement that it states.
     pub class: Class,
-    /// The paper's value from and to, where it is a number.
+    /// The range of the paper's value, if it is a number.
     #[serde(skip)]
     pub paper_range: Option<(f64, f64)>,
 }
@@ -58,10 +58,10 @@ pub(super) struct ClaimsFile {
     pub(super) name: String,
     /// The paper.
     pub(super) paper: String,
-    /// Rows that groups of claims and tables go over.
+    /// Lists of rows, for which groups of claims and tables are repeated.
     #[serde(default)]
     list: BTreeMap<String, Vec<Table>>,
-    /// Names of cells as the page shows them.
+    /// The names of cells as the page shows them.
     #[serde(default)]
     pub(super) labels: BTreeMap<String, String>,
     /// Keys that claims have in common.
@@ -70,19 +70,19 @@ pub(super) struct ClaimsFile {
     group: Vec<Group>,
 }
 
-/// Claims that are made for every row of a list.
+/// Claims that are repeated for every row of a list.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Group {
     #[serde(rename = "for")]
     rows: Option<Rows>,
-    /// Keys of each.
+    /// The keys that all of them have.
     #[serde(default)]
     every: Table,
     claim: Vec<Table>,
 }
 
-/// Rows: a list's name, or the rows themselves.
+/// Rows: the name of a list, or the rows themselves.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Rows {
@@ -99,35 +99,35 @@ impl Rows {
     }
 }
 
-/// The keys of a claim: its own, then those of its group, then those of what it is like.
+/// The keys of a claim: its own, then those of its group, then those of the claim it is like.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fields {
     #[serde(default)]
     class: Class,
-    /// Terms of every selection.
+    /// Terms of every selection in it.
     #[serde(default)]
     at: String,
     id: String,
     figure: String,
     claim: String,
-    /// The paper's value as it is shown.
+    /// The paper's value as it is displayed.
     paper: String,
-    /// The paper's value as a number or expression, `paper` in expressions; or from which to which.
+    /// The paper's value as a number or an expression, called `paper` in expressions; or its range.
     value: Option<Value>,
     ours: String,
     unit: String,
     note: String,
-    /// The rule, of `ours` and `paper`.
+    /// The rule, an expression of `ours` and `paper`.
     holds: String,
     #[serde(default, rename = "let")]
     lets: BTreeMap<String, String>,
-    /// Left out where there is no number, since its cells are run in full only.
+    /// Left out if there is no number, because its cells are only part of the full run.
     #[serde(default)]
     optional: bool,
 }
 
-/// The table with what only `base` has; tables within it likewise.
+/// The table with the keys of `base` that it lacks, and the same for tables within it.
 fn with_base(mut own: Table, base: &Table) -> Table {
     for (key, value) in base {
         match (own.get_mut(key), value) {
@@ -144,7 +144,7 @@ impl ClaimsFile {
         source.read()
     }
 
-    /// Judges every claim from the results of `scope`; without results it checks them.
+    /// Judges every claim by the results of `scope`; without results, only checks the claims.
     pub(super) fn judge(&self, source: SourceFile<'_>, scope: &Scope<'_>) -> Result<Vec<Claim>, SpecError> {
         let mut claims = Vec::new();
         for group in &self.group {
@@ -172,7 +172,7 @@ impl ClaimsFile {
 }
 
 impl Fields {
-    /// The claim; none where it is left out.
+    /// Judges the claim; `None` if it is left out.
     fn judge(&self, mut scope: Scope<'_>) -> Result<Option<Claim>, String> {
         let of = |key: &str, problem: String| format!("{key}: {problem}");
         scope.lets.clone_from(&self.lets);

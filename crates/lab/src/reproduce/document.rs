@@ -13,10 +13,10 @@ struct Json<'a> {
 }
 
 impl Reproduction {
-    /// What every form renders.
+    /// The document for all forms.
     ///
     /// # Errors
-    /// [`DocumentError`], which is a defect of the program.
+    /// [`DocumentError`], which would be a defect of the program.
     pub fn document(&self) -> Result<Document, DocumentError> {
         let data = Json { meta: &self.meta, claims: &self.claims };
         let mut document = Document::new("ioweir reproduce", &self.name, &data)?;
@@ -44,7 +44,7 @@ impl Reproduction {
     }
 }
 
-/// The claims of each figure or table, in the order in which they come first: `5a` and `5b` are figure 5.
+/// The claims of each figure or table, in the order of their first claims: `5a` and `5b` are figure 5.
 fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
     let mut groups: Vec<(String, Vec<&Claim>)> = Vec::new();
     for claim in claims {
@@ -59,7 +59,7 @@ fn by_figure(claims: &[Claim]) -> Vec<(String, Vec<&Claim>)> {
     groups
 }
 
-/// What was found, in words: where every claim holds, and which fail elsewhere.
+/// The result in words: for which figures every claim holds, and which claims of others fail.
 fn found(groups: &[(String, Vec<&Claim>)]) -> String {
     let fails = |claims: &[&Claim]| claims.iter().filter(|claim| !claim.holds).count();
     let whole: Vec<&str> =
@@ -112,7 +112,7 @@ fn table(claims: &[&Claim]) -> Table {
     table
 }
 
-/// By which rule each claim is judged, and what differs: for readers of the page.
+/// The rule by which each claim is judged, and what differs, for readers of the page.
 fn rules(claims: &[&Claim]) -> Table {
     let columns = [Column::text("claim"), Column::text("class"), Column::text("rule and remark")];
     let mut table = Table::new("Rules", columns).detail();
@@ -126,7 +126,7 @@ fn rules(claims: &[&Claim]) -> Table {
     table
 }
 
-/// The paragraphs of a README after its headings, each in one line.
+/// The paragraphs of a README after its headings, each on one line.
 pub(super) fn paragraphs(readme: &str) -> Vec<String> {
     let parts = readme.split("\n\n").map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
     parts.filter(|part| !part.is_empty() && !part.starts_with('#')).collect()

@@ -1,12 +1,13 @@
-//! Expressions over results, `saved(completion[bid-hdd], lesser(completion[noop], completion[cfq]))`, and sentences with such
-//! numbers in them, `most here: {further:highest trace}[, {off:+.1} % off]`.
+//! Expressions over results, such as `saved(completion[bid-hdd], lesser(completion[noop], completion[cfq]))`, and sentences
+//! that contain their numbers, such as `most here: {further:highest trace}[, {off:+.1} % off]`.
 //!
-//! `metric[terms]` selects a metric or course of all cells that fulfil the terms; functions and signs work on all selected
-//! cells at once. A cell has a number for each seed: signs take the mean, `ratio` and `change` go seed by seed.
+//! `metric[terms]` selects a metric or course of all cells that fulfil the terms; functions and operators work on all
+//! selected cells at once. A cell has one number for each seed: operators use the mean, `ratio` and `change` work seed by
+//! seed.
 //!
-//! In a sentence braces hold a name or an expression, and after a colon how it is shown: `+` with its sign, `.1` with one
-//! decimal, `highest AXIS` the name of the highest cell, `label` a name as people read it. What is in brackets is left out
-//! where a number of it does not exist.
+//! In a sentence, braces contain a name or an expression, and after a colon how it is shown: `+` with its sign, `.1` with
+//! one decimal, `highest AXIS` as the name of the highest cell, `label` as a display name. Text in brackets is left out if
+//! one of its numbers does not exist.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +15,14 @@ use super::claims::ClaimsFile;
 use super::results::{Course, Results, Term};
 use crate::experiment::Figure;
 
-/// The number or numbers of an expression: an entry for each cell.
+/// The number or numbers of an expression, one entry for each cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Values<'a>(pub(super) Vec<Entry<'a>>);
 
-/// The numbers of a cell, one a seed, or its course.
+/// The numbers of a cell, one for each seed, or its course.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Entry<'a> {
-    /// The cell it comes from, the first where it comes from several.
+    /// The cell that it comes from, or the first one if there are several.
     cell: Option<usize>,
     numbers: Vec<f64>,
     pub(super) course: Option<&'a Course>,
@@ -34,7 +35,7 @@ impl Entry<'_> {
 }
 
 impl<'a> Values<'a> {
-    /// Numbers, with the cell that each comes from; cells without numbers are left out.
+    /// Numbers, each with the cell that it comes from; cells without numbers are left out.
     fn of(entries: impl Iterator<Item = (Option<usize>, Vec<f64>)>) -> Self {
         let entry = |(cell, numbers)| Entry { cell, numbers, course: None };
         Self(entries.filter(|(_, numbers)| !numbers.is_empty()).map(entry).collect())
@@ -48,7 +49,7 @@ impl<'a> Values<'a> {
         self.0.iter().map(Entry::mean).collect()
     }
 
-    /// The one number; none where there is none.
+    /// The only number; `None` if there is none.
     fn number(&self) -> Result<Option<f64>, String> {
         match &self.0[..] {
             [] => Ok(None),
@@ -61,7 +62,7 @@ impl<'a> Values<'a> {
         Self::of(self.0.iter().map(|entry| (entry.cell, act(entry))))
     }
 
-    /// Cell by cell; one number goes with every cell. Different cells have nothing in common.
+    /// Combines cell by cell; a single number goes with every cell. Different cells cannot be combined.
     fn zip(&self, other: &Self, act: impl Fn(&Entry<'a>, &Entry<'a>) -> Vec<f64>) -> Self {
         let (left, right) = (self.0.len(), other.0.len());
         let count = if left == 1 { right } else { left };
@@ -81,16 +82,16 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Name, number of arguments or 0 for any, and what it does.
+/// The name, the number of arguments (0 for any number), and the function.
 type Function = (&'static str, usize, for<'a> fn(&[Values<'a>]) -> Values<'a>);
-/// How it is written, and what it does to two means.
+/// The symbol, and its effect on two means.
 type Sign = (&'static str, fn(f64, f64) -> f64);
 
 fn truth(holds: bool) -> f64 {
     f64::from(u8::from(holds))
 }
 
-/// Signs by how tightly they bind, the loosest first; longer signs before their beginnings.
+/// Operators by precedence, the lowest first; a longer operator comes before its prefixes.
 const SIGNS: [&[Sign]; 4] = [
     &[("and ", |left, right| truth(left != 0.0 && right != 0.0))],
     &[
@@ -113,7 +114,7 @@ fn in_turn<'a>(values: &[Values<'a>], act: fn(f64, f64) -> f64) -> Values<'a> {
     values.iter().skip(1).fold(first, |left, right| left.means_with(right, act))
 }
 
-/// Whether the first is from `low` to `high` of what the second is.
+/// Whether the first lies between the two values that `limits` computes from the second and third.
 fn around<'a>(of: &[Values<'a>], limits: fn(f64, f64) -> (f64, f64)) -> Values<'a> {
     let limit = |pick: fn((f64, f64)) -> f64| of[1].means_with(&of[2], |near, by| pick(limits(near, by)));
     within(&of[0], &limit(|limits| limits.0), &limit(|limits| limits.1))
@@ -131,7 +132,7 @@ fn median(entry: &Entry<'_>) -> Vec<f64> {
     numbers.get(upper).map(|upper| f64::midpoint(numbers[lower], *upper)).into_iter().collect()
 }
 
-/// The functions. Those of one argument that end in a single number go over cells.
+/// The functions. Those with one argument that return a single number combine all cells.
 const FUNCTIONS: [Function; 20] = [
     // The rate of a course from one time to another.
     ("level", 3, |of| {
@@ -139,21 +140,21 @@ const FUNCTIONS: [Function; 20] = [
         let level = |course: &Course| span.map(|(from, to)| course.level(from, to));
         of[0].each(|entry| entry.course.and_then(level).unwrap_or_default())
     }),
-    // One by the other, seed by seed: both have seen the same requests.
+    // One divided by the other, seed by seed: both have seen the same requests.
     ("ratio", 2, |of| of[0].zip(&of[1], ratios)),
     // By how many percent one is more than the other, from the mean of the ratios.
     ("change", 2, |of| {
         let mean = |ratios: Vec<f64>| Figure::of(&ratios).map(|ratio| (ratio.mean - 1.0) * 100.0);
         of[0].zip(&of[1], |left, right| mean(ratios(left, right)).into_iter().collect())
     }),
-    // Half the width of the interval of `change` (95 %, Student); nothing where there is one seed.
+    // Half the width of the interval of `change` (95 %, Student); no number if there is one seed.
     ("half_width", 2, |of| {
         let half = |ratios: Vec<f64>| Figure::of(&ratios)?.half_width.map(|half| half * 100.0);
         of[0].zip(&of[1], |left, right| half(ratios(left, right)).into_iter().collect())
     }),
     // By how many percent one is less than the other.
     ("saved", 2, |of| of[0].means_with(&of[1], |left, right| (1.0 - left / right) * 100.0)),
-    // Whether a number is from one to another; within so many percent of another; or between that by and times a factor.
+    // Whether a number is between two others; within a number of percent of another; or within a factor of another.
     ("within", 3, |of| within(&of[0], &of[1], &of[2])),
     ("within_percent", 3, |of| around(of, |near, by| (near * (1.0 - by / 100.0), near * (1.0 + by / 100.0)))),
     ("within_factor", 3, |of| around(of, |near, by| (near / by, near * by))),
@@ -167,20 +168,20 @@ const FUNCTIONS: [Function; 20] = [
     ("last", 1, |of| of[0].fold(|_, last| last)),
     ("sum", 1, |of| of[0].fold(|left, right| left + right)),
     ("mean", 1, |of| Values::single(Figure::of(&of[0].means()).map(|figure| figure.mean))),
-    // How many are not 0: how often a comparison holds.
+    // How many entries are not 0, that is, how often a comparison holds.
     ("count", 1, |of| {
         let means = of[0].means();
         Values::single((!means.is_empty()).then(|| means.iter().filter(|mean| **mean != 0.0).count() as f64))
     }),
-    // Nothing in place of 0.
+    // No number instead of 0.
     ("only", 1, |of| of[0].each(|entry| Some(entry.mean()).filter(|mean| *mean != 0.0).into_iter().collect())),
 ];
 
-/// What is left of an expression that is read and computed from left to right.
+/// The rest of an expression, which is read and computed from left to right.
 struct Reader<'s, 'a, 't> {
     scope: &'s Scope<'a>,
     rest: &'t str,
-    /// How many names led here.
+    /// The number of names that were followed to get here.
     depth: usize,
 }
 
@@ -257,27 +258,27 @@ impl<'a, 't> Reader<'_, 'a, 't> {
     }
 }
 
-/// What names mean where an expression is computed.
+/// The meaning of names where an expression is computed.
 #[derive(Clone)]
 pub(super) struct Scope<'a> {
     pub(super) results: &'a Results<'a>,
     pub(super) file: &'a ClaimsFile,
-    /// Terms that every selection has beside its own.
+    /// Terms that every selection has in addition to its own.
     pub(super) at: Vec<Term>,
-    /// Names that stand for text or a number: a row of a list.
+    /// Names for text or a number: a row of a list.
     pub(super) row: toml::Table,
-    /// Names that stand for an expression.
+    /// Names for an expression.
     pub(super) lets: BTreeMap<String, String>,
     /// Names of numbers that may not exist.
     pub(super) numbers: BTreeMap<&'static str, Option<f64>>,
 }
 
-/// A number as an expression sees it.
+/// A number in the form that expressions use.
 pub(super) fn number_of(value: &toml::Value) -> Option<f64> {
     value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64))
 }
 
-/// A value as text: text without its quotes.
+/// A value as text, without quotes.
 pub(super) fn text_of(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
@@ -291,7 +292,7 @@ impl<'a> Scope<'a> {
         Self { results, file, at: Vec::new(), row, lets, numbers }
     }
 
-    /// The same with further terms, and names from a row of a list.
+    /// The same scope with further terms, and names from a row of a list.
     pub(super) fn on(&self, row: &toml::Table, at: &str) -> Result<Self, String> {
         let mut inner = self.clone();
         inner.row.extend(row.clone());
@@ -299,13 +300,13 @@ impl<'a> Scope<'a> {
         Ok(inner)
     }
 
-    /// A name as people read it.
+    /// The display name of a name.
     fn label(&self, name: &str) -> String {
         self.file.labels.get(name).map_or(name, String::as_str).to_owned()
     }
 
-    /// The terms of a list such as `grep, load=x50`, after those that are shared; its own take the place of those of the same
-    /// axis. Each `{name}` is replaced.
+    /// The terms of a list such as `grep, load=x50`, after the shared ones; a list's own term replaces a shared one of the
+    /// same axis. Each `{name}` is replaced.
     fn terms(&self, own: &str) -> Result<Vec<Term>, String> {
         let replaced =
             |text: String, (name, value): (&String, _)| text.replace(&format!("{{{name}}}"), &text_of(value));
@@ -329,7 +330,7 @@ impl<'a> Scope<'a> {
 
     fn named(&self, name: &str, depth: usize) -> Result<Values<'a>, String> {
         if let Some(inner) = self.lets.get(name) {
-            // Names lead to names more often than there are names.
+            // Names have led to names more often than there are names.
             return if depth == self.lets.len() {
                 Err("a `let` uses itself".into())
             } else {
@@ -349,17 +350,17 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// What an expression comes to.
+    /// The value of an expression.
     pub(super) fn value(&self, text: &str) -> Result<Values<'a>, String> {
         self.read(text, 0)
     }
 
-    /// The one number of an expression; none where there is none.
+    /// The only number of an expression; `None` if there is none.
     pub(super) fn number(&self, text: &str) -> Result<Option<f64>, String> {
         self.value(text)?.number()
     }
 
-    /// The sentence; none where a number does not exist that is not optional.
+    /// The completed sentence; `None` if a number that is not optional does not exist.
     pub(super) fn sentence(&self, text: &str) -> Result<Option<String>, String> {
         let Some(at) = text.find(['{', '[']) else { return Ok(Some(text.to_owned())) };
         let is_value = text[at..].starts_with('{');
@@ -376,9 +377,9 @@ impl<'a> Scope<'a> {
         Ok(shown.zip(after).map(|(shown, after)| format!("{}{shown}{after}", &text[..at])))
     }
 
-    /// What stands in braces.
+    /// The text for the content of braces.
     fn shown(&self, inner: &str) -> Result<Option<String>, String> {
-        // A colon within a selection belongs to a name.
+        // A colon within a selection is part of a name.
         let after = inner.rfind(']').map_or(0, |at| at + 1);
         let colon = inner[after..].rfind(':').map_or(inner.len(), |at| after + at);
         let (expression, form) = (&inner[..colon], inner[colon..].trim_start_matches(':'));

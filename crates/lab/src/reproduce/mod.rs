@@ -1,8 +1,8 @@
-//! Reproductions of papers: their experiments are run, and each claim stands beside what came out.
+//! Reproductions of papers: runs their experiments, and compares each claim with the result.
 //!
-//! A paper is data, in `papers/NAME` of the repository: `experiment.toml` says what is run, `claims.toml` what the paper
-//! claims, how ours is computed and by which rule a claim holds, `page.toml` what the page shows, `README.md` what differs.
-//! Every run fills one table of results (`results`) from which claims, tables and charts select by expressions
+//! A paper is data, in `papers/NAME` of the repository: `experiment.toml` says what is run; `claims.toml` what the paper
+//! claims, how our value is computed and by which rule a claim holds; `page.toml` what the page shows; and `README.md` what
+//! differs. Every run fills one table of results (`results`), from which claims, tables and charts select by expressions
 //! (`expression`).
 
 mod claims;
@@ -44,7 +44,7 @@ pub enum ReproduceError {
     /// The model of the server broke a law.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// A value that cannot be.
+    /// A value that is invalid.
     #[error("{0}")]
     Value(String),
 }
@@ -62,43 +62,43 @@ impl SourceFile<'_> {
         parsed.map_err(|error| Complaint::of_toml(&error, &[]).in_file(self.file, Some(self.text)))
     }
 
-    /// A problem at the place where the file has these words.
+    /// The error for a problem at the position of these words in the file.
     fn complain(self, words: &str, problem: &str) -> SpecError {
         let at = self.text.find(words).unwrap_or(0);
         Complaint::at(at..at, problem).in_file(self.file, Some(self.text))
     }
 }
 
-/// A problem of a table, whose place is known otherwise.
+/// The problem of a table whose position is known otherwise.
 fn in_words(error: &toml::de::Error) -> String {
     error.message().trim_end().replace('\n', "; ")
 }
 
-/// What to run.
+/// Options of a reproduction.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only what claims need, and less of it.
+    /// Run only what claims need, and less of it.
     pub quick: bool,
-    /// Folder of block traces; where absent, that of a checkout, or generated traffic where there is none.
+    /// The folder of block traces; if absent, that of a checkout, or else generated traffic.
     pub traces: Option<String>,
-    /// Files that take the place of a generated load.
+    /// Files that replace a generated load.
     pub trace_files: Vec<PathBuf>,
 }
 
 /// A finished reproduction.
 #[derive(Clone, Debug)]
 pub struct Reproduction {
-    /// What it is called.
+    /// The name of the reproduction.
     pub name: String,
     /// The paper.
     pub paper: String,
-    /// How the experiments were run and what differs, a paragraph each.
+    /// How the experiments were run and what differs, in paragraphs.
     pub method: Vec<String>,
-    /// How to get this again.
+    /// How to get this result again.
     pub meta: Provenance,
     /// The claims.
     pub claims: Vec<Claim>,
-    /// What the figures show, and what lies beyond them.
+    /// The numbers that the figures show, and further results.
     pub tables: Vec<Table>,
     /// Charts.
     pub figures: Vec<Figure>,
@@ -108,7 +108,7 @@ impl Paper {
     /// Runs the experiments of the paper and judges its claims.
     ///
     /// # Errors
-    /// [`ReproduceError`] where a trace is missing, or a run stops.
+    /// [`ReproduceError`] if a trace is missing, or a run stops.
     pub fn reproduce(
         &self,
         options: &Options,
@@ -143,15 +143,15 @@ impl Paper {
         })
     }
 
-    /// The flags that give its runs other traffic than their own.
+    /// The flags that replace the traffic of its runs.
     ///
     /// # Errors
-    /// [`ReproduceError`] where a file of the paper cannot be read.
+    /// [`ReproduceError`] if a file of the paper cannot be read.
     pub fn flags(&self) -> Result<BTreeSet<&'static str>, ReproduceError> {
         Ok(self.parse()?.runs.iter().filter_map(runs::Run::flag).collect())
     }
 
-    /// Reads its files, and checks that its claims are about what is run.
+    /// Reads its files, and checks that its claims refer to what is run.
     fn parse(&self) -> Result<Parsed, SpecError> {
         let runs = runs::parse(self.experiment, self.files)?;
         let file = ClaimsFile::parse(self.claims)?;
@@ -166,20 +166,20 @@ impl Paper {
 /// A paper whose files have been read.
 struct Parsed {
     runs: Vec<runs::Run>,
-    /// Names of the runs that claims are about.
+    /// The names of the runs that claims refer to.
     needed: BTreeSet<String>,
     file: ClaimsFile,
     page: page::PageFile,
 }
 
 impl Reproduction {
-    /// How many claims hold.
+    /// The number of claims that hold.
     #[must_use]
     pub fn holding(&self) -> usize {
         self.claims.iter().filter(|claim| claim.holds).count()
     }
 
-    /// How many claims hold, and how many of these are about numbers that the model was set by.
+    /// How many claims hold, and how many of these concern numbers that were used to set the model.
     #[must_use]
     pub fn summary(&self) -> String {
         let counted = |class: Class| self.claims.iter().filter(move |claim| claim.class == class);

@@ -1,4 +1,4 @@
-//! Tables and charts of a paper's page: read from `page.toml`, drawn from the results.
+//! Tables and charts of a paper's page, read from `page.toml` and drawn from the results.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ pub(super) struct PageFile {
     pub(super) figure: Vec<FigureSpec>,
 }
 
-/// What rows, columns, charts or series there are: those of a list, or one for each value of an axis.
+/// What rows, columns, charts or series are made of: the rows of a list, or the values of an axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Dimension {
     #[serde(rename = "for")]
     rows: Option<Rows>,
     axis: Option<String>,
-    /// Terms that the selections of each have beside the others: of a row of a list.
+    /// Terms that the selections of each have in addition to the others; they may use names of its row.
     at: Option<String>,
-    /// What each is called: that of the axis where absent.
+    /// The name of each; if absent, that of the axis.
     name: Option<String>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct TableSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Columns {
-    /// Head and cell of each.
+    /// The heading and the cell of each.
     Written(Vec<[String; 2]>),
     Alike(Dimension),
 }
@@ -76,7 +76,7 @@ struct ChartSpec {
     each: Option<Dimension>,
     across: String,
     upward: String,
-    /// Axes that begin at zero.
+    /// The axes that begin at zero.
     #[serde(default)]
     from_zero: Vec<String>,
     #[serde(default)]
@@ -92,7 +92,7 @@ struct SeriesSpec {
     mark: MarkSpec,
     /// A course over time.
     course: Option<String>,
-    /// Or numbers against numbers.
+    /// Alternatively, numbers over numbers.
     #[serde(default)]
     x: String,
     #[serde(default)]
@@ -107,13 +107,13 @@ enum MarkSpec {
     Dots,
 }
 
-/// A sentence as it is shown where a number of it may not exist.
+/// A sentence as it is shown when one of its numbers may not exist.
 fn shown(text: &str, scope: &Scope<'_>) -> Result<String, String> {
     Ok(scope.sentence(text)?.unwrap_or_else(|| "-".into()))
 }
 
 impl Dimension {
-    /// The name of each row, column, chart or series, and what names mean there.
+    /// The name of each row, column, chart or series, and the scope in which its expressions are computed.
     fn of<'a>(&self, scope: &Scope<'a>) -> Result<Vec<(String, Scope<'a>)>, String> {
         let rows = match (&self.rows, &self.axis) {
             (Some(rows), _) => rows.of(scope.file)?,
@@ -133,14 +133,14 @@ impl Dimension {
         rows.iter().map(each).collect()
     }
 
-    /// One where nothing is repeated.
+    /// The same, or a single one if nothing is repeated.
     fn each<'a>(each: Option<&Self>, scope: &Scope<'a>) -> Result<Vec<(String, Scope<'a>)>, String> {
         each.map_or_else(|| Ok(vec![(String::new(), scope.clone())]), |each| each.of(scope))
     }
 }
 
 impl TableSpec {
-    /// The tables of which something was run.
+    /// The tables for which something was run.
     pub(super) fn draw(&self, scope: &Scope<'_>) -> Result<Vec<Table>, String> {
         let mut scope = scope.on(&Toml::new(), &self.at)?;
         scope.lets.clone_from(&self.lets);
@@ -172,7 +172,7 @@ impl TableSpec {
 }
 
 impl FigureSpec {
-    /// The figure; none where nothing of it was run.
+    /// The figure; `None` if nothing of it was run.
     pub(super) fn draw(&self, scope: &Scope<'_>) -> Result<Option<Figure>, String> {
         let mut charts = Vec::new();
         for spec in &self.chart {
@@ -226,7 +226,7 @@ impl SeriesSpec {
 /// A claim with the range of the paper's value.
 type Beside<'a> = (&'a Claim, (f64, f64));
 
-/// The paper's values beside ours: a chart for each unit of a figure's claims that has more than one number of the paper.
+/// The paper's values beside ours: a chart for each unit of a figure's claims for which the paper has more than one number.
 pub(super) fn beside(claims: &[&Claim]) -> Vec<Chart> {
     let mut units: Vec<&str> = Vec::new();
     for claim in claims.iter().filter(|claim| claim.paper_range.is_some()) {

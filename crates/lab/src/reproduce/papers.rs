@@ -7,13 +7,13 @@ use super::SourceFile;
 pub struct Paper {
     /// Name on the command line.
     pub name: &'static str,
-    /// What is run.
+    /// The runs.
     pub(super) experiment: SourceFile<'static>,
-    /// What is claimed.
+    /// The claims.
     pub(super) claims: SourceFile<'static>,
-    /// What the page shows.
+    /// The content of the page.
     pub(super) page: SourceFile<'static>,
-    /// What differs.
+    /// The method and the differences.
     pub(super) readme: &'static str,
     /// Files that runs use.
     pub(super) files: &'static [SourceFile<'static>],

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::runs::Run;
 
-/// One result: where it lies on each axis, and what was measured there.
+/// One result: its position on each axis, and what was measured.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cell {
-    /// Axis and value, `run` first.
+    /// Axes and values, `run` first.
     pub(super) at: Vec<(String, String)>,
-    /// Each metric with one number a seed or repetition.
+    /// The metrics, each with one number for each seed or repetition.
     pub(super) metrics: BTreeMap<String, Vec<f64>>,
     pub(super) courses: BTreeMap<String, Course>,
 }
 
-/// Something over time.
+/// A quantity over time.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Course {
     /// Counts in steps of equal length, for each seed or repetition.
@@ -34,20 +34,20 @@ impl Cell {
         self
     }
 
-    /// Adds a number to a metric; a number that does not exist is not added.
+    /// Adds a number to a metric, unless it does not exist.
     pub(super) fn metric(mut self, name: &str, number: impl Into<Option<f64>>) -> Self {
         self.metrics.entry(name.into()).or_default().extend(number.into());
         self
     }
 
-    /// Where it lies on an axis.
+    /// Its position on an axis.
     pub(super) fn place(&self, axis: &str) -> Option<&str> {
         self.at.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
     }
 }
 
 impl Course {
-    /// The rate from one time to another, of each seed; nothing where no whole step lies between them.
+    /// The rate between two times, for each seed; empty if no whole step lies between them.
     pub(super) fn level(&self, from: f64, to: f64) -> Vec<f64> {
         let Self::Steps { step_seconds, counts } = self else { return Vec::new() };
         let inside = |at: usize| at as f64 * step_seconds >= from - 1e-9 && (at + 1) as f64 * step_seconds <= to + 1e-9;
@@ -59,7 +59,7 @@ impl Course {
         counts.iter().filter_map(rate).collect()
     }
 
-    /// What is drawn: rates step by step, the mean over the seeds.
+    /// The points to draw: rates step by step, as the mean over the seeds.
     pub(super) fn points(&self) -> Vec<(f64, f64)> {
         match self {
             Self::Points(points) => points.clone(),
@@ -72,7 +72,7 @@ impl Course {
     }
 }
 
-/// A condition on the place of a cell: `value`, which may lie on any axis, `axis=value`, `axis>=number` or `axis<=number`.
+/// A condition on the position of a cell: `value`, on any axis, `axis=value`, `axis>=number` or `axis<=number`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Term {
     pub(super) axis: Option<String>,
@@ -107,7 +107,7 @@ impl Term {
         Self { axis: None, sign: Sign::Is, value: name.into() }
     }
 
-    /// The name that a cell must have, and on which axis.
+    /// The name that a cell must have, and its axis.
     fn name(&self) -> Option<(Option<&str>, &str)> {
         (self.sign == Sign::Is).then_some((self.axis.as_deref(), self.value.as_str()))
     }
@@ -124,12 +124,12 @@ impl Term {
     }
 }
 
-/// Whether two names are the same: as text, or as numbers.
+/// Whether two names are equal, as text or as numbers.
 pub(super) fn same(left: &str, right: &str) -> bool {
     left == right || matches!((left.parse::<f64>(), right.parse::<f64>()), (Ok(left), Ok(right)) if left == right)
 }
 
-/// Everything that was run; before that, what may be asked of it.
+/// Everything that was run; before that, what may be selected.
 #[derive(Debug)]
 pub(super) struct Results<'a> {
     runs: &'a [Run],
@@ -159,7 +159,7 @@ impl<'a> Results<'a> {
         found
     }
 
-    /// Whether a selection names a run, and only what that run may have.
+    /// Checks that a selection names a run, and only metrics and terms that this run may have.
     pub(super) fn check(&self, metric: &str, terms: &[Term]) -> Result<(), String> {
         let names = |run: &Run| {
             let name = |term: &Term| {
@@ -173,7 +173,7 @@ impl<'a> Results<'a> {
         })?;
         self.used.borrow_mut().insert(run.name.clone());
         run.check_metric(metric)?;
-        // A run may call a cell by the canonical form of the name in its table.
+        // A run may give a cell the canonical form of the name in its table.
         let is_known = |name: &str| run.knows(name) || self.select(&[Term::named(name)]).next().is_some();
         for term in terms {
             if let Some(axis) = term.axis.as_deref().filter(|axis| !run.has_axis(axis)) {

@@ -11,7 +11,7 @@ fn origin() -> Origin {
     Origin { version: "test".into(), commit: "test".into(), command: "test".into() }
 }
 
-/// What may be asked of the results below.
+/// The runs that the results below belong to.
 const ASKED: &str = r#"
 [[run]]
 name = "r"
@@ -62,7 +62,7 @@ const GOLDEN: &[(&str, &[f64])] = &[
     ("time[cfq:quantum=2, load>=0.6]", &[10.0]),
     ("time[scheduler=cfq:quantum=2, load<=0.6]", &[2.0]),
     ("time[bfq]", &[]),
-    // Cell by cell; one number goes with all; lists of different length with none.
+    // Cell by cell; a single number goes with all cells; lists of different length have nothing in common.
     ("time[noop] - time[cfq:quantum=2]", &[-0.5, 10.0]),
     ("time[noop] * 2", &[3.0, 40.0]),
     ("time[noop] + all", &[]),
@@ -175,7 +175,7 @@ fn a_rule_decides_whether_a_claim_holds() {
         ("within_factor(ours, paper, 1.1)", false),
         ("ours == highest(iops[table])", true),
         ("ours < iops[table, b]", false),
-        // What has no number does not hold.
+        // A claim without a number does not hold.
         ("ours < 1 / 0 * iops[table, b]", true),
         ("ours < 0 / 0", false),
         ("ours >= 1 and ours < 2", false),
@@ -241,7 +241,7 @@ fn an_error_of_a_file_says_where_it_is() {
         let error = paper(claims(rule)).parse().err().expect(rule).to_string();
         assert!(error.starts_with(expected), "{rule}: {error}");
     }
-    // A selection of several cells is found out when it is computed.
+    // A selection of several cells is detected when it is computed.
     let several = paper(claims("holds = \"ours >= 1\"").replace("[table, a]", "[table]"));
     let error = several.reproduce(&Options::default(), &origin(), &Silent).expect_err("two cells").to_string();
     assert!(error.starts_with("claims.toml:5:1: ours: 2 cells are selected"), "{error}");
@@ -276,7 +276,7 @@ fn the_files_of_every_paper_are_in_order() {
     }
 }
 
-/// The smallest server alone, one load and one short run: what is claimed of others has no number then, and does not hold.
+/// Only the smallest server, with one load and one short run: claims about others have no number then, and do not hold.
 fn small() -> Reproduction {
     let wafl = PAPERS.iter().find(|paper| paper.name == "wafl").expect("it comes with the program");
     let full = wafl.experiment.text;

@@ -1,4 +1,4 @@
-//! Binning: samples at uneven times become values at even intervals.
+//! Binning: turns samples at uneven times into values at even intervals.
 
 use super::{Kind, Losses, SeriesOptions};
 
@@ -20,7 +20,7 @@ struct Bin {
 pub(super) struct Binner {
     kind: Kind,
     bin_seconds: i64,
-    /// Number of the first bin, counted from 1970.
+    /// The number of the first bin, counted from 1970-01-01.
     first: i64,
     bins: Vec<Bin>,
     last: Option<(i64, f64)>,
@@ -43,7 +43,7 @@ impl Binner {
         }
     }
 
-    /// Takes one sample. If that needed more than `bins_max` bins, refuses it and returns the number.
+    /// Adds one sample. If that needed more than `bins_max` bins, refuses the sample and returns the number of bins.
     pub(super) fn add(&mut self, time: i64, value: Option<f64>, bins_max: usize) -> Result<(), u64> {
         if let Some((last, last_value)) = self.last {
             if time == last && value == Some(last_value) {
@@ -84,7 +84,7 @@ impl Binner {
                     self.put(time, None, bins_max)
                 }
                 Some((last, last_value)) => {
-                    // The step across a gap is not the rate of any bin inside it; the bin of the second sample gets it only
+                    // The step across a gap is not the rate of any bin inside it. The bin of the second sample gets it only
                     // if the first sample is at most one bin away.
                     let rate = (value - last_value) / (time - last) as f64;
                     let near = time - last <= self.bin_seconds.max(1) * 2;
@@ -105,8 +105,7 @@ impl Binner {
             return Err(span);
         }
         if bin < self.first {
-            // Doubles at least, so that a file in falling order stays linear; `finish` drops what
-            // stays empty.
+            // The list at least doubles, so that a file in falling order takes linear time; `finish` drops what stays empty.
             let room = (bins_max as u64 - span) as usize;
             let missing = (self.first - bin) as usize + self.bins.len().min(room);
             self.bins.splice(0..0, std::iter::repeat_n(Bin::default(), missing));
@@ -135,7 +134,7 @@ impl Binner {
         self.bins.iter().all(|bin| bin.samples == 0)
     }
 
-    /// When the first bin begins, and the values, where samples are `step_seconds` apart.
+    /// The start of the first bin, and the values, for samples that are `step_seconds` apart.
     pub(super) fn finish(mut self, step_seconds: f64) -> (i64, Vec<Option<f64>>, Losses) {
         let empty = self.bins.iter().take_while(|bin| bin.samples == 0).count();
         self.bins.drain(..empty);
@@ -148,7 +147,7 @@ impl Binner {
         let samples_min = (expected * COVERAGE_MIN).floor().max(1.0);
         let scale = match self.kind {
             Kind::Mean => 1.0,
-            // What a bin adds up to when none of its samples is missing.
+            // The sum of a bin that lacks no sample.
             Kind::Sum => bin_seconds / step_seconds.max(1.0),
             Kind::Counter => 1.0,
         };

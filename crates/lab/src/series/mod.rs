@@ -1,6 +1,6 @@
 //! Rates over time in bins, read from files of counters or counted from block traces.
 //!
-//! A bin without data is `None`, never zero: a forecaster that is fed zeros for gaps learns idle time that never was.
+//! A bin without data is `None`, never zero: a forecaster that gets zeros for gaps would learn idle time that never was.
 
 mod bins;
 mod open;
@@ -24,14 +24,14 @@ pub use ioweir_trace::TraceError as SeriesError;
 /// A series: values at even intervals.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its name: the column, after the label where rows have one.
+    /// Its name: the column, after the label if rows have one.
     pub name: String,
-    /// When the first bin begins, in seconds since 1970-01-01 (UTC, or the local clock where the file has no zone); a
-    /// multiple of `bin_seconds`.
+    /// The start of the first bin, in seconds since 1970-01-01 (UTC, or the local clock if the file has no zone); a multiple
+    /// of `bin_seconds`.
     pub start_unix_seconds: i64,
-    /// How long a bin is.
+    /// The length of a bin.
     pub bin_seconds: u32,
-    /// One value per bin from the first bin on; `None` is a gap.
+    /// One value for each bin from the first bin on; `None` is a gap.
     pub values: Vec<Option<f64>>,
     /// Problems found while reading, and how each was handled.
     pub losses: Losses,
@@ -40,11 +40,11 @@ pub struct Series {
 /// Counts of input that was left out or changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Losses {
-    /// Rows with the time and the value of the row before them: counted once.
+    /// Rows with the same time and value as the previous row: counted once.
     pub duplicate_rows: u64,
-    /// Rows earlier than a previous row: sorted in; for a counter, left out.
+    /// Rows earlier than a previous row: sorted in, or left out for a counter.
     pub rows_out_of_order: u64,
-    /// Empty or non-finite cells: gaps.
+    /// Empty or non-finite cells, which become gaps.
     pub missing_values: u64,
     /// Values below zero: masked.
     pub negative_values: u64,
@@ -52,9 +52,9 @@ pub struct Losses {
     pub absurd_values: u64,
     /// Resets of a counter: the step across a reset is unknown and masked.
     pub counter_resets: u64,
-    /// Bins with fewer than half of their samples: gaps.
+    /// Bins with fewer than half of their samples, which become gaps.
     pub thin_bins: u64,
-    /// The column only ever rises, so it may be a counter, though it was not read as one.
+    /// The column only ever rises, so it may be a counter, but it was not read as one.
     pub looks_like_counter: bool,
 }
 
@@ -73,7 +73,7 @@ impl Losses {
         }
     }
 
-    /// One line per kind of loss, for people.
+    /// One line of text for each kind of loss.
     #[must_use]
     pub fn lines(&self) -> Vec<String> {
         let counts = [
@@ -110,24 +110,24 @@ pub enum Kind {
 /// How a file is read as series.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesOptions {
-    /// Length of a bin; absent: the divisor of a day nearest to the file's own step.
+    /// The length of a bin; if absent, the divisor of a day that is nearest to the file's own step.
     pub bin_seconds: Option<u32>,
-    /// Columns to read, by name; empty: all columns of numbers.
+    /// The names of the columns to read; if empty, all columns of numbers.
     pub columns: Vec<String>,
     /// The meaning of samples.
     pub kind: Kind,
-    /// Add up the labels: one series a column, whose bins are gaps where any label's is.
+    /// Whether to add up the labels: one series for each column, whose bins are gaps if any label's is.
     pub total: bool,
 }
 
 impl Series {
-    /// Share of bins that are not gaps.
+    /// The share of bins that are not gaps.
     #[must_use]
     pub fn coverage(&self) -> f64 {
         self.values.iter().flatten().count() as f64 / self.values.len().max(1) as f64
     }
 
-    /// How many days the series spans.
+    /// The number of days that the series spans.
     #[must_use]
     pub fn days(&self) -> f64 {
         self.values.len() as f64 * f64::from(self.bin_seconds) / 86_400.0

@@ -7,14 +7,14 @@ use ioweir_trace::{self as trace, Input, Position, ReadOptions};
 
 /// Prefix of generated series: `vdi:7` is six weeks of virtual desktops from seed 7.
 pub const VDI_PREFIX: &str = "vdi:";
-/// Length of a bin for input without a step of its own.
+/// The length of a bin for input without a step of its own.
 const BIN_SECONDS: u32 = 600;
 
-/// The series of `names`: several files are one table or one trace, in the order of time. A file recognised as a
-/// block trace, or named as one, is counted; any other file is read as a table.
+/// Opens the series of `names`. Several files form one table or one trace, in the order of time. A file that is recognised
+/// as a block trace, or named as one, is counted; any other file is read as a table.
 ///
 /// # Errors
-/// [`SeriesError`] where a file cannot be read as what it is.
+/// [`SeriesError`] if a file cannot be read in its format.
 pub fn open_series(
     names: &[String],
     options: &SeriesOptions,
@@ -36,7 +36,7 @@ pub fn open_series(
         let mut source = trace::open(&paths, reading)?;
         let counted = series_of_trace(source.as_mut(), bin_seconds, file)?;
         let all = counted.requests.into_iter().chain(counted.bytes).chain([counted.unique_ratio]);
-        // A kind of request that the trace lacks gives no series.
+        // If the trace lacks a kind of request, that kind gives no series.
         let mut out: Vec<Series> =
             all.filter(|series| series.values.iter().flatten().any(|value| *value > 0.0)).collect();
         if !options.columns.is_empty() {

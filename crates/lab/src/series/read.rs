@@ -1,7 +1,7 @@
-//! Reader of tables of values (CSV) as series.
+//! Reads tables of values (CSV) as series.
 //!
-//! Delimiter (comma, semicolon, tab, bar), header, the time column and label columns are recognised from the first 64 KiB.
-//! The file is read as a stream; only bins are held.
+//! The delimiter (comma, semicolon, tab, bar), the header, the time column and label columns are recognised from the first
+//! 64 KiB. The file is read as a stream; only bins are kept.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use ioweir_trace::{Chunks, HEAD_BYTES, Input, Position, unreadable};
 
 /// The longest line of a table.
 const LINE_BYTES_MAX: usize = 1 << 16;
-/// The bin of a table of one row.
+/// The bin length for a table of one row.
 const STEP_USUAL: u32 = 600;
 /// The most bins of all series together.
 const BINS_MAX: usize = 1 << 24;
@@ -24,10 +24,10 @@ const SERIES_MAX: usize = 1 << 12;
 const DELIMITERS: [u8; 4] = [b';', b'\t', b'|', b','];
 const TIME_NAMES: [&str; 7] = ["timestamp", "time", "ts", "date", "datetime", "epoch", "unix"];
 
-/// Reads a file, packed or not: one series for each column of numbers, and for each label where rows have one.
+/// Reads a file, compressed or not: one series for each column of numbers, and for each label if rows have one.
 ///
 /// # Errors
-/// [`SeriesError`] at the first line that cannot be understood.
+/// [`SeriesError`] at the first line that cannot be parsed.
 pub fn read_series(path: &Path, options: &SeriesOptions) -> Result<Vec<Series>, SeriesError> {
     read_inputs(&[Input::from_path(path)], options)
 }
@@ -63,7 +63,7 @@ impl Layout {
         let head = input.head()?;
         let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').map(trimmed).collect();
         if head.len() == HEAD_BYTES {
-            // The last may be cut.
+            // The last line may be incomplete.
             lines.pop();
         }
         lines.retain(|line| !is_blank(line));
@@ -72,7 +72,7 @@ impl Layout {
                 .expected("a table with a column of times and columns of numbers"));
         };
         let count = |delimiter: u8| top.iter().filter(|byte| **byte == delimiter).count();
-        // The first of the most frequent: a semicolon wins over decimal commas only if there are more of them.
+        // The first of the most frequent: a semicolon wins over decimal commas only if there are more semicolons.
         let delimiter = DELIMITERS.into_iter().rev().max_by_key(|delimiter| count(*delimiter)).unwrap_or(b',');
         let rows: Vec<Vec<Cell<'_>>> = lines.iter().map(|line| cells(line, delimiter)).collect();
         let has_header = rows[0].iter().all(|cell| moment(cell.text).is_none());
@@ -114,7 +114,7 @@ impl Layout {
     }
 }
 
-/// The median distance of a row from the next with the same labels.
+/// The median distance between a row and the next one with the same labels.
 fn step(rows: &[Vec<Cell<'_>>], time: usize, labels: &[usize]) -> f64 {
     let mut last: BTreeMap<Vec<&[u8]>, i64> = BTreeMap::new();
     let mut steps: Vec<u64> = Vec::new();
@@ -131,7 +131,7 @@ fn step(rows: &[Vec<Cell<'_>>], time: usize, labels: &[usize]) -> f64 {
     steps.get(steps.len().saturating_sub(1) / 2).map_or(0.0, |step| *step as f64)
 }
 
-/// A cell without its quotes, and where it begins in its line.
+/// A cell without its quotes, and its offset in the line.
 #[derive(Clone, Copy, Debug)]
 struct Cell<'a> {
     text: &'a [u8],
@@ -179,7 +179,7 @@ fn number(text: &[u8], delimiter: u8) -> Option<f64> {
         return None;
     }
     text.parse().ok().or_else(|| {
-        // A comma for the point, where commas do not part columns.
+        // A decimal comma, if commas do not separate columns.
         if delimiter == b',' { None } else { text.replacen(',', ".", 1).parse().ok() }
     })
 }
@@ -245,7 +245,7 @@ impl<'a> Table<'a> {
             .map_err(|(line, fault)| fault.placed(file, line))
     }
 
-    /// Reads the lines that are available: whole ones, and at the end of the file the last.
+    /// Reads the available lines: complete ones, and at the end of the file also the last.
     fn lines(
         &mut self,
         chunks: &mut Chunks,
@@ -370,11 +370,11 @@ impl<'a> Table<'a> {
 /// The reading position in a file.
 struct Reached {
     line: u64,
-    /// Whether the header is still to come.
+    /// Whether the header has yet to come.
     header: bool,
 }
 
-/// An error in a line, before its place is known.
+/// An error in a line, before its position is known.
 struct Fault {
     at: usize,
     problem: String,
@@ -396,7 +396,7 @@ fn divisor_near(step_seconds: f64) -> u32 {
     divisors.min_by(|left, right| distance(*left).total_cmp(&distance(*right))).unwrap_or(600)
 }
 
-/// The sum of all series of each column; a gap where any of them has one.
+/// The sum of all series of each column; a gap if any of them has one.
 fn totals(series: Vec<Series>, columns: &[usize]) -> Vec<Series> {
     let mut out: Vec<(usize, Series)> = Vec::new();
     for (series, column) in series.into_iter().zip(columns) {

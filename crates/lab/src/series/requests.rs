@@ -11,10 +11,10 @@ use ioweir_trace::{Position, TraceError, TraceSource};
 const BINS_MAX: usize = 1 << 22;
 /// The block size for detecting overwrites.
 const BLOCK_BYTES: u64 = 4096;
-/// The most blocks held; beyond them only every second, fourth, ... block is sampled.
+/// The most blocks kept; beyond that only every second, fourth, ... block is sampled.
 const BLOCKS_MAX: usize = 1 << 20;
 
-/// What is counted in each bin.
+/// The counts of a bin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bin {
     requests: [u64; 3],
@@ -30,15 +30,15 @@ pub struct Counted {
     pub requests: [Series; 3],
     /// Bytes a second: read, write, unmap.
     pub bytes: [Series; 3],
-    /// Share of the written blocks that the trace had not written before; a gap where nothing was written.
+    /// The share of written blocks that the trace had not written before; a gap if nothing was written.
     pub unique_ratio: Series,
 }
 
-/// Counts a trace in bins of `bin_seconds`. A bin without requests is idle, not a gap: a trace is complete.
-/// The last bin, which the trace may not fill, is left out unless it is the only one.
+/// Counts a trace in bins of `bin_seconds`. A bin without requests is idle, not a gap, because a trace is complete. The last
+/// bin, which the trace may not fill, is left out unless it is the only one.
 ///
 /// # Errors
-/// [`TraceError`] where the trace cannot be read or has too many bins.
+/// [`TraceError`] if the trace cannot be read or has too many bins.
 pub fn series_of_trace(source: &mut dyn TraceSource, bin_seconds: u32, file: &str) -> Result<Counted, TraceError> {
     let bin_seconds = bin_seconds.max(1);
     let mut start = None;
@@ -114,7 +114,7 @@ impl Sample {
             return;
         }
         let last = offset_bytes.saturating_add(length_bytes - 1) / BLOCK_BYTES;
-        // One request the size of a disk must not take hours: its first blocks represent all.
+        // One request of the size of a disk must not take hours: its first blocks represent all.
         let first = offset_bytes / BLOCK_BYTES;
         for block in first..=last.min(first.saturating_add(1 << 16)) {
             if !self.is_sampled(block) {
@@ -131,7 +131,7 @@ impl Sample {
         }
     }
 
-    /// By a hash, so that strides in the addresses do not matter.
+    /// Whether a block is sampled, decided by a hash, so that strides in the addresses do not matter.
     fn is_sampled(&self, block: u64) -> bool {
         let hash = block.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_right(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         hash.trailing_zeros() >= self.shift || self.shift == 0

@@ -1,8 +1,8 @@
-//! Parser of moments: dates, times and epochs in a cell.
+//! Parses times: dates, times of day and epochs in a cell.
 
-/// Seconds since 1970-01-01. A number is seconds, milliseconds, microseconds or nanoseconds by its size, since headers
-/// are known to be wrong about it; dates are those of ISO 8601, with a blank for the `T` allowed. A time without a zone
-/// is read as it is.
+/// Seconds since 1970-01-01. A number is taken as seconds, milliseconds, microseconds or nanoseconds by its size, since
+/// headers are often wrong about it. Dates are those of ISO 8601; a blank may replace the `T`. A time without a zone is read
+/// as it is.
 pub(super) fn moment(cell: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(cell).ok()?.trim();
     number(text).or_else(|| date_time(text))
@@ -54,7 +54,7 @@ fn date_time(text: &str) -> Option<i64> {
     Some(midnight + hour * 3600 + minute * 60 + second - zone_seconds(rest.trim())?)
 }
 
-/// Local time less UTC: nothing or `Z`, `+HH`, `+HH:MM`, `+HHMM`.
+/// Local time minus UTC: empty or `Z`, `+HH`, `+HH:MM`, `+HHMM`.
 fn zone_seconds(text: &str) -> Option<i64> {
     if text.is_empty() || text.eq_ignore_ascii_case("z") || text.eq_ignore_ascii_case("utc") {
         return Some(0);
@@ -82,7 +82,7 @@ fn days_of_month(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar: years are counted from March, so that the leap day is last.
+/// Days since 1970-01-01 of a date in the Gregorian calendar. Years are counted from March, so that the leap day is last.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -91,7 +91,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
 }
 
-/// Year, month and day of a number of days since 1970-01-01.
+/// The year, month and day of a number of days since 1970-01-01.
 #[must_use]
 pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;

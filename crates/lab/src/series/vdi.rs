@@ -1,8 +1,8 @@
 //! Generated weeks of virtual desktops: a seeded series whose noise is known.
 //!
 //! The shape follows figures 4 and 9 of the background paper: a login storm around eight, work until half past five with a
-//! lunch break, busier Mondays and quieter Fridays, a virus scan at night, quiet weekends except Sunday's backup. The rate of
-//! each value is known, and so is the error that no forecaster can beat.
+//! lunch break, busier Mondays and quieter Fridays, a virus scan at night, quiet weekends except for Sunday's backup. The
+//! rate of each value is known, and so is the error that no forecaster can beat.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
@@ -12,22 +12,22 @@ use super::{Losses, Series};
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// What is generated. The defaults are the series that the forecasters are measured on.
+/// The parameters of a generated series. The defaults give the series on which the forecasters are measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Vdi {
     /// When the first bin begins, on the local clock; a multiple of `bin_seconds`.
     pub start_unix_seconds: i64,
     /// Length of a bin.
     pub bin_seconds: u32,
-    /// How many bins.
+    /// The number of bins.
     pub bins: usize,
-    /// Spread of a bin's logarithm around that of its rate.
+    /// The spread of a bin's logarithm around that of its rate.
     pub noise: f64,
-    /// Share of bins that are two to four times their rate.
+    /// The share of bins that are two to four times their rate.
     pub spikes: f64,
     /// Days, by number from the first, that are like a Saturday whatever the calendar says.
     pub holidays: Vec<i64>,
-    /// From this bin on, every rate is multiplied by this.
+    /// From this bin on, every rate is multiplied by this factor.
     pub shift: Option<(usize, f64)>,
     /// Seed of everything random.
     pub seed: u64,
@@ -49,12 +49,12 @@ impl Default for Vdi {
     }
 }
 
-/// A generated series and what is behind it.
+/// A generated series, and the rates that it was drawn from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VdiSeries {
     /// Requests a second in each bin.
     pub series: Series,
-    /// The rate behind each bin, without the noise: the best forecast that there could be.
+    /// The rate of each bin, without the noise: the best possible forecast.
     pub rates: Vec<f64>,
 }
 
@@ -125,7 +125,7 @@ fn shape(weekday: i64, hour: f64, day: &Day) -> f64 {
         4 => 0.85,
         _ => 1.0,
     };
-    // People come and go over half an hour, not at once.
+    // People come and go over half an hour, not all at once.
     let ramp =
         |from: f64, to: f64| (1.0 / (1.0 + (-(hour - from) * 8.0).exp())) * (1.0 / (1.0 + ((hour - to) * 8.0).exp()));
     let lunch = 1.0 - 0.35 * (-((hour - 12.5) / 0.5).powi(2) / 2.0).exp();
@@ -137,12 +137,12 @@ fn shape(weekday: i64, hour: f64, day: &Day) -> f64 {
 struct Normals(Pcg64);
 
 impl Normals {
-    /// From zero up to but not one.
+    /// A uniform number from zero up to, but not including, one.
     fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Mean zero, spread one: the Box-Muller method.
+    /// A normal number with mean zero and spread one, by the Box-Muller method.
     fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.uniform()).cos()

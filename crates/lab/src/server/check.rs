@@ -1,4 +1,4 @@
-//! Validation of platforms, workloads and costs. An error names the wrong key and the accepted range.
+//! Validates platforms, workloads and costs. An error names the wrong key and the accepted range.
 
 use super::spec::{CostSpec, DiskSpec, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
 use ioweir_config::Complaint;
@@ -57,7 +57,7 @@ fn cost(key: &str, cost: WorkCost) -> Result<(), Complaint> {
     wrong(format!("{key}.per_kib"), format!("{} is too long", cost.per_kib), "at most 1ms")
 }
 
-/// That shares are numbers, none below zero, and not all zero.
+/// Checks that shares are numbers, none below zero, and not all zero.
 fn shares(key: impl Fn(usize) -> String, shares: impl Iterator<Item = f64> + Clone) -> Result<(), Complaint> {
     for (at, share) in shares.clone().enumerate() {
         if !(0.0..1e9).contains(&share) {

@@ -1,14 +1,14 @@
-//! The disks of the server model: read completion times, and the effect of flushes.
+//! The disks of the server model: completion times of reads, and the effect of flushes.
 //!
-//! Every disk serves one request at a time, first come, first served, in closed form: the state of a disk is the time at which
-//! it becomes free. Reads pick a random disk; a flush operation writes a stripe over neighbouring disks.
+//! Every disk serves one request at a time, first come, first served, in closed form: the state of a disk is the time when
+//! it becomes free. A read goes to a random disk; a flush operation writes a stripe over neighbouring disks.
 
 use super::random::{Exponential, Stream};
 
 /// A group of equal disks.
 pub(super) struct Disks {
     free: Box<[u64]>,
-    /// Fixed time of a read, and mean of its exponentially distributed part, in nanoseconds.
+    /// The fixed time of a read, and the mean of its exponentially distributed part, in nanoseconds.
     read_fixed: u64,
     read_random: u64,
     /// Transfer time per KiB.
@@ -32,7 +32,7 @@ impl Disks {
         self.occupy(disk as usize, now, service)
     }
 
-    /// When a write of `bytes` over `width` disks, submitted now, completes; one seek on each disk.
+    /// When a write of `bytes` over `width` disks, submitted now, completes, with one seek on each disk.
     pub(super) fn write(&mut self, now: u64, bytes: u64, width: u32, stream: &mut Stream) -> u64 {
         let first = stream.below(u32::try_from(self.free.len()).unwrap_or(u32::MAX)) as usize;
         let width = (width.max(1) as usize).min(self.free.len());

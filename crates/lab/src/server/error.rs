@@ -9,13 +9,13 @@ use ioweir_config::SpecError;
 /// A server that cannot be run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerError {
-    /// A platform, a workload, costs or a spec that make no sense.
+    /// An invalid platform, workload, cost or spec.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// A name that is not known.
+    /// An unknown name.
     #[error(transparent)]
     Choice(#[from] ChoiceError),
-    /// A schedule that cannot be made.
+    /// An invalid schedule.
     #[error("{0}\n\nhint: `ioweir doc cores` lists what can be set, and in which range")]
     Schedule(#[from] CoresError),
     /// A law was broken: the simulator is wrong.

@@ -1,34 +1,34 @@
-//! Checks of every run against laws that hold for any queueing system.
+//! Checks every run against laws that hold for any queueing system.
 //!
 //! - **Little's law**: the number of requests in the server, integrated over time, equals the sum of their response times.
 //! - **Utilisation law**: worker time is busy time plus idle time.
-//! - **Work conservation**: no worker idles while more requests are queued than workers are taking up a turn.
+//! - **Work conservation**: no worker idles while more requests are queued than workers are taking up turns.
 //!
 //! Both sides of each law are counted independently, in whole nanoseconds, in every run: a few additions per event.
 
-/// A broken law: an error of the simulator, not of its user.
+/// A broken law, which is a defect of the simulator, not an error of its user.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the simulation broke {law}: {detail}")]
 pub struct Violation {
-    /// Which law.
+    /// The law that is broken.
     pub law: &'static str,
-    /// What was counted.
+    /// The counts.
     pub detail: String,
 }
 
-/// What is counted for the laws.
+/// The counts for the laws.
 #[derive(Debug)]
 pub(super) struct Laws {
-    /// Client requests in the server, and their integral over time.
+    /// The number of client requests in the server, and its integral over time.
     inside: u32,
     inside_nanos: u128,
-    /// Sum of arrival times of requests in the server, and of response times of those that have left.
+    /// The sum of the arrival times of requests in the server, and of the response times of those that have left.
     arrivals: u128,
     responses: u128,
-    /// Idle workers, and their integral over time.
+    /// The number of idle workers, and its integral over time.
     idle: u32,
     idle_nanos: u128,
-    /// Moments at which a worker idled though requests were queued.
+    /// The number of moments at which a worker idled although requests were queued.
     lazy: u64,
 }
 
@@ -47,7 +47,7 @@ impl Laws {
         Self { inside: 0, inside_nanos: 0, arrivals: 0, responses: 0, idle: workers, idle_nanos: 0, lazy: 0 }
     }
 
-    /// Lets time pass.
+    /// Adds a span of time.
     pub(super) fn step(&mut self, span: u64) {
         self.inside_nanos += u128::from(self.inside) * u128::from(span);
         self.idle_nanos += u128::from(self.idle) * u128::from(span);
@@ -72,7 +72,7 @@ impl Laws {
         self.idle += 1;
     }
 
-    /// Checks work conservation after an event, from the queued requests and the workers that are taking up a turn.
+    /// Checks work conservation after an event, from the queued requests and the workers that are taking up turns.
     pub(super) fn settled(&mut self, queued: impl FnOnce() -> u32, turning: u32) {
         if self.idle > 0 && queued() > turning {
             self.lazy += 1;

@@ -1,13 +1,13 @@
-//! Object locks: the holder, and the order of waiters.
+//! Object locks: their owners, and the order of waiters.
 
 /// No request.
 const NONE: u32 = u32::MAX;
 
-/// One lock per object; waiters get it first come, first served.
+/// One lock for each object; waiters get it first come, first served.
 pub(super) struct Locks {
-    /// The slot that holds each.
+    /// The slot that owns each lock.
     holders: Box<[u32]>,
-    /// First and last slot that waits for each.
+    /// The first and the last slot that wait for each lock.
     waiting: Box<[(u32, u32)]>,
     /// The next waiter after each slot.
     next: Box<[u32]>,
@@ -22,7 +22,7 @@ impl Locks {
         }
     }
 
-    /// Takes the lock of `object` for `slot`, or queues `slot` if another holds it.
+    /// Takes the lock of `object` for `slot`, or queues `slot` if another slot owns it.
     pub(super) fn acquire(&mut self, object: u32, slot: u32) -> bool {
         let holder = &mut self.holders[object as usize];
         if *holder == NONE || *holder == slot {
@@ -40,7 +40,7 @@ impl Locks {
         false
     }
 
-    /// Releases the lock and returns the next holder.
+    /// Releases the lock and returns its next owner.
     pub(super) fn release(&mut self, object: u32) -> Option<u32> {
         let (first, last) = &mut self.waiting[object as usize];
         let next = *first;

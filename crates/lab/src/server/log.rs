@@ -1,8 +1,8 @@
 //! The write log: free space, and when a consistency point begins.
 //!
-//! The log has two halves. Writes go to one half. When it is full, or on a timer, a consistency point (CP) freezes it and
-//! writes go to the other half. The frozen half is free again when the CP completes. Writes wait if the second half fills
-//! first.
+//! The log has two halves. Writes go to one of them. When it is full, or on a timer, a consistency point (CP) freezes it,
+//! and writes go to the other half. The frozen half is free again when the CP completes. If the second half fills before
+//! that, writes wait.
 
 use ioweir_core::cores::Log;
 
@@ -14,12 +14,12 @@ pub(super) struct NvLog {
     filling: u64,
     /// Bytes that the running CP writes.
     frozen: u64,
-    /// Operations of the running CP: total and remaining.
+    /// The number of operations of the running CP: total and remaining.
     operations: u32,
     left: u32,
-    /// Highest fill of the log, in bytes.
+    /// The highest fill of the log, in bytes.
     pub(super) filled_max: u64,
-    /// Number of CPs begun.
+    /// The number of CPs that have begun.
     pub(super) points: u64,
 }
 
@@ -38,7 +38,7 @@ impl NvLog {
         true
     }
 
-    /// Whether a CP runs.
+    /// Whether a CP is running.
     pub(super) fn is_flushing(&self) -> bool {
         self.left > 0
     }

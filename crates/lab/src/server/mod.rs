@@ -1,13 +1,13 @@
-//! Model of a storage server: response times of its clients under a schedule of its workers.
+//! A model of a storage server, which computes the response times of its clients under a schedule of its workers.
 //!
-//! A server has workers, one per core, that run client requests and the server's own work; the schedules of
-//! [`ioweir_core::cores`] decide which worker runs what, for how long. A request needs processor time in one or more phases,
-//! and between them waits for a disk, a lock, memory or room in the write log. Taking up a turn costs a worker time. A write
-//! is answered once it is in the log, which consistency points empty.
+//! A server has workers, one for each core, that run client requests and the server's own work; the schedules of
+//! [`ioweir_core::cores`] decide which worker runs what, and for how long. A request needs processor time in one or more
+//! phases, and between them waits for a disk, a lock, memory or room in the write log. Taking up a turn costs a worker time.
+//! A write is answered once it is in the log, which consistency points empty.
 //!
-//! Four events drive simulated time: a request arrives, a worker finishes a step, a disk returns data, a consistency point is
-//! due. All random traits of a request come from its own seed, so that every schedule sees the same requests. Every run checks
-//! the laws of queueing ([`Violation`]).
+//! Four kinds of events drive simulated time: a request arrives, a worker finishes a step, a disk returns data, or a
+//! consistency point is due. All random properties of a request come from its own seed, so that every schedule sees the same
+//! requests. Every run checks the laws of queueing ([`Violation`]).
 
 mod check;
 mod disks;

@@ -1,14 +1,14 @@
-//! A server spec in the units of the event loop: nanoseconds, bytes, chances in 2^32.
+//! A server spec in the units of the event loop: nanoseconds, bytes, and probabilities in 2^32 parts.
 
 use ioweir_core::cores::Kind;
 
 use super::random::{Chance, Exponential, Stream};
 use super::spec::{CostSpec, OperationKind, OperationSpec, PlatformSpec, WorkCost, WorkloadSpec};
 
-/// Steps of the table of arrival rates over a swing.
+/// The number of steps in the table of arrival rates over a swing.
 const SWING_STEPS: usize = 256;
 
-/// Which work is costed.
+/// The phase of a request whose cost is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// A client request from its arrival.
@@ -25,7 +25,7 @@ pub(super) enum Phase {
     Flush,
 }
 
-/// Processor time in nanoseconds: fixed and varying parts, whatever the size and for each KiB.
+/// Processor time in nanoseconds: fixed and varying parts, each independent of the size and for each KiB.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     base: u64,
@@ -45,7 +45,7 @@ impl Cost {
 /// An operation of the workload.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
-    /// The upper end of its part of 2^32.
+    /// The upper end of its range in 2^32.
     upper: u64,
     pub(super) kind: Kind,
     sizes: Vec<(u64, u32)>,
@@ -55,7 +55,7 @@ pub(super) struct Operation {
     deadline: Option<(Chance, u64)>,
 }
 
-/// The most disk waits of one request: a bound on chains of misses.
+/// The most disk waits of one request, which bounds chains of misses.
 const MISSES_MAX: u8 = 32;
 
 impl Operation {
@@ -75,7 +75,7 @@ impl Operation {
         self.deadline.filter(|(chance, _)| stream.happens(*chance)).map(|(_, within)| within)
     }
 
-    /// Number of successive blocks of the request that are missing in memory.
+    /// The number of successive blocks of the request that are missing in memory.
     pub(super) fn misses(&self, stream: &mut Stream) -> u8 {
         let Some(last) = self.misses.last() else { return 0 };
         let mut count = 0;
@@ -122,7 +122,7 @@ pub(super) struct Model {
     slow: u64,
     /// The varying part of a cost, in 1/65,536.
     spread: u64,
-    /// Mean time between arrivals in 1/256 ns, over a swing.
+    /// The mean time between arrivals in 1/256 ns, over a swing.
     gaps: Box<[u64]>,
     swing_step: u64,
 }
@@ -199,7 +199,7 @@ impl Model {
         self.operations.iter().find(|operation| drawn < operation.upper).unwrap_or(&self.operations[last])
     }
 
-    /// The processor time of a phase, nanoseconds.
+    /// The processor time of a phase, in nanoseconds.
     pub(super) fn cost(&self, phase: Phase, bytes: u32, stream: &mut Stream, exponential: &Exponential) -> u32 {
         let mean = match phase {
             Phase::First { kind, slow } => self.first[kind as usize].mean(bytes) + if slow { self.slow } else { 0 },
@@ -225,7 +225,7 @@ impl Model {
         f64::from(self.workers) * 1e9 / nanos.max(1.0)
     }
 
-    /// Mean processor time of an operation, including the internal work that it causes.
+    /// The mean processor time of an operation, including the internal work that it causes.
     fn operation_nanos(&self, operation: &Operation) -> f64 {
         let bytes = mean(&operation.sizes);
         let cost = |cost: Cost| cost.base as f64 + cost.kib as f64 * bytes / 1024.0;
@@ -253,7 +253,7 @@ impl Model {
     }
 }
 
-/// The mean of sizes with the upper ends of their parts of 2^32.
+/// The mean of sizes, given the upper ends of their ranges in 2^32.
 fn mean(sizes: &[(u64, u32)]) -> f64 {
     let mut lower = 0;
     let mut sum = 0.0;
@@ -290,7 +290,7 @@ fn uppers_of(sizes: &[(ioweir_config::Size, f64)]) -> Vec<(u64, u32)> {
     sizes.iter().zip(uppers).map(|((bytes, _), upper)| (upper, u32::try_from(bytes.0).unwrap_or(u32::MAX))).collect()
 }
 
-/// The upper ends of the parts of 2^32 that shares take.
+/// The upper ends of the ranges in 2^32 that belong to shares.
 fn uppers(shares: &[f64]) -> Vec<u64> {
     let sum: f64 = shares.iter().sum();
     let mut upper = 0.0;

@@ -1,8 +1,8 @@
-//! The oracle: a scheduler that knows the remaining work of each request, as a bound on what any real scheduler can gain.
+//! The oracle: a scheduler that knows the remaining work of each request, which bounds the gain of any real scheduler.
 //!
-//! Shortest remaining processing time first (SRPT) over all phases of a request, without preemption: it decides whenever a
-//! worker takes the next request. Work that is critical to the server gets every tenth turn, and every turn when nothing else
-//! is queued.
+//! It uses shortest remaining processing time first (SRPT) over all phases of a request, without preemption: it decides
+//! whenever a worker takes the next request. Work that is critical to the server gets every tenth turn, and every turn when
+//! nothing else is queued.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,7 +12,7 @@ use ioweir_core::{Nanos, Tag};
 
 use super::Discipline;
 
-/// As long as turns get where slices go by depth, so that the oracle gains nothing from fewer turns.
+/// As long as turns are if slices depend on depth, so that the oracle gains nothing from fewer turns.
 const SLICE: Nanos = Nanos::from_micros(5_300);
 /// MQ's slice.
 const CRITICAL_SLICE: Nanos = Nanos::from_micros(200);
@@ -22,9 +22,9 @@ const CRITICAL_EVERY: u64 = 10;
 /// The oracle.
 #[derive(Debug)]
 pub struct Oracle {
-    /// Remaining work of the request that queues next.
+    /// The remaining work of the request that will be queued next.
     foreseen: Nanos,
-    /// Remaining work, order of queueing, slot.
+    /// The remaining work, the order of queueing, and the slot.
     queued: BinaryHeap<Reverse<(Nanos, u64, u32)>>,
     critical: VecDeque<u32>,
     is_critical: Box<[bool]>,
@@ -32,7 +32,7 @@ pub struct Oracle {
     sequence: u64,
     turns: u64,
     suspended: u32,
-    /// The request of each worker, its start and its length.
+    /// The queue of each worker, and when its turn began; `None` before its first request.
     workers: Box<[(Queue, Option<Nanos>)]>,
 }
 

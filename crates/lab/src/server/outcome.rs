@@ -4,10 +4,10 @@ use ioweir_core::cores::Kind;
 
 use crate::sim::Latencies;
 
-/// Client requests of one kind, or all.
+/// Client requests of one kind, or of all kinds.
 #[derive(Clone, Debug, Default)]
 pub struct Responses {
-    /// Response times, nanoseconds.
+    /// Response times, in nanoseconds.
     pub time: Latencies,
     /// Their sum, for an exact mean.
     pub sum_nanos: u128,
@@ -24,20 +24,20 @@ impl Responses {
         self.sum_nanos += other.sum_nanos;
     }
 
-    /// The mean, in seconds; none where there were no requests.
+    /// The mean in seconds; `None` if there were no requests.
     #[must_use]
     pub fn mean_seconds(&self) -> Option<f64> {
         (!self.time.is_empty()).then(|| self.sum_nanos as f64 / self.time.len() as f64 / 1e9)
     }
 
-    /// A quantile, in seconds; none where there were no requests.
+    /// A quantile in seconds; `None` if there were no requests.
     #[must_use]
     pub fn quantile_seconds(&self, quantile: f64) -> Option<f64> {
         (!self.time.is_empty()).then(|| self.time.quantile(quantile) as f64 / 1e9)
     }
 }
 
-/// The outcome of a run. All values but the backlog cover the measured part.
+/// The outcome of a run. All values except the backlog cover the measured part.
 #[derive(Clone, Debug)]
 pub struct ServerOutcome {
     /// Answered client requests.
@@ -54,20 +54,20 @@ pub struct ServerOutcome {
     pub restarts: [u64; 4],
     /// Returns to a queue by cause: disk, lock, memory, log, preemption.
     pub returns: Returns,
-    /// Busy share of worker time.
+    /// The busy share of worker time.
     pub utilisation: f64,
     /// Share of worker time spent on taking up turns.
     pub turn_share: f64,
     /// Number of turns taken up.
     pub turns: u64,
-    /// Busy share of disk time.
+    /// The busy share of disk time.
     pub disk_utilisation: f64,
     /// Highest fill of the log over the whole run, as a share of its size.
     pub log_fill_max: f64,
     /// Consistency points begun over the whole run.
     pub consistency_points: u64,
-    /// Whether the server could not keep up with the load. Response times then cover the run until it was
-    /// stopped, and grow with its length.
+    /// Whether the server could not keep up with the load. Response times then cover the run until it was stopped, and
+    /// increase with its length.
     pub saturated: bool,
     /// Client requests in the server at the end.
     pub backlog: u32,
@@ -75,29 +75,29 @@ pub struct ServerOutcome {
     pub simulated: u64,
 }
 
-/// Why requests came back to a queue.
+/// Why requests returned to a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Returns {
-    /// Waited for a disk.
+    /// After a wait for a disk.
     pub disk: u64,
-    /// Waited for a lock.
+    /// After a wait for a lock.
     pub lock: u64,
-    /// Waited for memory.
+    /// After a wait for memory.
     pub memory: u64,
-    /// Waited for room in the log.
+    /// After a wait for room in the log.
     pub log: u64,
-    /// Had used up their allowance.
+    /// Because they had used up their allowance.
     pub preempted: u64,
 }
 
 impl ServerOutcome {
-    /// The mean response time, seconds.
+    /// The mean response time in seconds.
     #[must_use]
     pub fn mean_seconds(&self) -> Option<f64> {
         self.all.mean_seconds()
     }
 
-    /// Percentage of requests by number of returns to a queue: none, one, two, more.
+    /// The percentage of requests by number of returns to a queue: none, one, two, more.
     #[must_use]
     pub fn restart_percent(&self) -> [f64; 4] {
         let sum: u64 = self.restarts.iter().sum();

@@ -105,7 +105,7 @@ pub const WORKLOADS: &[ServerPreset] = &[
 /// The costs of all platforms and workloads, with the reason for each number.
 pub const COSTS: &str = include_str!("costs.toml");
 
-/// A part of a server that is described by a file.
+/// A part of a server that a file describes.
 pub trait Part: DeserializeOwned {
     /// What it is.
     const WHAT: &'static str;
@@ -116,10 +116,10 @@ pub trait Part: DeserializeOwned {
     #[doc(hidden)]
     fn complaint(&self) -> Option<Complaint>;
 
-    /// The preset of this name, or the file at this path.
+    /// Loads the preset of this name, or the file at this path.
     ///
     /// # Errors
-    /// [`ServerError`] where there is neither, or a value is invalid.
+    /// [`ServerError`] if neither exists, or a value is invalid.
     fn load(name_or_path: &str) -> Result<Self, ServerError> {
         if let Some(preset) = Self::PRESETS.iter().find(|preset| preset.name == name_or_path) {
             return Ok(Self::parse(preset.name, preset.parameters)?);
@@ -179,7 +179,7 @@ impl CostSpec {
     /// The one set of costs for every platform and workload.
     ///
     /// # Errors
-    /// Never: a test reads the built-in file.
+    /// Never happens: a test reads the built-in file.
     pub fn usual() -> Result<Self, SpecError> {
         Self::parse("costs", COSTS)
     }

@@ -1,11 +1,12 @@
-//! Random traits of a request, drawn from its own seed, so that every policy sees the same requests.
+//! Random properties of a request, drawn from its own seed, so that every policy sees the same requests.
 //!
-//! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses. Every difference
-//! in their results comes from the policy.
+//! Two runs that differ only in the policy see the same arrivals, lengths, processor times and cache misses, so every
+//! difference in their results comes from the policy.
 
 use ioweir_device::random::natural_logarithm;
 
-/// A seeded stream of numbers (splitmix64). Each request has its own, so the order of draws between requests does not matter.
+/// A seeded stream of numbers (splitmix64). Each request has its own, so the order of draws of different requests does not
+/// matter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream(u64);
 
@@ -47,22 +48,22 @@ const fn mix(value: u64) -> u64 {
 pub(super) struct Chance(u64);
 
 impl Chance {
-    /// From a number between zero and one.
+    /// Makes a chance of a number between zero and one.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 2^32")]
     pub(super) fn new(share: f64) -> Self {
         Self((share.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64)
     }
 
-    /// As a number between zero and one.
+    /// The chance as a number between zero and one.
     pub(super) fn share(self) -> f64 {
         self.0 as f64 / 4_294_967_296.0
     }
 }
 
-/// Steps of the table of exponential quantiles.
+/// The number of steps in the table of exponential quantiles.
 const STEPS: usize = 4096;
 
-/// Exponential draws with mean 2^16, from a table: the mean of the table is exact to 1 in 2^16.
+/// Exponential draws with mean 2^16 from a table, whose mean is exact to 1 in 2^16.
 pub(super) struct Exponential {
     quantiles: Box<[u32]>,
 }

@@ -1,4 +1,4 @@
-//! A server assembled from platform, workload and costs, and its runs.
+//! A server made of a platform, a workload and costs, and its runs.
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits};
@@ -11,11 +11,11 @@ use ioweir_config::Duration;
 use ioweir_config::ScheduleChoice;
 use ioweir_config::{Complaint, SpecError};
 
-/// The most requests in the server. A backlog of this size means that the server cannot keep up: at 90,000 requests
-/// per second it is half a second of arrivals.
+/// The most requests in the server. A backlog of this size means that the server cannot keep up: at 90,000 requests per
+/// second it is about a third of a second of arrivals.
 pub const BACKLOG_MAX: u32 = 1 << 15;
 
-/// Name of the scheduler that knows the work of each request.
+/// The name of the scheduler that knows the work of each request.
 pub const ORACLE: &str = "oracle";
 
 /// Everything that determines a run: the same value gives the same bytes.
@@ -39,7 +39,7 @@ pub struct ServerSpec {
     /// Seed of everything random.
     #[serde(default)]
     pub seed: u64,
-    /// Cost of its work; absent: the usual costs.
+    /// The cost of its work; if absent, the usual costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<CostSpec>,
 }
@@ -53,10 +53,10 @@ fn measured() -> Duration {
 }
 
 impl ServerSpec {
-    /// Runs it.
+    /// Runs the server.
     ///
     /// # Errors
-    /// [`ServerError`] where a part of it is invalid.
+    /// [`ServerError`] if a part of it is invalid.
     pub fn run(&self) -> Result<ServerOutcome, ServerError> {
         let costs = self.costs.clone().map_or_else(CostSpec::usual, Ok)?;
         let platform = PlatformSpec::load(&self.platform)?;
@@ -71,12 +71,12 @@ impl ServerSpec {
     }
 }
 
-/// How the workers of a server are scheduled.
+/// The scheduler of a server's workers.
 #[derive(Clone, Copy, Debug)]
 pub enum Scheduling {
-    /// By a schedule of the table.
+    /// A schedule of the table.
     Schedule(ScheduleChoice),
-    /// By one that knows how much work each request has.
+    /// A scheduler that knows how much work each request has.
     Oracle,
 }
 
@@ -88,7 +88,7 @@ impl std::str::FromStr for Scheduling {
     }
 }
 
-/// The load of a run and its length.
+/// The load of a run, and its length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ServerLoad {
     /// Mean client requests per second.
@@ -113,7 +113,7 @@ impl Server {
     /// Assembles a server.
     ///
     /// # Errors
-    /// [`SpecError`] where a part is invalid.
+    /// [`SpecError`] if a part is invalid.
     pub fn new(platform: PlatformSpec, workload: WorkloadSpec, costs: CostSpec) -> Result<Self, SpecError> {
         let complaints =
             [("platform", platform.complaint()), ("workload", workload.complaint()), ("costs", costs.complaint())];
@@ -151,10 +151,10 @@ impl Server {
         Model::new(&self.platform, &self.workload, &self.costs, 1.0, 1).capacity()
     }
 
-    /// Runs the server. One that cannot keep up runs until its backlog is [`BACKLOG_MAX`].
+    /// Runs the server. If it cannot keep up, it runs until its backlog is [`BACKLOG_MAX`].
     ///
     /// # Errors
-    /// [`ServerError`] where the load or the schedule is invalid, or the run breaks a law.
+    /// [`ServerError`] if the load or the schedule is invalid, or the run breaks a law.
     pub fn run(&self, scheduling: &Scheduling, load: &ServerLoad) -> Result<ServerOutcome, ServerError> {
         self.check(load)?;
         let Self { platform, workload, costs } = self;

@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use ioweir_config::{Duration, Size};
 
-/// A storage server's hardware: what a platform file holds.
+/// A storage server's hardware: the content of a platform file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlatformSpec {
     /// Cores of the machine.
     pub cores: u32,
-    /// Workers that serve requests, each on its own core. Absent: one less than there are cores.
+    /// The number of workers that serve requests, each on its own core. If absent, one less than there are cores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<u32>,
-    /// The write log: half of it takes writes while a consistency point empties the other.
+    /// The size of the write log: one half takes writes while a consistency point empties the other.
     pub nvram: Size,
-    /// Memory for reads that wait for a disk.
+    /// The memory for reads that wait for a disk.
     pub read_buffers: Size,
-    /// The mean response time up to which a load counts as acceptable: where a sweep of loads ends.
+    /// The longest mean response time at which a load is acceptable: a sweep of loads ends there.
     pub response_max: Duration,
     /// The disks.
     pub disks: DiskSpec,
@@ -27,7 +27,7 @@ pub struct PlatformSpec {
 }
 
 impl PlatformSpec {
-    /// Number of workers, given or by default.
+    /// The number of workers, given or by default.
     #[must_use]
     pub fn workers(&self) -> u32 {
         self.workers.unwrap_or_else(|| self.cores.saturating_sub(1))
@@ -38,15 +38,15 @@ impl PlatformSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// How many.
+    /// The number of disks.
     pub count: u32,
-    /// Fixed time of every access.
+    /// The fixed time of every access.
     pub access: Duration,
-    /// Mean of its exponentially distributed part.
+    /// The mean of its exponentially distributed part.
     pub access_random: Duration,
-    /// Time per KiB moved.
+    /// The time for each KiB that is moved.
     pub per_kib: Duration,
-    /// Number of disks that a flush operation writes to.
+    /// The number of disks that a flush operation writes to.
     pub stripe: u32,
 }
 
@@ -54,21 +54,21 @@ pub struct DiskSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashCacheSpec {
-    /// Size; it has its effect through `hits_percent`.
+    /// The size, which acts only through `hits_percent`.
     pub size: Size,
     /// Percentage of memory misses that hit this cache.
     pub hits_percent: f64,
-    /// Time of a read.
+    /// The time of a read.
     pub access: Duration,
-    /// Time per KiB moved.
+    /// The time for each KiB that is moved.
     pub per_kib: Duration,
 }
 
-/// A workload: what a workload file holds.
+/// A workload: the content of a workload file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkloadSpec {
-    /// Objects (files, or regions of a LUN) that can be locked on their own; requests fall on them at random.
+    /// The number of objects (files, or regions of a LUN) that can be locked separately; requests go to them at random.
     pub objects: u32,
     /// The kinds of requests.
     #[serde(rename = "operation")]
@@ -85,31 +85,31 @@ pub struct OperationSpec {
     pub share: f64,
     /// What it does.
     pub kind: OperationKind,
-    /// Sizes and their frequencies; absent: it moves no data.
+    /// The sizes and their frequencies; if absent, it moves no data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<(Size, f64)>,
     /// Whether it continues where the previous one ended; such reads are prefetched.
     #[serde(default)]
     pub sequential: bool,
-    /// Percentage of requests whose first block misses memory; then, of those, the percentage whose next
-    /// block misses; and so on. Each miss is a disk wait; the last entry repeats.
+    /// The percentage of requests whose first block is missing in memory; then, of those, the percentage whose next block is
+    /// missing; and so on. Each miss is a disk wait; the last entry repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub misses_percent: Vec<f64>,
     /// Whether it locks its object.
     #[serde(default)]
     pub locks: bool,
-    /// A deadline for some of them; absent: all are best effort.
+    /// The deadline of some of its requests; if absent, all are best effort.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DeadlineSpec>,
 }
 
-/// A deadline for some requests of a kind.
+/// The deadline of some requests of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeadlineSpec {
-    /// Percentage of requests with the deadline.
+    /// The percentage of requests with the deadline.
     pub percent: f64,
-    /// The deadline after arrival.
+    /// The deadline, counted from the arrival.
     pub within: Duration,
 }
 
@@ -129,7 +129,7 @@ pub enum OperationKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostSpec {
-    /// Cost of taking up a turn: asking for a queue and a slice, and switching to its requests.
+    /// The cost of taking up a turn: asking for a queue and a slice, and switching to its requests.
     pub turn: Duration,
     /// A read, until it is answered or waits for a disk.
     pub read: WorkCost,
@@ -137,20 +137,20 @@ pub struct CostSpec {
     pub write: WorkCost,
     /// An attribute request.
     pub attributes: WorkCost,
-    /// Additional cost of a request that leaves the fast path: it is parked and found again.
+    /// The additional cost of a request that leaves the fast path: it is parked and found again.
     pub slow_path: Duration,
     /// A request that returns from a wait.
     pub restart: WorkCost,
-    /// The varying percentage of a processor time. The rest is fixed; the varying part is exponentially
-    /// distributed around their mean.
+    /// The varying percentage of a processor time. The rest is fixed; the varying part is exponentially distributed around
+    /// their mean.
     pub spread_percent: f64,
     /// Reading ahead for a sequential reader.
     pub prefetch: PrefetchSpec,
     /// Consistency points.
     pub flush: FlushSpec,
-    /// From the client to the server and back.
+    /// The time from the client to the server and back.
     pub network: Duration,
-    /// Swing of the load about its mean.
+    /// The swing of the load around its mean.
     pub swing: SwingSpec,
 }
 
@@ -158,9 +158,9 @@ pub struct CostSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkCost {
-    /// Whatever the size.
+    /// The time for any size.
     pub base: Duration,
-    /// For each KiB.
+    /// The time for each KiB.
     #[serde(default)]
     pub per_kib: Duration,
 }
@@ -169,9 +169,9 @@ pub struct WorkCost {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrefetchSpec {
-    /// Bytes per prefetch: this much sequential reading triggers one.
+    /// The bytes of a prefetch: this much sequential reading triggers one.
     pub bytes: Size,
-    /// Cost of one.
+    /// The cost of a prefetch.
     pub cost: WorkCost,
 }
 
@@ -181,11 +181,11 @@ pub struct PrefetchSpec {
 pub struct FlushSpec {
     /// The longest time from the start of one to the start of the next.
     pub interval: Duration,
-    /// Back-end operations of one.
+    /// The number of back-end operations of one.
     pub operations: u32,
-    /// Cost of one operation, for its share of the log.
+    /// The cost of one operation, for its share of the log.
     pub cost: WorkCost,
-    /// Log space of a write beside its data.
+    /// The log space of a write in addition to its data.
     pub log_record: Size,
 }
 
@@ -193,8 +193,8 @@ pub struct FlushSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwingSpec {
-    /// Amplitude in percent of the mean.
+    /// The amplitude in percent of the mean.
     pub amplitude_percent: f64,
-    /// Period of a swing.
+    /// The period of a swing.
     pub period: Duration,
 }

@@ -1,15 +1,15 @@
-//! Load sweeps: the peak of a server, and how often to repeat a run for a given confidence.
+//! Load sweeps: the peak of a server, and how often a run is repeated.
 
 use ioweir_core::Nanos;
 
 use super::{Scheduling, Server, ServerError, ServerLoad, ServerOutcome};
 
-/// Length of runs in swings of the load, so that each covers the heavy and the light part equally.
+/// The length of runs in swings of the load, so that each covers the heavy and the light part equally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunLength {
-    /// Swings before the measurement.
+    /// The number of swings before the measurement.
     pub warm_up: u32,
-    /// Measured swings.
+    /// The number of measured swings.
     pub measured: u32,
 }
 
@@ -22,13 +22,13 @@ impl RunLength {
     }
 }
 
-/// The search interval of a peak, as shares of the cores' capacity, and the number of halvings: a peak is found to
-/// about a thousandth.
+/// The search interval of a peak, as shares of the cores' capacity, and the number of halvings: a peak is found to about a
+/// thousandth.
 const SOUGHT: (f64, f64) = (0.3, 1.05);
 const HALVINGS: u32 = 9;
 
-/// The highest load, in requests per second, at which the mean response time stays within the platform's limit. If there
-/// is none in the search interval, the lowest load of the interval.
+/// The highest load, in requests per second, at which the mean response time stays within the platform's limit. If no load
+/// in the search interval does, the lowest load of the interval.
 ///
 /// # Errors
 /// As [`Server::run`].
@@ -45,8 +45,8 @@ pub fn peak(server: &Server, scheduling: &Scheduling, length: RunLength, seed: u
     Ok(low)
 }
 
-/// Repeats a run with other seeds until they agree, as the paper did: two runs, and three more if the mean response times of these
-/// two differ by 1 % or more. At most `runs_max`.
+/// Repeats a run with other seeds until the runs agree, as the paper did: two runs, and three more if the mean response
+/// times of the first two differ by 1 % or more. At most `runs_max` runs.
 ///
 /// # Errors
 /// As [`Server::run`].

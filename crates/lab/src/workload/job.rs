@@ -1,4 +1,4 @@
-//! Traffic of a job from its mix: readers, write-back and the journal each have a clock, and the earliest goes next.
+//! Traffic of a job from its mix: readers, write-back and the journal each have a clock, and the earliest sender goes next.
 
 use ioweir_core::{Flags, Nanos, Operation, SECTOR_BYTES, StreamId};
 use rand_core::{Rng, SeedableRng};
@@ -7,20 +7,20 @@ use rand_pcg::Pcg64Mcg;
 use super::mixes::{Burst, JobMix, Weighted};
 use ioweir_trace::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
-/// First pid of the generated streams.
+/// The first pid of the generated streams.
 const FIRST_PID: u32 = 1000;
-/// Distance between requests of the journal.
+/// The distance between requests of the journal.
 const JOURNAL_SECTORS: u64 = 262_144;
 
 /// A sender of requests.
 #[derive(Clone, Debug)]
 struct Sender {
     role: Role,
-    /// Time of its next request.
+    /// The time of its next request.
     next: Nanos,
-    /// Start of its next sequential request.
+    /// The start of its next sequential request.
     sector: u64,
-    /// Requests until it jumps or waits.
+    /// The number of requests until it jumps or waits.
     left: u32,
 }
 
@@ -42,7 +42,7 @@ pub struct JobGenerator {
 }
 
 impl JobGenerator {
-    /// Starts the traffic of a job with this number of requests and readers; `None` takes the mix's own number of readers.
+    /// Starts the traffic of a job with this number of requests and readers; `None` means the mix's own number of readers.
     #[must_use]
     pub fn new(mix: &'static JobMix, requests: u64, readers: Option<u32>, seed: u64) -> Self {
         let readers = readers.unwrap_or(mix.readers);
@@ -85,12 +85,12 @@ impl JobGenerator {
         (product >> 64) as u64
     }
 
-    /// A time between half of `span` and one and a half of it.
+    /// A time between half of `span` and one and a half times `span`.
     fn about(&mut self, span: Nanos) -> Nanos {
         Nanos(span.0 / 2 + self.below(span.0 + 1))
     }
 
-    /// From a reader's request to its next.
+    /// The time from a reader's request to its next.
     fn gap(&mut self) -> Nanos {
         let place = self.below(self.mix.read_gaps.len() as u64) as usize;
         self.about(self.mix.read_gaps[place])

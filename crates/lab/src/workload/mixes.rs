@@ -1,4 +1,4 @@
-//! Mixes of Hadoop jobs, from which traffic is generated where no trace of a job exists.
+//! Mixes of Hadoop jobs, from which traffic is generated if no trace of a job exists.
 //!
 //! The six jobs are those of Table 2 of the BID paper. All numbers were measured on the captures in `traces/hadoop/hdd-emul`
 //! (requests as inserted into the scheduler) and rounded: see each mix.
@@ -14,20 +14,20 @@ pub struct Weighted {
     pub weight: u32,
 }
 
-/// Bursts of writes, as write-back sends them.
+/// Bursts of writes as write-back sends them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// Mean time from the end of one to the start of the next.
+    /// The mean time from the end of one burst to the start of the next.
     pub interval: Nanos,
-    /// Mean number of requests.
+    /// The mean number of requests.
     pub requests: u32,
-    /// Mean time between two of them.
+    /// The mean time between two of them.
     pub gap: Nanos,
-    /// Lengths.
+    /// The lengths of requests.
     pub sectors: &'static [Weighted],
-    /// Sequential requests per thousand.
+    /// The sequential requests per thousand.
     pub sequential_per_mille: u32,
-    /// Whether they carry the flag of metadata.
+    /// Whether they have the metadata flag.
     pub metadata: bool,
 }
 
@@ -40,34 +40,34 @@ pub struct JobMix {
     pub title: &'static str,
     /// Sources of the numbers, in Markdown.
     pub doc: &'static str,
-    /// Requests in the capture.
+    /// The number of requests in the capture.
     pub requests: u64,
-    /// Sectors of the disk.
+    /// The size of the disk in sectors.
     pub sectors: u64,
-    /// Concurrently reading tasks.
+    /// The number of tasks that read concurrently.
     pub readers: u32,
-    /// Requests of a reader per file.
+    /// The number of a reader's requests for each file.
     pub reads_a_file: u32,
-    /// Mean compute time of a task between files.
+    /// The mean time that a task computes between files.
     pub read_pause: Nanos,
-    /// Sequential reads per thousand within a file.
+    /// The sequential reads per thousand within a file.
     pub read_sequential_per_mille: u32,
     /// Lengths of reads.
     pub read_sectors: &'static [Weighted],
-    /// Quantiles of the time from a reader's request to its next (5, 20, 35, 50, 65, 80, 95 of 100); one is drawn, and
-    /// varied by half.
+    /// Quantiles of the time from a reader's request to its next (5, 20, 35, 50, 65, 80, 95 of 100); one of them is drawn,
+    /// and varied by half.
     pub read_gaps: [Nanos; 7],
     /// Write-back of data.
     pub bulk: Option<Burst>,
     /// Write-back of metadata and small files.
     pub small: Option<Burst>,
-    /// Mean time between two writes of the journal.
+    /// The mean time between two writes of the journal.
     pub journal_interval: Nanos,
-    /// Their lengths.
+    /// The lengths of the journal's writes.
     pub journal_sectors: &'static [Weighted],
 }
 
-/// The mix of that name.
+/// Finds a mix by its name.
 #[must_use]
 pub fn mix(name: &str) -> Option<&'static JobMix> {
     MIXES.iter().find(|mix| mix.name == name)
@@ -93,7 +93,7 @@ const SECTORS: u64 = 20_971_520;
 const READS: &[Weighted] = &[row(256, 972), row(8, 12), row(64, 6), row(32, 6), row(128, 4)];
 const READS_OF_SORTS: &[Weighted] = &[row(256, 938), row(8, 33), row(32, 8), row(64, 7), row(16, 6), row(128, 4)];
 const PAGES: &[Weighted] = &[row(8, 1)];
-/// Split at 512 KiB, with the ends of files.
+/// Requests split at 512 KiB, with the ends of files.
 const BULK: &[Weighted] = &[row(1024, 740), row(8, 60), row(256, 80), row(608, 120)];
 const SMALL: &[Weighted] = &[row(8, 590), row(16, 140), row(24, 55), row(32, 50), row(256, 165)];
 const JOURNAL: &[Weighted] = &[row(96, 25), row(216, 25), row(264, 25), row(544, 25)];
@@ -156,7 +156,7 @@ pub static MIXES: &[JobMix] = &[
         read_pause: Nanos::from_millis(0),
         read_sequential_per_mille: 265,
         read_sectors: PAGES,
-        // 34 reads in 71 s: too few for quantiles.
+        // There are 34 reads in 71 s, too few for quantiles.
         read_gaps: micros([2_000_000; 7]),
         bulk: bulk(3_100, 106, 20, 878),
         small: None,

@@ -1,4 +1,4 @@
-//! Generated requests of any length: a seeded mix of sequential and random streams, or the traffic of a Hadoop job.
+//! Generated requests of any number: a seeded mix of sequential and random streams, or the traffic of a Hadoop job.
 
 mod job;
 mod mixes;
@@ -23,11 +23,11 @@ pub struct Mix {
     pub sectors: u64,
     /// Length of a request in sectors.
     pub request_sectors: u32,
-    /// Sequential requests per thousand of a stream.
+    /// The sequential requests per thousand of a stream.
     pub sequential_per_mille: u32,
-    /// Reads per thousand requests.
+    /// The reads per thousand requests.
     pub read_per_mille: u32,
-    /// Mean time between two requests; times are uniform between nothing and twice that.
+    /// The mean time between two requests; times are uniform between zero and twice that.
     pub interval: Nanos,
     /// Seed of everything random.
     pub seed: u64,
@@ -112,7 +112,7 @@ pub struct Replay<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// A trace of these records, which are in the order of their times.
+    /// A trace of these records, which must be ordered by time.
     #[must_use]
     pub fn new(records: &'a [Record]) -> Self {
         Self { records, names: Names::default() }
@@ -152,7 +152,7 @@ mod tests {
         let mut batch = Vec::new();
         Generator::new(mix).read_batch(&mut batch).unwrap();
         let seen: Vec<_> = batch.iter().map(|record| (record.time.0, record.offset_bytes, record.stream.0)).collect();
-        // A pinned generator: if these change, every generated trace does.
+        // The generator is pinned: if these values change, every generated trace does.
         assert_eq!(seen, FIRST_DRAWS);
     }
 

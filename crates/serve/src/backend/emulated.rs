@@ -1,4 +1,4 @@
-//! An emulated disk: memory that answers when a modelled device would have.
+//! An emulated disk: memory that answers when a modelled device would.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use super::store::Store;
 use super::{Action, Backend, Done, Io};
 use crate::slots::Slots;
 
-/// An operation that the model has begun, ordered by the time at which it is done.
+/// An operation that the model has begun, ordered by the time when it will be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Flight {
     finish: Nanos,
@@ -21,25 +21,25 @@ struct Flight {
     slot: u32,
 }
 
-/// Bytes in memory, served in the time of a model. The data moves when the model is done.
+/// Bytes in memory, served in the time of a model. The data moves when the model completes the operation.
 pub struct Emulated {
     store: Store,
     model: Box<dyn Device>,
     name: String,
     flights: BinaryHeap<Reverse<Flight>>,
-    /// Commands that the drive holds and has not begun, where it orders them itself.
+    /// Commands that the drive holds and has not begun, if it orders them itself.
     commands: Option<CommandQueue<u32>>,
     is_busy: bool,
-    /// Operations that are not done.
+    /// Operations that are not completed.
     operations: Slots<Io>,
     sequence: u64,
 }
 
 impl Emulated {
-    /// A model by the name of its preset or the path of its file.
+    /// Opens a model by the name of its preset or the path of its file.
     ///
     /// # Errors
-    /// There is no such model, or it is shorter than `size_bytes`.
+    /// If there is no such model, or it is shorter than `size_bytes`.
     pub fn open(model: &str, size_bytes: Option<u64>, seed: u64) -> Result<Self, String> {
         let spec = DeviceSpec::load(model).map_err(|error| error.to_string())?;
         let device = spec.build(seed).map_err(|error| error.to_string())?;
@@ -72,7 +72,7 @@ impl Emulated {
         self.flights.push(Reverse(Flight { finish, sequence: self.sequence, slot }));
     }
 
-    /// A drive that chooses begins one command at a time.
+    /// Begins the next command of a drive that chooses the order; it serves one at a time.
     fn begin_chosen(&mut self, now: Nanos) {
         if self.is_busy {
             return;
@@ -87,7 +87,7 @@ impl Emulated {
 
 impl Backend for Emulated {
     fn start(&mut self, now: Nanos, io: Io) {
-        // Hints and questions take the drive no time.
+        // Hints and queries take the drive no time.
         let dispatch = io.dispatch.filter(|_| !matches!(io.action, Action::Cache | Action::Extents));
         let slot = self.operations.insert(io);
         match (dispatch, &mut self.commands) {

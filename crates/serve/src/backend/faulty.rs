@@ -1,4 +1,4 @@
-//! A device that fails: memory with a volatile cache, whose errors, stalls, flipped bits and loss of power are drawn from a
+//! A device that fails: memory with a volatile cache, whose errors, stalls, flipped bits and power losses are drawn from a
 //! seed.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::spec::Faults;
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// The contents of the device, and those that survive a loss of power. Shared with a test that checks them afterwards.
+/// The contents of the device, and those that survive a loss of power. A test shares it to check them afterwards.
 #[derive(Clone, Debug)]
 pub struct Media(Arc<Mutex<Surface>>);
 
@@ -33,7 +33,7 @@ struct Surface {
 }
 
 impl Media {
-    /// A device full of zeroes.
+    /// A device filled with zeroes.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
         let size = usize::try_from(size_bytes).unwrap_or(0);
@@ -49,7 +49,7 @@ impl Media {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its contents now: after a loss of power, those that survived.
+    /// The present contents: after a loss of power, those that survived.
     #[must_use]
     pub fn contents(&self) -> Vec<u8> {
         self.surface().volatile.clone()
@@ -61,7 +61,7 @@ impl Media {
         self.surface().has_power
     }
 
-    /// Flips a bit of a byte, volatile and durable. Offsets wrap around at the end of the device.
+    /// Flips a bit of a byte, both volatile and durable. Offsets wrap around at the end of the device.
     pub fn flip(&self, byte: u64, bit: u32) {
         let mut surface = self.surface();
         let size = surface.volatile.len() as u64;
@@ -70,10 +70,10 @@ impl Media {
         surface.durable[byte as usize] ^= 1 << (bit % 8);
     }
 
-    /// Reads bytes, for a user that is not the engine.
+    /// Reads bytes, for a test.
     ///
     /// # Errors
-    /// The power is off, or the range goes past the end.
+    /// If the power is off, or the range goes past the end.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let surface = self.surface();
         bytes.copy_from_slice(surface.volatile.get(surface.range(offset, bytes.len())?).unwrap_or_default());
@@ -95,7 +95,7 @@ impl Media {
     /// Makes everything durable.
     ///
     /// # Errors
-    /// The power is off.
+    /// If the power is off.
     pub fn flush(&self) -> io::Result<()> {
         let mut surface = self.surface();
         let size = surface.range(0, 0).map(|_| surface.volatile.len() as u64)?;
@@ -108,7 +108,7 @@ impl Media {
         self.surface().has_power = true;
     }
 
-    /// Turns the power off. Each sector that was not durable survives or not, as `draw` decides.
+    /// Turns the power off. For each sector that was not durable, `draw` decides whether it survives.
     pub fn cut(&self, mut draw: impl FnMut() -> bool) {
         let mut surface = self.surface();
         let Surface { volatile, durable, dirty, has_power } = &mut *surface;
@@ -191,7 +191,7 @@ pub struct Faulty {
     faults: Faults,
     random: u64,
     operations: u64,
-    /// Operations in flight, with the time at which they are done. Others overtake a stalled one.
+    /// Operations in flight, with the times when they complete. Others overtake a stalled one.
     held: Vec<(Nanos, Io)>,
 }
 
@@ -215,7 +215,7 @@ impl Faulty {
         count > 0 && self.draw() % 1_000_000 < count as u64
     }
 
-    /// A write during which the power fails writes a part of its sectors.
+    /// If the power fails during a write, a part of the write's sectors is written.
     fn lose_power(&mut self, io: &mut Io) {
         if io.action == Action::Write {
             let mut surface = self.media.surface();

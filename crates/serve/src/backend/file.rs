@@ -1,4 +1,4 @@
-//! A file or block device, with the calls that make writes durable.
+//! A file or block device, and the system calls that make writes durable.
 //!
 //! A file is open twice: with direct I/O for aligned operations, and through the page cache for the others. The engine lets
 //! no two operations overlap, so the kernel's rules (direct reads see the cache, direct writes drop it) keep both views the
@@ -20,34 +20,34 @@ use crate::nbd::NbdError;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
-/// Slices of one system call.
+/// The most slices of one system call.
 const SLICES_MAX: usize = 1024;
-/// Written where a range cannot be zeroed otherwise.
+/// The size of the zeroes that are written if a range cannot be zeroed otherwise.
 const ZEROES_BYTES: usize = 256 << 10;
 
 /// A file, open in both modes.
 #[derive(Debug)]
 pub(super) struct Files {
     path: PathBuf,
-    /// Through the page cache.
+    /// Opened through the page cache.
     pub(super) cached: File,
-    /// With direct I/O, where the file system supports it.
+    /// Opened with direct I/O, if the file system supports it.
     pub(super) direct: Option<File>,
-    /// For flushes alone. The kernel reports a failed writeback once on each open file, so that a durable write of one client
-    /// must not take the report that another's flush is to get.
+    /// Opened for flushes alone. The kernel reports a failed writeback once on each open file, so a durable write of one
+    /// client must not take the report that another client's flush should get.
     pub(super) sync: File,
     pub(super) size_bytes: u64,
-    /// Why there is no direct I/O though the spec asks for it, and whether the file is new.
+    /// Why there is no direct I/O although the spec asks for it, and whether the file is new.
     remark: String,
 }
 
-/// Makes the name of a new file durable.
+/// Makes the directory entry of a new file durable.
 pub(super) fn keep_name(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Whether devices are where this path leads, in which case no file is made there. Shared memory is no device.
+/// Whether the path leads to where devices are, so that no file is created there. Shared memory is no device.
 fn is_of_devices(path: &Path) -> bool {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.into());
@@ -58,7 +58,7 @@ fn failed(path: &Path, what: &str, error: &io::Error) -> String {
     format!("{}: {what}: {error}", path.display())
 }
 
-/// The size of a file as [`Files::open`] will find it, or make it. Nothing is made, and nothing locked.
+/// The size of a file as [`Files::open`] will find or create it. Nothing is created or locked.
 pub(super) fn check(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Result<u64, String> {
     match (OpenOptions::new().read(true).write(!read_only).open(path), size_bytes) {
         (Err(error), Some(size)) if error.kind() == io::ErrorKind::NotFound && !is_of_devices(path) => {
@@ -72,7 +72,7 @@ pub(super) fn check(path: &Path, size_bytes: Option<u64>, read_only: bool) -> Re
     }
 }
 
-/// The length of a file, which is that of the spec where that has one.
+/// The length of a file, which must be that of the spec if the spec gives one.
 fn check_length(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64, String> {
     let length = length_of(file).map_err(|error| failed(path, "has no length", &error))?;
     if let Some(size) = size_bytes
@@ -85,8 +85,8 @@ fn check_length(path: &Path, file: &File, size_bytes: Option<u64>) -> Result<u64
 }
 
 impl Files {
-    /// Opens a file or a block device. A missing file is created where the spec gives a size.
-    /// No other server may use it, unless both only read.
+    /// Opens a file or a block device. A missing file is created if the spec gives a size. No other server may use it,
+    /// unless both only read.
     pub(super) fn open(path: &Path, size_bytes: Option<u64>, direct: bool, read_only: bool) -> Result<Self, String> {
         let mut options = OpenOptions::new();
         options.read(true).write(!read_only);
@@ -127,9 +127,10 @@ impl Files {
         let sync = options.open(path).map_err(|error| failed(path, "cannot be opened again", &error))?;
         let remark = if is_new { format!("{remark}, made now") } else { remark };
         if past.is_some() {
-            // Direct I/O would have to write back cached pages, request by request: better all at once, now.
+            // Direct I/O would have to write back cached pages, request by request; it is better to do it for all now.
             rustix::fs::fdatasync(&cached).map_err(|error| failed(path, "cannot be flushed", &error.into()))?;
-            // Advice may be ignored. Reads through the cache beside direct I/O are small and scattered: no read-ahead.
+            // Advice may be ignored. Reads through the cache besides direct I/O are small and scattered, so there is no
+            // read-ahead.
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::DontNeed);
             let _ = rustix::fs::fadvise(&cached, 0, None, Advice::Random);
         }
@@ -141,14 +142,14 @@ impl Files {
         format!("file {}, {}, {way}{}", self.path.display(), format_bytes(self.size_bytes), self.remark)
     }
 
-    /// The file with direct I/O, where the operation is aligned.
+    /// The file with direct I/O, if the operation is aligned.
     pub(super) fn direct_for(&self, io: &Io) -> Option<&File> {
         let aligned = |number: u64| number.is_multiple_of(ALIGNMENT_BYTES as u64);
         let fits = aligned(io.offset) && io.buffers.as_slice().iter().all(|buffer| aligned(buffer.len() as u64));
         self.direct.as_ref().filter(|_| fits)
     }
 
-    /// Carries an operation out, and waits for it.
+    /// Carries out an operation, and waits for it.
     pub(super) fn perform(&self, io: &mut Io) -> io::Result<Outcome> {
         let Io { action, offset, length, durable, .. } = *io;
         match action {
@@ -156,7 +157,7 @@ impl Files {
             Action::Write => self.write(io)?,
             Action::Flush => rustix::fs::fdatasync(&self.sync)?,
             Action::Trim => {
-                // A device that cannot free space has fulfilled a trim.
+                // A device that cannot free space has done all that a trim asks for.
                 match self.allocate(FallocateFlags::PUNCH_HOLE, offset, length) {
                     Err(error) if is_unsupported(&error) => {}
                     result => result?,
@@ -230,7 +231,7 @@ impl Files {
         Ok(())
     }
 
-    /// Holes as the file system reports them; without support there are none.
+    /// Holes as the file system reports them; without support, there are none.
     fn extents(&self, offset: u64, length: u64) -> io::Result<Vec<Extent>> {
         let end = offset + length;
         let mut extents = Vec::new();
@@ -256,7 +257,7 @@ impl Files {
     }
 }
 
-/// The error of an operation on a file. Whatever a flush fails of, the kernel has given up the data.
+/// The error of an operation on a file. Whatever made a flush fail, the kernel has dropped the data.
 pub(super) fn error_of(action: Action, error: &io::Error) -> NbdError {
     if action == Action::Flush { NbdError::InputOutput } else { NbdError::from_io(error) }
 }
@@ -277,7 +278,7 @@ fn retried<T>(call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     Ok(rustix::io::retry_on_intr(call)?)
 }
 
-/// The part of each buffer that is left after `skipped` bytes of all buffers.
+/// How much of each buffer is left after `skipped` bytes of all buffers.
 fn unskipped(length: usize, skipped: &mut u64) -> Option<usize> {
     let here = (*skipped).min(length as u64);
     *skipped -= here;

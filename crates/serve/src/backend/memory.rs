@@ -1,4 +1,4 @@
-//! Memory as a device, and a null device: they measure the cost of the server itself.
+//! Memory as a device, and a null device, which measure the cost of the server itself.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::buffer::Buffers;
 use crate::nbd::protocol::{STATE_HOLE, STATE_ZERO};
 use crate::nbd::reply::Extent;
 
-/// Memory; without a store, reads are zeroes and writes are dropped.
+/// Memory; without a store, reads return zeroes and writes are dropped.
 #[derive(Debug)]
 pub struct Memory {
     store: Option<Store>,
@@ -33,7 +33,7 @@ impl Memory {
     }
 }
 
-/// Carries an operation out on a store.
+/// Carries out an operation on a store.
 pub(super) fn perform(store: &mut Store, io: &mut Io) -> Outcome {
     let Io { action, offset, length, .. } = *io;
     match action {
@@ -57,10 +57,10 @@ pub(super) fn each(buffers: &mut Buffers, offset: u64, mut act: impl FnMut(u64, 
     }
 }
 
-/// Carries an operation out on nothing.
+/// Carries out an operation without a store.
 fn forget(io: &mut Io) -> Outcome {
     match io.action {
-        // The buffer may hold bytes of another client.
+        // The buffer may contain another client's bytes.
         Action::Read => each(&mut io.buffers, 0, |_, bytes| bytes.fill(0)),
         Action::Extents => {
             return Outcome::Extents(vec![Extent { length: io.length, state: STATE_HOLE | STATE_ZERO }]);

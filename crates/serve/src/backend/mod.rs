@@ -1,7 +1,7 @@
-//! Backends: the devices that carry out what the scheduler dispatches, as one trait.
+//! Backends: the devices that carry out dispatches, behind one trait.
 //!
-//! The engine starts operations, submits them as a batch, and collects those that are done. No two operations that overlap
-//! are in flight, unless both read: backends need no order and no locks of their own.
+//! The engine starts operations, submits them as a batch, and collects the completed ones. Overlapping operations are never
+//! in flight at the same time, unless both read, so backends need no ordering and no locks of their own.
 
 pub mod checked;
 mod emulated;
@@ -44,26 +44,26 @@ pub enum Action {
     Read,
     /// Data from the buffers to the device.
     Write,
-    /// Make durable what was completed before. It fails with [`NbdError::NoSpace`] only where nothing is lost and a later
-    /// flush may succeed; after any other error what was completed before may be gone.
+    /// Makes durable what was completed before. It fails with [`NbdError::NoSpace`] only if nothing is lost and a later
+    /// flush may succeed; after any other error, what was completed before may be lost.
     Flush,
-    /// The range is not needed any more.
+    /// Declares that the range is not needed any more.
     Trim,
-    /// The range reads as zeroes afterwards.
+    /// Makes the range read as zeroes.
     Zero {
         /// Whether the space stays allocated.
         keep: bool,
-        /// Whether to fail where writing would be as fast.
+        /// Whether to fail if writing would be as fast.
         fast: bool,
     },
-    /// The range will be read soon.
+    /// Hints that the range will be read soon.
     Cache,
-    /// Report what of the range is allocated.
+    /// Reports what is allocated within the range.
     Extents,
 }
 
 impl Action {
-    /// The scheduler's name for it; none for a hint or question that does not pass the scheduler.
+    /// The core's name for it; `None` for a hint or query, which does not pass the scheduler.
     #[must_use]
     pub const fn operation(self) -> Option<Operation> {
         match self {
@@ -87,11 +87,11 @@ pub struct Io {
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Durable when it is done.
+    /// Whether it must be durable when it completes.
     pub durable: bool,
-    /// The dispatch that it belongs to, for backends that model a device; none where it did not pass the scheduler.
+    /// The dispatch that it belongs to, for backends that model a device; `None` if it did not pass the scheduler.
     pub dispatch: Option<Dispatch>,
-    /// The data; their lengths add up to `length` for reads and writes.
+    /// The data; for reads and writes, their lengths add up to `length`.
     pub buffers: Buffers,
 }
 
@@ -105,7 +105,7 @@ impl Io {
 /// The result of an operation that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// It was carried out.
     Plain,
     /// The range is all zeroes, and the buffers were not written.
     Hole,
@@ -116,7 +116,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The result for a part of the operation, which damage elsewhere does not concern.
+    /// The result for a part of the operation; damage in other parts does not count.
     fn of_part(&self, offset: u64, length: u64) -> Result<Self, NbdError> {
         let Self::Damaged(blocks) = self else { return Ok(self.clone()) };
         let (first, end) = (offset / BLOCK_BYTES, (offset + length).div_ceil(BLOCK_BYTES));
@@ -125,7 +125,7 @@ impl Outcome {
     }
 }
 
-/// An operation that has finished.
+/// An operation that has completed.
 #[derive(Debug)]
 pub struct Done {
     /// The engine's number for it.
@@ -136,51 +136,51 @@ pub struct Done {
     pub result: Result<Outcome, NbdError>,
 }
 
-/// The result of a part of an operation.
+/// The result for a part of an operation.
 pub(crate) fn part_of(result: &Result<Outcome, NbdError>, offset: u64, length: u64) -> Result<Outcome, NbdError> {
     result.as_ref().map_err(|error| *error).and_then(|outcome| outcome.of_part(offset, length))
 }
 
 /// A device.
 pub trait Backend {
-    /// Takes an operation. It may begin at once, or when it is submitted.
+    /// Accepts an operation. It may begin at once, or when it is submitted.
     fn start(&mut self, now: Nanos, io: Io);
 
     /// Begins the operations that were started.
     ///
     /// # Errors
-    /// The device has failed as a whole.
+    /// If the device has failed as a whole.
     fn submit(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Called where the engine has nothing to do for `span`. A backend with many operations in flight may wait a moment, during
-    /// which clients are not served, until several of them are done: a wake-up for each costs more than the operation.
-    /// Answers whether it has waited.
+    /// Called when the engine has nothing to do for `span`. A backend with many operations in flight may wait a moment,
+    /// during which clients are not served, until several of them complete: a wake-up for each costs more than the
+    /// operation. Returns whether it has waited.
     ///
     /// # Errors
-    /// The device has failed as a whole.
+    /// If the device has failed as a whole.
     fn rest(&mut self, _span: Nanos) -> io::Result<bool> {
         Ok(false)
     }
 
-    /// Appends the operations that are done by now to `done`.
+    /// Appends the operations that have completed by now to `done`.
     ///
     /// # Errors
-    /// The device has failed as a whole.
+    /// If the device has failed as a whole.
     fn collect(&mut self, now: Nanos, done: &mut Vec<Done>) -> io::Result<()>;
 
-    /// When to collect though no descriptor is ready; [`Nanos::NEVER`] for backends with descriptors.
+    /// When to collect although no descriptor is ready; [`Nanos::NEVER`] for backends with descriptors.
     fn due(&self) -> Nanos {
         Nanos::NEVER
     }
 
-    /// The descriptors that become readable when an operation is done.
+    /// The descriptors that become readable when an operation completes.
     fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         Vec::new()
     }
 
-    /// The fast tier for a scheduler that places data, where the backend has one.
+    /// The fast tier for a scheduler that places data, if the backend has one.
     fn fast_tier(&self) -> Option<FastTier> {
         None
     }
@@ -188,10 +188,10 @@ pub trait Backend {
     /// Its size.
     fn size_bytes(&self) -> u64;
 
-    /// What it is and how it is used, in words.
+    /// Describes it and how it is used, in words.
     fn describe(&self) -> String;
 
-    /// Called at the end, when everything is done and durable.
+    /// Called at the end, when everything is completed and durable.
     fn finish(&mut self) {}
 
     /// Messages for people since the last call.
@@ -199,13 +199,13 @@ pub trait Backend {
         Vec::new()
     }
 
-    /// What was checked so far, where there are checksums.
+    /// Counts of what was checked so far, if there are checksums.
     fn checksums(&self) -> Option<Checksums> {
         None
     }
 }
 
-/// Whether opening the backend again brings back what was durable.
+/// Whether what was durable is there again after the backend is reopened.
 pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     match backend {
         spec::Backend::File { .. } => true,
@@ -214,7 +214,7 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     }
 }
 
-/// Opens the backend of a device, in the thread that uses it. `registered` are buffers that will be used often.
+/// Opens the backend of a device, in the thread that will use it. `registered` are buffers that will be used often.
 ///
 /// # Errors
 /// The problem, in words.
@@ -225,7 +225,7 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
         spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
         _ => Begun::anew(backend.size_bytes()),
     };
-    // Twice the depth, so that no worker waits for the engine to pass on what is done.
+    // Twice the depth, so that no worker waits for the engine to pass completed items on.
     let items = device.depth.saturating_mul(2);
     let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
     let inline_bytes_max = cores.inline_max.map(|size| size.0);
@@ -233,7 +233,8 @@ pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn 
     Ok(Box::new(Checked::new(backend, begun, workers)?))
 }
 
-/// The size that a device will have, or why it could not be opened: as far as that can be told without changing anything.
+/// The size that a device will have, or why it could not be opened, as far as that can be found out without changing
+/// anything.
 ///
 /// # Errors
 /// What is wrong, in words for people.

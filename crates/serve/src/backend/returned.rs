@@ -1,4 +1,4 @@
-//! The list in which threads return what they have done to the engine, with a descriptor that is readable while it is not
+//! The list in which threads return completed items to the engine, with a descriptor that is readable while the list is not
 //! empty.
 
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Items that were returned and not taken.
+/// Items that were returned and not taken yet.
 #[derive(Debug)]
 pub(super) struct Returned<T> {
     list: Mutex<Vec<T>>,
@@ -18,7 +18,7 @@ impl<T> Returned<T> {
     /// An empty list.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// If no descriptor is left.
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self { list: Mutex::default(), wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
@@ -28,8 +28,8 @@ impl<T> Returned<T> {
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         list.push(item);
         if list.len() == 1 {
-            // With the list still locked: after it was taken, this would leave the descriptor readable with an empty
-            // list. A full counter is readable, too.
+            // Written while the list is locked: if it were written after the list was taken, the descriptor would be
+            // readable with an empty list. A full counter is readable, too.
             let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
     }

@@ -5,10 +5,10 @@ use crate::nbd::reply::Extent;
 
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Chunks that one answer about extents covers at most.
+/// The most chunks that one answer about extents covers.
 const LOOKED_AT_MAX: usize = 1 << 16;
 
-/// Extents of one answer at most.
+/// The most extents of one answer.
 pub(super) const EXTENTS_MAX: usize = 1024;
 
 /// Sparse memory.

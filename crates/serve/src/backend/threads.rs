@@ -1,4 +1,4 @@
-//! A file through a pool of threads that wait for it, where `io_uring` cannot be used.
+//! Serves a file by a pool of threads that wait for it, if `io_uring` cannot be used.
 
 use std::collections::VecDeque;
 use std::io;
@@ -50,22 +50,22 @@ impl Shared {
     }
 }
 
-/// A pool of threads over a file.
+/// A pool of threads for a file.
 #[derive(Debug)]
 pub struct Threads {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
     threads: u32,
     reason: String,
-    /// Operations that were started and not collected.
+    /// The number of operations that were started and not collected.
     pub(super) in_flight: u32,
 }
 
 impl Threads {
-    /// A pool whose threads start when they are first needed.
+    /// Makes a pool whose threads start when they are first needed.
     ///
     /// # Errors
-    /// No descriptor is left.
+    /// If no descriptor is left.
     pub(super) fn new(files: Arc<Files>, threads: u32, reason: &str) -> io::Result<Self> {
         let shared = Shared { files, queue: Mutex::default(), ready: Condvar::new(), done: Returned::new()? };
         Ok(Self { shared: Arc::new(shared), workers: Vec::new(), threads, reason: reason.into(), in_flight: 0 })
@@ -89,7 +89,7 @@ impl Drop for Threads {
         lock(&self.shared.queue).stops = true;
         self.shared.ready.notify_all();
         for worker in self.workers.drain(..) {
-            // The panic was printed by its thread.
+            // The thread has printed its panic.
             let _ = worker.join();
         }
     }

@@ -18,20 +18,20 @@ use crate::slots::Slots;
 
 /// `IORING_ENTER_GETEVENTS`: the kernel finishes completions.
 const ENTER_GETEVENTS: u32 = 1;
-/// How many operations the engine waits for together.
+/// How many operations the engine waits for at once, and for how long.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
-    /// The part of the operations in flight, as a divisor.
+    /// A divisor: the part of the operations in flight to wait for.
     part: usize,
-    /// For how long at most.
+    /// The longest wait.
     nanos: u64,
 }
 
-/// With several processors, clients bring the next requests meanwhile: the device must not run dry.
+/// With several processors, clients send the next requests meanwhile, and the device must not run dry.
 const PATIENCE: Patience = Patience { part: 4, nanos: 100_000 };
-/// With one processor, clients run only while the server waits: it alternates between all completions and all clients.
+/// With one processor, clients run only while the server waits, so it alternates between all completions and all clients.
 const PATIENCE_ALONE: Patience = Patience { part: 1, nanos: 200_000 };
-/// The most operations that are waited for together.
+/// The most operations that are waited for at once.
 const AWAITED_MAX: usize = 16;
 
 /// An operation in the kernel.
@@ -42,27 +42,27 @@ struct Flight {
     slices: Vec<libc::iovec>,
 }
 
-/// Whether to try again: interrupted, or completions have to be taken first.
+/// Whether to try again: the call was interrupted, or completions must be collected first.
 fn passes(error: &io::Error) -> bool {
     matches!(Errno::from_io_error(error), Some(Errno::INTR | Errno::BUSY | Errno::AGAIN))
 }
 
-/// A file through a ring.
+/// A file served through a ring.
 pub struct Uring {
     ring: IoUring,
     files: Arc<Files>,
-    /// The operations in the kernel, by its user data. What an entry points to is not touched before its completion.
+    /// The operations in the kernel, by user data. The memory that an entry points to is not changed before its completion.
     flights: Slots<Flight>,
-    /// For operations that the ring does not do.
+    /// Threads for operations that the ring does not do.
     threads: Threads,
     is_registered: bool,
-    /// Becomes readable with a completion. It is never read.
+    /// Becomes readable with a completion; it is never read.
     wake: OwnedFd,
     patience: Patience,
 }
 
 impl Uring {
-    /// A ring over a file, made in the thread that uses it.
+    /// Makes a ring for a file, in the thread that will use it.
     pub(super) fn new(files: Arc<Files>, depth: u32, threads: u32, registered: &mut [Buffer]) -> io::Result<Self> {
         let entries = depth.next_power_of_two().clamp(64, 4096);
         let ring = IoUring::builder()
@@ -95,7 +95,7 @@ impl Uring {
         })
     }
 
-    /// The ring does aligned operations, or all with data where there is no direct I/O.
+    /// The descriptor for an operation that the ring does: aligned ones, or all with data if there is no direct I/O.
     fn descriptor_for(&self, io: &Io) -> Option<RawFd> {
         match io.action {
             Action::Read | Action::Write => match (self.files.direct_for(io), &self.files.direct) {
@@ -143,7 +143,7 @@ impl Uring {
         }
     }
 
-    /// Submits the pushed entries, and lets the kernel finish completions.
+    /// Submits the queued entries, and lets the kernel finish completions.
     fn enter(&mut self) -> io::Result<()> {
         let waiting = self.ring.submission().len() as u32;
         // SAFETY: no argument is passed, and the submitted entries point into flights that do not change before their
@@ -164,7 +164,8 @@ impl Uring {
         Ok(())
     }
 
-    /// Handles a completion: done, failed, or repeated by a thread (a short transfer, or one that the ring cannot do).
+    /// Handles a completion: it succeeded, failed, or must be repeated by a thread (a short transfer, or one that the ring
+    /// cannot do).
     fn finish(&mut self, now: Nanos, number: u64, result: i32, done: &mut Vec<Done>) {
         // It is the slot that the operation was started with.
         let Some(Flight { io, .. }) = self.flights.remove(number as u32) else { return };
@@ -195,7 +196,7 @@ impl Drop for Uring {
         while self.flights.len() > 0 {
             let waited = self.ring.submit_and_wait(1);
             if waited.is_err_and(|error| error.kind() != io::ErrorKind::Interrupted) {
-                // The ring has failed: leaking memory that the kernel may still write to is better than reusing it.
+                // The ring has failed. Leaking memory that the kernel may still write to is better than reusing it.
                 std::mem::forget(std::mem::take(&mut self.flights));
                 return;
             }

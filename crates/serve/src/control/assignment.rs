@@ -1,4 +1,4 @@
-//! Assignments to keys of a running spec, such as `export.gold.weight=300`, judged by the same checks as a file.
+//! Assignments to keys of a running spec, such as `export.gold.weight=300`, with the same checks as a file.
 
 use ioweir_config::{Complaint, Key, ShareKeys, from_table, shown, to_table, unknown};
 use serde::Serialize;
@@ -14,19 +14,19 @@ const EXPECTED: &str = "TABLE.NAME.KEY=VALUE, such as export.gold.weight=300, or
 struct Assignment<'a> {
     text: &'a str,
     table: &'static str,
-    /// The number of its table among those of this name; zero for the server's own.
+    /// The number of its table among those of the same kind; zero for the server's own.
     number: usize,
     key: Key,
-    /// The name of the key as it was given, which decides how the value is read.
+    /// The name of the key as given, which decides how the value is read.
     name: &'a str,
     value: &'a str,
 }
 
-/// The spec with these assignments made: keys of shares, and timeouts and the number of connections of `server`. The value
-/// `none` takes a key away.
+/// Applies assignments to the spec: to keys of shares, and to timeouts and the number of connections of `server`. The value
+/// `none` removes a key.
 ///
 /// # Errors
-/// Which assignment is wrong, and why, in words for people.
+/// The wrong assignment, and why it is wrong, in words.
 pub fn assign(spec: &Spec, assignments: &[String]) -> Result<Spec, String> {
     let parsed: Result<Vec<Assignment<'_>>, String> =
         assignments.iter().map(|text| Assignment::parse(spec, text)).collect();
@@ -41,7 +41,7 @@ pub fn assign(spec: &Spec, assignments: &[String]) -> Result<Spec, String> {
     changed.checked().map_err(|complaint| blame(&parsed, complaint))
 }
 
-/// An error of the changed spec, with the assignments that it is about: those of its key, or else of its table.
+/// An error of the changed spec, with the assignments that caused it: those of its key, or else those of its table.
 fn blame(parsed: &[Assignment<'_>], complaint: Complaint) -> String {
     let place = complaint.key().unwrap_or_default();
     let key = place.split('|').next().unwrap_or_default();
@@ -72,7 +72,7 @@ impl<'a> Assignment<'a> {
                 return Err(format!("{}: {error}", shown(text)));
             }
         };
-        // A name may hold any character, also those that separate the parts of an assignment: the longest that fits is meant.
+        // A name may contain any character, including the separators of an assignment: the longest name that fits is meant.
         let fits = |name: &&str| rest.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')).is_some();
         let found = (0..).zip(&names).filter(|(_, name)| fits(name)).max_by_key(|(_, name)| name.len());
         let Some((number, name)) = found else {
@@ -95,7 +95,7 @@ impl<'a> Assignment<'a> {
         Ok(Self { text, table, number, key, name, value })
     }
 
-    /// The path of its key in the spec, as complaints have it.
+    /// The path of its key in the spec, as in errors.
     fn path(&self) -> String {
         let Self { table, number, key, .. } = self;
         if *table == "server" { format!("server.{}", key.name) } else { format!("{table}[{number}].{}", key.name) }

@@ -1,4 +1,4 @@
-//! Client of the control socket: asks a running server from another process.
+//! A client of the control socket, which queries a running server from another process.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -9,23 +9,23 @@ use serde_json::Value;
 
 use super::Command;
 
-/// The longest answer that is read: two minutes of some thousand classes.
+/// The longest answer that is read: two minutes of about a thousand classes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 /// How long the server may be silent.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why there is no answer, or none that was hoped for.
+/// Why a query has no answer, or not the wanted one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
-    /// Nobody answers there.
+    /// No server answers there.
     #[error("{0}")]
     Unreachable(String),
-    /// The server says what is wrong with what was asked.
+    /// The server refuses the command, and says why.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Asks the server whose control socket this is, and waits for its answer.
+/// Sends a command to the server with this control socket, and waits for its answer.
 ///
 /// # Errors
 /// [`AskError`].
@@ -53,7 +53,7 @@ pub fn ask(socket: &Path, command: &Command) -> Result<Value, AskError> {
     })
 }
 
-/// What is `ok` in an answer, or what is `error`; none where it is no answer.
+/// The `ok` or `error` value of an answer; `None` if the line is not an answer.
 fn understand(line: &[u8]) -> Option<Result<Value, AskError>> {
     let mut answer: Value = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
     if let Some(refusal) = answer.get("error").and_then(Value::as_str) {

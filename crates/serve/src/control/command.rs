@@ -1,29 +1,29 @@
-//! Commands of the control socket: one JSON object per line.
+//! Commands of the control socket: one JSON object on each line.
 
 use serde::{Deserialize, Serialize};
 
 /// The longest line that is read.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// A line that was understood.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
-    /// How do things stand?
+    /// Report the state.
     State {},
     /// Make these assignments, all of them or none.
     Set(Vec<String>),
     /// Read the spec's file again.
     Reload {},
-    /// Open the device of this name again, which has failed.
+    /// Open the device of this name again after a failure.
     Reopen(String),
 }
 
 impl Command {
-    /// Reads a line, with or without its end.
+    /// Parses a line, with or without its end.
     ///
     /// # Errors
-    /// What is wrong with it, in words for people.
+    /// What is wrong with it, in words.
     pub fn parse(line: &[u8]) -> Result<Self, String> {
         if line.len() > LINE_BYTES_MAX {
             return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));

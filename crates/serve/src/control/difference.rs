@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::spec::{Server, Spec};
 
-/// Keys of `server` that change while it runs.
+/// Keys of `server` that can change while it runs.
 const SERVER_KEYS: [&str; 7] = [
     "connections_max",
     "connections_per_peer_max",
@@ -18,7 +18,7 @@ const SERVER_KEYS: [&str; 7] = [
     "shutdown_timeout",
 ];
 
-/// Keys of the tables of a name that change while the server runs.
+/// Keys of tables of this name that can change while the server runs.
 pub(super) fn keys_of(table: &str) -> Vec<Key> {
     match table {
         "group" => ShareKeys::keys().into_iter().filter(|key| key.name != "group").collect(),
@@ -28,10 +28,10 @@ pub(super) fn keys_of(table: &str) -> Vec<Key> {
     }
 }
 
-/// What differs, key by key: `export.gold.weight 100 -> 300`.
+/// The differences, key by key: `export.gold.weight 100 -> 300`.
 ///
 /// # Errors
-/// What does not change while a server runs.
+/// A key that cannot change while a server runs.
 pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     let table = |spec: &Spec| to_table(spec).map_err(|error| format!("the spec cannot be written: {error}"));
     let (old, new) = (table(old)?, table(new)?);
@@ -89,7 +89,7 @@ fn compare(table: &str, path: &str, old: &Table, new: &Table, found: &mut Vec<St
     Ok(())
 }
 
-/// A value as people write it on the command line.
+/// A value as it is written on the command line.
 struct Shown<'a>(Option<&'a Value>);
 
 impl fmt::Display for Shown<'_> {

@@ -1,8 +1,8 @@
-//! Changes of a running server: assignments to keys of its spec, or its file read again, all or nothing.
+//! Changes of a running server: assignments to keys of its spec, or a reload of its file, all or nothing.
 //!
-//! A change is made to the spec first, by the checks that every file goes through. What differs is then told to the engines,
-//! which all make it or none ([`crate::engine::Change`]). What a server is built of, its devices, exports and places, stays as
-//! it is: a change of that is refused.
+//! A change is first made to the spec, with the same checks as a file. Then the engines get the differences, and either all
+//! of them make the change or none does ([`crate::engine::Change`]). The server's structure (devices, exports and addresses)
+//! cannot change: such a change is refused.
 
 mod assignment;
 mod client;
@@ -30,20 +30,20 @@ pub use client::{AskError, ask};
 pub use command::{Command, LINE_BYTES_MAX};
 pub use difference::differences;
 
-/// Changes that are remembered.
+/// The number of changes that are remembered.
 const CHANGES_MAX: usize = 100;
-/// How long all engines together may take to say whether they can.
+/// How long all engines together may take to report whether they can make a change.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The largest file that is taken for a spec.
+/// The largest file that is read as a spec.
 pub const SPEC_BYTES_MAX: u64 = 4 << 20;
 
-/// What changes for the thread that lets clients in.
+/// Settings that can change for the thread that accepts clients.
 #[derive(Debug)]
 pub(crate) struct Tunables {
     connections_max: AtomicU32,
     connections_per_peer_max: AtomicU32,
     handshake_timeout: AtomicU64,
-    /// Certificates of connections from here on, where there are any.
+    /// The certificates for connections from now on, if there are any.
     tls: Mutex<Option<tls::Server>>,
 }
 
@@ -60,7 +60,7 @@ impl Tunables {
     }
 
     fn set(&self, server: &Server) {
-        // Each stands for itself.
+        // Each value is independent of the others.
         self.connections_max.store(server.connections_max, Ordering::Relaxed);
         let per_peer_max = server.connections_per_peer_max.unwrap_or(u32::MAX);
         self.connections_per_peer_max.store(per_peer_max, Ordering::Relaxed);
@@ -91,20 +91,20 @@ impl Tunables {
 /// A change that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// When, since the server began.
+    /// When it was made, counted from the start of the server.
     pub at: Nanos,
-    /// What: a key of the spec, what it was, and what it is.
+    /// The key of the spec, with its old and new value.
     pub what: String,
 }
 
-/// The way to change a running server, from any thread.
+/// Changes a running server, from any thread.
 #[derive(Clone, Debug)]
 pub struct Controller(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     running: Mutex<Running>,
-    /// By device.
+    /// The engines by device.
     engines: Vec<Handle>,
     tunables: Arc<Tunables>,
     log: Log,
@@ -132,21 +132,21 @@ impl Controller {
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
-        // What is guarded is changed in one step.
+        // The guarded state is changed in one step, so it is consistent even after a panic.
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The spec as it is now, and the last changes, the oldest first.
+    /// The present spec, and the last changes, oldest first.
     #[must_use]
     pub fn running(&self) -> (Arc<Spec>, Vec<Changed>) {
         let running = self.lock();
         (Arc::clone(&running.spec), running.changes.iter().cloned().collect())
     }
 
-    /// Makes all of these assignments, such as `export.gold.weight=300`, or none. Answers with what has changed.
+    /// Makes all of these assignments, such as `export.gold.weight=300`, or none. Returns what has changed.
     ///
     /// # Errors
-    /// What is wrong, in words for people.
+    /// What is wrong, in words.
     pub fn set(&self, assignments: &[String]) -> Result<Vec<String>, String> {
         let changed = self.change(|spec| assign(spec, assignments));
         let keys = changed.iter().flatten().map(|change| key_of(change).to_string());
@@ -154,8 +154,8 @@ impl Controller {
         self.report(changed)
     }
 
-    /// Reads the spec's file and its certificates again and makes it true, all of it or nothing. Answers with what has changed,
-    /// and which assignments that takes back.
+    /// Reads the spec's file and its certificates again and applies them, all or nothing. Returns what has changed, and
+    /// which assignments this undoes.
     ///
     /// # Errors
     /// As [`Controller::set`].
@@ -178,7 +178,7 @@ impl Controller {
         self.report(changed)
     }
 
-    /// Logs what came of a change.
+    /// Logs the result of a change.
     fn report(&self, changed: Result<Vec<String>, String>) -> Result<Vec<String>, String> {
         let log = |kind, what: &str| self.0.log.report(self.0.clock.now(), &Event::new(kind, what));
         match &changed {
@@ -192,10 +192,10 @@ impl Controller {
         changed
     }
 
-    /// Opens a device again, a flush of which has failed; answers with what it is.
+    /// Opens a device again after a failed flush; returns a description of it.
     ///
     /// # Errors
-    /// Why it stays as it is, in words for people.
+    /// Why it stays as it is, in words.
     pub fn reopen(&self, device: &str) -> Result<String, String> {
         let (spec, _) = self.running();
         let engine = spec.device.iter().zip(&self.0.engines).find(|(its, _)| its.name == device);
@@ -228,7 +228,7 @@ impl Controller {
         Ok(what)
     }
 
-    /// Lets every engine that is concerned make the change, and then all of them keep it, or none.
+    /// Has every engine concerned make the change; then all of them keep it, or none does.
     fn tell_engines(&self, old: &Spec, new: &Spec) -> Result<(), String> {
         let is_for_all = old.server != new.server;
         let mut asked = Vec::new();
@@ -250,7 +250,7 @@ impl Controller {
             let left = Duration::from_nanos(until.since(self.0.clock.now()).0);
             match hear.recv_timeout(left) {
                 Ok(Ok(())) => verdicts.push(verdict),
-                // Nobody is sent a verdict: all let it be as it was.
+                // No engine gets a verdict, so each restores its former state.
                 Ok(Err(Refusal { holder, error })) => {
                     return Err(format!("{}: device {name}: {error}", name_of(new, device, holder)));
                 }
@@ -265,8 +265,8 @@ impl Controller {
     }
 }
 
-/// What is to be configured, in an order in which what is feasible in the end is feasible at every step: who reserves less
-/// than before comes first.
+/// The shares to configure, in an order in which every step is feasible if the result is: those that reserve less than
+/// before come first.
 fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Holder, Share)> {
     let before = |holder: Holder| old.iter().find(|(other, _)| *other == holder).map(|(_, share)| *share);
     let changed = new.iter().filter(|(holder, share)| before(*holder) != Some(*share));
@@ -277,7 +277,7 @@ fn changed_shares(old: &[(Holder, Share)], new: &[(Holder, Share)]) -> Vec<(Hold
     changed
 }
 
-/// The path of the key in a change: names may have spaces, and what follows the key has one on each side of an arrow.
+/// The path of the key in a change. Names may contain spaces; after the key comes an arrow between spaces.
 fn key_of(change: &str) -> &str {
     let before = change.split(" -> ").next().unwrap_or_default();
     before.rsplit_once(' ').map_or(before, |(key, _)| key)
@@ -296,7 +296,7 @@ fn name_of(spec: &Spec, device: usize, holder: Holder) -> String {
     }
 }
 
-/// Reads a file anew.
+/// Reads a file again.
 fn read(file: &str) -> Result<Spec, String> {
     let unreadable = |error: std::io::Error| format!("{file}: cannot be read: {error}");
     let size = std::fs::metadata(file).map_err(unreadable)?.len();

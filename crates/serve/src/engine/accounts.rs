@@ -1,6 +1,6 @@
 //! The accounts of a device by class of clients: counters of requests, bytes, errors and durations, and reports of them.
-//! Plain numbers: the engine's thread writes them and exchanges them for a report. The driver accounts for what requests wait
-//! for; its account is added to the counters with each report.
+//! They are plain numbers: the engine's thread writes them, and exchanges them for a report. The driver accounts for
+//! waiting, which is added to the counters for each report.
 
 use hdrhistogram::Histogram;
 use ioweir_core::driver::Driver;
@@ -12,8 +12,8 @@ use super::dispatch::Failure;
 use crate::backend::Checksums;
 use crate::nbd::NbdError;
 
-/// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. Longer durations are in
-/// one bucket more.
+/// Upper bounds of the buckets of durations, in nanoseconds: 10 us to 10 s in steps of 1, 2, 5. One more bucket holds longer
+/// durations.
 pub const DURATION_BOUNDS: [u64; 19] = {
     let mut bounds = [0; 19];
     let mut at = 0;
@@ -28,7 +28,7 @@ pub const DURATION_BOUNDS: [u64; 19] = {
     bounds
 };
 
-/// The first bucket that can hold a duration, by the bits that it needs.
+/// The first bucket that can hold a duration, by the number of its bits.
 const FIRST_BOUND: [u8; 65] = {
     let mut first = [0; 65];
     let mut bits = 1;
@@ -47,9 +47,9 @@ const FIRST_BOUND: [u8; 65] = {
 /// A histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Durations up to the bound of the same index; the last: longer ones.
+    /// The number of durations up to the bound of the same index; the last one counts longer durations.
     pub counts: [u64; DURATION_BOUNDS.len() + 1],
-    /// Their sum.
+    /// The sum of the durations.
     pub sum_nanos: u64,
 }
 
@@ -88,11 +88,11 @@ pub struct OperationCounters {
     pub bytes: u64,
     /// Requests that were answered with an error, after they were accepted.
     pub errors: u64,
-    /// From the arrival of a request, with its data, until it was answered.
+    /// The time from the arrival of a request, with its data, until it was answered.
     pub request: Durations,
-    /// From the arrival of a sub-request until the scheduler dispatched it.
+    /// The time from the arrival of a sub-request until the scheduler dispatched it.
     pub queue: Durations,
-    /// From the dispatch of a sub-request until the backend completed it.
+    /// The time from the dispatch of a sub-request until the backend completed it.
     pub service: Durations,
 }
 
@@ -108,12 +108,12 @@ impl OperationCounters {
     }
 }
 
-/// The counters of a class, without the distribution of its latency.
+/// The counters of a class, without its latency histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassCounts {
     /// By operation, in the order of [`Operation::ALL`].
     pub operations: [OperationCounters; Operation::ALL.len()],
-    /// The time that its sub-requests waited to be dispatched, by reason; each of several that wait at once counts.
+    /// The time that its sub-requests waited to be dispatched, by reason; each of several that wait at the same time counts.
     pub wait_nanos: [u64; Reason::COUNT],
     /// Requests that were refused on arrival, by error, in the order of [`NbdError::ALL`].
     pub refused: [u64; NbdError::ALL.len()],
@@ -170,12 +170,12 @@ impl ClassCounters {
     }
 }
 
-/// The counters of each class on a device. Classes that never had a client take no memory.
+/// The counters of each class on a device. A class that never had a client takes no memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Counters(Vec<Option<Box<ClassCounters>>>);
 
 impl Counters {
-    /// The counters of a class, to be added to.
+    /// The counters of a class, to add to.
     #[inline]
     fn of(&mut self, class: u32) -> &mut ClassCounters {
         if !matches!(self.0.get(class as usize), Some(Some(_))) {
@@ -195,7 +195,7 @@ impl Counters {
         self.0[class as usize].get_or_insert_default();
     }
 
-    /// The counters of a class that had a client.
+    /// The counters of a class, if it has had a client.
     #[must_use]
     pub fn get(&self, class: usize) -> Option<&ClassCounters> {
         self.0.get(class)?.as_deref()
@@ -205,28 +205,28 @@ impl Counters {
         (0..).zip(&mut self.0).filter_map(|(class, counters)| Some((class, counters.as_deref_mut()?)))
     }
 
-    /// Sets everything to zero; memory is kept.
+    /// Sets everything to zero, but keeps the memory.
     pub fn clear(&mut self) {
         self.0.iter_mut().flatten().for_each(|counters| counters.clear());
     }
 }
 
-/// What an engine has done and does.
+/// What an engine has done, and its state.
 #[derive(Debug)]
 pub struct Report {
     /// When it was made.
     pub now: Nanos,
     /// What was done since the last report.
     pub counters: Box<Counters>,
-    /// What is queued and in flight, by class. Classes that never had a client are missing at the end.
+    /// What is queued and in flight, by class. Classes at the end that never had a client are omitted.
     pub classes: Vec<ClassState>,
     /// Dispatches in flight.
     pub inflight: u32,
-    /// What the device has checked since the server began, where it keeps checksums.
+    /// What the device has checked since the server began, if it keeps checksums.
     pub checksums: Option<Checksums>,
     /// The failure of the device, if it has failed.
     pub failure: Option<Failure>,
-    /// By how much all reservations together have fallen behind since the server began; zero where all were kept.
+    /// The time by which all reservations together have fallen behind since the server began; zero if all were kept.
     pub reservations_behind: Nanos,
 }
 
@@ -235,9 +235,9 @@ pub struct Report {
 pub(super) struct Answered {
     pub(super) class: u32,
     pub(super) operation: Operation,
-    /// When it was complete; none where it had no effect and was answered at once.
+    /// When it was complete; `None` if it had no effect and was answered at once.
     pub(super) arrived: Option<Nanos>,
-    /// Its length; none where it was answered with an error.
+    /// Its length; `None` if it was answered with an error.
     pub(super) bytes: Option<u64>,
 }
 
@@ -246,7 +246,7 @@ pub(super) struct Answered {
 pub(super) struct Accounts(Box<Counters>);
 
 impl Accounts {
-    /// Makes room for a class, so that no request of it has to.
+    /// Makes room for a class in advance, so that no request has to.
     pub(super) fn connected(&mut self, class: StreamId) {
         self.0.of(class.0);
     }
@@ -279,7 +279,7 @@ impl Accounts {
         self.0.of(class.0).counts.refused[error.index()] += 1;
     }
 
-    /// What was counted since the last exchange, with the waiting that the driver has accounted for, for zeroed counters.
+    /// The counters since the last exchange, with the waiting from the driver's accounts, in exchange for zeroed ones.
     pub(super) fn exchange(&mut self, zeroed: Box<Counters>, driver: &mut Driver<Policy>) -> Box<Counters> {
         let mut counters = std::mem::replace(&mut self.0, zeroed);
         for (class, counters) in counters.iter_mut() {

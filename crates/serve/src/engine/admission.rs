@@ -1,5 +1,5 @@
-//! Sub-requests from when a client asks until the scheduler dispatches them: the server's side of the driver, which keeps
-//! them in the scheduler, or holds them back in front of it while it is full.
+//! Admission: sub-requests from when a client asks until the scheduler dispatches them. This is the server's side of the
+//! driver, which keeps sub-requests in the scheduler, or holds them back while the scheduler is full.
 
 use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
@@ -16,17 +16,17 @@ use crate::buffer::Buffer;
 use crate::slots::Slots;
 use crate::spec::{self, Holder};
 
-/// Sub-requests that can be held back before more memory is taken for them.
+/// The number of sub-requests that can be held back before more memory is allocated.
 const HELD_BACK: u32 = 256;
 
 /// A call of the scheduler, with its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A request that was taken, and its tag. A request that is refused changes nothing.
+    /// A request that was accepted, and its tag. A refused request changes nothing.
     Submit(Request, Tag),
     /// The next step.
     Poll(Step),
-    /// A share that is in force from now on.
+    /// A share that applies from now on.
     Configure(Holder, Share),
     /// A dispatch that has finished.
     Complete(Tag),
@@ -34,10 +34,10 @@ pub enum Call {
     Cancel(Tag, Result<(), CancelError>),
 }
 
-/// Sees every call of the scheduler, in order. The same calls of a scheduler that was built in the same way give the same
+/// Sees every call of the scheduler, in order. The same calls to a scheduler that was built in the same way give the same
 /// answers.
 pub trait Observer: Send {
-    /// This was called at this time.
+    /// Reports that this call was made at this time.
     fn called(&mut self, now: Nanos, call: &Call);
 }
 
@@ -57,7 +57,7 @@ pub(super) struct SubRequest {
     /// Its tag while the scheduler holds it.
     pub(super) tag: Option<Tag>,
     pub(super) dispatched: Option<Nanos>,
-    /// The data of a write, and of a read that is done.
+    /// The data of a write, or of a completed read.
     pub(super) buffer: Option<Buffer>,
 }
 
@@ -66,8 +66,8 @@ impl SubRequest {
         self.action.operation().unwrap_or(Operation::Read)
     }
 
-    /// The scheduler's view of it, in whole sectors. FUA does not let a request pass the scheduler, as it does in Linux: a
-    /// client that sets it on everything would not be scheduled at all.
+    /// The scheduler's view of it, in whole sectors. FUA does not let a request bypass the scheduler, as it does in Linux:
+    /// otherwise a client that sets it on every request would not be scheduled at all.
     fn core_request(&self) -> ClientRequest {
         let sector = self.offset / SECTOR_BYTES;
         let end = (self.offset + u64::from(self.length)).div_ceil(SECTOR_BYTES);
@@ -89,38 +89,38 @@ pub(super) enum Members {
     Many(Vec<SubRequest>),
 }
 
-/// Cuts a sub-request in two at a byte within it, and returns the second.
+/// Cuts a sub-request in two at a byte within it, and returns the second part.
 pub(super) type Cut<'a> = &'a mut dyn FnMut(&mut SubRequest, u64) -> SubRequest;
 
-/// What a class has queued and in flight. Long requests count as their sub-requests.
+/// What a class has queued and in flight. A long request counts as its sub-requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassState {
-    /// Its clients.
+    /// The number of its clients.
     pub connections: u32,
-    /// Clients whose next request waits until the class holds less data in flight.
+    /// The number of clients whose next request waits until the class has less data in flight.
     pub connections_waiting: u32,
-    /// Data of its requests in flight, and replies that its clients have not read.
+    /// The data of its requests in flight, and of replies that its clients have not read.
     pub buffered_bytes: u64,
-    /// Requests that were dispatched.
+    /// The number of dispatched requests.
     pub inflight: u32,
-    /// Requests that were not.
+    /// The number of requests that are not dispatched.
     pub queued: u32,
-    /// The length of the queued requests.
+    /// The total length of the queued requests.
     pub queued_bytes: u64,
-    /// For how long the oldest queued request has waited, and why it still does.
+    /// How long the oldest queued request has waited, and why it waits now.
     pub oldest: Option<(Nanos, WaitCause)>,
 }
 
 /// Why a request waits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WaitCause {
-    /// As the scheduler explains it.
+    /// The scheduler's explanation.
     Explained(Explanation),
     /// The most frequent reason in the queue of a block policy, which explains no single request.
     Counted(Reason),
 }
 
-/// What the driver reports of submissions.
+/// Receives the driver's reports while it submits.
 struct Submission<'a> {
     now: Nanos,
     sub_requests: &'a mut Slots<SubRequest>,
@@ -145,7 +145,7 @@ impl Caller for Submission<'_> {
         rest.map_or(handle, |rest| self.sub_requests.insert(rest))
     }
 
-    /// It is too large: no class of a server is refused at its limit.
+    /// The request is too large: no class of a server is refused at its limit.
     fn refused(&mut self, finished: Finished, _request: &Request, _cause: RefusedCause) {
         self.rejected.extend(self.sub_requests.remove(finished.handle));
     }
@@ -154,12 +154,12 @@ impl Caller for Submission<'_> {
 /// A scheduler with the sub-requests that wait in it and in front of it.
 pub(super) struct Admission {
     driver: Driver<Policy>,
-    /// Sub-requests that are not dispatched, by the handle that the driver knows them by.
+    /// Sub-requests that are not dispatched, by the driver's handle.
     sub_requests: Slots<SubRequest>,
-    /// Sub-requests that no scheduler takes.
+    /// Sub-requests that the scheduler never accepts.
     rejected: Vec<SubRequest>,
     observer: Option<Box<dyn Observer>>,
-    /// When to poll the scheduler again though nothing has happened.
+    /// When to poll the scheduler again without an event.
     due: Nanos,
 }
 
@@ -167,7 +167,7 @@ impl Admission {
     pub(super) fn new(device: &spec::Device, fast: FastTier, classes: u32) -> Self {
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
-            // A spec bounds it to far less than 4 GiB.
+            // The spec bounds it to far less than 4 GiB.
             request_sectors_max: (device.request_bytes_max.0 / SECTOR_BYTES) as u32,
             merge: device.merge,
             depth: device.depth,
@@ -178,7 +178,7 @@ impl Admission {
         };
         let mut scheduler = device.scheduler.build(limits);
         for extent in fast.placed {
-            // A policy that holds no more extents takes the rest to be on the slow device; the backend finds them.
+            // A policy that has no room for more extents takes the rest to be on the slow device; the backend finds them.
             scheduler.place(extent.start, extent.end);
         }
         Self {
@@ -208,7 +208,7 @@ impl Admission {
         &mut self.driver
     }
 
-    /// A sub-request that no scheduler takes, to be answered with an error.
+    /// A sub-request that the scheduler never accepts, to be answered with an error.
     pub(super) fn next_rejected(&mut self) -> Option<SubRequest> {
         self.rejected.pop()
     }
@@ -225,13 +225,13 @@ impl Admission {
                 None => driver.grow(),
             }
         };
-        // Bounded by what all clients may have in flight.
+        // The amount that all clients may have in flight bounds this.
         while driver.submit(now, request, handle, whole, &mut submission).is_err() {
             driver.grow();
         }
     }
 
-    /// Gives the scheduler what was held back, as far as it has room now.
+    /// Gives the scheduler the sub-requests that were held back, as far as it has room now.
     pub(super) fn retry(&mut self, now: Nanos, cut: Cut<'_>) {
         let Self { driver, sub_requests, rejected, observer, .. } = self;
         driver.retry(now, &mut Submission { now, sub_requests, rejected, observer, cut });
@@ -263,13 +263,13 @@ impl Admission {
         Some((dispatch, members))
     }
 
-    /// The backend has completed a dispatch.
+    /// Handles a dispatch that the backend has completed.
     pub(super) fn complete(&mut self, now: Nanos, dispatch: &Dispatch) {
         self.driver.complete(now, dispatch, |_| {});
         self.called(now, &Call::Complete(dispatch.tag));
     }
 
-    /// Takes back the sub-requests of a connection that are not dispatched or merged.
+    /// Takes back the sub-requests of a connection that are neither dispatched nor merged.
     pub(super) fn withdraw(&mut self, now: Nanos, connection: u32) -> Vec<SubRequest> {
         let its = self.sub_requests.iter().filter(|(_, sub_request)| sub_request.connection == connection);
         let its: Vec<_> = its.map(|(handle, sub_request)| (handle, sub_request.tag)).collect();
@@ -288,16 +288,16 @@ impl Admission {
         withdrawn
     }
 
-    /// Sets shares one after the other, up to the first that is not feasible.
+    /// Sets shares one after another, up to the first one that is not feasible.
     pub(super) fn set_shares(&mut self, now: Nanos, shares: &[(Holder, Share)]) -> Result<(), Refusal> {
-        // A scheduler without shares is given none.
+        // A scheduler without shares gets none.
         let Some(control) = self.driver.scheduler_mut().tenants_mut() else { return Ok(()) };
         shares.iter().try_for_each(|&(holder, share)| {
             holder.configure(control, now, share).map_err(|error: ShareError| Refusal { holder, error })
         })
     }
 
-    /// What each class has queued and in flight, and for how long and why its oldest sub-request has waited.
+    /// What each class has queued and in flight, and how long and why its oldest sub-request has waited.
     pub(super) fn classes(&self, now: Nanos, count: u32) -> Vec<ClassState> {
         let state = |class| {
             let state = self.driver.class(StreamId(class));

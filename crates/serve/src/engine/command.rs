@@ -1,5 +1,4 @@
-//! The messages that other threads send an engine, and the changes of shares that must be made on several devices at once
-//! or on none.
+//! Messages that other threads send to an engine, and changes of shares that must be made on several devices or on none.
 
 use std::fmt;
 use std::os::fd::OwnedFd;
@@ -20,7 +19,7 @@ pub enum Command {
     Serve(Box<Client>),
     /// Change shares and timeouts, if every engine concerned can.
     Change(Box<Change>),
-    /// Open the device again, which has failed; the answer says what it is, or why it stays as it is.
+    /// Open the device again after a failure; the answer describes it, or says why it stays as it is.
     Reopen(Sender<Result<String, String>>),
     /// Report counters and state.
     Report(Question),
@@ -49,7 +48,7 @@ impl Handle {
 pub struct Question {
     /// Zeroed counters, which the engine takes in exchange for its own.
     pub counters: Box<Counters>,
-    /// Called with the report in the engine's thread: it must not wait.
+    /// Called with the report in the engine's thread, so it must not wait.
     pub reply: Box<dyn FnOnce(Report) + Send>,
 }
 
@@ -59,21 +58,21 @@ impl fmt::Debug for Question {
     }
 }
 
-/// How long clients may take, and how fast they have to be.
+/// How long clients may take, and how fast they must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// How long a client may leave something half done.
+    /// How long a client may leave a request or reply unfinished.
     pub stall: Nanos,
-    /// How long a client may ask for nothing.
+    /// How long a client may send no request.
     pub idle: Nanos,
-    /// How fast a client reads at least, while it leaves replies unread.
+    /// How fast a client must read while it has unread replies.
     pub reading_bytes_per_second: u64,
     /// How long requests may take to finish after a stop.
     pub shutdown: Nanos,
 }
 
 impl Timeouts {
-    /// Those of a spec.
+    /// The timeouts of a spec.
     #[must_use]
     pub fn new(server: &Server) -> Self {
         Self {
@@ -85,7 +84,7 @@ impl Timeouts {
     }
 }
 
-/// New shares and timeouts. An engine makes the change at once, reports whether it could, and waits for the verdict: for as
+/// New shares and timeouts. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
 /// long as the slowest engine's turn takes. Without a verdict it restores the scheduler, with the requests in it.
 #[derive(Debug)]
 pub struct Change {
@@ -93,9 +92,9 @@ pub struct Change {
     pub shares: Vec<(Holder, Share)>,
     /// The new timeouts.
     pub timeouts: Timeouts,
-    /// Takes whether the engine could make the change.
+    /// Gets the report whether the engine could make the change.
     pub prepared: Sender<Result<(), Refusal>>,
-    /// A message keeps the change; the end of the channel takes it back.
+    /// A message keeps the change; the end of the channel undoes it.
     pub verdict: Receiver<()>,
 }
 
@@ -104,6 +103,6 @@ pub struct Change {
 pub struct Refusal {
     /// The class or group whose share is not feasible.
     pub holder: Holder,
-    /// Why.
+    /// What is wrong with it.
     pub error: ShareError,
 }

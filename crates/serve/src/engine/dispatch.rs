@@ -1,8 +1,7 @@
-//! What the scheduler dispatches becomes operations of the backend, and their completions become results.
+//! Turns the scheduler's dispatches into operations of the backend, and their completions into results.
 //!
-//! No two operations that overlap are with the backend at the same time, unless both read: a dispatch that overlaps one in
-//! flight, rounded to 4 KiB, is deferred until that has finished. Every block therefore changes at one moment, and backends
-//! need no locks.
+//! The backend never has two operations that overlap, unless both read: a dispatch that overlaps one in flight, rounded to 4
+//! KiB, is deferred until that one has completed. Every block therefore changes at one moment, and backends need no locks.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +17,7 @@ use crate::slots::Slots;
 
 const SECTORS_PER_BLOCK: u64 = ALIGNMENT_BYTES as u64 / SECTOR_BYTES;
 
-/// A dispatch that has not finished.
+/// A dispatch that has not completed.
 #[derive(Debug)]
 struct InFlight {
     dispatch: Dispatch,
@@ -49,7 +48,7 @@ impl InFlight {
     }
 }
 
-/// What one operation of the backend serves.
+/// The sub-requests that one operation of the backend serves.
 #[derive(Debug)]
 enum Served {
     /// A dispatch of one sub-request.
@@ -60,30 +59,30 @@ enum Served {
     LastFlush,
 }
 
-/// What has finished.
+/// What has completed.
 #[derive(Debug)]
 pub(super) enum Completed {
     SubRequest(SubRequest, Result<Outcome, NbdError>),
-    /// A dispatch, after its sub-requests.
+    /// A dispatch, reported after its sub-requests.
     Dispatch(Dispatch),
     Query(u32, Result<Outcome, NbdError>),
     LastFlush,
 }
 
-/// The failure of a device: a flush of it has failed, and what was written before may be gone though it can be read.
+/// The failure of a device: a flush has failed, and what was written before may be lost even if it can still be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// When.
+    /// When it failed.
     pub at: Nanos,
-    /// Whether it cannot be read either: it was to be opened again, and could not be.
+    /// Whether it cannot be read either, because reopening it failed.
     pub is_closed: bool,
 }
 
-/// The backend with the dispatches that are in flight.
+/// The backend, with the dispatches in flight.
 pub(super) struct Dispatcher {
     backend: Box<dyn Backend>,
     in_flight: Slots<InFlight>,
-    /// Dispatches with the backend.
+    /// Dispatches that the backend has.
     begun: Vec<u32>,
     /// Dispatches that overlap an earlier one, in order.
     deferred: VecDeque<u32>,
@@ -92,12 +91,12 @@ pub(super) struct Dispatcher {
     completed: VecDeque<Completed>,
     /// Whether an operation was started since the last submission.
     has_started: bool,
-    /// Set for good by a flush that fails, until the device is opened again: nothing is written or flushed meanwhile. The
-    /// system reports the loss of data once, and to no client in particular.
+    /// Set by a flush that fails, until the device is opened again: nothing is written or flushed meanwhile. The system
+    /// reports a loss of data only once, and not to any particular client.
     failure: Option<Failure>,
-    /// Flushes with the backend.
+    /// The number of flushes that the backend has.
     flushes: u32,
-    /// Flushes that have succeeded while others were with the backend, of which one may still report that data is lost.
+    /// Flushes that have succeeded while the backend has others, one of which may still report that data is lost.
     flushed: Vec<Done>,
     now: Nanos,
 }
@@ -125,18 +124,18 @@ impl Dispatcher {
         self.failure
     }
 
-    /// Whether nothing is with the backend.
+    /// Whether the backend has nothing to do.
     pub(super) fn is_idle(&self) -> bool {
         self.operations.len() == 0
     }
 
-    /// Closes the backend, and makes the device one that neither reads nor writes.
+    /// Closes the backend, and replaces it by one that neither reads nor writes.
     pub(super) fn close(&mut self) {
         self.backend = Box::new(Memory::null(self.backend.size_bytes()));
         self.failure = Some(Failure { at: self.failure.map_or(self.now, |failure| failure.at), is_closed: true });
     }
 
-    /// The device was opened again.
+    /// Uses the backend of a device that was opened again.
     pub(super) fn reopened(&mut self, backend: Box<dyn Backend>) {
         self.backend = backend;
         self.failure = None;
@@ -150,7 +149,7 @@ impl Dispatcher {
         &mut *self.backend
     }
 
-    /// Dispatches that have not finished.
+    /// The number of dispatches that have not completed.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -163,7 +162,7 @@ impl Dispatcher {
         if conflicts { self.deferred.push_back(number) } else { self.start(now, number, pool) }
     }
 
-    /// Whether a dispatch overlaps one that is with the backend, or one of the first `ahead` that are deferred.
+    /// Whether a dispatch overlaps one that the backend has, or one of the first `ahead` that are deferred.
     fn conflicts(&self, dispatch: &InFlight, ahead: usize) -> bool {
         if dispatch.flushes && !self.flushed.is_empty() {
             return true;
@@ -194,7 +193,7 @@ impl Dispatcher {
             Some(Members::One(sub_request)) => self.start_one(now, number, dispatch, sub_request, pool),
             Some(Members::Many(mut sub_requests)) => {
                 sub_requests.sort_by_key(|sub_request| sub_request.offset);
-                // Sub-requests that are adjacent in sectors may have a gap in bytes: that takes another operation.
+                // Sub-requests that are adjacent in sectors may have a gap in bytes, which needs another operation.
                 let mut adjacent: Vec<SubRequest> = Vec::new();
                 for sub_request in sub_requests {
                     let end = adjacent.last().map(|last| last.offset + u64::from(last.length));
@@ -260,7 +259,7 @@ impl Dispatcher {
         self.start_operation(now, io(id));
     }
 
-    /// What a device that has failed does not do.
+    /// Whether a device that has failed refuses this action.
     fn is_refused(&self, action: Action) -> bool {
         let reads = matches!(action, Action::Read | Action::Cache | Action::Extents);
         self.failure.is_some_and(|failure| failure.is_closed || !reads)
@@ -289,13 +288,13 @@ impl Dispatcher {
         self.start_operation(now, Io::without_data(id));
     }
 
-    /// Submits what was started as one batch; answers whether there was anything.
+    /// Submits the started operations as one batch; returns whether there were any.
     pub(super) fn submit(&mut self) -> io::Result<bool> {
         self.backend.submit()?;
         Ok(std::mem::take(&mut self.has_started))
     }
 
-    /// Collects what the backend has finished; answers whether there was anything.
+    /// Collects what the backend has completed; returns whether there was anything.
     pub(super) fn collect(&mut self, now: Nanos) -> io::Result<bool> {
         self.now = now;
         let mut done = std::mem::take(&mut self.done);
@@ -305,7 +304,7 @@ impl Dispatcher {
         Ok(!self.completed.is_empty())
     }
 
-    /// Takes what the backend has finished. Flushes that were with it at the same time end together: if one fails, all do.
+    /// Handles a completed operation. Flushes that the backend has at the same time end together: if one fails, all do.
     fn finished(&mut self, done: Done) {
         let is_last = match self.operations.get(done.id) {
             Some(Served::One(_, sub_request)) if sub_request.action == Action::Flush => false,
@@ -331,7 +330,7 @@ impl Dispatcher {
         }
     }
 
-    /// The next of what was collected, in order.
+    /// The next completion that was collected, in order.
     pub(super) fn next_completed(&mut self) -> Option<Completed> {
         self.completed.pop_front()
     }
@@ -353,7 +352,7 @@ impl Dispatcher {
             }
             Some(Served::Query(request)) => self.completed.push_back(Completed::Query(request, result)),
             Some(Served::LastFlush) => {
-                // A device that could not be flushed did not end cleanly.
+                // A device that could not be flushed has not ended cleanly.
                 if result.is_ok() {
                     self.backend.finish();
                 }
@@ -384,7 +383,7 @@ impl Dispatcher {
     }
 }
 
-/// The data of a write, or a buffer for that of a read.
+/// The data of a write, or a buffer for the data of a read.
 fn take_buffer(sub_request: &mut SubRequest, pool: &mut Pool) -> Option<Buffer> {
     match sub_request.action {
         Action::Read => Some(pool.take(sub_request.length as usize)),

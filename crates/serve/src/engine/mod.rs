@@ -1,20 +1,20 @@
-//! The engine of one device: takes requests of its clients, lets the scheduler order them, and has the backend carry them
+//! The engine of one device: receives its clients' requests, lets the scheduler order them, and has the backend carry them
 //! out.
 //!
-//! A request goes through four components, each of which owns its state: `sessions` receive and decode it and send the
-//! replies; `admission` keeps its sub-requests in the scheduler; `dispatch` hands what the scheduler dispatches to the
-//! backend; `accounts` counts. [`Engine::turn`] connects them: it selects what has happened (a completion, a command, a
-//! socket that is ready), and applies what comes of it to the next component. Only one thing happens at a time, so there is
-//! nothing to lock. Time is an argument: [`Engine::wait`] and the thread around it are all that knows of a clock.
+//! A request passes through four components, each of which owns its state: `sessions` receive and decode it and send the
+//! replies; `admission` keeps its sub-requests in the scheduler; `dispatch` gives the scheduler's dispatches to the backend;
+//! `accounts` counts. [`Engine::turn`] connects them: it selects what has happened (a completion, a command, a ready
+//! socket), and applies the result to the next component. Only one thing happens at a time, so there is nothing to lock.
+//! Time is an argument: only [`Engine::wait`] and the thread around it use a clock.
 //!
 //! # Order and durability
 //!
-//! - The scheduler decides the order of requests, also of overlapping requests of one client: NBD leaves it to the server
-//!   until it has answered. Every request that arrives after an answer sees what was answered.
-//! - A flush is carried out after every write that was answered before it arrived, on whichever connection, because those
-//!   have left the backend. So `CAN_MULTI_CONN` holds.
+//! - The scheduler decides the order of requests, even of overlapping requests of one client: NBD leaves it to the server
+//!   until it has answered. Every request that arrives after an answer sees the effect of the answered request.
+//! - A flush is carried out after every write that was answered before the flush arrived, on any connection, because such
+//!   writes have left the backend. So `CAN_MULTI_CONN` holds.
 //! - A dispatch with a FUA request is written durably as a whole.
-//! - The queued requests of a connection that breaks are withdrawn; those with the backend end unanswered.
+//! - When a connection breaks, its queued requests are withdrawn; those that the backend has end unanswered.
 
 mod accounts;
 mod admission;
@@ -49,22 +49,22 @@ use dispatch::{Completed, Dispatcher};
 pub use sessions::{Client, Permit};
 use sessions::{Event, Sessions};
 
-/// The epoll tokens of descriptors that are no connections.
+/// The epoll tokens of descriptors that are not connections.
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_BACKEND: u64 = u64::MAX - 1;
 
-/// What is said of a device of which a flush has failed.
+/// The message about a device with a failed flush.
 pub(crate) const FAILED: &str = "a flush has failed: what was written before may be gone. Writes and flushes fail until it is \
                                  opened again (ioweir ctl SERVER reopen DEVICE)";
 
 /// What to do after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Nothing to do before this time, unless a descriptor becomes ready.
+    /// There is nothing to do before this time, unless a descriptor becomes ready.
     WaitUntil(Nanos),
-    /// It has stopped, as a command asked.
+    /// It has stopped after a command.
     Stopped,
-    /// It was to stop, and its device has not ended what it does. Dropping the engine would wait for that.
+    /// It should stop, but its device has not completed its operations. Dropping the engine would wait for that.
     Hung,
 }
 
@@ -77,11 +77,11 @@ pub struct Settings {
     pub device: spec::Device,
     /// How long clients may take.
     pub timeouts: Timeouts,
-    /// How many classes of clients the server has: those of lower numbers.
+    /// The number of classes of clients of the server; their numbers are below it.
     pub classes: u32,
     /// The classes of this device.
     pub own_classes: Vec<StreamId>,
-    /// Where events go.
+    /// The log for events.
     pub log: DeviceLog,
 }
 
@@ -89,9 +89,9 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stopping {
     No,
-    /// Clients get the replies to what they have asked, until this time.
+    /// Until this time, clients get the replies to their requests.
     Closing(Nanos),
-    /// All clients have gone; what they wrote is flushed.
+    /// All clients have left; what they wrote is being flushed.
     Flushing,
     Done,
 }
@@ -105,7 +105,7 @@ pub struct Engine {
     log: DeviceLog,
     commands: Receiver<Command>,
     handle: Handle,
-    /// What the backend is made of.
+    /// The spec of the backend.
     device: spec::Device,
     epoll: Arc<OwnedFd>,
     ready: Vec<epoll::Event>,
@@ -114,15 +114,15 @@ pub struct Engine {
     own_classes: Vec<StreamId>,
     shutdown_timeout: Nanos,
     stopping: Stopping,
-    /// When it ends though its device has not.
+    /// When it ends even if its device has not completed.
     gives_up: Nanos,
 }
 
 impl Engine {
-    /// An engine over an open backend, whose buffers are those of `pool`.
+    /// Makes an engine of an open backend that uses the buffers of `pool`.
     ///
     /// # Errors
-    /// The system has no descriptors left.
+    /// If the system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
         let Settings { exports, device, timeouts, classes, own_classes, log } = settings;
         let (sender, commands) = channel();
@@ -155,7 +155,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The way to send it commands.
+    /// A handle to send it commands.
     #[must_use]
     pub fn handle(&self) -> Handle {
         self.handle.clone()
@@ -164,7 +164,7 @@ impl Engine {
     /// Sets the exports and the shares of classes, before the first client connects.
     ///
     /// # Errors
-    /// A share that is not feasible.
+    /// If a share is not feasible.
     pub fn configure(&mut self, exports: Arc<[Export]>, shares: &[(Holder, Share)]) -> Result<(), ShareError> {
         self.sessions.set_exports(exports);
         self.admission.set_shares(self.now, shares).map_err(|refusal| refusal.error)?;
@@ -182,12 +182,12 @@ impl Engine {
         self.sessions.divide_room(&weights);
     }
 
-    /// Shows every call of the scheduler to an observer, from before the first client connects.
+    /// Shows every call of the scheduler to an observer; set before the first client connects.
     pub fn observe(&mut self, observer: Box<dyn Observer>) {
         self.admission.observe(observer);
     }
 
-    /// Has logged what the backend says of itself.
+    /// Logs the backend's messages.
     fn report_remarks(&mut self) {
         for remark in self.dispatcher.backend_mut().remarks() {
             self.log.report(self.now, EventKind::DeviceRemark, &remark);
@@ -200,19 +200,19 @@ impl Engine {
         self.dispatcher.failure()
     }
 
-    /// What its device has checked, where it keeps checksums.
+    /// What its device has checked, if it keeps checksums.
     #[must_use]
     pub fn checksums(&self) -> Option<Checksums> {
         self.dispatcher.backend().checksums()
     }
 
-    /// Its clients.
+    /// The number of its clients.
     #[must_use]
     pub fn clients(&self) -> usize {
         self.sessions.connections()
     }
 
-    /// Requests that are not answered.
+    /// The number of unanswered requests.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.sessions.requests()
@@ -224,7 +224,7 @@ impl Engine {
         self.sessions.buffered_bytes()
     }
 
-    /// Takes a client in.
+    /// Adds a client.
     pub fn connect(&mut self, client: Client) {
         self.accounts.connected(client.class);
         self.sessions.connect(client);
@@ -234,9 +234,9 @@ impl Engine {
     /// Waits until a descriptor becomes ready, at most for `span`.
     ///
     /// # Errors
-    /// The system refuses to wait.
+    /// If the system refuses to wait.
     pub fn wait(&mut self, span: Nanos) -> io::Result<()> {
-        // A backend that has waited itself leaves no time to wait for clients.
+        // If the backend itself has waited, no time is left to wait for clients.
         let span = if self.dispatcher.backend_mut().rest(span)? { Nanos::ZERO } else { span };
         let seconds = (span.0 / 1_000_000_000).cast_signed();
         let timeout = (span != Nanos::NEVER)
@@ -254,7 +254,7 @@ impl Engine {
     /// Does everything that can be done at `now`, which never goes back.
     ///
     /// # Errors
-    /// The backend has failed as a whole.
+    /// If the backend has failed as a whole.
     pub fn turn(&mut self, now: Nanos) -> io::Result<Turn> {
         self.now = now;
         self.sessions.begin_turn(now);
@@ -303,7 +303,7 @@ impl Engine {
         Ok(Turn::WaitUntil(next))
     }
 
-    /// Decodes, dispatches and completes until nothing more comes of it.
+    /// Decodes, dispatches and completes until nothing more can be done.
     fn work(&mut self, mut has_completed: bool) -> io::Result<()> {
         loop {
             has_completed |= self.complete()?;
@@ -319,7 +319,7 @@ impl Engine {
         }
     }
 
-    /// Applies what clients have asked.
+    /// Applies the events of clients.
     fn apply_events(&mut self) {
         let Self { sessions, admission, dispatcher, accounts, now, log, .. } = self;
         loop {
@@ -348,7 +348,7 @@ impl Engine {
         }
     }
 
-    /// Applies what the backend has completed, and lets in what waited for that; answers whether there was anything.
+    /// Applies the backend's completions, and admits what waited for them; returns whether there were any.
     fn complete(&mut self) -> io::Result<bool> {
         let had_failed = self.dispatcher.failure().is_some();
         let Self { sessions, admission, dispatcher, accounts, now, log, .. } = self;
@@ -381,7 +381,7 @@ impl Engine {
 
     fn handle_commands(&mut self) {
         let mut count = [0; 8];
-        // Where nothing can be read there is no command.
+        // If nothing can be read, there is no command.
         let _ = rustix::io::read(&*self.handle.wake, &mut count);
         while let Ok(command) = self.commands.try_recv() {
             match command {
@@ -390,7 +390,7 @@ impl Engine {
                 Command::Change(change) => self.change(*change),
                 Command::Report(question) => self.report(question),
                 Command::Reopen(answer) => {
-                    // One who has gone needs no answer.
+                    // A caller that has left needs no answer.
                     let _ = answer.send(self.reopen());
                 }
                 Command::Stop if self.stopping == Stopping::No => {
@@ -405,12 +405,12 @@ impl Engine {
     }
 
     fn change(&mut self, change: Change) {
-        // Until now requests have waited for reasons of the old shares.
+        // Up to now, requests have waited for reasons that the old shares gave.
         self.admission.driver().settle_all(self.now);
         let before = (!change.shares.is_empty()).then(|| self.admission.driver().scheduler().clone());
         let prepared = self.admission.set_shares(self.now, &change.shares);
         let is_feasible = prepared.is_ok();
-        // A controller that has gone gives no verdict either.
+        // A controller that has left gives no verdict either.
         let _ = change.prepared.send(prepared);
         if is_feasible && change.verdict.recv().is_ok() {
             self.shutdown_timeout = change.timeouts.shutdown;
@@ -424,7 +424,7 @@ impl Engine {
         }
     }
 
-    /// Opens a device that has failed again, with what is durable of it.
+    /// Opens a device again after a failure, with its durable content.
     fn reopen(&mut self) -> Result<String, String> {
         if self.dispatcher.failure().is_none() {
             return Err("it has not failed".into());
@@ -435,7 +435,7 @@ impl Engine {
         if !self.dispatcher.is_idle() {
             return Err("operations are still with it: try again when they have ended".into());
         }
-        // Two of them would not get at the same files.
+        // Two open backends could not use the files at the same time.
         let size_bytes = self.dispatcher.backend().size_bytes();
         self.dispatcher.close();
         let opened = backend::open(&self.device, &mut [])?;
@@ -470,7 +470,7 @@ impl Engine {
         (question.reply)(Report { now, counters, classes, inflight, checksums, failure, reservations_behind });
     }
 
-    /// Flushes once all clients have gone; their last writes may still be with the backend.
+    /// Flushes once all clients have left; the backend may still have their last writes.
     fn continue_stopping(&mut self) -> io::Result<()> {
         let is_closed = self.sessions.connections() == 0 && self.dispatcher.in_flight() == 0;
         if matches!(self.stopping, Stopping::Closing(_)) && is_closed {
@@ -482,7 +482,7 @@ impl Engine {
     }
 }
 
-/// Logs that an operation failed, unless the client asked for what cannot be done.
+/// Logs a failed operation, unless the client asked for something impossible.
 #[cold]
 fn report_failure(log: &DeviceLog, now: Nanos, sub_request: &SubRequest, peer: Option<Peer>, error: NbdError) {
     if matches!(error, NbdError::InputOutput | NbdError::NoSpace | NbdError::OutOfMemory) {
@@ -494,7 +494,7 @@ fn report_failure(log: &DeviceLog, now: Nanos, sub_request: &SubRequest, peer: O
 
 fn watch_backend(epoll: &OwnedFd, backend: &dyn Backend) -> io::Result<()> {
     for descriptor in backend.descriptors() {
-        // Edge-triggered: the backend is asked in every turn, and need not read what has woken the engine.
+        // Edge-triggered: every turn polls the backend, which need not read the descriptor that woke the engine.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(epoll, descriptor, epoll::EventData::new_u64(TOKEN_BACKEND), flags)?;
     }

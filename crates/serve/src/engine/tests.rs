@@ -1,4 +1,4 @@
-//! Each component of the engine alone.
+//! Tests each component of the engine alone.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -97,7 +97,7 @@ fn a_read_comes_out_in_pieces_and_is_answered_once_all_are_there() {
     let mut pieces = session.arrived();
     let extents: Vec<_> = pieces.iter().map(|piece| (piece.offset, piece.length)).collect();
     assert_eq!(extents, [(60 << 10, 4 << 10), (64 << 10, 4 << 10)]);
-    // The second is done first.
+    // The second one completes first.
     for (mut piece, byte) in pieces.drain(..).rev().zip([2, 1]) {
         assert_eq!(session.sessions.requests(), 1);
         let mut buffer = session.sessions.pool().take(piece.length as usize);
@@ -187,7 +187,7 @@ fn what_a_broken_client_has_queued_or_held_back_is_withdrawn_and_nothing_else() 
     assert_eq!((state.queued, state.queued_bytes), (3, 3 * 4096));
 }
 
-/// A backend that finishes what a test says.
+/// A backend that completes operations as a test says.
 #[derive(Clone, Default)]
 struct Script(Arc<Mutex<(VecDeque<Io>, Vec<Done>)>>);
 
@@ -239,7 +239,7 @@ fn dispatches_that_overlap_are_never_with_the_backend_at_once_unless_both_read()
     begin(&mut dispatcher, Operation::Read, Action::Read, 0);
     begin(&mut dispatcher, Operation::Read, Action::Read, 0);
     assert_eq!(script.started(), 2);
-    // In the same block of 4 KiB; the third overlaps only the deferred one before it.
+    // It is in the same block of 4 KiB; the third overlaps only the deferred one before it.
     begin(&mut dispatcher, Operation::Write, Action::Write, 3584);
     begin(&mut dispatcher, Operation::Read, Action::Read, 3584);
     begin(&mut dispatcher, Operation::Write, Action::Write, 4096);

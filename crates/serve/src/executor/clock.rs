@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use ioweir_core::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
-/// A source of time; tests bring their own.
+/// A source of time; tests provide their own.
 pub trait Clock: Send + Sync + 'static {
-    /// The time since an origin of its choice. Never goes back, whichever thread asks.
+    /// The time since an origin of its choice. It never goes back, in any thread.
     fn now(&self) -> Nanos;
 
     /// The CPU time that this thread has used since an origin of its choice.
     fn used(&self) -> Nanos;
 
-    /// Sleeps until `condition` is notified or the time is `until`, or spuriously wakes.
+    /// Sleeps until `condition` is notified or the time is `until`; may wake spuriously.
     fn sleep<'guard, T>(
         &self,
         condition: &Condvar,
@@ -22,7 +22,7 @@ pub trait Clock: Send + Sync + 'static {
         until: Option<Nanos>,
     ) -> MutexGuard<'guard, T>;
 
-    /// Wakes one thread that sleeps on `condition`, or all.
+    /// Wakes one thread that sleeps on `condition`, or all of them.
     fn wake(&self, condition: &Condvar, all: bool) {
         if all {
             condition.notify_all();

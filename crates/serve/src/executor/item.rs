@@ -1,4 +1,4 @@
-//! Items of work, and what they can ask of their worker.
+//! Work items, and what they can ask of their worker.
 
 use std::fmt;
 use std::sync::Weak;
@@ -7,9 +7,9 @@ use ioweir_core::{Nanos, Tag};
 
 use super::pool::Control;
 
-/// An item of work.
+/// A work item.
 pub trait Item: Send {
-    /// Runs or continues until it is done, has to wait, or its slice is over ([`Slice::is_over`]).
+    /// Runs or continues until it is completed, has to wait, or its slice is over ([`Slice::is_over`]).
     fn run(&mut self, slice: &Slice<'_>) -> Progress;
 }
 
@@ -29,7 +29,7 @@ pub enum Progress {
 pub enum Wait {
     /// A time.
     Until(Nanos),
-    /// The lock that [`Slice::lock`] did not give; it holds it when it runs again.
+    /// The lock that [`Slice::lock`] did not give; the item holds it when it runs again.
     Lock,
     /// [`Signal::send`].
     Signal,
@@ -51,8 +51,8 @@ impl fmt::Debug for Slice<'_> {
 }
 
 impl Slice<'_> {
-    /// Whether the item has used up its CPU time: it should return [`Progress::Preempted`] soon. It costs a system call: once in
-    /// 10 us or so is enough.
+    /// Whether the item has used up its CPU time: it should then return [`Progress::Preempted`] soon. This costs a system
+    /// call: once in about 10 us is enough.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.control.used() >= self.end
@@ -70,12 +70,12 @@ impl Slice<'_> {
         self.control.used()
     }
 
-    /// Takes a lock. If it is held, the item must return [`Wait::Lock`], and holds the lock when it runs again.
+    /// Takes a lock. If another item holds it, the item must return [`Wait::Lock`], and holds the lock when it runs again.
     ///
-    /// [`Slice::unlock`] releases it, or the end of the item.
+    /// [`Slice::unlock`] or the end of the item releases it.
     ///
     /// # Panics
-    /// There is no such lock, or the item holds or asked for another one.
+    /// If there is no such lock, or the item already holds or has asked for another one.
     #[must_use]
     pub fn lock(&self, lock: u32) -> bool {
         self.control.lock(self.tag, lock)
@@ -107,8 +107,8 @@ impl fmt::Debug for Signal {
 }
 
 impl Signal {
-    /// Ends the wait. Sent before the item waits, its next wait for a signal ends at once; sent after it is done, or more than
-    /// once before it runs again, it does nothing.
+    /// Ends the wait. If sent before the item waits, its next wait for a signal ends at once. If sent after the item is
+    /// done, or again before it runs, it does nothing.
     pub fn send(&self) {
         if let Some(control) = self.control.upgrade() {
             control.signal(self.tag);

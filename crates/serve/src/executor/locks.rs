@@ -1,10 +1,10 @@
-//! Locks of items, each with its holder and the items that wait for it.
+//! Locks of items, each with its owner and the items that wait for it.
 
 use std::collections::VecDeque;
 
 use ioweir_core::Tag;
 
-/// All locks of a pool. An item waits for one at most, so there are no more waiters than items.
+/// All locks of a pool. An item waits for at most one, so there are no more waiters than items.
 #[derive(Debug)]
 pub(super) struct Locks {
     holders: Box<[Option<Tag>]>,
@@ -38,7 +38,7 @@ impl Locks {
         true
     }
 
-    /// Leaves the lock or its queue; answers with the new holder, if it changed.
+    /// Leaves the lock or its queue; returns the new owner if it has changed.
     pub(super) fn leave(&mut self, lock: u32, tag: Tag) -> Option<Tag> {
         let (holder, waiting) = (&mut self.holders[lock as usize], &mut self.waiting[lock as usize]);
         if *holder != Some(tag) {

@@ -1,21 +1,21 @@
-//! Worker threads that a schedule of cores drives.
+//! Worker threads under a schedule of cores.
 //!
-//! An [`Executor`] is a pool of worker threads with one [`Cores`], the value that the simulator drives, too. An [`Item`] of work
-//! runs until it is done, has to wait (for a time, a lock, a signal), or its slice is over. A worker asks the policy which queue
-//! to serve, takes items from it while its slice lasts, and reports their progress; an idle worker sleeps until an item is
-//! queued or due.
+//! An [`Executor`] is a pool of worker threads with one [`Cores`], the same value that the simulator uses. A work [`Item`]
+//! runs until it is done, has to wait (for a time, a lock or a signal), or its slice is over. A worker asks the schedule
+//! which queue to serve, takes items from it while its slice lasts, and reports their progress; an idle worker sleeps until
+//! an item is queued or due.
 //!
 //! # Guarantees
 //!
-//! - Every accepted item runs until it is done, exactly once; [`Executor::shutdown`] waits for all, and [`Executor::abort`]
-//!   returns those that are not done.
-//! - Everything is bounded: by the capacity of the policy, and by the number of locks. A full executor returns an item.
-//! - An item that panics ends: it counts as panicked, its lock goes to the next item, and its worker continues.
-//! - Preemption is cooperative: an item checks [`Slice::is_over`] and returns. One that does not is not interrupted.
-//! - CPU time is that of the thread, so it does not depend on the machine's other load.
-//! - An item holds at most one lock at a time, so there are no deadlocks. Locks go to items in the order of asking.
+//! - Every accepted item runs until it is done, exactly once; [`Executor::shutdown`] waits for all items, and
+//!   [`Executor::abort`] returns those that are not done.
+//! - Everything is bounded, by the capacity of the schedule and by the number of locks. A full executor returns an item.
+//! - An item that panics ends: it is counted as panicked, its lock goes to the next item, and its worker continues.
+//! - Preemption is cooperative: an item checks [`Slice::is_over`] and returns. An item that does not is not interrupted.
+//! - CPU time is measured by thread, so it does not depend on the machine's other load.
+//! - An item holds at most one lock at a time, so there are no deadlocks. Items get a lock in the order of asking.
 //!
-//! One mutex guards the policy; it is held for a decision, never while an item runs.
+//! One mutex guards the schedule; it is held for a decision, never while an item runs.
 
 mod clock;
 mod item;
@@ -43,7 +43,7 @@ impl Executor {
     /// Starts as many workers as `cores` was made for, on the machine's clock; items can use `locks` locks.
     ///
     /// # Errors
-    /// The system starts no thread; those that were started have ended then.
+    /// If the system starts no thread; any that were started have ended then.
     pub fn start(cores: Cores, locks: u32) -> std::io::Result<Self> {
         Self::over(Pool::new(cores, locks, MachineClock::new()))
     }
@@ -68,12 +68,13 @@ impl<C: Clock> Executor<C> {
     /// Accepts an item, or returns it.
     ///
     /// # Errors
-    /// [`Refused`] has the item, and why: there is no room, or the executor is shutting down.
+    /// [`Refused`] contains the item and the reason: there is no room, or the executor is shutting down.
     pub fn submit(&self, work: Work, item: Box<dyn Item>) -> Result<(), Refused> {
         self.pool.submit(work, item)
     }
 
-    /// Accepts an item that arrives at `time`, or as soon after it as there is room. As many items can be expected as accepted.
+    /// Accepts an item that arrives at `time`, or as soon as there is room after it. As many items can be expected as
+    /// accepted.
     ///
     /// # Errors
     /// As [`Executor::submit`].
@@ -110,7 +111,7 @@ impl<C: Clock> Executor<C> {
 
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // Panics of items are caught: one of the worker itself is a defect, and counted as such.
+            // Panics of items are caught: a panic of the worker itself is a defect, and counted as such.
             if thread.join().is_err() {
                 self.pool.note_lost_worker();
             }

@@ -1,4 +1,4 @@
-//! The pool: the items, the policy that orders them, and the loop of its workers.
+//! The pool: the items, the schedule that orders them, and the loop of its workers.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -38,7 +38,7 @@ pub enum RefusedCause {
     Closed,
 }
 
-/// The counts of a pool so far.
+/// The counters of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Items that are done.
@@ -47,7 +47,7 @@ pub struct Counted {
     pub panicked: u64,
     /// Workers that panicked, which is a defect of the executor.
     pub workers_lost: u32,
-    /// The counts of the policy, in the order of [`Queue::ALL`].
+    /// The counters of the schedule, in the order of [`Queue::ALL`].
     pub queues: [Counts; Queue::COUNT],
 }
 
@@ -58,10 +58,10 @@ impl State {
     }
 }
 
-/// Items, the policy that orders them, and what they wait for. Each thread runs [`Pool::work`].
+/// Items, the schedule that orders them, and what they wait for. Each thread runs [`Pool::work`].
 pub struct Pool<C> {
     state: Mutex<State>,
-    /// Notified when an item is queued or due earlier, and at the end.
+    /// Notified when an item is queued, when the first timer becomes earlier, and at the end.
     changed: Condvar,
     clock: C,
     workers: u32,
@@ -70,7 +70,7 @@ pub struct Pool<C> {
     turn: Option<TurnHook>,
 }
 
-/// Called at the start of each turn, with whether the worker's queue has changed.
+/// Called at the start of each turn; the flag says whether the worker's queue has changed.
 type TurnHook = Box<dyn Fn(bool) + Send + Sync>;
 
 /// The state that the mutex guards.
@@ -78,7 +78,7 @@ struct State {
     cores: Cores,
     log: Log,
     places: Box<[Place]>,
-    /// Time, order of asking, and slot of the items that wait for a time.
+    /// The time, the order of asking, and the slot of items that wait for a time.
     timers: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     timers_set: u64,
     /// Items that arrive later.
@@ -102,7 +102,7 @@ struct Coming {
 }
 
 impl Coming {
-    /// The earliest is the greatest, as a heap has it.
+    /// The earliest item is the greatest, as a heap requires.
     fn key(&self) -> Reverse<(Nanos, u64)> {
         Reverse((self.time, self.sequence))
     }
@@ -128,21 +128,21 @@ impl Ord for Coming {
     }
 }
 
-/// The item in a slot of the policy.
+/// The item in a slot of the schedule.
 #[derive(Default)]
 struct Place {
     tag: Option<Tag>,
-    /// None while it runs.
+    /// `None` while it runs.
     item: Option<Box<dyn Item>>,
     /// What it waits for, while it is suspended.
     wait: Option<Wait>,
     /// The lock that it holds or has asked for.
     lock: Option<u32>,
-    /// A signal was sent before it waited for one.
+    /// Whether a signal was sent before it waited for one.
     is_signalled: bool,
 }
 
-/// A pool as its items and signals see it, whatever its clock.
+/// A pool as its items and signals see it, independent of its clock.
 pub(super) trait Control: Send + Sync {
     fn now(&self) -> Nanos;
     fn used(&self) -> Nanos;
@@ -158,7 +158,7 @@ impl<C> fmt::Debug for Pool<C> {
 }
 
 impl<C: Clock> Pool<C> {
-    /// A pool without threads, for as many workers as `cores` was made for and with this many locks.
+    /// Makes a pool without threads, with as many workers as `cores` was made for and this number of locks.
     pub fn new(cores: Cores, locks: u32, clock: C) -> Self {
         let (workers, requests) = (cores.workers(), cores.requests());
         let state = State {
@@ -178,7 +178,8 @@ impl<C: Clock> Pool<C> {
         Self { state: Mutex::new(state), changed: Condvar::new(), clock, workers, requests, turn: None }
     }
 
-    /// Sets a hook that workers call at the start of each turn, with whether the queue has changed: to add the cost of a switch.
+    /// Sets a hook that workers call at the start of each turn, with whether the queue has changed; it can add the cost of a
+    /// switch.
     #[must_use]
     pub fn with_turn_hook(self, hook: impl Fn(bool) + Send + Sync + 'static) -> Self {
         Self { turn: Some(Box::new(hook)), ..self }
@@ -193,7 +194,7 @@ impl<C: Clock> Pool<C> {
     /// Accepts an item, or returns it.
     ///
     /// # Errors
-    /// [`Refused`] has the item, and why.
+    /// [`Refused`] contains the item and the reason.
     pub fn submit(&self, work: Work, item: Box<dyn Item>) -> Result<(), Refused> {
         let mut state = self.lock_state();
         if state.is_closed {
@@ -204,7 +205,8 @@ impl<C: Clock> Pool<C> {
         refused.map_or(Ok(()), |item| Err(Refused { item, cause: RefusedCause::Full }))
     }
 
-    /// Accepts an item that arrives at `time`, or as soon after it as there is room. As many items can be expected as accepted.
+    /// Accepts an item that arrives at `time`, or as soon as there is room after it. As many items can be expected as
+    /// accepted.
     ///
     /// # Errors
     /// As [`Pool::submit`].
@@ -238,7 +240,7 @@ impl<C: Clock> Pool<C> {
         self.lock_state().log = log;
     }
 
-    /// The counts of a pool so far.
+    /// The counters of the pool.
     #[must_use]
     pub fn counted(&self) -> Counted {
         let state = self.lock_state();
@@ -251,7 +253,7 @@ impl<C: Clock> Pool<C> {
         self.clock.wake(&self.changed, true);
     }
 
-    /// Accepts nothing more; workers end after the item that they run. Returns all items that do not run.
+    /// Accepts nothing more; workers end after the item that they run. Returns all items that are not running.
     pub fn stop(&self) -> Vec<Box<dyn Item>> {
         let mut state = self.lock_state();
         (state.is_closed, state.is_stopped) = (true, true);
@@ -261,7 +263,7 @@ impl<C: Clock> Pool<C> {
         state.places.iter_mut().filter_map(|place| place.item.take()).chain(coming).collect()
     }
 
-    /// The loop of a worker, until the pool is closed and all items are done, or it is stopped.
+    /// The loop of a worker, until the pool is closed and all items are done, or the pool is stopped.
     pub fn work(self: &Arc<Self>, worker: u32) {
         let weak = Arc::downgrade(self);
         let mut state = self.lock_state();
@@ -296,12 +298,12 @@ impl<C: Clock> Pool<C> {
             self.catch_up(&mut state, now);
             let Some(run) = state.cores.take(now, worker) else { break };
             let item = state.places[run.tag.index()].item.take();
-            // Only `stop` removes items from their slots, and nothing runs after it.
+            // Only `stop` removes items from their slots, and no item runs after it.
             let Some(mut item) = item else { break };
             drop(state);
             let (progress, used) = self.run(item.as_mut(), run, weak);
             if progress.is_none_or(|progress| progress == Progress::Done) {
-                // Dropped before the report, without the mutex: the drop may submit, signal or panic.
+                // The item is dropped before the report and without the mutex, because the drop may submit, signal or panic.
                 let dropped = catch_unwind(AssertUnwindSafe(|| drop(item)));
                 state = self.lock_state();
                 self.end(&mut state, worker, run.tag, used, progress.is_some() && dropped.is_ok());
@@ -314,7 +316,7 @@ impl<C: Clock> Pool<C> {
         state
     }
 
-    /// Runs an item; answers with its progress, unless it panicked, and with the CPU time that it used.
+    /// Runs an item; returns its progress, unless it panicked, and the CPU time that it used.
     fn run(&self, item: &mut dyn Item, run: Run, weak: &Weak<Self>) -> (Option<Progress>, Nanos) {
         let began = self.clock.used();
         let signal: Weak<dyn Control> = weak.clone();
@@ -323,7 +325,7 @@ impl<C: Clock> Pool<C> {
         (progress, self.clock.used().since(began))
     }
 
-    /// An item is done, or panicked.
+    /// Ends an item that is done or panicked.
     fn end(&self, state: &mut State, worker: u32, tag: Tag, used: Nanos, is_done: bool) {
         let now = self.clock.now();
         self.leave_lock(state, tag, now);
@@ -340,7 +342,7 @@ impl<C: Clock> Pool<C> {
         }
     }
 
-    /// An item is not done: it queues again, or waits.
+    /// Queues an item that is not done, or lets it wait.
     fn go_on(&self, state: &mut State, worker: u32, tag: Tag, used: Nanos, progress: Option<Progress>) {
         let now = self.clock.now();
         let Some(Progress::Wait(wait)) = progress else {
@@ -391,7 +393,7 @@ impl<C: Clock> Pool<C> {
         }
     }
 
-    /// Releases the lock that `tag` holds or waits for; the next item continues, if it waited only for that.
+    /// Releases the lock that `tag` holds or waits for; the next item continues if it waited only for that.
     fn leave_lock(&self, state: &mut State, tag: Tag, now: Nanos) {
         let Some(lock) = state.places[tag.index()].lock.take() else { return };
         let next = state.locks.leave(lock, tag);
@@ -410,14 +412,15 @@ impl<C: Clock> Pool<C> {
         state
     }
 
-    /// Wakes workers: an item was queued, or the first timer has changed.
+    /// Wakes workers, because an item was queued or the first timer has changed.
     fn wake_one(&self, state: &State) {
         if state.idle > 0 {
             self.clock.wake(&self.changed, false);
         }
     }
 
-    /// Items never panic while the mutex is held. An assertion of the policy would poison it, and is the better message.
+    /// Items never panic while the mutex is held. An assertion of the schedule would poison it, and its message is the
+    /// better one.
     fn lock_state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

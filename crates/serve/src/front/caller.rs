@@ -1,4 +1,4 @@
-//! A client that negotiates: its sockets, its TLS session, and what is known of it.
+//! A client during its negotiation: its sockets, its TLS session, and its identity.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::SocketAddr;
@@ -14,20 +14,20 @@ use crate::nbd::{Agreed, Negotiation, Progress};
 use crate::spec::{Allowed, Identity};
 use crate::tls;
 
-/// Bytes of a negotiation that are read in one call; decrypted they may be more.
+/// The bytes of a negotiation read in one call; decrypted, they may be more.
 const READ_BYTES: usize = 16 << 10;
 
-/// A client in its negotiation.
+/// A client during its negotiation.
 #[derive(Debug)]
 pub(super) struct Caller {
     pub(super) input: OwnedFd,
     pub(super) output: Option<OwnedFd>,
-    /// Its TLS session, once it is encrypted.
+    /// Its TLS session, once the connection is encrypted.
     pub(super) session: Option<Box<tls::Session>>,
     pub(super) negotiation: Negotiation,
     pub(super) identity: Identity,
     pub(super) peer: Peer,
-    /// Whether its certificate, where it has to show one, has been looked at.
+    /// Whether its certificate, if it must show one, has been checked.
     pub(super) is_known: bool,
     pub(super) unread: Vec<u8>,
     pub(super) unsent: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Caller {
     pub(super) permit: Permit,
 }
 
-/// What follows once the answer is sent.
+/// What follows after the answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     None,
@@ -47,7 +47,7 @@ pub(super) enum Ending {
     Closed,
 }
 
-/// A client whose machine is gone is noticed within two minutes.
+/// Lets the system notice within two minutes that a client's machine is gone.
 pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
     set_socket_keepalive(socket, true)?;
@@ -56,7 +56,7 @@ pub(super) fn keep_alive(socket: &OwnedFd) -> rustix::io::Result<()> {
     set_tcp_keepcnt(socket, 4)
 }
 
-/// What the system says of a client. One on the standard streams is a process of the server's own user.
+/// The identity of a client according to the system. A client on the standard streams is a process of the server's own user.
 pub(super) fn identify(socket: &OwnedFd, is_single: bool) -> (Identity, Peer) {
     if is_single {
         let process = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -73,13 +73,13 @@ pub(super) fn identify(socket: &OwnedFd, is_single: bool) -> (Identity, Peer) {
     (Identity { process: Some((user, group)), ..Identity::default() }, peer)
 }
 
-/// What was wrong with a client's TLS, in words.
+/// The error in a client's TLS, in words.
 pub(super) fn tls_failure(session: Option<&tls::Session>) -> String {
     let failure = session.and_then(tls::Session::failure);
     failure.map_or_else(|| "plain bytes follow STARTTLS".into(), |failure| format!("TLS: {failure}"))
 }
 
-/// The exports that a client may not open. Where an export says nothing, all may.
+/// The exports that a client may not open. An export without a list is open to all.
 pub(super) fn hidden_from(allowed: &[Vec<Allowed>], client: &Identity) -> Vec<usize> {
     let is_hidden = |its: &Vec<Allowed>| !its.is_empty() && !its.iter().any(|allowed| allowed.includes(client));
     (0..).zip(allowed).filter(|(_, its)| is_hidden(its)).map(|(number, _)| number).collect()
@@ -103,10 +103,10 @@ impl Caller {
                 Ending::Agreed(_) | Ending::Closed => return Ok(Pace::Ended),
             }
             if self.unread.is_empty() && !self.receive()? {
-                // A TLS handshake has answers though nothing was decrypted.
+                // A TLS handshake has answers even if nothing was decrypted.
                 return Ok(Pace::Wait { for_output: !self.send()? });
             }
-            // What was decrypted comes after the certificate.
+            // Decrypted bytes come after the certificate.
             if let Some(session) = self.session.as_ref().filter(|_| !self.is_known) {
                 self.is_known = true;
                 self.identity.certificate = session.client_names();
@@ -125,7 +125,7 @@ impl Caller {
         }
     }
 
-    /// From here on only encrypted bytes are accepted. Plain bytes that were sent after the option may be an attacker's.
+    /// From now on only encrypted bytes are accepted. Plain bytes that were sent after the option may be an attacker's.
     fn start_tls(&mut self, server: Option<&tls::Server>) -> Result<(), Errno> {
         let Some(server) = server.filter(|_| self.unread.is_empty()) else { return Err(Errno::PROTO) };
         self.session = Some(Box::new(tls::Session::new(server)?));

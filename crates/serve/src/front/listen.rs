@@ -1,4 +1,4 @@
-//! The sockets that clients connect to: made here, or handed over by systemd.
+//! The sockets that clients connect to, created here or handed over by systemd.
 
 use std::fs;
 use std::io;
@@ -19,9 +19,9 @@ const HANDED_OVER_MAX: i32 = 64;
 #[derive(Debug)]
 pub struct Listener {
     pub(super) socket: OwnedFd,
-    /// Its address, for people.
+    /// Its address, as a text.
     name: String,
-    /// The name in the file system that is removed with it.
+    /// The socket file, which is removed with the listener.
     path: Option<PathBuf>,
 }
 
@@ -54,10 +54,10 @@ impl Listener {
         Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
     }
 
-    /// Makes a socket. A unix socket without a listener is replaced; one with a listener is not.
+    /// Creates a socket. A unix socket on which no server listens is replaced; one on which a server listens is not.
     ///
     /// # Errors
-    /// What is wrong, in words for people.
+    /// What is wrong, in words.
     pub fn bind(listen: &Listen) -> Result<Self, String> {
         let failed = |error: &io::Error| format!("{listen}: cannot listen: {error}");
         match listen {
@@ -68,18 +68,18 @@ impl Listener {
             }
             Listen::Tcp(address) => {
                 let socket = TcpListener::bind(address).map_err(|error| failed(&error))?;
-                // Port 0 is any free one: the name has the one that was chosen.
+                // Port 0 means any free port; the name has the one that was chosen.
                 let name = socket.local_addr().map_or_else(|_| listen.to_string(), |address| format!("tcp:{address}"));
                 Ok(Self { socket: socket.into(), name, path: None })
             }
         }
     }
 
-    /// The sockets that systemd hands over, if any (`LISTEN_FDS`, for this process by `LISTEN_PID`). Called once, at the
+    /// The sockets that systemd hands over, if any (`LISTEN_FDS`, for the process in `LISTEN_PID`). Call it once, at the
     /// start of the program.
     ///
     /// # Errors
-    /// The variables are malformed.
+    /// If the variables are malformed.
     #[allow(unsafe_code, reason = "descriptors are handed over as numbers")]
     pub fn handed_over() -> Result<Vec<Self>, String> {
         use std::os::fd::FromRawFd as _;
@@ -99,8 +99,8 @@ impl Listener {
         let numbers = FIRST_HANDED_OVER..FIRST_HANDED_OVER + count;
         numbers
             .map(|number| {
-                // SAFETY: LISTEN_FDS states that these descriptors are open and for this process; nothing else in it uses
-                // them, and this is called once.
+                // SAFETY: LISTEN_FDS states that these descriptors are open and are for this process; nothing else in it
+                // uses them, and this function is called once.
                 let socket = unsafe { OwnedFd::from_raw_fd(number) };
                 let usable = rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC);
                 usable.map_err(|error| format!("descriptor {number} of LISTEN_FDS cannot be used: {error}"))?;
@@ -109,7 +109,7 @@ impl Listener {
             .collect()
     }
 
-    /// Its address, for people.
+    /// Its address, as a text.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -119,7 +119,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Some(path) = &self.path {
-            // It may have been removed already.
+            // The file may have been removed already.
             let _ = fs::remove_file(path);
         }
     }
@@ -135,7 +135,7 @@ fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> io::Re
     }
 }
 
-/// A socket that no other user can connect to: the name gets the mode that the socket has before it is bound.
+/// Creates a socket that no other user can connect to: it gets its mode before it is bound.
 fn bind_own(path: &Path) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -145,7 +145,7 @@ fn bind_own(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Whether a path is the socket of a server that has ended: nothing else is removed.
+/// Whether a path is the socket of a server that has ended; nothing else may be removed.
 fn is_dead(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
     is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)

@@ -1,7 +1,7 @@
 //! The thread that accepts clients and negotiates with them, so that no handshake delays a request.
 //!
-//! A client goes to the engine of its device once it has agreed on an export. Until then it has the spec's
-//! `handshake_timeout`, and memory for one answer: the next option is read when the last answer was sent.
+//! A client goes to the engine of its device once it has agreed on an export. Until then it has the `handshake_timeout` of
+//! the spec, and memory for one answer: the next option is read when the last answer was sent.
 
 mod caller;
 mod listen;
@@ -32,9 +32,9 @@ pub use listen::Listener;
 pub(crate) use places::Permits;
 use places::Places;
 
-/// For how long no client is accepted where descriptors are short.
+/// How long no client is accepted when descriptors are short.
 const LISTENING_PAUSE: Nanos = Nanos::from_millis(100);
-/// How long a client may negotiate though another finds no place.
+/// How long a client may negotiate even if another finds no room.
 const UNDISTURBED: Nanos = Nanos::from_seconds(1);
 const TOKEN_WAKE: u64 = u64::MAX;
 const TOKEN_SIGNAL: u64 = u64::MAX - 1;
@@ -50,9 +50,9 @@ pub(crate) struct Front {
     /// The engine of each export.
     engines: Vec<Handle>,
     classes: Vec<Class>,
-    /// When clients are accepted again, where descriptors are short.
+    /// When clients are accepted again, if descriptors are short.
     listens_at: Nanos,
-    /// Who may open each export.
+    /// The clients that may open each export.
     allowed: Vec<Vec<Allowed>>,
     epoll: OwnedFd,
     wake: Arc<OwnedFd>,
@@ -62,7 +62,7 @@ pub(crate) struct Front {
     tunables: Arc<Tunables>,
     log: Log,
     clock: MachineClock,
-    /// It serves one client, and ends with it.
+    /// Whether it serves a single client, and ends with it.
     is_single: bool,
     /// Set by [`Stopper`].
     stops: Arc<AtomicU32>,
@@ -79,7 +79,7 @@ pub(crate) struct Plan {
     pub(crate) tunables: Arc<Tunables>,
     pub(crate) log: Log,
     pub(crate) clock: MachineClock,
-    /// The descriptors of the only client, where there is one only.
+    /// The descriptors of the client, if there is only one.
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
 }
 
@@ -91,7 +91,7 @@ pub struct Stopper {
 }
 
 impl Stopper {
-    /// Lets the server answer the requests in flight, and end.
+    /// Lets the server answer the requests in flight, and then end.
     pub fn stop(&self) {
         self.stops.store(1, Ordering::Relaxed);
         // A full counter wakes the front, too.
@@ -166,7 +166,7 @@ impl Front {
                 match event.data.u64() {
                     TOKEN_SIGNAL => self.stops.store(1, Ordering::Relaxed),
                     TOKEN_WAKE => {
-                        // Where nothing can be read there is nothing to do.
+                        // If nothing can be read, there is nothing to do.
                         let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
                     }
                     token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
@@ -210,13 +210,14 @@ impl Front {
                     self.welcome(socket, None);
                 }
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => return self.pause_listening(),
-                // No client waits, or it has gone.
+                // No client is waiting, or it has left.
                 Err(_) => return,
             }
         }
     }
 
-    /// Descriptors or memory are short: waiting clients would wake this thread again and again.
+    /// Stops accepting for a while, because descriptors or memory are short: waiting clients would wake this thread again
+    /// and again.
     fn pause_listening(&mut self) {
         self.report(
             EventKind::ListeningPaused,
@@ -229,12 +230,12 @@ impl Front {
 
     fn watch_listeners(&self, flags: EventFlags) {
         for (number, listener) in (0..).zip(&self.listeners) {
-            // It was watched before, and takes no memory.
+            // It was watched before, so this takes no memory.
             let _ = epoll::modify(&self.epoll, &listener.socket, EventData::new_u64(TOKEN_LISTENER | number), flags);
         }
     }
 
-    /// A permit for a client. Where the server is full, one that has negotiated for long goes in its favour.
+    /// A permit for a client. If the server is full, a client that has negotiated for long loses its permit to the new one.
     fn admit(&mut self, client: &Identity, peer: Peer) -> Option<Permit> {
         let most = (self.tunables.connections_max(), self.tunables.connections_per_peer_max());
         let mut admitted = self.places.admit(client, most, &self.wake);
@@ -254,7 +255,7 @@ impl Front {
         admitted.map_err(|kind| self.report(kind, Some(peer), "there are as many clients as there may be")).ok()
     }
 
-    /// Greets a client, if the server takes one more.
+    /// Greets a client, if the server accepts one more.
     fn welcome(&mut self, input: OwnedFd, output: Option<OwnedFd>) {
         let (identity, peer) = identify(&input, output.is_some());
         let Some(permit) = self.admit(&identity, peer) else { return };
@@ -300,7 +301,7 @@ impl Front {
         }
     }
 
-    /// Continues a negotiation as far as it goes without waiting.
+    /// Continues a negotiation as far as possible without waiting.
     fn talk(&mut self, slot: u32) {
         let Some(caller) = self.callers.get_mut(slot) else { return };
         match caller.talk(self.tunables.tls().as_ref(), &self.allowed) {

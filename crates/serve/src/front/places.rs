@@ -1,4 +1,4 @@
-//! Places for clients: of the server as a whole, from one peer, and of one class.
+//! Limits the number of clients: in the whole server, from one peer, and in one class.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::engine::Permit;
 use crate::log::EventKind;
 use crate::spec::{Class, Identity};
 
-/// The number of clients, those that still negotiate included.
+/// The number of clients, including those that still negotiate.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Permits(Arc<AtomicU32>);
 
@@ -20,14 +20,14 @@ impl Permits {
     }
 }
 
-/// Where a client comes from: an address, or a user of this machine.
+/// The origin of a client: an address, or a user of this machine.
 type Origin = (Option<IpAddr>, Option<u32>);
 
 /// The counts of clients.
 #[derive(Debug)]
 pub(super) struct Places {
     pub(super) all: Permits,
-    /// By origin that has clients.
+    /// By origin, for origins that have clients.
     peers: BTreeMap<Origin, Arc<AtomicU32>>,
     /// By class.
     classes: Vec<Arc<AtomicU32>>,
@@ -39,7 +39,7 @@ impl Places {
         Self { all: Permits::default(), peers: BTreeMap::new(), classes }
     }
 
-    /// A permit for a client, unless there are as many of all, or of its origin, as there may be.
+    /// A permit for a client; `None` if the server or its origin has the most that it may have.
     pub(super) fn admit(
         &mut self,
         client: &Identity,
@@ -47,7 +47,7 @@ impl Places {
         wake: &Arc<OwnedFd>,
     ) -> Result<Permit, EventKind> {
         let origin = (client.address.map(|address| address.to_canonical()), client.process.map(|(user, _)| user));
-        // Those that only this table holds have no clients.
+        // Counts that only this table refers to have no clients.
         self.peers.retain(|_, count| Arc::strong_count(count) > 1);
         let mut permit = Permit::new(Arc::clone(wake));
         if !permit.join(self.peers.entry(origin).or_default(), most_per_peer) {
@@ -56,7 +56,7 @@ impl Places {
         if permit.join(&self.all.0, most) { Ok(permit) } else { Err(EventKind::ServerFull) }
     }
 
-    /// Counts a client with those of its class, unless there are as many as there may be.
+    /// Counts a client in its class, unless the class has the most that it may have.
     pub(super) fn join_class(&self, permit: &mut Permit, number: usize, class: &Class) -> bool {
         permit.join(&self.classes[number], class.connections_max.unwrap_or(u32::MAX))
     }

@@ -8,7 +8,7 @@ pub enum NbdError {
     NotPermitted = 1,
     /// The device failed.
     InputOutput = 5,
-    /// The server has no memory for it.
+    /// The server is out of memory for it.
     OutOfMemory = 12,
     /// The request is not valid.
     Invalid = 22,
@@ -61,7 +61,7 @@ impl NbdError {
         self as u32
     }
 
-    /// The error of the protocol that is nearest to one of the system.
+    /// The protocol's error that is nearest to an error of the system.
     #[must_use]
     pub fn from_io(error: &std::io::Error) -> Self {
         match error.raw_os_error() {

@@ -12,7 +12,7 @@ pub struct Export {
     pub name: String,
     /// A description for people; may be empty.
     pub description: String,
-    /// Where it begins on its device.
+    /// Its offset on the device.
     pub offset_bytes: u64,
     /// Its size.
     pub size_bytes: u64,
@@ -23,7 +23,7 @@ pub struct Export {
 }
 
 impl Export {
-    /// The transmission flags for a connection with replies in one piece, or in chunks.
+    /// The transmission flags for a connection, with replies in chunks or in one piece.
     #[must_use]
     pub const fn flags(&self, chunks: bool) -> u16 {
         let mut flags = EXPORT_HAS_FLAGS | EXPORT_SEND_FLUSH | EXPORT_SEND_FUA | EXPORT_CAN_MULTI_CONN;

@@ -1,6 +1,6 @@
-//! Numbers from untrusted bytes, in network order and never past the end.
+//! Reads numbers from untrusted bytes, in network order and never past the end.
 
-/// The bytes that are not read yet.
+/// The bytes that have not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
@@ -29,7 +29,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// Bytes after their length in 32 bits.
+    /// Bytes preceded by their length in 32 bits.
     pub(super) fn counted(&mut self) -> Option<&'a [u8]> {
         let length = self.u32()?;
         self.bytes(usize::try_from(length).ok()?)

@@ -1,10 +1,10 @@
-//! The handshake: client and server agree on an export and on the form of replies.
+//! The handshake, in which client and server agree on an export and on the form of replies.
 //!
-//! The caller sends [`Negotiation::greeting`], then feeds what the client sends, in pieces of any size. The negotiation stops
-//! after each option, so that its answer is sent before the next one is read: a client that asks and never reads makes
-//! nothing grow.
+//! The caller sends [`Negotiation::greeting`], then feeds what the client sends, in pieces of any size. The negotiation
+//! stops after each option, so that its answer is sent before the next one is read: a client that sends options and never
+//! reads makes nothing grow.
 //!
-//! After `STARTTLS` the caller encrypts the connection and continues with what is inside it; everything agreed before is
+//! After `STARTTLS` the caller encrypts the connection and continues with the decrypted bytes; everything agreed before is
 //! forgotten.
 
 use std::sync::Arc;
@@ -87,10 +87,10 @@ enum State {
 #[derive(Clone, Debug)]
 pub struct Negotiation {
     exports: Arc<[Export]>,
-    /// The exports that do not exist for this client.
+    /// Exports that do not exist for this client.
     hidden: Vec<usize>,
     state: State,
-    /// The beginning of the current item: never more than the state needs.
+    /// The beginning of the current item; never more than the state needs.
     held: Vec<u8>,
     options_left: u32,
     fixed: bool,
@@ -102,7 +102,7 @@ pub struct Negotiation {
 }
 
 impl Negotiation {
-    /// A negotiation about these exports.
+    /// A negotiation for these exports.
     #[must_use]
     pub fn new(exports: Arc<[Export]>, tls: Tls) -> Self {
         Self {
@@ -119,7 +119,7 @@ impl Negotiation {
         }
     }
 
-    /// From here on these exports, by their index, do not exist for the client: who it is has become known.
+    /// From now on, these exports (by index) do not exist for the client, whose identity is now known.
     pub fn hide(&mut self, exports: Vec<usize>) {
         self.hidden = exports;
         self.allocation = None;
@@ -135,7 +135,7 @@ impl Negotiation {
         greeting
     }
 
-    /// Takes what belongs to the negotiation from the front of `input`, and appends answers to `out`.
+    /// Takes the bytes of the negotiation from the front of `input`, and appends answers to `out`.
     pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Progress {
         loop {
             if let State::Skipping { option, left } = self.state {
@@ -192,7 +192,7 @@ impl Negotiation {
         }
     }
 
-    /// The current item is complete.
+    /// Handles the current item, which is complete.
     fn act(&mut self, held: &[u8], out: &mut Vec<u8>) -> Progress {
         match self.state {
             State::ClientFlags => self.take_flags(held),
@@ -222,7 +222,7 @@ impl Negotiation {
         let mut fields = Fields(held);
         let header = (fields.u64(), fields.u32(), fields.u32());
         let (Some(MAGIC_OPTION), Some(option), Some(length)) = header else { return Progress::Closed };
-        // A client of the first newstyle knows no answers to options, and so no errors.
+        // A client of the first newstyle understands no answers to options, and so no errors.
         let is_tellable = self.fixed && option != OPTION_EXPORT_NAME;
         if self.options_left == 0 || (!self.fixed && option != OPTION_EXPORT_NAME) {
             return Progress::Closed;
@@ -306,7 +306,7 @@ impl Negotiation {
         self.exports.iter().enumerate().filter(|(number, _)| !self.hidden.contains(number))
     }
 
-    /// The export of a name. The empty name is that of the first export that there is for the client, unless one is called so.
+    /// Finds an export by name. The empty name means the client's first export, unless an export has that name.
     fn find(&self, name: &[u8]) -> Option<usize> {
         let found = self.visible().find(|(_, export)| export.name.as_bytes() == name);
         let found = found.or_else(|| self.visible().next().filter(|_| name.is_empty()));
@@ -317,7 +317,7 @@ impl Negotiation {
         Agreed { export, replies: self.replies, allocation: self.allocation == Some(export) }
     }
 
-    /// This option can only be refused by closing. It must not follow extended headers.
+    /// Handles `EXPORT_NAME`, which can only be refused by closing. It must not follow extended headers.
     fn use_export(&self, name: &[u8], out: &mut Vec<u8>) -> Progress {
         let found = self.find(name).filter(|_| self.replies != Replies::Extended);
         let Some(place) = found else { return Progress::Closed };

@@ -7,7 +7,7 @@ use super::protocol::{
     MAGIC_OPTION_REPLY, REPLY_INFO, REPLY_META_CONTEXT, REPLY_SERVER, REQUEST_BYTES_MAX, STRING_BYTES_MAX,
 };
 
-/// The data of `INFO` and `GO`: an export, and the information that the client wants.
+/// The data of `INFO` and `GO`: an export, and the information that the client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InfoQuery<'a> {
     pub(super) name: &'a [u8],
@@ -16,7 +16,7 @@ pub(super) struct InfoQuery<'a> {
 }
 
 impl<'a> InfoQuery<'a> {
-    /// None where the data is malformed.
+    /// `None` if the data is malformed.
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let name = fields.counted()?;
@@ -29,7 +29,7 @@ impl<'a> InfoQuery<'a> {
         self.items.chunks_exact(2).any(|number| number == item.to_be_bytes())
     }
 
-    /// Writes the information about `export`: always its size, the rest where it was asked for.
+    /// Writes the information about `export`: always its size, the rest if the client asked for it.
     pub(super) fn answer(&self, out: &mut Vec<u8>, option: u32, export: &Export, chunks: bool) {
         let mut information = INFO_EXPORT.to_be_bytes().to_vec();
         information.extend(export.size_bytes.to_be_bytes());
@@ -58,14 +58,14 @@ pub(super) struct ContextQuery<'a> {
     pub(super) name: &'a [u8],
     /// The number of queries.
     queries: u32,
-    /// Whether one of them is the name of `base:allocation`.
+    /// Whether one of them is exactly `base:allocation`.
     pub(super) exact: bool,
-    /// Whether one of them is its namespace, which lists it and does not select it.
+    /// Whether one of them is its namespace, which lists it but does not select it.
     namespace: bool,
 }
 
 impl<'a> ContextQuery<'a> {
-    /// None where the data is malformed.
+    /// `None` if the data is malformed.
     pub(super) fn parse(data: &'a [u8]) -> Option<Self> {
         let mut fields = Fields(data);
         let name = fields.counted()?;
@@ -82,13 +82,13 @@ impl<'a> ContextQuery<'a> {
         (fields.0.is_empty() && name.len() <= STRING_BYTES_MAX).then_some(query)
     }
 
-    /// Whether a list has `base:allocation` in it.
+    /// Whether a list contains `base:allocation`.
     pub(super) const fn lists(&self) -> bool {
         self.queries == 0 || self.exact || self.namespace
     }
 }
 
-/// Writes `base:allocation`; a number of zero says that it is only listed.
+/// Writes `base:allocation`; number zero means that it is only listed.
 pub(super) fn put_context(out: &mut Vec<u8>, option: u32, selected: bool) {
     let number = if selected { CONTEXT_ALLOCATION_ID } else { 0 };
     let mut data = number.to_be_bytes().to_vec();

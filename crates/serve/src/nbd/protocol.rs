@@ -1,6 +1,6 @@
-//! The numbers of the NBD protocol, under the names of the protocol document without its prefix.
+//! The numbers of the NBD protocol, named as in the protocol document without its prefix.
 
-/// First eight bytes that a server sends.
+/// The first eight bytes that a server sends.
 pub const MAGIC_INIT: u64 = 0x4e42_444d_4147_4943;
 /// `IHAVEOPT`: begins the newstyle negotiation, and every option.
 pub const MAGIC_OPTION: u64 = 0x4948_4156_454f_5054;
@@ -51,15 +51,15 @@ pub const REPLY_SERVER: u32 = 2;
 pub const REPLY_INFO: u32 = 3;
 /// Option reply: a metadata context.
 pub const REPLY_META_CONTEXT: u32 = 4;
-/// Option reply: not a known option.
+/// Option reply: the option is not known.
 pub const REPLY_ERROR_UNSUPPORTED: u32 = 0x8000_0001;
 /// Option reply: the option's data is malformed.
 pub const REPLY_ERROR_INVALID: u32 = 0x8000_0003;
-/// Option reply: not without encryption.
+/// Option reply: refused without encryption.
 pub const REPLY_ERROR_TLS_REQUIRED: u32 = 0x8000_0005;
 /// Option reply: no such export.
 pub const REPLY_ERROR_UNKNOWN: u32 = 0x8000_0006;
-/// Option reply: more data than is taken.
+/// Option reply: the data is longer than the server accepts.
 pub const REPLY_ERROR_TOO_BIG: u32 = 0x8000_0009;
 /// Option reply: extended headers were negotiated, which cannot be undone.
 pub const REPLY_ERROR_EXTENDED_HEADERS_REQUIRED: u32 = 0x8000_000a;
@@ -73,25 +73,25 @@ pub const INFO_DESCRIPTION: u16 = 2;
 /// Information: block sizes.
 pub const INFO_BLOCK_SIZE: u16 = 3;
 
-/// Transmission flag: the others mean something.
+/// Transmission flag: the other flags are valid.
 pub const EXPORT_HAS_FLAGS: u16 = 1;
-/// Transmission flag: nothing may be changed.
+/// Transmission flag: the export is read-only.
 pub const EXPORT_READ_ONLY: u16 = 1 << 1;
-/// Transmission flag: flush is understood.
+/// Transmission flag: flush is supported.
 pub const EXPORT_SEND_FLUSH: u16 = 1 << 2;
-/// Transmission flag: forced unit access is understood.
+/// Transmission flag: forced unit access is supported.
 pub const EXPORT_SEND_FUA: u16 = 1 << 3;
-/// Transmission flag: trim is understood.
+/// Transmission flag: trim is supported.
 pub const EXPORT_SEND_TRIM: u16 = 1 << 5;
-/// Transmission flag: writing zeroes is understood.
+/// Transmission flag: writing zeroes is supported.
 pub const EXPORT_SEND_WRITE_ZEROES: u16 = 1 << 6;
 /// Transmission flag: a read can ask for one chunk.
 pub const EXPORT_SEND_DF: u16 = 1 << 7;
-/// Transmission flag: what is flushed on one connection is flushed for all.
+/// Transmission flag: a flush on one connection applies to all.
 pub const EXPORT_CAN_MULTI_CONN: u16 = 1 << 8;
-/// Transmission flag: prefetching is understood.
+/// Transmission flag: prefetching is supported.
 pub const EXPORT_SEND_CACHE: u16 = 1 << 10;
-/// Transmission flag: zeroes can be asked for only where that is fast.
+/// Transmission flag: a client can ask for zeroes only if that is fast.
 pub const EXPORT_SEND_FAST_ZERO: u16 = 1 << 11;
 
 /// Command flag: durable when answered.
@@ -102,14 +102,14 @@ pub const COMMAND_NO_HOLE: u16 = 1 << 1;
 pub const COMMAND_DF: u16 = 1 << 2;
 /// Command flag of block status: one extent is enough.
 pub const COMMAND_REQUEST_ONE: u16 = 1 << 3;
-/// Command flag of write-zeroes: fail where writing would be as fast.
+/// Command flag of write-zeroes: fail if writing would be as fast.
 pub const COMMAND_FAST_ZERO: u16 = 1 << 4;
 /// Command flag of extended headers: the length is that of the data after the request.
 pub const COMMAND_PAYLOAD_LENGTH: u16 = 1 << 5;
 
 /// Chunk flag: the last one of its reply.
 pub const CHUNK_DONE: u16 = 1;
-/// Chunk: nothing but the flags.
+/// Chunk: no content, only the flags.
 pub const CHUNK_NONE: u16 = 0;
 /// Chunk: data.
 pub const CHUNK_OFFSET_DATA: u16 = 1;
@@ -119,12 +119,12 @@ pub const CHUNK_OFFSET_HOLE: u16 = 2;
 pub const CHUNK_BLOCK_STATUS: u16 = 5;
 /// Chunk: extents with lengths of 64 bits.
 pub const CHUNK_BLOCK_STATUS_EXTENDED: u16 = 6;
-/// Chunk: an error of the request as a whole.
+/// Chunk: an error of the whole request.
 pub const CHUNK_ERROR: u16 = (1 << 15) + 1;
 
-/// Extent flag of `base:allocation`: nothing is allocated.
+/// Extent flag of `base:allocation`: the extent is not allocated.
 pub const STATE_HOLE: u32 = 1;
-/// Extent flag of `base:allocation`: reads as zeroes.
+/// Extent flag of `base:allocation`: the extent reads as zeroes.
 pub const STATE_ZERO: u32 = 2;
 
 /// The only metadata context.
@@ -134,10 +134,10 @@ pub const CONTEXT_ALLOCATION_ID: u32 = 1;
 
 /// The longest string (name, description) that the protocol allows.
 pub const STRING_BYTES_MAX: usize = 4096;
-/// The most data that goes with a request or its answer: twice what the protocol lets a client assume, because there are
-/// clients that do not ask and send more.
+/// The most data of a request or its answer: twice what the protocol lets a client assume, because some clients do not ask
+/// and send more.
 pub const REQUEST_BYTES_MAX: u32 = 64 << 20;
 /// The longest data of an option that is read into memory.
 pub const OPTION_BYTES_MAX: u32 = 64 << 10;
-/// Options that a client may send before it has to use an export.
+/// The most options that a client may send before it must use an export.
 pub const OPTIONS_MAX: u32 = 256;

@@ -1,6 +1,6 @@
-//! The replies to requests.
+//! Writes the replies to requests.
 //!
-//! Data is not copied: this writes the heads that are sent before it.
+//! Data is not copied: only the heads that are sent before it are written here.
 
 use super::error::NbdError;
 use super::protocol::{
@@ -15,9 +15,9 @@ pub enum Replies {
     /// One head, then all data.
     #[default]
     Simple,
-    /// Chunks, unless the reply is only that the request is done.
+    /// Chunks, unless the reply only says that the request is done.
     Structured,
-    /// Always chunks, with lengths of 64 bits, which requests have, too.
+    /// Always chunks, with lengths of 64 bits in replies and requests.
     Extended,
 }
 
@@ -96,8 +96,8 @@ impl Reply {
         }
     }
 
-    /// Writes the head of `length` bytes of data that were read at `offset`. A simple reply has all data, from the request's
-    /// offset.
+    /// Writes the head for `length` bytes of data that were read at `offset`. A simple reply has all data, from the
+    /// request's offset.
     pub fn put_data(&self, out: &mut Vec<u8>, last: bool, offset: u64, length: u32) {
         if !self.replies.has_chunks() {
             return self.put_simple(out, 0);
@@ -106,7 +106,7 @@ impl Reply {
         out.extend_from_slice(&offset.to_be_bytes());
     }
 
-    /// Writes a chunk in place of `length` zeroes. Not for simple replies.
+    /// Writes a chunk that replaces `length` zeroes. Not for simple replies.
     pub fn put_hole(&self, out: &mut Vec<u8>, last: bool, offset: u64, length: u32) {
         self.put_chunk(out, CHUNK_OFFSET_HOLE, last, 12);
         out.extend_from_slice(&offset.to_be_bytes());
@@ -129,7 +129,7 @@ impl Reply {
         self.put_chunk(out, CHUNK_BLOCK_STATUS, true, 4 + 8 * count);
         out.extend_from_slice(&CONTEXT_ALLOCATION_ID.to_be_bytes());
         for extent in extents {
-            // A client that asks in 32 bits asks for no more.
+            // A client that asks in 32 bits never asks for more.
             out.extend_from_slice(&u32::try_from(extent.length).unwrap_or(u32::MAX).to_be_bytes());
             out.extend_from_slice(&extent.state.to_be_bytes());
         }

@@ -21,17 +21,17 @@ pub enum Command {
     Read,
     /// Data to the export; it follows the request.
     Write,
-    /// The client leaves; there is no answer.
+    /// Ends the connection; there is no answer.
     Disconnect,
-    /// Make durable what was acknowledged.
+    /// Makes acknowledged writes durable.
     Flush,
-    /// The range is not needed any more.
+    /// Declares that the range is not needed any more.
     Trim,
-    /// The range will be read soon.
+    /// Hints that the range will be read soon.
     Cache,
-    /// The range is to read as zeroes.
+    /// Makes the range read as zeroes.
     WriteZeroes,
-    /// Report what of the range is allocated.
+    /// Reports what is allocated within the range.
     BlockStatus,
     /// A command that this server does not know.
     Unknown(u16),
@@ -68,7 +68,7 @@ impl Command {
         }
     }
 
-    /// The flags that are valid with it. FUA is valid with every command.
+    /// The flags that are valid for it. FUA is valid for every command.
     const fn flags(self) -> u16 {
         match self {
             Self::Read => COMMAND_FUA | COMMAND_DF,
@@ -88,17 +88,17 @@ impl Command {
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is asked for.
+    /// The command.
     pub command: Command,
     /// Command flags.
     pub flags: u16,
-    /// The client's handle, to be sent back.
+    /// The client's handle, which is sent back.
     pub cookie: u64,
-    /// First byte.
+    /// The first byte.
     pub offset: u64,
     /// Length in bytes.
     pub length: u64,
-    /// Bytes of data after it.
+    /// The number of bytes of data that follow it.
     pub payload: u32,
 }
 
@@ -113,18 +113,18 @@ impl Request {
         (magic == MAGIC_REQUEST).then_some(Self { command, flags, cookie, offset, length, payload })
     }
 
-    /// None also where more data follows than a client may send.
+    /// Also `None` if more data follows than a client may send.
     fn parse_extended(header: &[u8; EXTENDED_HEADER_BYTES]) -> Option<Self> {
         let mut fields = Fields(header);
         let (magic, mut flags, number) = (fields.u32()?, fields.u16()?, fields.u16()?);
         let (cookie, offset, length) = (fields.u64()?, fields.u64()?, fields.u64()?);
         let command = Command::from_number(number);
         let mut payload = 0;
-        // QEMU (10.0) leaves the flag out of writes, though it must not; nothing else can be meant.
+        // QEMU (10.0) wrongly omits the flag from writes; nothing else can be meant.
         if flags & COMMAND_PAYLOAD_LENGTH != 0 || command == Command::Write {
             payload = u32::try_from(length).ok().filter(|&length| length <= REQUEST_BYTES_MAX)?;
         }
-        // Kept only where there must be no data: `payload` has what the flag says.
+        // Kept only for commands that must have no data: `payload` has the value that the flag gives.
         if command == Command::Write {
             flags &= !COMMAND_PAYLOAD_LENGTH;
         }
@@ -175,12 +175,12 @@ pub enum Event<'a> {
     Payload(&'a [u8]),
 }
 
-/// Bytes that are no request, or one with more data than any may have: the rest of the stream has no meaning.
+/// Bytes that are not a request, or a request with more data than allowed: the rest of the stream has no meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a request, or one with too much data")]
 pub struct BadRequest;
 
-/// Finds the requests in a stream that arrives in pieces. Data is passed on and not kept.
+/// Finds the requests in a stream that arrives in pieces. It passes data on and does not keep it.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     extended: bool,
@@ -197,7 +197,7 @@ impl Decoder {
         Self { extended, header: [0; EXTENDED_HEADER_BYTES], held: 0, payload_left: 0 }
     }
 
-    /// The next event of `input`, which is removed from it; none where more input is needed.
+    /// The next event of `input`, which is removed from it; `None` if more input is needed.
     ///
     /// # Errors
     /// [`BadRequest`], after which the connection must be closed.
@@ -239,18 +239,18 @@ impl Decoder {
         Some(header)
     }
 
-    /// Bytes of data that are missing.
+    /// The number of bytes of data that are missing.
     #[must_use]
     pub const fn payload_left(&self) -> u32 {
         self.payload_left
     }
 
-    /// This many bytes of the data were read elsewhere.
+    /// Notes that this many bytes of the data were read elsewhere.
     pub fn skip_payload(&mut self, bytes: usize) {
         self.payload_left = self.payload_left.saturating_sub(u32::try_from(bytes).unwrap_or(u32::MAX));
     }
 
-    /// Whether the stream may end here without cutting an item in two.
+    /// Whether the stream may end here, without cutting an item in two.
     #[must_use]
     pub const fn is_between_requests(&self) -> bool {
         self.held == 0 && self.payload_left == 0

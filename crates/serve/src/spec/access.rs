@@ -1,4 +1,4 @@
-//! Who may open an export: by certificate, by user or group of this machine, or by address.
+//! Who may open an export, by certificate, by user or group of this machine, or by address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,27 +6,27 @@ use std::str::FromStr;
 
 use ioweir_config::{as_text, shown};
 
-/// Clients that may open an export.
+/// The clients that may open an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// All of them.
+    /// All clients.
     Anyone,
-    /// Those whose certificate has this common name or DNS name.
+    /// Clients whose certificate has this common name or DNS name.
     Certificate(String),
-    /// Processes of this machine, over a unix socket, with this user number.
+    /// Processes of this machine, connected over a unix socket, with this user number.
     User(u32),
-    /// The same, with this group number as their own (effective) group.
+    /// The same, but with this number as their (effective) group.
     Group(u32),
-    /// Those that connect over TCP from this range: an address, and how many bits of it count.
+    /// Clients that connect over TCP from this range: an address, and the number of its bits that count.
     Address(IpAddr, u8),
 }
 
 /// What is known of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The names in its certificate, which an authority of the spec has signed.
+    /// The names in its certificate, which is signed by an authority of the spec.
     pub certificate: Vec<String>,
-    /// User and group number of a process of this machine.
+    /// The user and group number of a process of this machine.
     pub process: Option<(u32, u32)>,
     /// Its address.
     pub address: Option<IpAddr>,
@@ -48,7 +48,7 @@ impl Allowed {
     }
 }
 
-/// An address as a number, and how many bits it has. One that only carries an IPv4 address is that one.
+/// An address as a number, and the number of its bits. An IPv6 address that contains an IPv4 address counts as the latter.
 fn number_of(address: IpAddr) -> (u128, u8) {
     match address.to_canonical() {
         IpAddr::V4(address) => (u32::from(address).into(), 32),

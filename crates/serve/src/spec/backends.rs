@@ -1,4 +1,4 @@
-//! Backends: the table of them and of the keys that each takes.
+//! Backends: the table of them, with the keys that each accepts.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use ioweir_core::Nanos;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileIo {
-    /// `io_uring` where the system lets it be used, threads where not; the start message says which.
+    /// `io_uring` if the system allows it, threads if not; the start message says which.
     #[default]
     Auto,
     /// `io_uring`, or not at all.
@@ -48,28 +48,28 @@ impl Default for Faults {
     }
 }
 
-/// What a device is made of. The key `backend` says which.
+/// The backend of a device, which the key `backend` selects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "backend", rename_all = "snake_case")]
 pub enum Backend {
-    /// Nothing: reads as zeroes, forgets writes.
+    /// No storage: reads return zeroes, writes are dropped.
     Null {
-        /// How long it is.
+        /// Its size.
         size: Size,
     },
-    /// Memory that is gone when the server ends.
+    /// Memory, which is lost when the server ends.
     Memory {
-        /// How long it is.
+        /// Its size.
         size: Size,
     },
     /// A file or a block device.
     File {
-        /// Where it is.
+        /// The path of the file.
         path: PathBuf,
-        /// How long it is; a file that is not there is made of this length, but never in /dev.
+        /// Its size; a missing file is created with this size, but never in /dev.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<Size>,
-        /// Past the page cache, where the file system can do that.
+        /// Whether to bypass the page cache, if the file system can.
         direct: bool,
         /// How it is read and written.
         io: FileIo,
@@ -80,31 +80,31 @@ pub enum Backend {
     Emulated {
         /// A preset's name or a TOML file, as `ioweir compare --device` takes it.
         model: String,
-        /// How long it is; as long as the model where absent.
+        /// Its size; if absent, that of the model.
         #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<Size>,
-        /// Seed of everything random in the model.
+        /// The seed of everything random in the model.
         seed: u64,
     },
     /// Memory that fails as planned.
     Faulty {
-        /// How long it is.
+        /// Its size.
         size: Size,
         /// The plan.
         faults: Faults,
     },
     /// A device and a faster one. With a scheduler that places data, both hold some of it; else the fast one is a cache.
     Tiered {
-        /// What the fast tier is used for where the scheduler does not place data.
+        /// What the fast tier is used for if the scheduler does not place data.
         #[serde(skip_serializing_if = "Option::is_none")]
         cache: Option<Cache>,
-        /// The file that says which blocks lie on the fast tier, where the tiers outlive the server. It is made where it is
-        /// not there; it belongs to these two tiers from then on.
+        /// The file that records which blocks are on the fast tier, if the tiers outlive the server. It is created if
+        /// missing, and belongs to these two tiers from then on.
         #[serde(skip_serializing_if = "Option::is_none")]
         map: Option<PathBuf>,
-        /// What is as long as the device.
+        /// The tier that is as long as the device.
         slow: Box<Tier>,
-        /// What holds what was placed, or copies.
+        /// The tier that holds what was placed, or copies.
         fast: Box<Tier>,
     },
 }
@@ -129,13 +129,13 @@ impl Backend {
 pub struct BackendRow {
     /// The value of the key `backend`.
     pub name: &'static str,
-    /// One line: what it is.
+    /// One line that describes it.
     pub summary: &'static str,
-    /// The keys that it takes beside those of every device.
+    /// The keys that it accepts besides those of every device.
     pub keys: &'static [&'static str],
-    /// Those of them that it needs.
+    /// The keys among these that it requires.
     pub required: &'static [&'static str],
-    /// Units that it holds at once, unless said otherwise.
+    /// The number of operations that it holds at once by default.
     pub depth: u32,
 }
 
@@ -181,7 +181,7 @@ pub const BACKENDS: &[BackendRow] = &[
         summary: "a device and a faster one: placement by the scheduler, or a read cache",
         keys: &["slow", "fast", "map", "cache"],
         required: &["slow", "fast"],
-        // Whatever the tiers hold.
+        // The tiers determine it.
         depth: 0,
     },
 ];

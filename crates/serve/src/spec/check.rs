@@ -1,4 +1,4 @@
-//! Checks of a spec as a whole: places, names that tables refer to each other by, and shares that schedulers can give.
+//! Checks of a spec as a whole: addresses, names by which tables refer to each other, and shares that schedulers can grant.
 
 use ioweir_config::{Complaint, KeySet as _, ShareKeys, Size, key_path, shown, unknown};
 use ioweir_core::policy::Policy;
@@ -10,7 +10,7 @@ use super::{Allowed, Device, Export, Group, Holder, Listen, Server, Spec, Tls};
 use crate::nbd::protocol::STRING_BYTES_MAX;
 use crate::tls;
 
-/// The most clients that any bound on them can say.
+/// The largest limit on the number of clients.
 const CONNECTIONS_MAX: u32 = 4096;
 
 /// Refuses a value outside its bounds; the last part of `key` names it.
@@ -38,7 +38,7 @@ fn named<'a, T>(
 }
 
 impl Spec {
-    /// The same with every share filled in, if all of it can be served together.
+    /// The spec with every share filled in, if all of it can be served together.
     pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
         check_server(&self.server)?;
         let mut shares = Shares::new(&self.device);
@@ -103,7 +103,7 @@ impl Spec {
         self.check_access()
     }
 
-    /// An export that says nothing beside one that does is a mistake: all could open it.
+    /// If one export restricts access and another does not mention it, that is a mistake: all clients could open the latter.
     fn check_access(&self) -> Result<(), Complaint> {
         let states = |export: &Export| !export.allow.is_empty();
         if let Some(number) = self.export.iter().position(|export| !states(export))
@@ -180,7 +180,7 @@ fn check_server(server: &Server) -> Result<(), Complaint> {
     check_local("watch", server.watch.as_ref(), Listen::is_local)
 }
 
-/// Refuses a place that other machines can reach.
+/// Refuses an address that other machines can reach.
 fn check_local(key: &str, given: Option<&Listen>, is_local: impl Fn(&Listen) -> bool) -> Result<(), Complaint> {
     let Some(place) = given.filter(|place| !is_local(place)) else { return Ok(()) };
     let problem = format!("{key}: {place} can be reached by others, and nothing there asks who they are");
@@ -189,7 +189,7 @@ fn check_local(key: &str, given: Option<&Listen>, is_local: impl Fn(&Listen) -> 
     Err(Complaint::of_value(format!("server.{key}"), problem).expected(expected))
 }
 
-/// Reads the files, so that an error in them has its place in the spec, and changes nothing.
+/// Reads the files, so that errors in them are reported at their key in the spec; changes nothing.
 fn check_tls(tls: &Tls) -> Result<(), Complaint> {
     let checked = tls::Server::load(tls).map_err(|error| {
         let key = match error.role {
@@ -202,10 +202,11 @@ fn check_tls(tls: &Tls) -> Result<(), Complaint> {
     checked.map(drop)
 }
 
-/// The schedulers of a spec's devices, which are given every share of it in turn: what they take can be had together.
+/// The schedulers of a spec's devices. Each gets all shares of its device in turn: shares that it accepts are feasible
+/// together.
 struct Shares {
     schedulers: Vec<Policy>,
-    /// Classes so far.
+    /// The number of classes so far.
     classes: u32,
 }
 
@@ -233,8 +234,8 @@ impl Shares {
         self.give(device, (class, Some(GroupId(number as u32))), keys, at)
     }
 
-    /// Gives a holder on a device its share, and fills that in. Where the scheduler knows no shares, keys that would change
-    /// nothing are refused.
+    /// Gives a share to its owner on a device, and fills it in. If the scheduler has no shares, keys without an effect are
+    /// refused.
     fn give(
         &mut self,
         (number, device): (usize, &Device),
@@ -266,7 +267,7 @@ impl Shares {
         keys.fill_in(WEIGHT);
         let share = ioweir_core::tenant::Share { group, ..keys.share(WEIGHT) };
         holder.configure(control, Nanos::ZERO, share).map_err(|error| {
-            // An error of the share itself is placed at its first key; that there is no room for more, at the name.
+            // An error of the share itself is reported at its first key; an error for lack of room, at the name.
             let is_full = matches!(error, ShareError::ClientsFull { .. } | ShareError::GroupsFull { .. });
             let named = if group.is_some() { "group" } else { "name" };
             Complaint::of_value(path(if is_full || first == "name" { named } else { first }), error.to_string())

@@ -1,4 +1,4 @@
-//! Classes of clients, which a scheduler serves by their shares: each export's own, and each tenant's.
+//! Classes of clients, which a scheduler serves by their shares: one for each export and one for each tenant.
 
 use ioweir_core::tenant::{GroupId, Share, ShareError, TenantControl};
 use ioweir_core::{Nanos, StreamId};
@@ -7,15 +7,15 @@ use ioweir_config::ShareKeys;
 
 use super::{Export, Spec};
 
-/// The weight of a class or group where none is given.
+/// The weight of a class or group if none is given.
 pub(super) const WEIGHT: u32 = 100;
 
-/// What makes a class.
+/// The kinds of classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClassKind {
-    /// An export: whoever uses it and is no tenant.
+    /// The clients of an export that belong to no tenant.
     Export,
-    /// A tenant: whoever uses its export with its certificate.
+    /// The clients of an export that have a tenant's certificate.
     Tenant,
 }
 
@@ -30,25 +30,26 @@ impl ClassKind {
     }
 }
 
-/// Clients that are scheduled as one. Its number, that is its place in [`Spec::classes`], is the stream that schedulers see.
+/// Clients that are scheduled as one. The number of a class, its position in [`Spec::classes`], is the stream that
+/// schedulers see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     /// The name of the export or tenant; no two classes have the same.
     pub name: String,
-    /// What it is made by.
+    /// Its kind.
     pub kind: ClassKind,
     /// The number of its export.
     pub export: usize,
     /// The number of its device.
     pub device: usize,
-    /// A name that its clients' certificates bear.
+    /// A name in the certificates of its clients.
     pub certificate: Option<String>,
-    /// Clients that it may have at once.
+    /// The most clients that it may have at once.
     pub connections_max: Option<u32>,
 }
 
-/// The class of a client that has agreed on an export, having shown a certificate with these names: the first tenant of the
-/// export whose name is among them, or else the export's own.
+/// The class of a client that has agreed on an export and shown a certificate with these names: the first tenant of the
+/// export with one of these names, or else the export's own class.
 #[must_use]
 pub fn class_of(classes: &[Class], export: usize, certificate_names: &[String]) -> usize {
     let is_its = |class: &Class| {
@@ -59,7 +60,7 @@ pub fn class_of(classes: &[Class], export: usize, certificate_names: &[String]) 
     classes.iter().position(is_its).unwrap_or(export)
 }
 
-/// Who can be entitled to something.
+/// The owner of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A group, by its number among those of the device.
@@ -72,7 +73,7 @@ impl Holder {
     /// Gives it a share.
     ///
     /// # Errors
-    /// The share cannot be had.
+    /// If the share is not feasible.
     pub fn configure(self, control: &mut dyn TenantControl, now: Nanos, share: Share) -> Result<(), ShareError> {
         match self {
             Self::Group(group) => control.configure_group(now, group, share),
@@ -107,13 +108,13 @@ impl Spec {
         exports.chain(tenants).collect()
     }
 
-    /// The number of an export's device. Specs are checked to have it.
+    /// The number of an export's device, which a checked spec always has.
     #[must_use]
     pub fn device_of(&self, export: &Export) -> usize {
         self.device.iter().position(|device| device.name == export.device).unwrap_or(0)
     }
 
-    /// The share of a class; none where its scheduler knows no shares.
+    /// The share of a class; `None` if its scheduler has no shares.
     #[must_use]
     pub fn share_of(&self, class: usize) -> Option<&ShareKeys> {
         let tenant = || self.tenant.get(class - self.export.len()).map(|tenant| &tenant.share);
@@ -121,7 +122,7 @@ impl Spec {
         share.weight.is_some().then_some(share)
     }
 
-    /// What is to be configured in a device's scheduler, groups before those who are in them.
+    /// The shares to configure in a device's scheduler, groups before their members.
     #[must_use]
     pub fn entitlements(&self, device: usize) -> Vec<(Holder, Share)> {
         let Some(on) = self.device.get(device) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Devices of a spec: their keys, and the backend that those make.
+//! The devices of a spec: their keys, and the backends that are made of them.
 
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ keys! {
     }
 }
 
-/// The devices of a file. Their schedulers get places for the groups that the file has.
+/// Resolves the devices of a file. Their schedulers get room for the groups in the file.
 pub(super) fn resolve_all(all: Vec<DeviceKeys>, groups: &[Group]) -> Result<Vec<Device>, Complaint> {
     let mut devices: Vec<Device> = Vec::new();
     for (number, keys) in all.into_iter().enumerate() {
@@ -88,7 +88,7 @@ fn count_groups(device: &mut Device, groups: &[Group]) {
     let its = groups.iter().filter(|group| group.device == device.name).count() as u64;
     let SchedulerChoice { row, settings, .. } = &mut device.scheduler;
     if row.get(settings, "groups").is_some_and(|places| places < its) {
-        // More than there can be is an error of the group that finds no place.
+        // If there are more groups than possible, the error is reported at the group that finds no room.
         let most = row.parameters.iter().find(|parameter| parameter.name == "groups").map_or(0, |groups| groups.max);
         let _ = row.set(settings, "groups", its.min(most));
     }
@@ -122,7 +122,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         let problem = "request_bytes_max is not a multiple of 4KiB";
         return Err(Complaint::of_value(key("request_bytes_max"), problem).expected("such as 256KiB"));
     }
-    // Half of it holds the longest request, whose first and last part may fill a buffer that they do not need.
+    // Half of it must hold the longest request, whose first and last part may take a whole buffer each.
     let least = Size(3 * u64::from(crate::nbd::protocol::REQUEST_BYTES_MAX));
     within(&key("buffer_bytes_max"), keys.buffer_bytes_max, least, Size(1 << 40))?;
     within(&key("queue_requests"), keys.queue_requests, 1, 65_536)?;
@@ -143,7 +143,7 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     })
 }
 
-/// Without checksums workers would have nothing to do.
+/// Refuses workers without checksums, since they would have nothing to do.
 fn resolve_workers(given: Option<Workers>, checksums: bool, at: &str) -> Result<Option<Workers>, Complaint> {
     let Some(workers) = given else {
         let usual =
@@ -181,7 +181,7 @@ pub(super) fn check_keys(given: &[&str], row: &BackendRow, at: &str) -> Result<(
     Ok(())
 }
 
-/// Makes a backend that has no tiers.
+/// Makes a backend without tiers.
 pub(super) fn resolve_backend(keys: BackendKeys, row: &BackendRow, at: &str) -> Result<Backend, Complaint> {
     let size = keys.size.unwrap_or(Size(512));
     within(&format!("{at}.size"), size, Size(512), Size(1 << 60))?;
@@ -206,7 +206,7 @@ pub(super) fn resolve_backend(keys: BackendKeys, row: &BackendRow, at: &str) -> 
     })
 }
 
-/// Refuses a file that is named twice: nothing would keep operations that overlap apart.
+/// Refuses a file that is used twice, because nothing would keep overlapping operations apart.
 fn check_paths(keys: &DeviceKeys, at: &str, others: &[Device]) -> Result<(), Complaint> {
     let mut taken: Vec<PathBuf> = others.iter().flat_map(|other| other.backend.paths()).collect();
     let of_tier = |tier: &Option<TierKeys>| tier.as_ref().and_then(|tier| tier.of.path.clone());

@@ -1,4 +1,5 @@
-//! The spec of a server, which `ioweir serve` reads: what is served, from what, to whom. Every default is filled in.
+//! The spec of a server, which `ioweir serve` reads: what is served, from which devices, and to which clients. All defaults
+//! are filled in.
 //!
 //! [`Spec::parse`] reads it, [`Spec::to_toml`] prints it; the names of the keys are the fields' names.
 
@@ -28,7 +29,7 @@ pub use tiers::{Cache, Tier};
 /// A server: where it listens, what it serves.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spec {
-    /// The file it was read from, as it was named.
+    /// The file that it was read from, as the user named it.
     #[serde(skip)]
     pub file: String,
     /// The server as a whole.
@@ -38,9 +39,9 @@ pub struct Spec {
     /// Groups of classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub group: Vec<Group>,
-    /// What clients can ask for by name.
+    /// The exports, which clients ask for by name.
     pub export: Vec<Export>,
-    /// Clients that are told apart within an export.
+    /// Tenants: clients that are distinguished within an export.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenant: Vec<Tenant>,
 }
@@ -96,26 +97,26 @@ keys! {
     }
 }
 
-/// The form of the log.
+/// The format of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Text lines.
     #[default]
     Text,
-    /// Objects of JSON, one a line.
+    /// JSON objects, one on each line.
     Json,
     /// Lines as the journal of systemd reads them from a service's standard error.
     Journald,
 }
 
-/// The least grave events that are logged.
+/// The least severe events that are logged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// What needs somebody: a device has failed.
+    /// Events that need attention: a device has failed.
     Error,
-    /// What may need somebody.
+    /// Events that may need attention.
     Warn,
     /// All events.
     #[default]
@@ -133,7 +134,7 @@ keys! {
     }
 }
 
-/// A place to listen at.
+/// An address to listen at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// A unix socket of this path.
@@ -142,7 +143,7 @@ pub enum Listen {
     Tcp(std::net::SocketAddr),
 }
 
-/// Something that holds bytes, and the scheduler in front of it.
+/// A backend and its scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Device {
     /// The name that exports use.
@@ -150,25 +151,26 @@ pub struct Device {
     /// Whether all its exports refuse writes, so that its file need not be writable.
     #[serde(skip)]
     pub read_only: bool,
-    /// What it is made of.
+    /// Its backend.
     #[serde(flatten)]
     pub backend: Backend,
     /// Policy, in the form `name[:parameter=value...]`.
     pub scheduler: SchedulerChoice,
-    /// Units that the backend holds at once. The rest waits in the scheduler, or no policy could act.
+    /// The number of operations that the backend holds at once. The rest wait in the scheduler, where the policy can act.
     pub depth: u32,
     /// Requests that the scheduler holds in each direction.
     pub queue_requests: u32,
-    /// Longer requests are split, and adjacent ones merged up to this.
+    /// The longest request: longer ones are split, and adjacent ones are merged up to this.
     pub request_bytes_max: Size,
     /// Whether adjacent requests are merged.
     pub merge: bool,
-    /// Bytes of data on their way that all clients together may hold: half of it by the weights of their classes.
+    /// The bytes of data in flight that all clients together may hold; half of it is divided by the weights of their
+    /// classes.
     pub buffer_bytes_max: Size,
-    /// Whether what is read is checked against checksums of what was written. They take 1 MiB of memory for each GiB that is
+    /// Whether reads are checked against checksums of what was written. These take 1 MiB of memory for each GiB that is
     /// written; those of a file are kept beside it, in `PATH.checksums`, while no server runs.
     pub checksums: bool,
-    /// Who computes them; there where they are.
+    /// The workers that compute them, if there are checksums.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Workers>,
 }
@@ -258,7 +260,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
 }
 
 impl Device {
-    /// Whether its scheduler tells classes apart by what they are entitled to.
+    /// Whether its scheduler treats classes by their shares.
     #[must_use]
     pub fn knows_shares(&self) -> bool {
         self.scheduler.row.knows_shares
@@ -266,7 +268,7 @@ impl Device {
 }
 
 impl Spec {
-    /// Reads a spec; `file` is only for the errors.
+    /// Reads a spec; `file` is only for errors.
     ///
     /// ```
     /// let text = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n\
@@ -277,7 +279,7 @@ impl Spec {
     /// ```
     ///
     /// # Errors
-    /// [`SpecError`]: what is wrong, where, and what it should be.
+    /// [`SpecError`]: what is wrong, where, and what was expected.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         read::parse(file, text)
     }
@@ -285,11 +287,11 @@ impl Spec {
     /// The spec with every key; [`Spec::parse`] reads it back.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        // Strings, numbers, switches and tables of them: all that TOML can write.
+        // Strings, numbers, switches and tables of these: TOML can write all of them.
         toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
     }
 
-    /// Whether a TOML text is a server's rather than some other file of this program.
+    /// Whether a TOML text is a spec of a server, not another file of this program.
     #[must_use]
     pub fn is_meant_by(text: &str) -> bool {
         text.parse::<toml::Table>().is_ok_and(|table| table.contains_key("server") || table.contains_key("export"))

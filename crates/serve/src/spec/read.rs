@@ -1,4 +1,4 @@
-//! Reading a spec: the file's keys, devices made of them, and the checks.
+//! Reads a spec: the keys of the file, the devices made of them, and the checks.
 
 use ioweir_config::{Complaint, KeySet as _, SpecError, keys};
 
@@ -6,7 +6,7 @@ use super::device::{self, DeviceKeys};
 use super::{Export, Group, Server, Spec, Tenant};
 
 keys! {
-    /// The file as it is written.
+    /// The keys of a file.
     struct File {
         /// the server as a whole
         server: Option<Server> = absent,

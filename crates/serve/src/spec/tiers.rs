@@ -12,15 +12,15 @@ use super::device::{BackendKeys, check_keys, find_row, resolve_backend};
 /// One of two tiers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tier {
-    /// What it is made of; not of tiers again.
+    /// Its backend, which is not tiered itself.
     #[serde(flatten)]
     pub backend: Backend,
-    /// Operations that it holds at once. The device's `depth` is by default that of the slow tier, where data is placed, or
-    /// of both together, where it is cached.
+    /// The number of operations that it holds at once. The device's `depth` is by default that of the slow tier if data is
+    /// placed, and the sum of both if it is cached.
     pub depth: u32,
 }
 
-/// What a fast tier is used for where the scheduler does not place data on it.
+/// What a fast tier is used for if the scheduler does not place data on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cache {
@@ -49,7 +49,7 @@ pub(super) struct Tiers {
 }
 
 impl Tiers {
-    /// The tiers put together under a scheduler; `at` is the device.
+    /// Combines the tiers under a scheduler; `at` is the device.
     pub(super) fn resolve(self, scheduler: SchedulerChoice, at: &str) -> Result<Backend, Complaint> {
         let Self { slow, fast, map, cache } = self;
         let wrong = |key: &str, problem: &str| Complaint::of_value(format!("{at}.{key}"), problem);
@@ -78,7 +78,7 @@ impl Tiers {
     }
 }
 
-/// A map has to live exactly as long as the tiers that it maps.
+/// Checks that a map lives exactly as long as the tiers that it describes.
 fn check_map(is_given: bool, slow: &Tier, fast: &Tier, at: &str) -> Result<(), Complaint> {
     let outlives = |tier: &Tier| matches!(tier.backend, Backend::File { .. });
     let name = |tier: &Tier| tier.backend.name();
@@ -115,7 +115,7 @@ fn resolve_tier(keys: TierKeys, at: &str) -> Result<Tier, Complaint> {
 }
 
 impl Backend {
-    /// Operations that a device of this holds at once unless the spec says otherwise.
+    /// The number of operations that such a device holds at once by default.
     pub(super) fn depth(&self, row: &BackendRow) -> u32 {
         match self {
             Self::Tiered { slow, cache: None, .. } => slow.depth,

@@ -1,4 +1,4 @@
-//! The TLS files that a spec names, read and checked against each other.
+//! The TLS files named in a spec, read and checked against each other.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Role {
     }
 }
 
-/// A file that cannot be used.
+/// Why a file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {}: {problem}", role.key(), path.display())]
 pub struct FileError {
@@ -59,7 +59,7 @@ impl Server {
     /// Reads the files of a spec.
     ///
     /// # Errors
-    /// The first that cannot be used, and why.
+    /// The first file that cannot be used, and why.
     pub fn load(spec: &spec::Tls) -> Result<Self, FileError> {
         let certificates = certificates(Role::Certificate, &spec.certificate)?;
         let failed = |role: Role, path: &Path, problem: String, expected| {
@@ -93,7 +93,7 @@ impl Server {
         };
         match authenticated.with_single_cert(certificates, key) {
             Ok(mut config) => {
-                // Connections are long: resuming a session would save little, and skip the check of the certificate.
+                // Connections last long: resuming a session would save little, and would skip the check of the certificate.
                 config.session_storage = Arc::new(NoServerSessionStorage {});
                 config.send_tls13_tickets = 0;
                 Ok(Self { config: Arc::new(config), required: spec.required })

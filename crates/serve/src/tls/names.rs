@@ -7,13 +7,13 @@ use x509_cert::der::asn1::{ObjectIdentifier, PrintableStringRef, TeletexStringRe
 use x509_cert::ext::pkix::SubjectAltName;
 use x509_cert::ext::pkix::name::GeneralName;
 
-/// The names that are read of one certificate, which may hold any number.
+/// The most names that are read from one certificate, which may contain any number.
 const NAMES_MAX: usize = 64;
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// The common names of the subject, then the alternative DNS names. A part of a verified certificate that cannot be parsed
-/// has no names.
+/// The common names of the subject, then the alternative DNS names. Parts of a verified certificate that cannot be parsed
+/// have no names.
 #[must_use]
 pub fn names_of(certificate: &[u8]) -> Vec<String> {
     let Ok(Certificate { tbs_certificate, .. }) = Certificate::from_der(certificate) else { return Vec::new() };
@@ -28,7 +28,7 @@ pub fn names_of(certificate: &[u8]) -> Vec<String> {
     common.chain(alternatives).take(NAMES_MAX).collect()
 }
 
-/// The value of an attribute, if it is text of one of the kinds that certificates have.
+/// The value of an attribute, if it is one of the kinds of text that certificates use.
 fn text_of(attribute: &AttributeTypeAndValue) -> Option<String> {
     let value = &attribute.value;
     let text = value.decode_as::<Utf8StringRef<'_>>().ok().map(|text| text.as_str().to_owned());

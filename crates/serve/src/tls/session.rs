@@ -1,7 +1,7 @@
-//! One TLS connection over a socket that does not block.
+//! One TLS connection over a non-blocking socket.
 //!
-//! After [`Session::receive`] all decrypted bytes are with the caller, and the session holds only the beginning of a record.
-//! So epoll reports everything that can be done. Bytes to send are held encrypted, up to a bound, until the socket takes
+//! After [`Session::receive`] the caller has all decrypted bytes, and the session holds only the beginning of a record. So
+//! epoll reports everything that can be done. Bytes to send are held encrypted, up to a bound, until the socket accepts
 //! them.
 
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write};
@@ -14,13 +14,13 @@ use rustls::pki_types::CertificateDer;
 
 use super::Server;
 
-/// Bytes read from a socket in one call.
+/// The number of bytes read from a socket in one call.
 const READ_BYTES: usize = 64 << 10;
-/// The longest record, of which a part may be held until the rest arrives.
+/// The longest record; a part of it may be held until the rest arrives.
 const RECORD_BYTES: usize = (16 << 10) + 2048 + 5;
 /// Room for everything that one [`Session::receive`] can decrypt.
 pub(crate) const RECEIVED_BYTES_MAX: usize = READ_BYTES + RECORD_BYTES;
-/// Encrypted bytes that are held at most, about.
+/// The approximate maximum of encrypted bytes that are held.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 
 /// One connection, from the server's side.
@@ -57,7 +57,7 @@ impl Session {
     /// A session before its handshake.
     ///
     /// # Errors
-    /// The configuration cannot be used; it was checked when it was made.
+    /// If the configuration cannot be used; it was checked when it was made.
     pub fn new(server: &Server) -> Result<Self, Errno> {
         let connection = ServerConnection::new(Arc::clone(&server.config)).map_err(|_| Errno::PROTO)?;
         let mut session = Self { connection, encrypted: vec![0; READ_BYTES].into(), has_ended: false, failure: None };
@@ -65,11 +65,11 @@ impl Session {
         Ok(session)
     }
 
-    /// Reads from a socket once, and decrypts. The slices together must have room for `RECEIVED_BYTES_MAX`. No bytes: the
-    /// client has ended the session, or the connection.
+    /// Reads from a socket once, and decrypts. The slices together must have room for `RECEIVED_BYTES_MAX`. Returns zero if
+    /// the client has ended the session, or the connection.
     ///
     /// # Errors
-    /// `AGAIN` where nothing can be decrypted yet; any other error ends the session.
+    /// `AGAIN` if nothing can be decrypted yet; any other error ends the session.
     pub fn receive(&mut self, from: impl AsFd, to: impl AsFd, slices: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
         if self.has_ended {
             return Ok(0);
@@ -87,31 +87,31 @@ impl Session {
                 Ok(state) => self.has_ended = state.peer_has_closed(),
                 Err(error) => {
                     self.failure = Some(error);
-                    // Sends the client the alert, as far as its socket takes it.
+                    // Sends the client the alert, as far as its socket accepts it.
                     let _ = self.flush(&to);
                     return Err(Errno::PROTO);
                 }
             }
             given += read_plain(&mut self.connection, slices, given)?;
         }
-        // The rest is sent when the socket takes more.
+        // The rest is sent when the socket accepts more.
         let _ = self.flush(&to);
         if given == 0 && !self.has_ended { Err(Errno::AGAIN) } else { Ok(given) }
     }
 
-    /// Encrypts bytes and sends as much as the socket takes; answers how many bytes were encrypted.
+    /// Encrypts bytes and sends as many as the socket accepts; returns how many bytes were encrypted.
     ///
     /// # Errors
-    /// `AGAIN` where too much is held already; any other error ends the session.
+    /// `AGAIN` if too much is held already; any other error ends the session.
     pub fn send(&mut self, to: impl AsFd, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
         self.flush(to)?;
         self.connection.writer().write_vectored(slices).map_err(|error| errno(&error))
     }
 
-    /// Sends the bytes that are held.
+    /// Sends the held bytes.
     ///
     /// # Errors
-    /// `AGAIN` where bytes are left; any other error ends the session.
+    /// `AGAIN` if bytes are left; any other error ends the session.
     pub fn flush(&mut self, to: impl AsFd) -> Result<(), Errno> {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut Descriptor(&to)).map_err(|error| errno(&error))?;
@@ -119,13 +119,13 @@ impl Session {
         Ok(())
     }
 
-    /// What the client has done wrong, once it has.
+    /// The client's error, if there was one.
     #[must_use]
     pub const fn failure(&self) -> Option<&rustls::Error> {
         self.failure.as_ref()
     }
 
-    /// Whether bytes are held that the socket did not take.
+    /// Whether bytes are held that the socket has not accepted.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.connection.wants_write()
@@ -137,10 +137,10 @@ impl Session {
         self.has_ended
     }
 
-    /// Announces the end of the session, as far as the socket takes it.
+    /// Announces the end of the session, as far as the socket accepts it.
     pub fn close(&mut self, to: impl AsFd) {
         self.connection.send_close_notify();
-        // A client that has gone does not need it.
+        // A client that has left does not need it.
         let _ = self.flush(to);
     }
 

@@ -1,7 +1,7 @@
 //! The watch over HTTP: the live page, the state and the metrics, read-only and for this machine only.
 //!
-//! A foreign page in a local browser could reach this server through a name that it makes point at this machine (DNS
-//! rebinding): a request by any other name than the machine's own is refused.
+//! A foreign page in a local browser could reach this server through a host name that resolves to this machine (DNS
+//! rebinding), so requests under any name but the machine's own are refused.
 
 use std::future::Future;
 use std::io;
@@ -28,8 +28,8 @@ use crate::front::Listener;
 
 /// The live page.
 const PAGE: &str = include_str!("page.html");
-/// Connections at once. For one more, that is closed which was last answered longest ago: a client that never finishes its
-/// question keeps nobody out.
+/// The most connections. For one more, the one that was answered longest ago is closed: a client that never finishes its
+/// request keeps no other out.
 const CONNECTIONS_MAX: usize = 32;
 /// A connection that is silent for this long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -67,7 +67,7 @@ impl Socket {
             .route("/health", get(health))
             .layer(from_fn(guard))
             .with_state(shared);
-        // It ends with the runtime.
+        // This future ends with the runtime.
         let _ = axum::serve(Bounded { socket: self, origin: Instant::now(), connected: Vec::new() }, router).await;
     }
 }
@@ -98,7 +98,7 @@ async fn guard(request: Request, next: Next) -> Response {
     (HEADERS, next.run(request).await).into_response()
 }
 
-/// Whether a host, with or without a port, means this machine everywhere.
+/// Whether a host, with or without a port, means this machine on any machine.
 fn is_own(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -111,14 +111,14 @@ fn is_own(host: &str) -> bool {
         || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// Accepts connections, and closes others for them where there are too many.
+/// Accepts connections, and closes others when there are too many.
 struct Bounded {
     socket: Socket,
     origin: Instant,
     connected: Vec<Connected>,
 }
 
-/// A connection that may be closed. It ends by itself when the other end of the channel is dropped.
+/// A connection that may be closed. It ends by itself when this end of the channel is dropped.
 struct Connected {
     end: oneshot::Sender<()>,
     /// When it was last answered, in milliseconds since the origin.
@@ -132,7 +132,7 @@ impl Bounded {
             let answered = |other: &Connected| other.answered.load(Ordering::Relaxed);
             let longest = self.connected.iter().enumerate().min_by_key(|(_, other)| answered(other));
             if let Some((at, _)) = longest {
-                // The dropped sender ends it.
+                // Dropping the sender ends it.
                 self.connected.remove(at);
             }
         }
@@ -156,7 +156,7 @@ impl AxumListener for Bounded {
             };
             match stream {
                 Ok(stream) => return (self.admit(stream), ()),
-                // The client has gone, or descriptors are short for a while.
+                // The client has left, or descriptors are short for a while.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -176,14 +176,14 @@ enum Stream {
 struct Connection {
     stream: Stream,
     silence: Pin<Box<Sleep>>,
-    /// Ends with the sender's end.
+    /// Resolves when the sender is dropped.
     ended: oneshot::Receiver<()>,
     answered: Arc<AtomicU64>,
     origin: Instant,
 }
 
 impl Connection {
-    /// The result of an attempt to read or write: bytes moved, or the silence continues.
+    /// The result of an attempt to read or write: the bytes moved, or continued silence.
     fn judge<T>(&mut self, context: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if moved.is_ready() {
             self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);

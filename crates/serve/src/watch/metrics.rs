@@ -1,5 +1,5 @@
-//! The metrics of the server: one table. `/metrics` for Prometheus comes from it, and so do the numbers of each class in the
-//! state and their columns in `ioweir top` and the live page. A new metric is counted where it happens and has a row here; those
+//! The metrics of the server, in one table. It produces `/metrics` for Prometheus, the numbers of each class in the state,
+//! and their columns in `ioweir top` and the live page. A new metric is counted where it happens and has a row here; metrics
 //! of shares come from the table of their keys.
 //!
 //! Values of labels come from the spec, never from clients.
@@ -27,7 +27,7 @@ use ioweir_config::{SHARE_NUMBERS, ShareKeys, ShareNumber};
 /// The content type of the text format.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A row: what a metric is called, and where its values come from.
+/// A row: the name of a metric, and where its values come from.
 struct Metric {
     name: &'static str,
     help: &'static str,
@@ -35,7 +35,7 @@ struct Metric {
     source: Source,
 }
 
-/// What a metric has values for, and how to read them.
+/// The objects that a metric has values for, and how to read them.
 enum Source {
     /// The server.
     Server(fn(&Scene<'_>) -> Vec<Sample>),
@@ -43,21 +43,21 @@ enum Source {
     Device(fn(&Device, u32) -> Sample),
     /// Each device, by its number in the record.
     Record(fn(&Record, usize) -> f64),
-    /// Each device, whether it has failed.
+    /// Each device: whether it has failed.
     Failures,
     /// Each device that keeps checksums.
     Checksums(fn(&Checksums) -> u64),
-    /// Each class. The number is also in the state, under the key of the column.
+    /// Each class. The number is also in the state, under the column's key.
     ClassNumber(Shown, fn(&ClassRecord) -> u64),
-    /// Each class, with labels of its own.
+    /// Each class, with additional labels.
     Class(fn(&ClassRecord) -> Vec<Sample>),
     /// Each operation of each class.
     Operation(fn(&OperationCounters) -> Vec<Sample>),
-    /// Each operation of each class that was asked for. A histogram takes twenty lines.
+    /// Each operation of each class, if it was requested at least once. A histogram takes twenty lines.
     Durations(fn(&OperationCounters) -> &Durations),
 }
 
-/// A key of the state, with the title and unit of its column, where it has one.
+/// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
 const METRICS: [Metric; 25] = [
@@ -212,7 +212,7 @@ enum Value {
     Histogram(Durations),
 }
 
-/// What the metrics are read from.
+/// The data that metrics are computed from.
 struct Scene<'a> {
     spec: &'a Spec,
     record: &'a Record,
@@ -279,7 +279,7 @@ impl Scene<'_> {
         })
     }
 
-    /// A number of the share of each class that its key is given for.
+    /// A number of the share of each class whose spec has its key.
     fn shares(&self, of: &ShareNumber) -> Vec<Sample> {
         self.classes(|number, _| {
             let share = self.spec.share_of(number).filter(|share| (of.is_given)(share));
@@ -294,11 +294,11 @@ fn named(device: &Device, (mut labels, value): Sample) -> Sample {
     (labels, value)
 }
 
-/// The metrics of a moment, for the encoder.
+/// The metrics at one moment, for the encoder.
 #[derive(Debug)]
 struct Families(Vec<Family>);
 
-/// Name, help, kind and samples.
+/// The name, help, kind and samples.
 type Family = (Cow<'static, str>, Cow<'static, str>, MetricType, Vec<Sample>);
 
 impl Collector for Families {
@@ -329,7 +329,7 @@ impl Collector for Families {
     }
 }
 
-/// All metrics in the text format. Those that have no value on this server are left out.
+/// All metrics in the text format. Metrics without a value on this server are left out.
 pub(super) fn text(spec: &Spec, record: &Record, connections: u32, log: &Log) -> String {
     let scene = Scene { spec, record, connections, log };
     let families = METRICS.iter().map(|row| (row.name.into(), row.help.into(), row.kind, scene.samples(&row.source)));
@@ -355,7 +355,7 @@ pub(super) fn numbers(class: &ClassRecord) -> impl Iterator<Item = (String, Numb
     })
 }
 
-/// The numbers of shares that have a column: those that make a difference on this server.
+/// The numbers of shares that have a column: those that have an effect on this server.
 pub(super) fn share_columns(spec: &Spec) -> Vec<Column> {
     let shares: Vec<_> = (0..spec.classes().len()).filter_map(|class| spec.share_of(class)).collect();
     let numbers: Vec<_> = shares.into_iter().map(ShareKeys::numbers).collect();

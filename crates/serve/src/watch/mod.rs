@@ -1,9 +1,9 @@
-//! The watch: a thread beside the data path that collects what the engines count, and answers for the live page, the state
-//! as JSON, metrics for Prometheus, and `ioweir ctl`.
+//! The watch: a thread beside the data path that collects what the engines count, and serves the live page, the state as
+//! JSON, metrics for Prometheus, and `ioweir ctl`.
 //!
-//! Engines are asked once a second and on demand, at most ten times a second. An answer exchanges counters, so that nothing
-//! here delays a request. `record` adds the counters up; `state` and `metrics` present them; `http` and `socket` are the
-//! ways to them.
+//! Engines are asked once a second and on demand, at most ten times a second. An answer exchanges counters, so nothing here
+//! delays a request. `record` adds the counters up; `state` and `metrics` present them; `http` and `socket` give access to
+//! them.
 //!
 //! Its sockets have no authentication, so they are for this machine only. HTTP changes nothing.
 
@@ -37,7 +37,7 @@ pub use state::{
     SecondState, State, TotalState,
 };
 
-/// The commit that the program was built from, where it is set.
+/// The commit that the program was built from, if it is set.
 static COMMIT: OnceLock<&'static str> = OnceLock::new();
 
 /// Sets the commit that the program was built from. Only the first call has an effect.
@@ -45,11 +45,11 @@ pub fn set_commit(commit: &'static str) {
     let _ = COMMIT.set(commit);
 }
 
-/// The least time between two questions to an engine on demand.
+/// The shortest time between two questions to an engine on demand.
 const FRESH: Nanos = Nanos::from_millis(100);
-/// An engine that has not answered for this long is not well.
+/// An engine that has not answered for this long counts as hung.
 const SILENCE_MAX: Nanos = Nanos::from_seconds(5);
-/// How long a client waits for the answers of engines. Later answers are counted later.
+/// How long a client waits for the engines' answers. Later answers are counted later.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// A device, as the watch knows it.
@@ -60,7 +60,7 @@ pub(crate) struct Watched {
     pub(crate) description: String,
 }
 
-/// The parts of a watch.
+/// What a watch needs to start.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) controller: Controller,
@@ -99,12 +99,12 @@ struct Link {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // No change that others could see half made can panic.
+    // No change that others could see incomplete can panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
-    /// Asks every engine that has answered the last question, unless that was less than `fresh` ago.
+    /// Asks every engine that has answered the last question, unless it was asked less than `fresh` ago.
     fn ask(&self, fresh: Nanos) {
         let now = self.clock.now();
         for (number, link) in lock(&self.links).iter_mut().enumerate() {
@@ -122,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Adds what an engine has answered.
+    /// Adds an engine's answer.
     fn receive(&self, number: usize, report: Report) {
         let counters = lock(&self.record).add(number, report);
         let mut links = lock(&self.links);
@@ -132,7 +132,7 @@ impl Shared {
         self.reported.send_replace(());
     }
 
-    /// Waits until all engines have answered, for a while.
+    /// Waits a limited time until all engines have answered.
     async fn wait(&self) {
         let mut reported = self.reported.subscribe();
         let all = async {
@@ -142,7 +142,7 @@ impl Shared {
                 }
             }
         };
-        // An engine that has not answered by then is shown as it was.
+        // An engine that has not answered by then is shown in its last state.
         let _ = tokio::time::timeout(PATIENCE, all).await;
     }
 
@@ -180,7 +180,7 @@ impl Shared {
         (0..links.len()).filter(|&number| is_silent(&links[number])).collect()
     }
 
-    /// What is wrong with the server, a line each; nothing of a server that is well.
+    /// What is wrong with the server, one problem on each line; empty if nothing is.
     async fn troubles(&self) -> String {
         self.refresh().await;
         let (spec, _) = self.controller.running();
@@ -205,7 +205,7 @@ impl Shared {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What is wrong with the devices of these numbers, a line each.
+/// What is wrong with the devices of these numbers, one problem on each line.
 fn troubles(spec: &Spec, failed: Vec<usize>, silent: Vec<usize>) -> String {
     let failed = failed.into_iter().map(|number| (number, "a flush has failed, and it has to be opened again"));
     let silent = silent.into_iter().map(|number| (number, "its engine does not answer"));
@@ -229,7 +229,7 @@ impl Watch {
         let control = plan.control.as_ref().map(socket::Socket::new).transpose()?;
         drop(entered);
         let work = move || {
-            // Dropped at the end, which removes their names in the file system.
+            // These are dropped at the end, which removes their socket files.
             let _listeners = (plan.watch, plan.control);
             let (reports, mut received) = unbounded_channel();
             let shared = Arc::new(Shared {
@@ -258,7 +258,7 @@ impl Watch {
                 if let Some(control) = control {
                     tokio::spawn(control.serve(Arc::clone(&shared)));
                 }
-                // A dropped sender ends it, too.
+                // Dropping the sender ends it, too.
                 let _ = ended.await;
             });
             // Answers in progress are dropped with their connections.

@@ -1,4 +1,4 @@
-//! What each class was given since the server began, and in each of the last seconds.
+//! Records what each class was given since the server began, and in each of the last seconds.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use crate::backend::Checksums;
 use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, Failure, OperationCounters, Report};
 use crate::spec::Spec;
 
-/// The seconds that are kept.
+/// The number of seconds that are kept.
 pub const HISTORY_SECONDS: usize = 120;
 
 /// What a class did in one second.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Second {
-    /// When it began, since the server did.
+    /// When the second began, counted from the start of the server.
     pub at_seconds: u64,
     /// Requests answered, and bytes of those without an error, by operation.
     pub done: [(u64, u64); Operation::ALL.len()],
-    /// The 50th, 99th and 99.9th percentile of their latency; none where there were none.
+    /// The 50th, 99th and 99.9th percentile of their latency; `None` if there were none.
     pub latency_nanos: Option<[u64; 3]>,
     /// Waiting by reason, as in [`ClassCounts::wait_nanos`].
     pub wait_nanos: [u64; Reason::COUNT],
@@ -30,26 +30,26 @@ pub struct Second {
 pub(super) struct ClassRecord {
     pub(super) device: usize,
     pub(super) state: ClassState,
-    /// Since the server began.
+    /// The counts since the server began.
     pub(super) counts: ClassCounts,
     pub(super) seconds: VecDeque<Second>,
     /// The second that has not ended.
     now: Option<Box<ClassCounters>>,
 }
 
-/// What is recorded of all classes and devices.
+/// The records of all classes and devices.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) classes: Vec<ClassRecord>,
     /// Dispatches in flight, by device.
     pub(super) inflight: Vec<u32>,
-    /// What has failed, by device.
+    /// Failures, by device.
     pub(super) failures: Vec<Option<Failure>>,
-    /// By how much reservations have fallen behind, by device, and whether they still did in the last report.
+    /// The time by which reservations have fallen behind, by device, and whether it still grew in the last report.
     pub(super) behind: Vec<(Nanos, bool)>,
     /// When each device last reported.
     pub(super) reported: Vec<Nanos>,
-    /// What was checked, by device that keeps checksums.
+    /// Counts of what was checked, by device that keeps checksums.
     pub(super) checksums: Vec<Option<Checksums>>,
 }
 
@@ -73,7 +73,7 @@ impl Record {
         }
     }
 
-    /// Adds what an engine has counted, and returns its counters, zeroed, for the next question.
+    /// Adds an engine's counters, and returns them, zeroed, for the next question.
     pub(super) fn add(&mut self, device: usize, report: Report) -> Box<Counters> {
         let mut counters = report.counters;
         if let Some(inflight) = self.inflight.get_mut(device) {

@@ -1,4 +1,4 @@
-//! The socket of `ioweir ctl`: a line of JSON each way over a unix socket that only the server's user can use.
+//! The socket of `ioweir ctl`: one line of JSON in each direction, over a unix socket that only the server's user can use.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::Shared;
 use crate::control::{Command, LINE_BYTES_MAX};
 use crate::front::Listener;
 
-/// Connections at once; more wait.
+/// The most connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
 /// A connection that is silent for this long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -30,18 +30,18 @@ impl Socket {
     pub(super) async fn serve(self, shared: Arc<Shared>) {
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
-            // It is never closed.
+            // The semaphore is never closed.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             match self.0.accept().await {
                 Ok((stream, _)) => {
                     let shared = Arc::clone(&shared);
                     tokio::spawn(async move {
-                        // A client that has gone needs no answer.
+                        // A client that has left needs no answer.
                         let _ = talk(stream, &shared).await;
                         drop(place);
                     });
                 }
-                // The client has gone, or descriptors are short for a while.
+                // The client has left, or descriptors are short for a while.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
@@ -53,7 +53,7 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
     let mut input = BufReader::new(input);
     loop {
         let mut line = Vec::new();
-        // One byte more than a line may have shows that it is too long.
+        // One byte more than allowed shows that a line is too long.
         let mut bounded = (&mut input).take(LINE_BYTES_MAX as u64 + 1);
         let read = tokio::time::timeout(SILENCE_MAX, bounded.read_until(b'\n', &mut line)).await;
         if !matches!(read, Ok(Ok(1..))) {

@@ -1,4 +1,4 @@
-//! The state of the server as JSON: for the live page, `ioweir top`, `ioweir ctl`, and programs of others.
+//! The state of the server as JSON, for the live page, `ioweir top`, `ioweir ctl` and other programs.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::engine::{FAILED, WaitCause};
 use crate::spec::{Class, Spec};
 use ioweir_config::{ShareKeys, ShareNumbers};
 
-/// The version of the state's form. It grows when a key is removed or changes its meaning.
+/// The version of the state's schema. It increases when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The server at a moment, as it answers for `/state` and `ioweir ctl`. Times count from its start.
+/// The server at one moment, as reported by `/state` and `ioweir ctl`. Times count from its start.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct State {
     /// [`SCHEMA_VERSION`].
@@ -29,13 +29,13 @@ pub struct State {
     pub version: String,
     /// The file of the spec.
     pub spec: String,
-    /// Where clients can connect, in the words of the spec.
+    /// The addresses where clients can connect, as in the spec.
     pub listen: Vec<String>,
     /// The time of the state.
     pub now_seconds: f64,
-    /// Clients, those that still negotiate included.
+    /// The number of clients, including those that still negotiate.
     pub connections: u32,
-    /// Clients that the server takes.
+    /// The most clients that the server accepts.
     pub connections_max: u32,
     /// The devices, in the order of the spec.
     pub devices: Vec<DeviceState>,
@@ -53,7 +53,7 @@ pub struct State {
     pub changes: Vec<ChangeState>,
 }
 
-/// A device.
+/// The state of a device.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeviceState {
     /// The name in the spec.
@@ -62,33 +62,33 @@ pub struct DeviceState {
     pub description: String,
     /// The policy with its parameters.
     pub scheduler: String,
-    /// Dispatches that may be in flight.
+    /// The most dispatches that may be in flight.
     pub depth: u32,
     /// The size of its exports.
     pub size_bytes: u64,
-    /// Its clients.
+    /// The number of its clients.
     pub connections: u32,
     /// Dispatches in flight: merged requests count as one.
     pub inflight_requests: u32,
     /// Requests that are not dispatched.
     pub queued_requests: u32,
-    /// Their length.
+    /// Their total length.
     pub queued_bytes: u64,
-    /// Whether its policy knows shares of classes.
+    /// Whether its policy uses shares of classes.
     pub knows_shares: bool,
-    /// Since when it has failed, in seconds, and what that means; none of a device that works.
+    /// Its failure; `None` for a device that works.
     #[serde(default)]
     pub failed: Option<FailureState>,
-    /// How old these numbers are: a device that hangs reports none.
+    /// The age of these numbers: a device that hangs reports none.
     #[serde(default)]
     pub age_seconds: f64,
-    /// By how much all reservations together have fallen behind since the server began.
+    /// The time by which all reservations together have fallen behind since the server began.
     #[serde(default)]
     pub reservations_behind_seconds: f64,
-    /// Whether the device delivers less than all that is reserved: they fall further behind.
+    /// Whether the device delivers less than all that is reserved, so that reservations fall further behind.
     #[serde(default)]
     pub reservations_broken: bool,
-    /// What it has checked, where it keeps checksums.
+    /// What it has checked, if it keeps checksums.
     pub checksums: Option<ChecksumState>,
 }
 
@@ -101,7 +101,7 @@ pub struct FailureState {
     pub what: String,
 }
 
-/// What a device has checked since the server began. Blocks are of 4 KiB.
+/// What a device has checked since the server began, in blocks of 4 KiB.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ChecksumState {
     /// The schedule of the workers.
@@ -164,12 +164,12 @@ pub struct GroupState {
     pub share: ShareNumbers,
 }
 
-/// A number of each class that tables show. [`ClassState::numbers`], or its share, has it under `key`.
+/// A number of each class that tables show, found under `key` in [`ClassState::numbers`] or in its share.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Column {
     /// The key.
     pub key: String,
-    /// The head of the column.
+    /// The heading of the column.
     pub title: String,
     /// The unit.
     pub unit: String,
@@ -188,18 +188,18 @@ pub struct ClassState {
     pub export: String,
     /// The device.
     pub device: String,
-    /// Its group, where it is in one.
+    /// Its group, if it has one.
     pub group: Option<String>,
-    /// Its clients.
+    /// The number of its clients.
     pub connections: u32,
-    /// Its share, where the policy knows shares.
+    /// Its share, if the policy uses shares.
     pub share: Option<ShareNumbers>,
-    /// The numbers that the table of metrics adds, among them `queued_requests` and `inflight_requests`.
+    /// The numbers that come from the table of metrics, such as `queued_requests` and `inflight_requests`.
     #[serde(flatten)]
     pub numbers: BTreeMap<String, Value>,
-    /// For how long its oldest queued request has waited.
+    /// How long its oldest queued request has waited.
     pub oldest_wait_seconds: Option<f64>,
-    /// Why that still waits, in words.
+    /// Why that request still waits, in words.
     pub oldest_waits_because: Option<String>,
     /// What was answered since the server began, by operation.
     pub totals: BTreeMap<String, TotalState>,
@@ -235,13 +235,13 @@ pub struct SecondState {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// The median latency, where there were requests.
+    /// The median latency, if there were requests.
     pub latency_p50_seconds: Option<f64>,
     /// The 99th percentile.
     pub latency_p99_seconds: Option<f64>,
     /// The 99.9th percentile.
     pub latency_p999_seconds: Option<f64>,
-    /// The number of requests that the percentiles are of.
+    /// The number of requests in these percentiles.
     pub latency_samples: u64,
     /// The time that requests waited, by reason.
     pub wait_seconds_by_reason: BTreeMap<String, f64>,
@@ -377,7 +377,7 @@ impl SecondState {
     }
 }
 
-/// Why a request waits, in words, with the classes' names.
+/// Why a request waits, in words, with the names of classes.
 fn in_words(cause: &WaitCause, classes: &[Class]) -> String {
     let Explanation { rule, ahead, own, clock, first, eligible, .. } = match cause {
         WaitCause::Counted(reason) => return reason.words().to_string(),
@@ -393,7 +393,7 @@ fn in_words(cause: &WaitCause, classes: &[Class]) -> String {
         Rule::Window => format!("{words}: {clock} in flight of {own}"),
         _ => {
             let name = first.and_then(|StreamId(first)| classes.get(first as usize)).map(|class| &class.name);
-            // Their tags are virtual times, or rests of a turn: nothing that people could compare.
+            // Their tags are virtual times, or remainders of a turn: nothing that people could compare.
             name.map_or_else(|| words.to_string(), |name| format!("{words}: {name}"))
         }
     }

@@ -42,11 +42,11 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
 }
 
 struct Blkparse {
-    /// Whether the summary that follows the events has begun.
+    /// Whether the summary after the events has begun.
     summary: bool,
 }
 
-/// Start and end of the next word from `at` on; both the line's end where there is none.
+/// Start and end of the next word from `at` on; both are the line's end if there is none.
 #[inline]
 fn word(line: &[u8], at: usize) -> Span {
     let mut start = at;
@@ -60,7 +60,7 @@ fn word(line: &[u8], at: usize) -> Span {
     (start, end)
 }
 
-/// The start of every event, as places in the line.
+/// The beginning of every event, as spans of the line.
 struct Prefix {
     device: Span,
     time: Span,
@@ -68,7 +68,7 @@ struct Prefix {
     action: Span,
 }
 
-/// The first words of an event; `None` where the line does not start like one.
+/// Reads the first words of an event; `None` if the line does not begin like one.
 #[inline]
 fn prefix(line: &[u8]) -> Faulty<Option<Prefix>> {
     let device = word(line, 0);
@@ -145,7 +145,7 @@ struct Extent {
     end: usize,
 }
 
-/// The extent after the letters; `None` for a passed-through command.
+/// The extent after the letters; `None` for a passthrough command.
 #[inline]
 fn extent(line: &[u8], from: usize) -> Faulty<Option<Extent>> {
     let first = word(line, from);
@@ -171,7 +171,7 @@ fn extent(line: &[u8], from: usize) -> Faulty<Option<Extent>> {
     Ok(Some(Extent { sector, sectors, at: first.0, end: count.1 }))
 }
 
-/// The command in brackets; the line may end without one.
+/// The command in brackets, which may be absent at the end of the line.
 #[inline]
 fn command(line: &[u8], from: usize) -> Faulty<Span> {
     let (start, end) = trimmed(line, (from, line.len()));

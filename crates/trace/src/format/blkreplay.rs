@@ -1,4 +1,4 @@
-//! Reads blkreplay's `.load` files: free text, then one request a line.
+//! Reads blkreplay's `.load` files: free text, then one request on each line.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(crate) const FORMAT: Format = Format {
     ..Format::UNSAID
 };
 
-/// The most bytes of the text in front.
+/// The most bytes of the text before the requests.
 const TEXT_BYTES_MAX: usize = 1 << 16;
 
 const REQUESTS: Table = Table {
@@ -72,7 +72,7 @@ impl Decoder for Lines {
         match self.requests.request(line, &mut self.numbers, names) {
             Ok(mut record) => {
                 self.started = true;
-                // A load that was not replayed has no latencies.
+                // A load that has not been replayed has no latencies.
                 record.latency = record.latency.filter(|latency| latency.0 > 0);
                 Ok(Some(record))
             }

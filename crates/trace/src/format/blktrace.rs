@@ -1,4 +1,4 @@
-//! Reads blktrace's binary records, from one file per processor or from one merged file.
+//! Reads blktrace's binary records, from one file for each processor or from one merged file.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -27,7 +27,7 @@ pub(crate) const FORMAT: Format = Format {
 const MAGIC: u32 = 0x6561_7400;
 const VERSION: u32 = 7;
 const HEADER_BYTES: usize = 48;
-/// What ftrace puts before each record unless it is switched off.
+/// The bytes that ftrace puts before each record unless that is switched off.
 const CONTEXT_BYTES: usize = 16;
 
 const CATEGORY_WRITE: u32 = 1 << 1;
@@ -40,13 +40,13 @@ const CATEGORY_READ_AHEAD: u32 = 1 << 11;
 const CATEGORY_METADATA: u32 = 1 << 12;
 const CATEGORY_DISCARD: u32 = 1 << 13;
 const CATEGORY_FUA: u32 = 1 << 15;
-/// In the lower half of the action: the payload starts with a control group's id.
+/// In the lower half of the action: the payload begins with the id of a control group.
 const ACTION_CGROUP: u32 = 1 << 8;
 const CGROUP_BYTES: usize = 8;
 const NOTE_PROCESS: u32 = 0;
 const NOTE_CLOCK: u32 = 1;
 
-/// How the records of one file lie.
+/// The layout of the records in one file.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     swapped: bool,
@@ -107,7 +107,7 @@ impl Head {
     }
 }
 
-/// One file, and its next record.
+/// One file, with its next record.
 struct CpuFile {
     name: String,
     chunks: Chunks,
@@ -152,14 +152,14 @@ impl CpuFile {
         self.layout.context_bytes + HEADER_BYTES + self.head.map_or(0, |head| head.payload_bytes)
     }
 
-    /// The payload of the next record, without a control group's id.
+    /// The payload of the next record, without the id of a control group.
     fn payload(&self, head: &Head) -> &[u8] {
         let start = self.layout.context_bytes + HEADER_BYTES;
         let payload = self.chunks.available().get(start..start + head.payload_bytes).unwrap_or_default();
         if head.action & ACTION_CGROUP != 0 { payload.get(CGROUP_BYTES..).unwrap_or_default() } else { payload }
     }
 
-    /// Leaves the current record, of `consumed` bytes, and finds the next.
+    /// Moves past the current record, of `consumed` bytes, and finds the next.
     #[inline]
     fn advance(&mut self, consumed: usize) -> Result<(), TraceError> {
         self.chunks.consume(consumed);
@@ -186,7 +186,7 @@ impl CpuFile {
         }
     }
 
-    /// Ends the file: cleanly where nothing is left.
+    /// Ends the file, without an error if nothing is left.
     #[cold]
     fn end(&mut self) -> Result<(), TraceError> {
         let left = self.chunks.available().len();
@@ -205,7 +205,7 @@ impl CpuFile {
             .hint("the capture ended in mid-record: read leniently to leave the last one out"))
     }
 
-    /// The record does not start as it should: an error, or the search for the next that does.
+    /// The record does not begin as it should: reports an error, or searches for the next that does.
     #[cold]
     fn search(&mut self) -> Result<(), TraceError> {
         let at = self.layout.context_bytes;
@@ -248,10 +248,10 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     }))
 }
 
-/// All files as one trace.
+/// Merges all files into one trace.
 struct Merge {
     files: Vec<CpuFile>,
-    /// The next times of the files that are not being read at the moment.
+    /// The time of the next record of each file that is not being read now.
     others: BinaryHeap<Reverse<(u64, usize)>>,
     order: Order,
     sink: Requests,
@@ -326,7 +326,7 @@ impl RawSource for Merge {
     }
 }
 
-/// Makes records of the events of the wanted kind.
+/// Makes records from the events of the wanted kind.
 struct Requests {
     events: Events,
     epoch_of_zero_unix_nanos: Option<i128>,
@@ -406,7 +406,7 @@ fn beyond(sector: u64) -> Box<Fault> {
     Fault::new(0, format!("sector {sector} lies beyond 2^64 bytes")).expected("an extent that ends within 2^64 bytes")
 }
 
-/// What the category bits say; `None` where the event moves no data and is no flush.
+/// What the category bits mean; `None` if the event neither moves data nor is a flush.
 #[inline]
 fn meaning(category: u32, bytes: u32) -> Option<(Operation, Flags)> {
     let has = |bits: u32| category & bits != 0;
@@ -424,7 +424,7 @@ fn meaning(category: u32, bytes: u32) -> Option<(Operation, Flags)> {
     let operation = if has(CATEGORY_DISCARD) {
         Operation::Discard
     } else if has(CATEGORY_FLUSH) && bytes == 0 {
-        // A flush on its own may carry the bit of a write, or that of a read.
+        // A separate flush may have the bit of a write, or that of a read.
         return Some((Operation::Flush, flags));
     } else if has(CATEGORY_WRITE) {
         Operation::Write

@@ -1,4 +1,4 @@
-//! Reads btrecord's files for btreplay: bunches of requests that are sent together.
+//! Reads btrecord's files for btreplay, which hold bunches of requests that are sent together.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -13,7 +13,7 @@ const HEADER_BYTES: usize = 32;
 const BUNCH_BYTES: usize = 16;
 const PACKET_BYTES: usize = 24;
 const BUNCH_PACKETS_MAX: u64 = 512;
-/// Major, minor and sub-version, a byte each; the tool has never gone beyond 0.9.3.
+/// Major, minor and sub-version, one byte each; the tool has never gone beyond 0.9.3.
 const VERSION_MAX: u64 = 0x01_ff_ff;
 
 /// The row of the table.
@@ -31,7 +31,7 @@ fn number(bytes: &[u8], at: usize, swapped: bool) -> u64 {
     if swapped { big::<8>(bytes, at) } else { little::<8>(bytes, at) }
 }
 
-/// Whether the bytes are in the order of a big-endian machine; `None` where this is no such file.
+/// Whether the bytes are in the order of a big-endian machine; `None` if the file is not of this format.
 fn swapped(head: &[u8]) -> Option<bool> {
     [false, true].into_iter().find(|&swapped| {
         let version = number(head, 0, swapped);
@@ -47,7 +47,7 @@ fn swapped(head: &[u8]) -> Option<bool> {
 fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>, TraceError> {
     let mut sources: Vec<Box<dyn RawSource>> = Vec::new();
     let many = inputs.len() > 1;
-    // The trace of all processors is one volume, whose name is what their files have in common.
+    // The trace of all processors is one volume, named by what the file names have in common.
     let name = inputs.first().map(Input::volume_name).unwrap_or_default();
     let name = if many { name.rsplit_once('.').map_or(&*name, |(base, _)| base).to_owned() } else { name };
     for input in inputs {
@@ -70,7 +70,7 @@ struct Bunch {
 
 struct Bunches {
     swapped: bool,
-    /// How many bunches and packets the header promises.
+    /// The number of bunches and of packets that the header states.
     head: Option<(u64, u64)>,
     bunch: Option<Bunch>,
     packets: u64,

@@ -1,4 +1,4 @@
-//! Reads Windows event traces that were dumped as text: a header names the columns of each type of event.
+//! Reads Windows event traces dumped as text, in which a header names the columns of each type of event.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ pub(crate) const FORMAT: Format = Format {
     ..Format::UNSAID
 };
 
-/// The most types of events that a header may name.
+/// The most types of events in a header.
 const TYPES_MAX: usize = 4096;
 
 /// The columns of reads and writes; the first four are also those of flushes.
@@ -51,7 +51,7 @@ const fn events(operation: Operation, columns: &'static [Column]) -> Table {
 }
 
 fn matches(column: &[u8], name: &str) -> bool {
-    // A parenthesis with the number of the process follows the name.
+    // The name is followed by the number of the process, in parentheses.
     column == name.as_bytes() || (name == "Process Name" && column.starts_with(b"Process Name"))
 }
 
@@ -69,7 +69,7 @@ enum Part {
     Events,
 }
 
-/// A type of events that become records.
+/// A type of event that becomes records.
 struct Type {
     name: &'static [u8],
     reader: TableReader,
@@ -79,7 +79,7 @@ struct Type {
 
 struct Lines {
     part: Part,
-    /// The types that the header names.
+    /// The types named in the header.
     known: BTreeSet<Vec<u8>>,
     types: [Type; 3],
     numbers: Numbers,

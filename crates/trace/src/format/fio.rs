@@ -10,7 +10,7 @@ use crate::reader::units::Decoder;
 use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 
 const MICROSECOND_NANOS: u64 = 1_000;
-/// fio itself does not wait for less.
+/// The shortest wait that fio itself keeps.
 const WAIT_MICROSECONDS_MIN: u64 = 100;
 
 /// The row of the table.
@@ -96,7 +96,7 @@ struct Action<'a> {
 }
 
 impl Lines {
-    /// A request of version 3 to the same file as the one before, in one pass; `None` for anything else.
+    /// Reads, in one pass, a request of version 3 to the same file as the previous one; `None` for anything else.
     #[inline]
     fn fast(&mut self, line: &[u8]) -> Option<Record> {
         let mut at = 0;
@@ -121,7 +121,8 @@ impl Lines {
         Some(Record::plain(time, extent, operation, volume))
     }
 
-    /// `file action [offset length]`, from `start`. The file's name may hold spaces, so the line is read from its end.
+    /// Reads `file action [offset length]`, from `start`. The file's name may contain spaces, so the line is read from its
+    /// end.
     fn action(&mut self, line: &[u8], start: usize, names: &mut Names) -> Faulty<Option<Record>> {
         let (last_start, last_end) = last_word(line, start, line.len());
         let last = &line[last_start..last_end];

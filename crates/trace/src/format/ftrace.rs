@@ -39,7 +39,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
 
 struct Ftrace;
 
-/// The start of every event, as places in the line.
+/// The beginning of every event, as spans of the line.
 struct Prefix {
     command: Span,
     pid: Span,
@@ -53,7 +53,7 @@ fn no_event(line: &[u8]) -> Box<Fault> {
     Fault::new(0, format!("not an event: {}", quote(line.trim_ascii()))).expected(EXPECTED)
 }
 
-/// `[cpu]` with blanks on both sides: a command may hold brackets, but hardly digits alone in them.
+/// Finds `[cpu]` with blanks on both sides: a command may contain brackets, but hardly with digits alone in them.
 fn processor(line: &[u8]) -> Option<Span> {
     let mut from = 0;
     loop {
@@ -96,7 +96,7 @@ impl Prefix {
     }
 }
 
-/// Command and pid in front of the processor: `command-pid`, `command-pid (group)` or `command pid`, `command pid/thread`.
+/// Command and pid before the processor: `command-pid`, `command-pid (group)`, `command pid` or `command pid/thread`.
 fn process(line: &[u8], end: usize) -> Option<(Span, Span)> {
     let mut before = line[..end].trim_ascii_end();
     if before.last() == Some(&b')') {
@@ -110,7 +110,7 @@ fn process(line: &[u8], end: usize) -> Option<(Span, Span)> {
     }
     let mut command_end = start - 1;
     if before[command_end] == b'/' {
-        // The thread is what blktrace calls a pid.
+        // blktrace uses the thread as the pid.
         command_end = before[..command_end].iter().rposition(|byte| !byte.is_ascii_digit())?;
     }
     if !matches!(before[command_end], b'-' | b' ' | b'\t') {
@@ -121,14 +121,14 @@ fn process(line: &[u8], end: usize) -> Option<(Span, Span)> {
     Some(((blanks, command.len()), (start, before.len())))
 }
 
-/// The arguments, which all kinds of events share: `maj,min letters [bytes] [(scsi)] sector + sectors ...`; `None` for a
-/// passed-through command.
+/// The arguments that all kinds of events have: `maj,min letters [bytes] [(scsi)] sector + sectors ...`; `None` for a
+/// passthrough command.
 fn arguments(line: &[u8], from: usize, command: Span) -> Faulty<Option<Request>> {
     let early = || Fault::new(line.len(), "the line ends too early").expected("maj,min letters ... sector + sectors");
     let mut words = word_spans(line, from);
     let device = words.next().ok_or_else(early)?;
     let letters = words.next().ok_or_else(early)?;
-    // The SCSI command in parentheses may be of several words, and numbers: the extent follows it.
+    // The SCSI command in parentheses may contain several words and numbers; the extent follows it.
     let sign = memchr::memmem::find(&line[letters.1..], b" + ").map_or(line.len(), |place| letters.1 + place);
     let mut extent_from = letters.1;
     if let Some(open) = memchr::memchr(b'(', &line[letters.1..sign]) {
@@ -153,7 +153,7 @@ fn arguments(line: &[u8], from: usize, command: Span) -> Faulty<Option<Request>>
     Ok(Some(Request { device, letters, sector, sectors, at: place.0, priority, command }))
 }
 
-/// Newer kernels print the priority as `class,hint,level`; hints are about the device, not about the order.
+/// Newer kernels print the priority as `class,hint,level`; hints are for the device and do not affect the order.
 fn priority(line: &[u8], span: Span) -> Faulty<Priority> {
     let mut parts = text(line, span).split(|&byte| byte == b',');
     let class = parts.next().unwrap_or_default();

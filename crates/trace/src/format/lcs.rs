@@ -1,4 +1,4 @@
-//! Reads libCacheSim's LCS files: a header of 1024 bytes describes the records after it.
+//! Reads libCacheSim's LCS files: a header of 1024 bytes, which describes the records after it.
 
 use ioweir_core::{Nanos, Operation};
 
@@ -13,7 +13,7 @@ use crate::{Format, Input, Names, ReadOptions, Record, TraceError};
 const SECOND_NANOS: u64 = 1_000_000_000;
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
 const HEADER_BYTES: usize = 1024;
-/// Offsets of the fields of the header.
+/// Offsets of the fields in the header.
 const FORMAT_AT: usize = 8;
 const FORMAT_BYTES: usize = 240;
 const OBJECT_AT: usize = 248;
@@ -59,7 +59,7 @@ struct Records {
     layout: Option<Layout>,
 }
 
-/// The length of a type in bytes, and whether it may be negative; floating point has a length only.
+/// The length of a type in bytes, and whether it may be negative; for floating point, only the length applies.
 const fn type_bytes(letter: u8) -> Option<(usize, bool)> {
     Some(match letter {
         b'b' | b'c' => (1, true),

@@ -1,6 +1,6 @@
-//! The table of formats. Everything that lists, recognises, documents or names formats reads [`FORMATS`].
+//! The table of formats. Code that lists, recognises, documents or names formats reads [`FORMATS`].
 //!
-//! A text format of columns is a row of `tables.rs`; any other is a file and a line here.
+//! A text format with columns is a row of `tables.rs`; any other format is a file and a line here.
 
 mod blkparse;
 mod blkreplay;
@@ -39,24 +39,24 @@ pub struct Format {
     pub name: &'static str,
     /// One line for lists.
     pub title: &'static str,
-    /// By how many records it may be out of order; zero where it must be in order.
+    /// By how many records it may be out of order; zero if it must be in order.
     pub window_records: usize,
-    /// Whether the content of another format can look the same, so that this one must be named.
+    /// Whether a file of another format can look the same, so that the user must name this one.
     pub ambiguous: bool,
-    /// How a trace is written, where this project can write the format.
+    /// How a trace is written, if this project can write the format.
     pub write: Option<Writer>,
-    /// Columns, units, what to know before use; Markdown. A table has its own.
+    /// Columns, units and what to know before use, as Markdown. A table generates its own.
     pub(crate) doc: &'static str,
-    /// Whether the first bytes of the unpacked content look like it; not asked of a table.
+    /// Whether the first bytes of the unpacked content look like this format; not used for a table.
     pub(crate) detect: fn(&[u8]) -> bool,
-    /// Opens the files of one trace for reading; not asked of a table.
+    /// Opens the files of one trace for reading; not used for a table.
     pub(crate) open: OpenFn,
-    /// The columns, where it is a table.
+    /// The columns, if it is a table.
     pub(crate) table: Option<&'static Table>,
 }
 
 impl Format {
-    /// What a row has where it says nothing.
+    /// The defaults of a row.
     pub(crate) const UNSAID: Self = Self {
         name: "",
         title: "",
@@ -74,13 +74,13 @@ impl Format {
         Self { name, title, window_records, ambiguous, write, table: Some(table), ..Self::UNSAID }
     }
 
-    /// Columns, units, what to know before use; Markdown.
+    /// Columns, units and what to know before use, as Markdown.
     #[must_use]
     pub fn doc(&self) -> String {
         self.table.map_or_else(|| self.doc.trim_end().to_owned(), Table::doc)
     }
 
-    /// Whether the first bytes of the unpacked content look like it.
+    /// Whether the first bytes of the unpacked content look like this format.
     #[must_use]
     pub fn detects(&self, head: &[u8]) -> bool {
         self.table.map_or_else(|| (self.detect)(head), |table| TableReader::new(table).detects(head))
@@ -95,7 +95,7 @@ impl Format {
 }
 
 impl ReadOptions {
-    /// What a reader of this format holds its records to.
+    /// The order that a reader of this format requires of its records.
     pub(crate) fn order(&self, window_records: usize) -> Order {
         let end_bytes_max = self.end_bytes_max.filter(|_| self.volume.is_none());
         Order::new(window_records, end_bytes_max.unwrap_or(u64::MAX))
@@ -108,7 +108,7 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// The formats that are more than a table, in the order of trial: those with a magic number first.
+/// Formats that are not just a table, in the order in which they are tried: those with a magic number first.
 const CODED: [Format; 15] = [
     blktrace::FORMAT,
     parquet::FORMAT,
@@ -142,37 +142,37 @@ pub static FORMATS: &[Format] = &ALL;
 
 pub use crate::table::own::{FormatError, named};
 
-/// The format of that name.
+/// Finds the format with this name.
 #[must_use]
 pub fn format(name: &str) -> Option<&'static Format> {
     FORMATS.iter().find(|format| format.name == name)
 }
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Clone, Debug, Default)]
 pub struct ReadOptions {
-    /// The format; `None` to recognise it by its content.
+    /// The format; `None` to recognise it by the content.
     pub format: Option<&'static Format>,
-    /// Which event becomes a record, in the formats that hold several.
+    /// Which kind of event becomes a record, in formats that hold several.
     pub event: Event,
-    /// Leave out what cannot be read, and count it, instead of failing.
+    /// Leave out and count what cannot be read, instead of failing.
     pub lenient: bool,
-    /// Fill in latencies from completion events, in the formats that hold them apart: costs three quarters of the speed, and
-    /// reaches requests that complete before 4096 more have come.
+    /// Fill in latencies from completion events, in formats that record these separately. This costs three quarters of the
+    /// speed, and finds only latencies of requests that complete before 4096 more have come.
     pub latency: bool,
-    /// Keep no more of a pipe than its head: the trace is read once.
+    /// Keep only the head of a pipe: the trace is read once.
     pub once: bool,
-    /// Only the requests of the volume of this name.
+    /// Only requests of the volume with this name.
     pub volume: Option<String>,
-    /// Where the device that is to serve them ends: a request past it is an error. Not looked at where a volume is chosen,
-    /// since the others may be larger.
+    /// The size of the device that is to serve the requests: one past its end is an error. Not checked if a volume is
+    /// chosen, since others may be larger.
     pub end_bytes_max: Option<u64>,
 }
 
-/// Opens the files of one trace, as [`crate::group()`] puts them together.
+/// Opens the files of one trace, as grouped by [`crate::group()`].
 ///
 /// # Errors
-/// [`TraceError`] where a file cannot be read or is of no known format.
+/// If a file cannot be read or is of no known format.
 pub fn open(paths: &[PathBuf], options: &ReadOptions) -> Result<Box<dyn TraceSource>, TraceError> {
     open_inputs(paths.iter().map(|path| Input::from_path(path)).collect(), options)
 }
@@ -190,16 +190,16 @@ pub fn open_inputs(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
     Ok(Box::new(Rebased::new(raw, options.volume.clone())))
 }
 
-/// The format that [`open`] reads these files as.
+/// The format as which [`open`] reads these files.
 ///
 /// # Errors
-/// [`TraceError`] where a file cannot be read or is of no known format.
+/// If a file cannot be read or is of no known format.
 pub fn recognise(paths: &[PathBuf], options: &ReadOptions) -> Result<&'static Format, TraceError> {
     let inputs: Vec<Input> = paths.iter().map(|path| Input::from_path(path)).collect();
     options.format.map_or_else(|| detect(&inputs), Ok)
 }
 
-/// The format of the first file that holds anything: a processor without events leaves an empty file.
+/// The format of the first file that is not empty: a processor without events leaves an empty file.
 fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
     let Some(first) = inputs.first() else {
         return Err(TraceError::new("", Position::File, "no file was named").expected("a trace"));
@@ -215,7 +215,7 @@ fn detect(inputs: &[Input]) -> Result<&'static Format, TraceError> {
     Err(empty(first.name()))
 }
 
-/// The error of a file without a byte, or of standard input that ended before one.
+/// The error for an empty file, or for standard input that ended before the first byte.
 #[cold]
 pub(crate) fn empty(name: &str) -> TraceError {
     let (what, hint) = match name {
@@ -242,8 +242,8 @@ fn unrecognised(input: &Input, head: &[u8]) -> TraceError {
     }
 }
 
-/// Opens a format that is one file a trace and a sequence of units, with what `decoder` makes of the file: a decoder, and the
-/// names that every record has.
+/// Opens a format whose trace is one file with a sequence of units. `decoder` makes a decoder from the file, and the names
+/// that every record has.
 fn one_file<D: Decoder + 'static>(
     inputs: Vec<Input>,
     format: &Format,
@@ -256,7 +256,7 @@ fn one_file<D: Decoder + 'static>(
     Ok(Box::new(Units::open(&input, decoder, names, order, options.lenient)?))
 }
 
-/// The only file of a trace, for the formats that have only one.
+/// The only file of a trace, for formats that allow only one.
 pub(crate) fn single(inputs: Vec<Input>, format: &Format) -> Result<Input, TraceError> {
     let mut inputs = inputs.into_iter();
     match (inputs.next(), inputs.next()) {

@@ -49,7 +49,7 @@ impl Kind {
     }
 }
 
-/// What libCacheSim's number of an operation does; `None` for a number that it has not.
+/// The operation with libCacheSim's number; `None` for a number that it does not define.
 pub(crate) const fn operation(number: u64) -> Option<Operation> {
     match number {
         0..=2 | 12 => Some(Operation::Read),
@@ -59,7 +59,7 @@ pub(crate) const fn operation(number: u64) -> Option<Operation> {
     }
 }
 
-/// Sector numbers that fit, times that do not fall, and next accesses that are none or lie ahead.
+/// Checks that sector numbers fit, times do not decrease, and next accesses are absent or lie ahead.
 fn plausible(head: &[u8], kind: Kind) -> bool {
     let size = kind.record_bytes();
     let mut last = 0;

@@ -26,7 +26,7 @@ const MAGIC: &[u8] = b"$$TR_IOREC-1.3";
 const FORM_FEED: u8 = 0x0c;
 const HEADER_BYTES_MAX: u64 = 1 << 20;
 const RECORD_BYTES: usize = 56;
-/// Lower half of the second word.
+/// The lower half of the second word.
 const IO_RECORD: u64 = 1;
 const FLAG_READ: u64 = 1;
 const FLAG_SYNC: u64 = 0x0100_0000;
@@ -42,7 +42,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
     Ok(Box::new(Units::over(chunks, input.name(), format, Names::default(), order, options.lenient)))
 }
 
-/// Moves past the form feed; an empty file is an error of the reader.
+/// Moves past the form feed; for an empty file, the reader reports the error.
 fn pass_header(chunks: &mut Chunks, file: &str) -> Result<(), TraceError> {
     let failed = |error: &std::io::Error| unreadable(file, Position::File, error);
     let here = |offset_bytes| Position::Binary { record: 1, offset_bytes };

@@ -1,7 +1,7 @@
-//! The text formats that are tables of columns, one row each.
+//! The text formats that are tables of columns, one row for each.
 //!
-//! Headings come first, then what is recognised by the shape of a line, then the formats that must be named. A new format
-//! is a row here and a sample in the tests.
+//! Formats with headings come first, then those recognised by the shape of a line, then those that must be named. A new
+//! format is a row here and a sample in the tests.
 
 use ioweir_core::Operation;
 
@@ -17,7 +17,7 @@ const READ_WRITE: Value = Words(&[("R", Operation::Read), ("W", Operation::Write
 const ONE_ZERO: Value = Words(&[("1", Operation::Read), ("0", Operation::Write)]);
 const ZERO_ONE: Value = Words(&[("0", Operation::Read), ("1", Operation::Write)]);
 
-/// The columns that simulators read, which differ in their units.
+/// The columns that simulators read, in different units.
 const SIMULATED: &str = "`disksim` (milliseconds, sectors), `mqsim` (nanoseconds, sectors) and `ucare` (milliseconds, bytes) have \
     the same five columns. The file does not say which it is, so you must name the format.";
 
@@ -82,7 +82,7 @@ pub(super) const TABLES: &[Table] = &[
         name: "wpa-csv",
         title: "Windows Performance Analyzer, table of disk requests",
         separator: Separator::SemicolonOrComma,
-        // A unit in parentheses may follow the name.
+        // The name may be followed by a unit in parentheses.
         heading: Heading::Names(|found, name| {
             let rest = found.strip_prefix(name.as_bytes());
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b" ("))

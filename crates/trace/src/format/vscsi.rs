@@ -34,7 +34,7 @@ impl Version {
         }
     }
 
-    /// Two records in a row must say so; one where there is only one.
+    /// Two consecutive records must show it; or one, if there is only one.
     fn of(head: &[u8]) -> Option<Self> {
         [Self::Two, Self::One].into_iter().find(|version| {
             let mut records = head.chunks_exact(version.record_bytes()).take(2).peekable();
@@ -66,7 +66,7 @@ impl Fields {
             Version::One => [12, 14, 4, 16, 24],
             Version::Two => [0, 2, 8, 16, 24],
         };
-        // The widths are those of the fields: nothing is cut off.
+        // The widths are those of the fields, so nothing is cut off.
         #[allow(clippy::cast_possible_truncation)]
         Self {
             command: little::<2>(bytes, command) as u16,

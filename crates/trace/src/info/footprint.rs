@@ -1,16 +1,16 @@
 //! Counts the distinct bytes that a trace touches, in bounded memory.
 //!
-//! Granules are marked in a sparse bitmap. Where a trace touches more than the bitmap may hold, granules are doubled:
-//! the answer becomes coarser, never wrong in what it says of itself.
+//! Granules are marked in a sparse bitmap. If a trace touches more than the bitmap may hold, the size of a granule is
+//! doubled: the answer becomes coarser, but the granularity that it states stays right.
 
 use std::collections::BTreeMap;
 
-/// The size of a granule as long as it suffices: 1 MiB.
+/// The initial size of a granule: 1 MiB.
 const GRANULE_SHIFT: u32 = 20;
-/// The most 64-granule words that are held: 4 TiB in one piece at 1 MiB a granule, in about 4 MiB of memory.
+/// The most words of 64 granules that are held: 4 TiB in one piece at 1 MiB a granule, in about 4 MiB of memory.
 const WORDS_MAX: usize = 1 << 16;
 
-/// Which granules of which volume were touched.
+/// The granules of each volume that were touched.
 #[derive(Debug)]
 pub(crate) struct Footprint {
     shift: u32,
@@ -23,13 +23,13 @@ impl Footprint {
         Self { shift: GRANULE_SHIFT, words: BTreeMap::new(), last: ((0, u64::MAX), 0) }
     }
 
-    /// Marks what an extent touches.
+    /// Marks the granules that an extent touches.
     pub(crate) fn touch(&mut self, volume: u32, offset_bytes: u64, length_bytes: u64) {
         if length_bytes == 0 {
             return;
         }
         let end = offset_bytes.saturating_add(length_bytes - 1);
-        // One request may not take all the words.
+        // A single request may not take all the words.
         while (end >> self.shift >> 6) - (offset_bytes >> self.shift >> 6) >= WORDS_MAX as u64 {
             self.coarsen();
         }
@@ -65,12 +65,12 @@ impl Footprint {
         self.last = ((0, u64::MAX), 0);
     }
 
-    /// Granules in bytes.
+    /// The size of a granule in bytes.
     pub(crate) fn granularity_bytes(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Bytes of all granules that were touched.
+    /// The bytes of all granules that were touched.
     pub(crate) fn bytes(&self) -> u64 {
         let granules: u64 = self.words.values().map(|bits| u64::from(bits.count_ones())).sum();
         granules.saturating_mul(self.granularity_bytes())

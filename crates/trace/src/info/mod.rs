@@ -1,4 +1,4 @@
-//! Counts what people first ask of a trace: requests, bytes, sizes, times, the busiest streams.
+//! Counts what people first ask about a trace: requests, bytes, sizes, times, the busiest streams.
 
 mod footprint;
 
@@ -9,17 +9,18 @@ use serde::Serialize;
 use crate::info::footprint::Footprint;
 use crate::{BATCH_RECORDS, Names, Record, TraceError, TraceSource};
 
-/// The streams that are listed by name.
+/// The number of streams that are listed by name.
 const BUSIEST: usize = 10;
 
-/// Figures of one trace. Every key carries its unit; ratios are between 0 and 1.
+/// Figures of one trace. Every key names its unit; ratios are between 0 and 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
-    /// Requests of every kind.
+    /// Requests of all kinds.
     pub requests: u64,
-    /// From the first request to the last.
+    /// The time from the first request to the last.
     pub span_seconds: f64,
-    /// Wall clock of the first request, in nanoseconds since 1970-01-01 UTC, as decimal text: JSON numbers lose digits.
+    /// The wall-clock time of the first request in nanoseconds since 1970-01-01 UTC, as decimal text, since JSON numbers
+    /// lose digits.
     pub epoch_unix_nanos: Option<String>,
     /// Reads.
     pub read_requests: u64,
@@ -35,50 +36,50 @@ pub struct Info {
     pub write_bytes: u64,
     /// Bytes of discards.
     pub discard_bytes: u64,
-    /// Lengths of reads and writes.
+    /// The lengths of reads and writes.
     pub size: Sizes,
-    /// Lengths of reads.
+    /// The lengths of reads.
     pub read_size: Sizes,
-    /// Lengths of writes.
+    /// The lengths of writes.
     pub write_size: Sizes,
-    /// Streams that made a request.
+    /// The number of streams that made a request.
     pub streams: u64,
-    /// The streams that moved the most bytes, the busiest first.
+    /// The streams that moved the most bytes, busiest first.
     pub busiest_streams: Vec<Stream>,
-    /// Volumes that had a request.
+    /// The number of volumes that had a request.
     pub volumes: u64,
     /// Their names, in the order of appearance.
     pub volume_names: Vec<String>,
-    /// Share of reads and writes that start where the one before ended, on the same volume.
+    /// The share of reads and writes that start where the previous one ended, on the same volume.
     pub sequential_in_trace_ratio: Option<f64>,
-    /// The same, where only the one before of the same stream counts.
+    /// The same, but compared with the previous one of the same stream.
     pub sequential_in_stream_ratio: Option<f64>,
-    /// Among reads only: share that start where the read before ended.
+    /// Among reads only: the share that start where the previous read ended.
     pub read_sequential_in_trace_ratio: Option<f64>,
-    /// Among reads only: share that start where the read before of the same stream ended.
+    /// Among reads only: the share that start where the previous read of the same stream ended.
     pub read_sequential_in_stream_ratio: Option<f64>,
-    /// From each request to the next.
+    /// The time from each request to the next.
     pub interarrival: Times,
-    /// Most requests within one second counted from the first.
+    /// The most requests within one second, with seconds counted from the first request.
     pub peak_requests_per_second: u64,
-    /// Distinct bytes that reads and writes touched, in whole granules.
+    /// The distinct bytes that reads and writes touched, in whole granules.
     pub footprint_bytes: u64,
     /// The size of a granule.
     pub footprint_granularity_bytes: u64,
-    /// The highest byte of any request, exclusive.
+    /// The byte after the highest one of any request.
     pub highest_offset_bytes: u64,
-    /// Latencies, where the format holds them.
+    /// Latencies, if the format holds them.
     pub latency: Option<Times>,
-    /// Input units left out by reading leniently.
+    /// Input units that lenient reading left out.
     pub skipped_records: u64,
 }
 
 /// Quantiles of lengths, to three digits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizes {
-    /// How many.
+    /// The number of requests.
     pub requests: u64,
-    /// Half are no longer.
+    /// The median: half are no longer.
     pub p50_bytes: u64,
     /// 99 of 100 are no longer.
     pub p99_bytes: u64,
@@ -89,9 +90,9 @@ pub struct Sizes {
 /// Quantiles of times, to three digits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Times {
-    /// How many.
+    /// The number of times.
     pub count: u64,
-    /// Half are no longer.
+    /// The median: half are no longer.
     pub p50_seconds: f64,
     /// 90 of 100 are no longer.
     pub p90_seconds: f64,
@@ -101,7 +102,7 @@ pub struct Times {
     pub max_seconds: f64,
 }
 
-/// One stream.
+/// A stream and its figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stream {
     /// Its name.
@@ -112,7 +113,7 @@ pub struct Stream {
     pub read_bytes: u64,
     /// Bytes it wrote.
     pub write_bytes: u64,
-    /// Share of its reads and writes that start where its one before ended.
+    /// The share of its reads and writes that start where its previous one ended.
     pub sequential_ratio: Option<f64>,
 }
 
@@ -154,7 +155,7 @@ struct Spread {
 
 impl Spread {
     fn new() -> Self {
-        // The bounds and three digits are within what the library accepts, so that this never falls back to one digit.
+        // The bounds and three digits are accepted by the library, so this never falls back to one digit.
         let histogram = Histogram::new_with_bounds(1, 1 << 62, 3).or_else(|_| Histogram::new(1));
         Self { histogram: histogram.unwrap_or_else(|_| unreachable!("one digit is always accepted")), max: 0 }
     }
@@ -169,7 +170,7 @@ impl Spread {
     }
 
     fn quantile(&self, quantile: f64) -> u64 {
-        // Sizes are mostly round numbers: the lowest value of a bucket is more often one that was there.
+        // Sizes are mostly round numbers, so the lowest value of a bucket is the most likely one.
         self.histogram.lowest_equivalent(self.histogram.value_at_quantile(quantile)).min(self.max)
     }
 
@@ -194,7 +195,7 @@ impl Spread {
     }
 }
 
-/// How often a request starts where the one before ended.
+/// Counts requests that start where the previous one ended.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sequence {
     volume: u32,
@@ -382,7 +383,7 @@ fn name(names: &[String], number: usize) -> String {
     names.get(number).cloned().unwrap_or_else(|| number.to_string())
 }
 
-/// The entry of a dense number, made where it is new.
+/// The entry of a dense number, created if it is new.
 fn slot<T: Clone + Default>(list: &mut Vec<T>, number: u32) -> &mut T {
     let number = number as usize;
     if number >= list.len() {

@@ -16,7 +16,7 @@ pub struct Chunks {
     ended: bool,
 }
 
-/// What the window is over.
+/// The source of the window.
 enum Held {
     /// A part of the stream.
     Part(Vec<u8>),
@@ -29,13 +29,13 @@ impl Chunks {
         Self { stream, held: Held::Part(Vec::new()), start: 0, end: 0, offset_bytes: 0, ended: false }
     }
 
-    /// Of bytes in memory, which are not copied.
+    /// Makes a window over bytes in memory, which are not copied.
     pub(super) fn of_bytes(bytes: Bytes) -> Self {
         let (stream, end) = (Box::new(io::empty()), bytes.len());
         Self { stream, held: Held::All(bytes), start: 0, end, offset_bytes: 0, ended: true }
     }
 
-    /// The bytes that were read and not consumed.
+    /// The bytes that were read and have not been consumed.
     #[must_use]
     pub fn available(&self) -> &[u8] {
         match &self.held {
@@ -56,17 +56,17 @@ impl Chunks {
         self.offset_bytes += count as u64;
     }
 
-    /// Reads more after what is available; `false` at the end of the stream. The caller must have consumed all but the
-    /// last, incomplete unit: a window already full of one unit is the end as well.
+    /// Reads more after the available bytes; `false` at the end of the stream. The caller must have consumed all but the
+    /// last, incomplete unit: a window that is full with one unit counts as the end, too.
     ///
     /// # Errors
-    /// [`io::Error`] where the stream cannot be read.
+    /// If the stream cannot be read.
     pub fn more(&mut self) -> io::Result<bool> {
         let Held::Part(bytes) = &mut self.held else { return Ok(false) };
         if self.ended {
             return Ok(false);
         }
-        // What is left of an incomplete unit moves to the front: less than a unit a chunk.
+        // The rest of an incomplete unit moves to the front: less than a unit for each chunk.
         bytes.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -77,7 +77,7 @@ impl Chunks {
         Ok(count > 0)
     }
 
-    /// Reads until at least `count` bytes are available; `false` where the stream ends before.
+    /// Reads until at least `count` bytes are available; `false` if the stream ends before that.
     pub(crate) fn need(&mut self, count: usize) -> io::Result<bool> {
         while self.end - self.start < count {
             if !self.more()? {

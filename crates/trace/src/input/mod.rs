@@ -1,7 +1,7 @@
 //! The bytes of a trace: files, pipes and memory, unpacked as they are read.
 //!
-//! Compression is recognised by the first bytes, never by the file name. Whatever the compressed file claims, at most one
-//! chunk of it is unpacked at a time. Packings that are known but not read are named in the error.
+//! Compression is recognised by the first bytes, never by the file name. Whatever a compressed file claims, at most one
+//! chunk of it is unpacked at a time. Compression that is known but not supported is named in the error.
 
 mod chunks;
 mod pipe;
@@ -20,15 +20,15 @@ pub(crate) use pipe::is_standard_input;
 
 use crate::{Position, TraceError};
 
-/// How much is read from a file at once.
+/// The number of bytes read from a file at once.
 const CHUNK_BYTES: usize = 1 << 20;
-/// How much of the unpacked content a format may look at to recognise itself.
+/// The number of unpacked bytes from which a format may be recognised.
 pub const HEAD_BYTES: usize = 1 << 16;
-/// The most memory that unpacking xz takes: enough for its highest level, whose dictionary is 64 MiB.
+/// The most memory for unpacking xz: enough for its highest level, whose dictionary is 64 MiB.
 const XZ_MEMORY_KIB_MAX: u32 = 80 << 10;
-/// By how many bytes a packing is recognised.
+/// The number of bytes that identify a compression.
 const MAGIC_BYTES: usize = 6;
-/// Endings of file names that only say how the content is packed.
+/// Endings of file names that only name the compression.
 pub(crate) const PACKED_ENDINGS: [&str; 5] = [".gz", ".zst", ".zstd", ".bz2", ".xz"];
 
 /// One file of a trace, standard input, or bytes in memory.
@@ -46,8 +46,8 @@ pub(crate) enum Data {
 }
 
 impl Input {
-    /// A file, which is opened when it is read; `-` is standard input. What comes from a pipe is kept, so that it can be
-    /// read more than once: up to 256 MiB in memory and up to 8 GiB in a temporary file. A longer pipe can be read once.
+    /// A file, which is opened when it is read; `-` is standard input. The content of a pipe is kept so that it can be read
+    /// again: up to 256 MiB in memory and up to 8 GiB in a temporary file. A longer pipe can be read only once.
     #[must_use]
     pub fn from_path(path: &Path) -> Self {
         let name = if is_standard_input(path) { "stdin".to_owned() } else { path.display().to_string() };
@@ -60,17 +60,17 @@ impl Input {
         Self { name, data }
     }
 
-    /// Bytes in memory, under a name for errors and volumes.
+    /// Bytes in memory, with a name for errors and volumes.
     pub fn from_bytes(name: impl Into<String>, bytes: Vec<u8>) -> Self {
         Self { name: name.into(), data: Data::Memory(Bytes::from(bytes)) }
     }
 
-    /// A stream that can be read only once, such as a socket; kept as [`Self::from_path`] says of pipes.
+    /// A stream that can be read only once, such as a socket; it is kept in the same way as a pipe by [`Self::from_path`].
     pub fn from_reader(name: impl Into<String>, stream: impl Read + Send + 'static) -> Self {
         Self { name: name.into(), data: Data::Pipe(Pipe::over(Box::new(stream))) }
     }
 
-    /// Says that the next reading is the last, so that nothing more of a pipe need be kept.
+    /// Announces that the next reading is the last, so that no more of a pipe need be kept.
     pub(crate) fn read_once(&self) {
         if let Data::Pipe(pipe) = &self.data {
             pipe.read_once();
@@ -83,14 +83,14 @@ impl Input {
         &self.name
     }
 
-    /// The name of a volume that is this file: the last part of its path without the ending of a compressor.
+    /// The name of a volume that is this file: the last part of its path, without the ending of a compressor.
     pub fn volume_name(&self) -> String {
         let base = self.name.rsplit('/').next().unwrap_or(&self.name);
         let stem = PACKED_ENDINGS.iter().find_map(|ending| base.strip_suffix(ending)).unwrap_or(base);
         if stem.is_empty() { self.name.clone() } else { stem.to_owned() }
     }
 
-    /// The data in a form that can be read from any place: a pipe is read into memory.
+    /// The data in a form that can be read from any position: a pipe is read into memory.
     #[cfg(feature = "parquet")]
     pub(crate) fn seekable(&self) -> Result<Data, TraceError> {
         match &self.data {
@@ -99,10 +99,10 @@ impl Input {
         }
     }
 
-    /// The content as it is stored, packed or not.
+    /// The content as it is stored, compressed or not.
     ///
     /// # Errors
-    /// [`io::Error`] where the file cannot be opened.
+    /// If the file cannot be opened.
     pub fn stored(&self) -> io::Result<Box<dyn Read + Send>> {
         Ok(match &self.data {
             Data::File(path) => {
@@ -139,10 +139,10 @@ impl Input {
         })
     }
 
-    /// The unpacked content from its start.
+    /// The unpacked content from its beginning.
     ///
     /// # Errors
-    /// [`TraceError`] where the file cannot be opened or unpacked.
+    /// If the file cannot be opened or unpacked.
     pub fn open(&self) -> Result<Chunks, TraceError> {
         if let Data::Memory(bytes) = &self.data
             && matches!(packing(&bytes[..bytes.len().min(MAGIC_BYTES)]), Packing::Plain)
@@ -152,10 +152,10 @@ impl Input {
         self.unpack().map(Chunks::new).map_err(|error| self.broken(&error))
     }
 
-    /// The first [`HEAD_BYTES`] of the unpacked content, fewer where it is shorter.
+    /// The first [`HEAD_BYTES`] of the unpacked content, or all if it is shorter.
     ///
     /// # Errors
-    /// [`TraceError`] where the file cannot be read or unpacked.
+    /// If the file cannot be read or unpacked.
     pub fn head(&self) -> Result<Vec<u8>, TraceError> {
         let mut head = vec![0; HEAD_BYTES];
         let mut stream = self.unpack().map_err(|error| self.broken(&error))?;
@@ -175,7 +175,7 @@ fn without_feature(name: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, problem)
 }
 
-/// An error of the file or of its compression.
+/// The error for a file that cannot be read or unpacked.
 #[cold]
 pub fn unreadable(file: &str, position: Position, error: &io::Error) -> TraceError {
     if error.kind() == io::ErrorKind::OutOfMemory {
@@ -205,7 +205,7 @@ enum Packing {
 fn packing(magic: &[u8]) -> Packing {
     match magic {
         [0x1f, 0x8b, ..] => Packing::Gzip,
-        // A frame of data, or a frame to be skipped before it.
+        // A frame of data, or a skippable frame before it.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Packing::Zstd,
         [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41] => Packing::Bzip2,
         [0xfd, b'7', b'z', b'X', b'Z', 0] => Packing::Xz,

@@ -1,8 +1,8 @@
 //! Pipes: input that can be read only once, such as standard input, named pipes and terminals.
 //!
-//! Recognising a format reads the head, and a comparison reads the whole trace once for every run. So what comes out of a
-//! pipe is kept, first in memory and then in a temporary file, and every further reading starts from what is kept. A pipe
-//! that is too long even for that, or that is known to be read once, serves the reader in front only.
+//! Recognising a format reads the head, and a comparison reads the whole trace once for every run. So the bytes of a pipe
+//! are kept, first in memory and then in a temporary file, and every further reading starts from the kept bytes. If a pipe
+//! is too long even for that, or is known to be read once, only the first reader gets all of it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -14,18 +14,18 @@ use bytes::Bytes;
 
 use super::fill;
 
-/// The most bytes of a pipe, as it comes (packed or not), that are kept in memory.
+/// The most bytes of a pipe, compressed or not, that are kept in memory.
 pub(crate) const MEMORY_BYTES_MAX: u64 = 256 << 20;
-/// The most bytes of a pipe that are kept at all; those beyond memory are in a temporary file.
+/// The most bytes of a pipe that are kept at all; those that do not fit in memory are in a temporary file.
 pub(crate) const KEPT_BYTES_MAX: u64 = 8 << 30;
 /// The size of the pieces that are kept.
 const PIECE_BYTES: usize = 1 << 16;
-/// What is kept of a pipe that is read once: packing and format are recognised by it.
+/// The bytes kept of a pipe that is read once: compression and format are recognised from them.
 const HEAD_BYTES_MAX: u64 = 4 * PIECE_BYTES as u64;
 /// The name of standard input on the command line.
 const STANDARD_INPUT: &str = "-";
 
-/// A stream, and what was read of it.
+/// A stream, and what has been read of it.
 pub(crate) struct Pipe {
     state: Mutex<State>,
 }
@@ -35,18 +35,18 @@ struct State {
     memory_bytes_max: u64,
     kept_bytes_max: u64,
     once: bool,
-    /// Whole pieces, but for the last.
+    /// Whole pieces, except the last.
     kept: Vec<Bytes>,
-    /// The pieces after them.
+    /// The pieces after those in memory.
     file: Option<File>,
-    /// Why not all of it is kept, where it is not.
+    /// Why not all of it is kept, if that is so.
     lost: Option<String>,
     read_bytes: u64,
     ended: bool,
 }
 
 enum Source {
-    /// A file that is opened when the first byte is asked for: opening a named pipe waits for its writer.
+    /// A file that is opened when the first byte is needed: opening a named pipe waits for its writer.
     Path(PathBuf),
     Open(Box<dyn Read + Send>),
 }
@@ -57,7 +57,7 @@ impl std::fmt::Debug for Pipe {
     }
 }
 
-/// The pipe of that path, if it is one. A pipe can be read only once in a process, so that all who name it share it.
+/// The pipe at a path, if it is one. A process can read a pipe only once, so all inputs that name it share it.
 pub(super) fn of_path(path: &Path) -> Option<Arc<Pipe>> {
     static PIPES: Mutex<BTreeMap<PathBuf, Arc<Pipe>>> = Mutex::new(BTreeMap::new());
     if !is_pipe(path) {
@@ -70,7 +70,7 @@ pub(super) fn of_path(path: &Path) -> Option<Arc<Pipe>> {
     Some(Arc::clone(pipes.entry(key).or_insert_with(|| Arc::new(Pipe::new(source())))))
 }
 
-/// Whether the path is the dash, which means standard input.
+/// Whether the path is `-`, standard input.
 pub(crate) fn is_standard_input(path: &Path) -> bool {
     path == Path::new(STANDARD_INPUT)
 }
@@ -87,15 +87,15 @@ fn is_pipe(path: &Path) -> bool {
     is_standard_input(path)
 }
 
-/// A file to which standard input was redirected: it can be read as often as any file.
+/// The file that standard input was redirected from: it can be read as often as any file.
 pub(super) fn redirected_file() -> Option<PathBuf> {
     let path = Path::new("/dev/stdin");
-    // Elsewhere, opening this path shares the position of the file with standard input.
+    // On other systems, opening this path shares the position of the file with standard input.
     (cfg!(target_os = "linux") && fs::metadata(path).is_ok_and(|data| data.is_file())).then(|| path.to_path_buf())
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Readers do not panic; if one did, what was kept is whole all the same.
+    // Readers do not panic; even if one did, the kept bytes would be intact.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -115,17 +115,17 @@ impl Pipe {
         Arc::new(Self::new(Source::Open(stream)))
     }
 
-    /// From the first byte.
+    /// A reader from the first byte.
     pub(super) fn reader(self: &Arc<Self>) -> PipeReader {
         PipeReader { pipe: Arc::clone(self), next: 0, position_bytes: 0, piece: Bytes::new() }
     }
 
-    /// Keeps no more of it than its head: who reads from now on reads it to its end, once.
+    /// Keeps no more than the head: the next reader reads the pipe to its end, once.
     pub(super) fn read_once(&self) {
         locked(&self.state).once = true;
     }
 
-    /// All of it, for formats that are read from their end.
+    /// The whole content, for formats that are read from their end.
     #[cfg(feature = "parquet")]
     pub(super) fn whole(self: &Arc<Self>) -> io::Result<Bytes> {
         let mut bytes = Vec::new();
@@ -158,13 +158,13 @@ impl State {
         if self.lost.is_none()
             && let Err(why) = self.keep(&piece)
         {
-            // What cannot be read as a whole again is not worth its room.
+            // A pipe that cannot be read again as a whole is not worth its memory.
             (self.lost, self.kept, self.file) = (Some(why), Vec::new(), None);
         }
         Ok(piece)
     }
 
-    /// Keeps a piece for the readings after this one; says why where it cannot.
+    /// Keeps a piece for later readings; the error says why it cannot be kept.
     fn keep(&mut self, piece: &Bytes) -> Result<(), String> {
         if self.once && self.read_bytes > HEAD_BYTES_MAX {
             return Err("it was to be read once".to_owned());
@@ -187,7 +187,7 @@ impl State {
         Ok(())
     }
 
-    /// Piece `number`, which lies at `position_bytes`, once more.
+    /// Reads piece `number`, which is at `position_bytes`, once more.
     fn read_again(&mut self, number: usize, position_bytes: u64) -> io::Result<Bytes> {
         if let Some(why) = &self.lost {
             return Err(too_long(&format!("a pipe that is read more than once, and {why}")));
@@ -216,7 +216,7 @@ pub(super) struct PipeReader {
     /// The number of the next piece.
     next: usize,
     position_bytes: u64,
-    /// What is left of the piece that is being read.
+    /// The rest of the piece that is being read.
     piece: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! Turns block-layer events into records: chooses the kind, and keeps completions, processes and volumes.
+//! Turns block-layer events into records: selects the wanted kind, and keeps track of completions, processes and volumes.
 
 use ioweir_core::{Flags, Nanos, Operation, Priority};
 
@@ -13,13 +13,13 @@ use crate::{Event, Names, Position, ReadOptions, Record, TraceError};
 /// What an event reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// A request, at one of the points of its life that can be chosen.
+    /// A request, at one of the events that can be chosen.
     Request(Event),
     Complete,
     Other,
 }
 
-/// What is done with an event.
+/// How an event is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Record,
@@ -34,7 +34,7 @@ pub(crate) struct Described {
     pub(crate) operation: Operation,
     pub(crate) flags: Flags,
     pub(crate) priority: Priority,
-    /// First byte and length.
+    /// The first byte and the length.
     pub(crate) extent: (u64, u64),
 }
 
@@ -63,7 +63,7 @@ impl Events {
         }
     }
 
-    /// Counts an event, and says what it is for.
+    /// Counts an event, and returns how it is used.
     #[inline]
     pub(crate) fn count(&mut self, action: Action) -> Use {
         self.all += 1;
@@ -77,7 +77,7 @@ impl Events {
         }
     }
 
-    /// The record of a request to the device of this key, whose stream the caller knows.
+    /// The record of a request to the device of this key, when the caller knows its stream.
     #[inline]
     pub(crate) fn record(
         &mut self,
@@ -91,7 +91,7 @@ impl Events {
         Ok(Record { flags: described.flags, priority: described.priority, ..plain })
     }
 
-    /// Notes a completion of data, on a device to which a request was made; flushes complete no data.
+    /// Notes a completion of data on a device that had a request; flushes complete no data.
     pub(crate) fn complete(&mut self, described: &Described, device: &[u8]) {
         let (offset_bytes, length_bytes) = described.extent;
         self.done = match self.volumes.known(device) {
@@ -102,7 +102,7 @@ impl Events {
         };
     }
 
-    /// The completion that was noted last.
+    /// The last completion that was noted.
     #[inline]
     pub(crate) fn completion(&mut self) -> Option<Completion> {
         self.done.take()
@@ -123,35 +123,35 @@ impl Events {
     }
 }
 
-/// The start of a line that is an event, as places in it.
+/// The beginning of a line that is an event, as spans of it.
 pub(crate) struct EventLine {
     pub(crate) action: Action,
     pub(crate) time: Span,
     pub(crate) pid: Span,
-    /// What the start says of the request already: the device or the command.
+    /// The part of the request that the beginning already gives: the device or the command.
     pub(crate) known: Span,
     /// Where the rest begins.
     pub(crate) rest: usize,
 }
 
-/// The rest of such a line.
+/// The rest of an event line.
 pub(crate) struct Request {
     pub(crate) device: Span,
     pub(crate) letters: Span,
     pub(crate) sector: u64,
     pub(crate) sectors: u64,
-    /// The place of the extent, for errors.
+    /// The position of the extent, for errors.
     pub(crate) at: usize,
     pub(crate) priority: Priority,
     pub(crate) command: Span,
 }
 
-/// A text of block-layer events, an event a line.
+/// A text of block-layer events, one on each line.
 pub(crate) trait EventText: Send {
-    /// The start of an event; `None` for a line that is none and may be there.
+    /// Reads the beginning of an event; `None` for a line that is no event and is allowed.
     fn event(&mut self, line: &[u8]) -> Faulty<Option<EventLine>>;
 
-    /// The request or completion of an event; `None` where it is one that moves no sectors.
+    /// The request or completion of an event; `None` for an event that moves no sectors.
     fn request(&self, line: &[u8], event: &EventLine) -> Faulty<Option<Request>>;
 }
 

@@ -1,10 +1,10 @@
-//! Parses the columns of a line: numbers, durations, words.
+//! Parses the columns of a line: numbers, durations and words.
 
 use ioweir_core::Operation;
 
 use crate::reader::number::{Fault, Faulty, field, field32, quote};
 
-/// Start and end of a column in its line.
+/// The start and end of a column in its line.
 pub(crate) type Span = (usize, usize);
 
 /// The most columns of a line with a heading.
@@ -33,7 +33,7 @@ pub(crate) fn trimmed(line: &[u8], (mut start, mut end): Span) -> Span {
     (start, end)
 }
 
-/// The words from `at` on; the iterator knows no end but the line's.
+/// The words from `at` on, up to the end of the line.
 pub(crate) fn word_spans(line: &[u8], mut at: usize) -> impl Iterator<Item = Span> {
     std::iter::from_fn(move || {
         while at < line.len() && line[at].is_ascii_whitespace() {
@@ -52,7 +52,7 @@ pub(crate) fn wrong_count(line: &[u8], count: usize, expected: &str) -> Box<Faul
     Fault::new(line.len(), format!("the line has {count} columns")).expected(expected)
 }
 
-/// The operation of one of a few words.
+/// The operation named by a word.
 #[inline]
 pub(crate) fn choice(line: &[u8], span: Span, what: &str, known: &[(&str, Operation)]) -> Faulty<Operation> {
     let found = text(line, span);
@@ -69,7 +69,7 @@ fn unknown(found: &[u8], at: usize, what: &str, known: &[(&str, Operation)]) -> 
     Fault::new(at, problem).expected(words(known))
 }
 
-/// The words that are known, and their operations where the words are numbers.
+/// The known words, with their operations if the words are numbers.
 pub(crate) fn words(known: &[(&str, Operation)]) -> String {
     let numbers = known.iter().any(|(word, _)| word.bytes().all(|byte| byte.is_ascii_digit()));
     let word = |(word, operation): &(&str, Operation)| match numbers {
@@ -79,7 +79,7 @@ pub(crate) fn words(known: &[(&str, Operation)]) -> String {
     known.iter().map(word).collect::<Vec<_>>().join(" or ")
 }
 
-/// A process as `Name ( number)`; the number is -1 where it is not known.
+/// A process as `Name ( number)`; the number is -1 if it is not known.
 pub(crate) fn process_of(line: &[u8], span: Span) -> Faulty<(u32, Span)> {
     let bytes = text(line, span);
     let open = bytes.iter().rposition(|&byte| byte == b'(');
@@ -94,11 +94,11 @@ pub(crate) fn process_of(line: &[u8], span: Span) -> Faulty<(u32, Span)> {
     Ok((field32(line, number.0, number.1, "PID")?, command))
 }
 
-/// A whole number in hexadecimal digits, with or without `0x`.
+/// A whole number in hexadecimal, with or without `0x`.
 pub(crate) fn hexadecimal(line: &[u8], span: Span, what: &str) -> Faulty<u64> {
     let bytes = text(line, span);
     let digits = bytes.strip_prefix(b"0x").or_else(|| bytes.strip_prefix(b"0X")).unwrap_or(bytes);
-    // `from_str_radix` takes a sign as well.
+    // `from_str_radix` would accept a sign as well.
     let valid = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
     let parsed = std::str::from_utf8(digits).ok().filter(|_| valid).map(|text| u64::from_str_radix(text, 16));
     match parsed {
@@ -113,7 +113,7 @@ fn no_hexadecimal(bytes: &[u8], at: usize, what: &str) -> Box<Fault> {
         .expected(format!("{what} in hexadecimal digits, such as 0x1f00"))
 }
 
-/// What a number with decimals counts, and how it is called.
+/// The unit of a number with decimals, and its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Seconds,
@@ -142,7 +142,7 @@ impl Unit {
     }
 }
 
-/// A duration with or without decimals, as nanoseconds; what is below a nanosecond is dropped.
+/// A duration with or without decimals, in nanoseconds; fractions of a nanosecond are dropped.
 #[inline]
 pub(crate) fn duration(line: &[u8], span: Span, unit: Unit, what: &str) -> Faulty<u64> {
     let bytes = text(line, span);
@@ -153,7 +153,7 @@ pub(crate) fn duration(line: &[u8], span: Span, unit: Unit, what: &str) -> Fault
     }
 }
 
-/// A decimal number times ten to the power of `decimals`: `None` where it is no number, `Some(None)` where it is too large.
+/// A decimal number times ten to the power of `decimals`: `None` if it is no number, `Some(None)` if it is too large.
 fn fixed(bytes: &[u8], decimals: usize) -> Option<Option<u64>> {
     let point = bytes.iter().position(|&byte| byte == b'.').unwrap_or(bytes.len());
     let (whole, fraction) = (&bytes[..point], bytes.get(point + 1..).unwrap_or_default());
@@ -191,7 +191,7 @@ fn no_duration(bytes: &[u8], at: usize, unit: Unit, what: &str) -> Box<Fault> {
     Fault::new(at, problem).expected(format!("{what} as {} in decimal digits, such as 12.5", unit.name()))
 }
 
-/// Columns between separators; a separator in double quotes is none, and quotes around a column do not count to it.
+/// Columns between separators. A separator in double quotes does not separate, and quotes around a column are removed.
 pub(crate) fn split_quoted(line: &[u8], separator: u8, spans: &mut Vec<Span>) -> Faulty<()> {
     spans.clear();
     let (mut start, mut quoted) = (0, false);

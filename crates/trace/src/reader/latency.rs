@@ -1,22 +1,22 @@
 //! Finds the latencies of requests whose completion is an event of its own.
 //!
-//! Completions come later than the record they complete, so a latency can only be filled in while the record still waits
-//! in the window of [`crate::reader::order::Order`]: a request that is outstanding for longer than the window keeps none. That
-//! bounds the memory, whatever the trace.
+//! Completions come after the record that they complete, so a latency can be filled in only while the record still waits in
+//! the window of [`crate::reader::order::Order`]. A request that is outstanding for longer than the window gets no latency.
+//! This bounds the memory for any trace.
 
 use std::collections::BTreeMap;
 
-/// The end of a request, or of a part of it: requests are merged and split on their way.
+/// The completion of a request, or of a part of it: requests are merged and split on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Completion {
     pub(crate) volume: u32,
     pub(crate) offset_bytes: u64,
-    /// Zero for the end of a write whose data ended before: it was made durable.
+    /// Zero for the end of a write whose data completed earlier and is now durable.
     pub(crate) length_bytes: u64,
     pub(crate) time_nanos: u64,
 }
 
-/// Volume, offset, time: names a waiting record.
+/// Volume, offset and time, which identify a waiting record.
 pub(crate) type Key = (u32, u64, u64);
 
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ struct Open {
     remaining_bytes: u64,
 }
 
-/// The records that wait for their completion, or for its correction.
+/// The records that wait for their completion, or for a correction of it.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies {
     open: BTreeMap<Key, Open>,

@@ -1,6 +1,6 @@
-//! Merges the files of several processors into one trace by time.
+//! Merges the files of several processors into one trace, by time.
 //!
-//! Each file is in the order of its times and has the same names; the earliest of their next records is the next of all.
+//! Each file is ordered by time and has the same names; the earliest of their next records is always next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use crate::reader::RawSource;
 use crate::{BATCH_RECORDS, Names, Position, Record, TraceError};
 
-/// One source of several; one alone is itself.
+/// Merges sources into one; a single source is returned as it is.
 pub(crate) fn merged(mut sources: Vec<Box<dyn RawSource>>) -> Result<Box<dyn RawSource>, TraceError> {
     match sources.len() {
         0 => Err(TraceError::new("", Position::File, "no file was named").expected("a trace")),
@@ -38,7 +38,7 @@ impl File {
 
 struct Merged {
     files: Vec<File>,
-    /// Time of the next record of each file.
+    /// The time of the next record of each file.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     started: bool,
 }

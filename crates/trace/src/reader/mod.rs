@@ -1,6 +1,6 @@
-//! What all readers share: units, order, names, numbers, and the last step of every trace.
+//! The parts that all readers share: units, order, names, numbers, and the last step of reading any trace.
 //!
-//! That step is the choice of a volume, times from zero at the first record, and the error of a trace without records.
+//! The last step chooses the volume, lets times begin at zero with the first record, and reports a trace without records.
 
 pub(crate) mod events;
 pub(crate) mod fields;
@@ -16,19 +16,19 @@ use ioweir_core::Nanos;
 
 use crate::{Names, Position, Record, TraceError, TraceSource};
 
-/// A reader of one format: records in the order of their times, which count from the format's own zero.
+/// A reader of one format. Its records are ordered by time, counted from the format's own zero.
 pub(crate) trait RawSource: Send {
-    /// Replaces `batch` by the next records; an empty batch is the end.
+    /// Replaces `batch` with the next records; an empty batch means the end.
     fn read_raw(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError>;
     fn names(&self) -> &Names;
-    /// Wall clock at the format's time zero.
+    /// The wall-clock time at the format's time zero.
     fn epoch_of_zero_unix_nanos(&self) -> Option<i128>;
     fn skipped(&self) -> u64;
-    /// What to say where no record came at all.
+    /// The error if there was no record at all.
     fn nothing_found(&self) -> TraceError;
 }
 
-/// A [`RawSource`] made a [`TraceSource`].
+/// Makes a [`TraceSource`] of a [`RawSource`].
 pub(crate) struct Rebased {
     raw: Box<dyn RawSource>,
     first: Option<Nanos>,
@@ -38,7 +38,7 @@ pub(crate) struct Rebased {
 
 struct Chosen {
     name: String,
-    /// How many names have been compared, and the number of the volume once it is known.
+    /// The number of names that have been compared, and the number of the volume once it is known.
     compared: usize,
     number: Option<u32>,
 }

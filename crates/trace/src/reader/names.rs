@@ -1,7 +1,7 @@
 //! Numbers processes, streams and volumes in the order of their appearance.
 //!
-//! Numbers are given in the order of appearance. The maps are for looking up only: their order never shows. A trace may
-//! hold any number of distinct names, so both their count and their bytes are bounded.
+//! The maps are only used for look-ups, so their order never shows. A trace may contain any number of distinct names, so
+//! both their count and their bytes are bounded.
 
 use std::collections::HashMap;
 
@@ -37,7 +37,7 @@ pub(crate) struct Volumes {
 }
 
 impl Volumes {
-    /// The number of `key`; a new one is called what `name` says.
+    /// The number of `key`; if it is new, `name` gives its name.
     #[inline]
     pub(crate) fn number(&mut self, key: &[u8], names: &mut Names, name: impl FnOnce() -> String) -> Faulty<u32> {
         match &self.last {
@@ -46,7 +46,7 @@ impl Volumes {
         }
     }
 
-    /// The number of `key`, if a request was made to it.
+    /// The number of `key`, if it has had a request.
     pub(crate) fn known(&self, key: &[u8]) -> Option<u32> {
         match &self.last {
             Some((last, number)) if **last == *key => Some(*number),
@@ -54,7 +54,8 @@ impl Volumes {
         }
     }
 
-    /// Where `text` goes on with the volume of the call before and then `follows`: its number, and the bytes of both.
+    /// Checks whether `text` begins with the volume of the previous call and then `follows`; returns its number, and the
+    /// bytes of both.
     #[inline]
     pub(crate) fn again(&self, text: &[u8], follows: u8) -> Option<(u32, usize)> {
         let (key, number) = self.last.as_ref()?;
@@ -62,7 +63,7 @@ impl Volumes {
         (rest.first() == Some(&follows)).then_some((*number, key.len() + 1))
     }
 
-    /// As [`Self::number`], and with the volume comes a stream of the same number and name.
+    /// As [`Self::number`], but also creates a stream of the same number and name.
     #[inline]
     pub(crate) fn with_stream(&mut self, key: &[u8], names: &mut Names, name: impl FnOnce() -> String) -> Faulty<u32> {
         let number = self.number(key, names, name)?;
@@ -72,7 +73,7 @@ impl Volumes {
         Ok(number)
     }
 
-    /// The same for streams that have only a name; one table is for volumes or for streams.
+    /// The same for streams that have only a name. One table is used either for volumes or for streams.
     pub(crate) fn stream(&mut self, key: &[u8], names: &mut Names) -> Faulty<StreamId> {
         if let Some(number) = self.known(key) {
             return Ok(StreamId(number));
@@ -104,7 +105,7 @@ const COMMAND_BYTES: usize = 16;
 struct Cached {
     pid: u32,
     stream: u32,
-    /// More than a command's bytes where the entry is free.
+    /// More than a command's bytes if the entry is free.
     length: usize,
     command: [u8; COMMAND_BYTES],
 }
@@ -117,8 +118,8 @@ struct Current {
     named: bool,
 }
 
-/// Numbers for processes. A process that changes its command becomes another stream; one whose command becomes known
-/// stays the same and gets its name.
+/// Numbers for processes. A process that changes its command becomes a new stream; one whose command becomes known later
+/// keeps its number and gets the name.
 #[derive(Debug)]
 pub(crate) struct Processes {
     cache: Box<[Cached; CACHE_ENTRIES]>,
@@ -133,7 +134,7 @@ impl Processes {
         Self { cache, current: HashMap::new(), named: HashMap::new(), noted: HashMap::new() }
     }
 
-    /// The stream of a process with its command; an empty command or `(null)` is an unknown one.
+    /// The stream of a process with its command; an empty command or `(null)` means unknown.
     #[inline]
     pub(crate) fn stream(&mut self, pid: u32, command: &[u8], names: &mut Names) -> Faulty<StreamId> {
         let cached = &self.cache[pid as usize % CACHE_ENTRIES];
@@ -149,7 +150,7 @@ impl Processes {
         Ok(StreamId(stream))
     }
 
-    /// The stream of a process whose command came by [`Self::note`], if at all.
+    /// The stream of a process whose command may have been given to [`Self::note`].
     #[inline]
     pub(crate) fn noted_stream(&mut self, pid: u32, names: &mut Names) -> Faulty<StreamId> {
         let cached = &self.cache[pid as usize % CACHE_ENTRIES];
@@ -162,7 +163,7 @@ impl Processes {
         Ok(StreamId(stream))
     }
 
-    /// Learns the command of a process, for the requests that follow and for those without a name so far.
+    /// Learns the command of a process, for later requests and for earlier ones without a name.
     pub(crate) fn note(&mut self, pid: u32, command: &[u8], names: &mut Names) -> Faulty<()> {
         if self.noted.len() >= NAMES_MAX && !self.noted.contains_key(&pid) {
             return Err(Fault::new(0, format!("more than {NAMES_MAX} processes")));

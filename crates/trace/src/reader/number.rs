@@ -1,4 +1,4 @@
-//! Parses numbers in the bytes of a line or a record, and says what is wrong where there is none.
+//! Parses numbers in the bytes of a line or record, and reports what is wrong if there is none.
 
 pub(crate) mod endian;
 
@@ -8,14 +8,14 @@ use crate::TraceError;
 /// What is wrong with one unit of input; the reader adds file and position.
 #[derive(Debug)]
 pub(crate) struct Fault {
-    /// Bytes from the start of the line or record.
+    /// The offset in bytes from the start of the line or record.
     pub(crate) at: usize,
     pub(crate) problem: String,
     pub(crate) expected: String,
     pub(crate) hint: String,
 }
 
-/// Boxed, so that the good path returns little.
+/// The error is boxed, so that the usual result is small.
 pub(crate) type Faulty<T> = Result<T, Box<Fault>>;
 
 impl Fault {
@@ -44,7 +44,7 @@ impl Fault {
     }
 }
 
-/// Input in quotes for a message: short, on one line.
+/// Quotes input for a message: short, and on one line.
 pub(crate) fn quote(bytes: &[u8]) -> String {
     const SHOWN_BYTES: usize = 40;
     let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
@@ -52,7 +52,7 @@ pub(crate) fn quote(bytes: &[u8]) -> String {
     format!("`{}{more}`", shown.escape_ascii())
 }
 
-/// Digits only, at least one, at most 64 bits.
+/// Parses digits only: at least one, at most 64 bits.
 #[inline]
 pub(crate) fn digits(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 20 {
@@ -60,7 +60,7 @@ pub(crate) fn digits(bytes: &[u8]) -> Option<u64> {
     }
     let mut value: u64 = 0;
     if bytes.len() < 20 {
-        // Nineteen digits fit.
+        // Nineteen digits always fit.
         for &byte in bytes {
             let digit = byte.wrapping_sub(b'0');
             if digit > 9 {
@@ -80,7 +80,7 @@ pub(crate) fn digits(bytes: &[u8]) -> Option<u64> {
     Some(value)
 }
 
-/// The number in `line[start..end]`, which the format calls `what`.
+/// Parses the number in `line[start..end]`, which the format calls `what`.
 #[inline]
 pub(crate) fn field(line: &[u8], start: usize, end: usize, what: &str) -> Faulty<u64> {
     match digits(&line[start..end]) {
@@ -89,7 +89,7 @@ pub(crate) fn field(line: &[u8], start: usize, end: usize, what: &str) -> Faulty
     }
 }
 
-/// As [`field`], for what must fit 32 bits.
+/// As [`field`], for a number that must fit 32 bits.
 #[inline]
 pub(crate) fn field32(line: &[u8], start: usize, end: usize, what: &str) -> Faulty<u32> {
     let value = field(line, start, end, what)?;
@@ -112,11 +112,11 @@ fn no_number(bytes: &[u8], what: &str) -> Box<Fault> {
     fault.expected(format!("{what} as a whole number in decimal digits"))
 }
 
-/// Powers of ten by which a fraction of that many digits is multiplied to give nanoseconds.
+/// The power of ten by which a fraction with this number of digits is multiplied to give nanoseconds.
 const FRACTION_NANOS: [u64; 10] =
     [1_000_000_000, 100_000_000, 10_000_000, 1_000_000, 100_000, 10_000, 1_000, 100, 10, 1];
 
-/// Seconds with up to nine decimals, as nanoseconds.
+/// Parses seconds with up to nine decimals, as nanoseconds.
 #[inline]
 pub(crate) fn seconds(line: &[u8], start: usize, end: usize, what: &str) -> Faulty<u64> {
     let bytes = &line[start..end];
@@ -147,7 +147,7 @@ fn no_seconds(bytes: &[u8], what: &str) -> Box<Fault> {
     Fault::new(0, problem).expected(format!("{what} as seconds with at most nine decimals, such as 12.000345"))
 }
 
-/// First byte and length of an extent in sectors.
+/// The first byte and the length of an extent in sectors.
 #[inline]
 pub(crate) fn sector_extent(sector: u64, sectors: u64, at: usize) -> Faulty<(u64, u64)> {
     const SECTOR_BYTES: u64 = ioweir_core::SECTOR_BYTES;
@@ -158,7 +158,7 @@ pub(crate) fn sector_extent(sector: u64, sectors: u64, at: usize) -> Faulty<(u64
     }
 }
 
-/// The same for bytes.
+/// The same for an extent in bytes.
 #[inline]
 pub(crate) fn byte_extent(offset: u64, length: u64, at: usize) -> Faulty<(u64, u64)> {
     if offset.checked_add(length).is_some() {
@@ -169,7 +169,7 @@ pub(crate) fn byte_extent(offset: u64, length: u64, at: usize) -> Faulty<(u64, u
     }
 }
 
-/// Time in a unit of `unit_nanos`, as nanoseconds.
+/// A time in a unit of `unit_nanos`, as nanoseconds.
 #[inline]
 pub(crate) fn scaled(value: u64, unit_nanos: u64, at: usize, what: &str) -> Faulty<u64> {
     value.checked_mul(unit_nanos).ok_or_else(|| {
@@ -179,7 +179,7 @@ pub(crate) fn scaled(value: u64, unit_nanos: u64, at: usize, what: &str) -> Faul
 
 const EIGHT_BYTES: usize = 8;
 
-/// The eight bytes at `at`, the first in the lowest byte; zeros stand for what lies past the end.
+/// The eight bytes at `at`, the first in the lowest byte; zeros replace bytes past the end.
 #[inline(always)]
 pub(crate) fn word(line: &[u8], at: usize) -> u64 {
     if let Some(chunk) = line.get(at..).and_then(<[u8]>::first_chunk) {
@@ -194,17 +194,17 @@ pub(crate) fn word(line: &[u8], at: usize) -> u64 {
     }
 }
 
-/// How many bytes at the start of `word` (little-endian) are digits.
+/// The number of digits at the beginning of `word` (little-endian).
 #[inline]
 const fn leading_digits(word: u64) -> usize {
-    // A digit is 0x30 to 0x39: with 0x30 taken away, adding six must leave the upper half of the byte empty. A carry only
-    // spoils bytes after the first that is no digit.
+    // A digit is 0x30 to 0x39: without 0x30, adding six must leave the upper half of the byte zero. A carry only affects
+    // bytes after the first one that is no digit.
     let rest = word ^ 0x3030_3030_3030_3030;
     let others = (rest.wrapping_add(0x0606_0606_0606_0606) | rest) & 0xf0f0_f0f0_f0f0_f0f0;
     (others.trailing_zeros() / 8) as usize
 }
 
-/// The number of eight digits, the first in the lowest byte: pairs, then fours, then all.
+/// The number of eight digits, the first in the lowest byte: combines pairs, then fours, then all.
 #[inline]
 const fn eight_digits(word: u64) -> u64 {
     let pairs = (word & 0x0f0f_0f0f_0f0f_0f0f).wrapping_mul(10 << 8 | 1) >> 8;
@@ -212,10 +212,10 @@ const fn eight_digits(word: u64) -> u64 {
     (fours & 0x0000_ffff_0000_ffff).wrapping_mul(10_000 << 32 | 1) >> 32
 }
 
-/// `value` continued by the first `count` digits of `word`, at most seven.
+/// Appends the first `count` digits of `word`, at most seven, to `value`.
 #[inline(always)]
 const fn continued(value: u64, word: u64, count: usize) -> u64 {
-    // Zeros come in front of the digits; in two steps, since a shift by 64 is none.
+    // Zeros come before the digits. It shifts in two steps, since a shift by 64 is not allowed.
     value.wrapping_mul(TENS[count]).wrapping_add(eight_digits(word << (56 - 8 * count) << 8))
 }
 
@@ -225,9 +225,9 @@ const fn byte_at(word: u64, count: usize) -> u8 {
     (word >> (8 * count)).to_le_bytes()[0]
 }
 
-/// The digits at `at`, which moves to their end, and the byte that follows, zero at the end of the line. `None` where there
-/// are no digits or more than nineteen: such a line is read again with care, which says what is wrong with it.
-// Called several times a line: a call each costs a tenth of the speed.
+/// Parses the digits at `at`, which moves to their end; also returns the next byte, zero at the end of the line. `None` if
+/// there are no digits or more than nineteen: such a line is read again by the careful reader, which reports what is wrong.
+// Called several times for each line: without inlining, each call costs a tenth of the speed.
 #[inline(always)]
 pub(crate) fn scan(line: &[u8], at: &mut usize) -> Option<(u64, u8)> {
     let first = word(line, *at);
@@ -253,7 +253,7 @@ pub(crate) fn scan(line: &[u8], at: &mut usize) -> Option<(u64, u8)> {
     Some((continued(high, third, count), byte_at(third, count)))
 }
 
-/// The digits at `at`, and the byte that must follow is passed over.
+/// Parses the digits at `at`, and skips the byte that must follow.
 #[inline(always)]
 pub(crate) fn scan_to(line: &[u8], at: &mut usize, follows: u8) -> Option<u64> {
     let (value, next) = scan(line, at)?;
@@ -261,8 +261,8 @@ pub(crate) fn scan_to(line: &[u8], at: &mut usize, follows: u8) -> Option<u64> {
     (next == follows).then_some(value)
 }
 
-/// A number with or without decimals at `at`, times ten to the power of `decimals`, at most nine, and the byte that follows.
-/// More decimals are dropped, or where it must be `exact` refused.
+/// Parses a number with or without decimals at `at`, times ten to the power of `decimals`, which is at most nine; also
+/// returns the next byte. Further decimals are dropped, or refused if it must be `exact`.
 #[inline(always)]
 pub(crate) fn scan_fixed(line: &[u8], at: &mut usize, decimals: usize, exact: bool) -> Option<(u64, u8)> {
     let (whole, next) = scan(line, at)?;
@@ -282,7 +282,7 @@ pub(crate) fn scan_fixed(line: &[u8], at: &mut usize, decimals: usize, exact: bo
     Some((whole.checked_add(fraction)?, next))
 }
 
-/// Powers of ten that fit 64 bits.
+/// The powers of ten that fit 64 bits.
 const TENS: [u64; 20] = {
     let mut tens = [1; 20];
     let mut place = 1;

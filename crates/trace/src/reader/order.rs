@@ -1,7 +1,7 @@
 //! Puts records in the order of their times, and checks that they lie on the device.
 //!
-//! Most formats are in order or broken. Those that are collected from several processors may be out by a few records: a window
-//! of a stated number of records sorts them, and what is later than that is an error.
+//! Files of most formats must be in order. Those that are collected from several processors may be out of order by a few
+//! records: a window of a stated number of records sorts them, and a record that comes later than that is an error.
 
 use std::collections::VecDeque;
 
@@ -11,14 +11,14 @@ use crate::Record;
 use crate::reader::latency::{Completion, Key, Latencies};
 use crate::reader::number::{Fault, Faulty};
 
-/// The window of the formats that may be slightly out of order, in records.
+/// The window, in records, of formats that may be slightly out of order.
 pub(crate) const WINDOW_RECORDS: usize = 4096;
 
-/// Puts records in the order of their times; equal times keep the order of arrival.
+/// Puts records in the order of their times; records with equal times keep the order of arrival.
 #[derive(Debug)]
 pub(crate) struct Order {
     window_records: usize,
-    /// Where the device ends.
+    /// The end of the device.
     end_bytes_max: u64,
     waiting: VecDeque<Record>,
     emitted: Nanos,
@@ -30,7 +30,7 @@ fn key(record: &Record) -> Key {
 }
 
 impl Order {
-    /// A window of zero records demands order.
+    /// A window of zero records requires the input to be in order.
     pub(crate) fn new(window_records: usize, end_bytes_max: u64) -> Self {
         Self {
             window_records,
@@ -41,13 +41,13 @@ impl Order {
         }
     }
 
-    /// Fills in latencies from completions, for the records that still wait.
+    /// Fills in latencies from completions, for records that are still in the window.
     pub(crate) fn with_latencies(mut self, wanted: bool) -> Self {
         self.latencies = wanted.then(Latencies::default);
         self
     }
 
-    /// Takes the completion of records that wait.
+    /// Applies a completion to records in the window.
     pub(crate) fn complete(&mut self, done: &Completion) {
         let Some(latencies) = &mut self.latencies else { return };
         for &finished in latencies.complete(done) {
@@ -59,7 +59,7 @@ impl Order {
         }
     }
 
-    /// Takes one record, and hands on at most one.
+    /// Adds one record, and returns at most one.
     #[inline]
     pub(crate) fn push(&mut self, record: Record, batch: &mut Vec<Record>) -> Faulty<()> {
         if record.time < self.emitted {
@@ -95,7 +95,7 @@ impl Order {
         Ok(())
     }
 
-    /// Hands on what still waits, until `batch` holds `limit`.
+    /// Returns the records left in the window, until `batch` holds `limit`.
     pub(crate) fn drain(&mut self, batch: &mut Vec<Record>, limit: usize) {
         let count = limit.saturating_sub(batch.len()).min(self.waiting.len());
         batch.extend(self.waiting.drain(..count));

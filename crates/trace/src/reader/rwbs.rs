@@ -1,14 +1,13 @@
 //! Parses and writes the letters by which the block layer describes a request (rwbs).
 //!
-//! The same letter means different things in different places: `F` before the operation asks for a flush before the
-//! data, `F` after it for the data to be durable. So they are read by position:
-//! `[F] (R | W | D[E] | N | F) [F] [A] [S] [M] [U]`.
+//! The meaning of a letter depends on its position: `F` before the operation asks for a flush before the data, `F` after it
+//! for the data to be durable. So letters are read by position: `[F] (R | W | D[E] | N | F) [F] [A] [S] [M] [U]`.
 
 use ioweir_core::{Flags, Operation};
 
 use crate::reader::number::{Fault, Faulty, quote};
 
-/// What the letters say; `operation` is `None` for `N` without a flush, which is no request.
+/// The meaning of the letters; `operation` is `None` for `N` without a flush, which is no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Meaning {
     pub(crate) operation: Option<Operation>,
@@ -25,7 +24,7 @@ pub(crate) fn parse(letters: &[u8], length_bytes: u64) -> Faulty<Meaning> {
         Some(b'W') => Some(Operation::Write),
         Some(b'D') => Some(Operation::Discard),
         Some(b'N') => None,
-        // A flush of its own, with or without a flush before it.
+        // A flush by itself, with or without a flush before it.
         _ if preflush => {
             at = usize::from(letters.get(1) == Some(&b'F'));
             Some(Operation::Flush)
@@ -43,7 +42,7 @@ pub(crate) fn parse(letters: &[u8], length_bytes: u64) -> Faulty<Meaning> {
             b'A' => Flags::READ_AHEAD,
             b'S' => Flags::SYNC,
             b'M' => Flags::METADATA,
-            // An untorn write: nothing here depends on it.
+            // An untorn write, which makes no difference here.
             b'U' => Flags::NONE,
             _ => return Err(unknown(letters, at)),
         });
@@ -70,7 +69,7 @@ fn unknown(letters: &[u8], at: usize) -> Box<Fault> {
     Fault::new(at, problem).expected("[F] R, W, D or N, then any of F, A, S, M: such as R, RA, WS, FWFSM")
 }
 
-/// The letters of a request, read back by [`parse`] as the same.
+/// The letters of a request, which [`parse`] reads back as the same.
 pub(crate) fn write(operation: Operation, flags: Flags) -> String {
     let mut letters = String::new();
     if operation == Operation::Flush || flags.has(Flags::PREFLUSH) {
@@ -129,7 +128,7 @@ mod tests {
     fn what_is_written_reads_back_the_same() {
         for operation in Operation::ALL {
             for flags in (0..32).filter_map(Flags::from_bits) {
-                // A flush holds no flush before it: that is what it is.
+                // A flush is not preceded by another flush.
                 if operation == Operation::Flush && flags.has(Flags::PREFLUSH) {
                     continue;
                 }

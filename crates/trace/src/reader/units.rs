@@ -1,6 +1,6 @@
-//! Reads everything that is a sequence of units: lines of text, or binary records of a known length.
+//! Reads every format that is a sequence of units: lines of text, or binary records of a known length.
 //!
-//! A format says what one unit means. Cutting, numbering, the order of times, skipping and errors are here.
+//! A format decodes one unit. This module cuts and numbers units, sorts by time, skips, and reports errors.
 
 use std::io;
 
@@ -13,18 +13,18 @@ use crate::reader::number::{Fault, Faulty};
 use crate::reader::order::Order;
 use crate::{BATCH_RECORDS, Names, Position, Record, TraceError};
 
-/// A longer line is no line of a trace. Part of the contract of every text format: the error says so.
+/// A longer line is not a line of a trace. This is part of the contract of every text format: the error says so.
 pub(crate) const LINE_BYTES_MAX: usize = 1 << 16;
 
-/// The meaning of the units of one format.
+/// Decodes the units of one format.
 pub(crate) trait Decoder: Send {
-    /// Bytes of the next unit, at least one; `None` where units are lines.
+    /// The bytes of the next unit, at least one; `None` if units are lines.
     #[inline]
     fn unit_bytes(&self) -> Option<usize> {
         None
     }
 
-    /// Bytes of the next unit, without and with the end of its line; `None` where it is not whole yet.
+    /// The bytes of the next unit, without and with its line end; `None` if it is not complete yet.
     #[inline]
     fn cut(&mut self, rest: &[u8]) -> Option<(usize, usize)> {
         match self.unit_bytes() {
@@ -33,10 +33,10 @@ pub(crate) trait Decoder: Send {
         }
     }
 
-    /// What a unit says: a record with its time as it is written there, or nothing.
+    /// Decodes a unit: a record with its time as written, or nothing.
     fn unit(&mut self, unit: &[u8], names: &mut Names) -> Faulty<Option<Record>>;
 
-    /// The completion that the last unit reported, where it was one.
+    /// The completion that the last unit reported, if it did.
     #[inline]
     fn completion(&mut self) -> Option<Completion> {
         None
@@ -47,23 +47,23 @@ pub(crate) trait Decoder: Send {
         Ok(())
     }
 
-    /// The error of a file that has units but no record.
+    /// The error for a file that has units but no record.
     fn nothing_found(&self, file: &str) -> TraceError {
         TraceError::new(file, Position::File, "holds no requests")
     }
 
-    /// Wall clock at the format's time zero.
+    /// The wall-clock time at the format's time zero.
     fn epoch_of_zero_unix_nanos(&self) -> Option<i128> {
         None
     }
 }
 
-/// Reads units as a [`Decoder`] says.
+/// Reads units with a [`Decoder`].
 pub(crate) struct Units<D> {
     decoder: D,
     file: String,
     chunks: Chunks,
-    /// Units that were read.
+    /// The number of units read.
     count: u64,
     order: Order,
     names: Names,
@@ -73,7 +73,7 @@ pub(crate) struct Units<D> {
 }
 
 impl<D: Decoder> Units<D> {
-    /// From the start of the file. `names` are those that every record has, whatever is in the file.
+    /// Reads from the beginning of the file. `names` are the names that every record has, whatever the file contains.
     pub(crate) fn open(
         input: &Input,
         decoder: D,
@@ -84,13 +84,13 @@ impl<D: Decoder> Units<D> {
         Ok(Self::over(input.open()?, input.name(), decoder, names, order, lenient))
     }
 
-    /// From the position of `chunks`.
+    /// Reads from the position of `chunks`.
     pub(crate) fn over(chunks: Chunks, file: &str, decoder: D, names: Names, order: Order, lenient: bool) -> Self {
         let file = file.to_owned();
         Self { decoder, file, chunks, count: 0, order, names, lenient, skipped: 0, ended: false }
     }
 
-    /// The whole units of what is available, until the batch is full. Returns the number of bytes that were read.
+    /// Decodes the complete units that are available, until the batch is full. Returns the number of bytes read.
     fn whole_units(&mut self, batch: &mut Vec<Record>) -> Result<usize, TraceError> {
         let available = self.chunks.available();
         let mut used = 0;
@@ -110,7 +110,7 @@ impl<D: Decoder> Units<D> {
         Ok(used)
     }
 
-    /// What is left at the end of the file: a line without its end, or a record that is cut short.
+    /// Decodes the rest at the end of the file: a line without its end, or a record that is cut short.
     fn last_unit(&mut self, batch: &mut Vec<Record>) -> Result<(), TraceError> {
         let rest = self.chunks.available();
         let left = rest.len();
@@ -138,7 +138,7 @@ impl<D: Decoder> Units<D> {
         self.decoder.unit_bytes().is_none()
     }
 
-    /// A fault of the unit that was read last, which starts `used` bytes after what was consumed.
+    /// The error for a fault of the last unit, which starts `used` bytes after what was consumed.
     #[cold]
     fn placed(&self, fault: Fault, used: usize) -> TraceError {
         let position = if self.is_text() {

@@ -1,15 +1,15 @@
-//! Finds the columns of a line: separators, headings, and columns that may hold separators.
+//! Finds the columns of a line: separators, headings, and a column that may contain separators.
 
 use super::reader::TableReader;
 use super::{Column, Heading, Role, Separator, Value};
 use crate::reader::fields::{split_quoted, text, trimmed, word_spans, wrong_count};
 use crate::reader::number::{Fault, Faulty, digits, quote};
 
-/// What may separate the columns of a format whose separator is guessed, in the order of trial.
+/// The separators that are tried, in this order, if the separator of a format is guessed.
 const USUAL_SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 impl TableReader {
-    /// The names of the columns as a line has them.
+    /// The names of the columns, as a line has them.
     pub(crate) fn expected(&self) -> String {
         let separator = match self.separator {
             Separator::Blanks => " ".to_owned(),
@@ -48,7 +48,7 @@ impl TableReader {
         found && names.zip(&self.cells).all(|(column, cell)| text(line, *cell) == column.name.as_bytes())
     }
 
-    /// Reads the first line, which may be a heading; `false` where it is a request.
+    /// Reads the first line, which may be a heading; `false` if it is a request.
     #[cold]
     pub(super) fn first_line(&mut self, line: &[u8]) -> Faulty<bool> {
         if self.separator == Separator::Guessed {
@@ -127,9 +127,9 @@ impl TableReader {
         }
     }
 
-    /// Cuts a line at its separators.
+    /// Splits a line at its separators.
     fn cut(&mut self, line: &[u8]) -> Faulty<()> {
-        // A column that may hold separators is kept as it is, blanks included.
+        // A column that may contain separators is kept as it is, including blanks.
         let bare = self.greedy().is_some();
         let separator = match self.separator {
             Separator::Blanks => {
@@ -154,7 +154,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// The column that may hold separators: a command between columns that may not.
+    /// The column that may contain separators: a command between columns that may not.
     fn greedy(&self) -> Option<usize> {
         let quoted = matches!(self.separator, Separator::Quoted(_));
         self.columns.iter().position(|column| column.role == Role::Command).filter(|_| !quoted)
@@ -186,8 +186,8 @@ impl TableReader {
         Ok(())
     }
 
-    /// How many words beyond its first the greedy column has, where more columns may follow the last: as few as make what
-    /// follows it an operation among numbers.
+    /// How many words beyond its first the greedy column has, if more columns may follow the last: as few as possible such
+    /// that an operation among numbers follows.
     fn anchored(&self, line: &[u8], greedy: usize) -> Faulty<usize> {
         let fits = |extra: &usize| {
             let after = self.columns.iter().zip(self.cells.iter().skip(*extra)).skip(greedy + 1);
@@ -205,7 +205,7 @@ impl TableReader {
     }
 }
 
-/// A line without the mark of the byte order, which some exporters put before the heading.
+/// A line without the byte order mark, which some exporters put before the heading.
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
 }

@@ -7,11 +7,11 @@ use ioweir_core::Operation;
 use super::{Column, Heading, Role, Separator, Table, Value, Zero};
 use crate::table::reader::TableReader;
 
-/// The widest line of a page.
+/// The width of the widest line of a page.
 const WIDTH: usize = 125;
 
 impl Table {
-    /// Columns, units, what to know before use; Markdown.
+    /// Columns, units and what to know before use, as Markdown.
     pub(crate) fn doc(&self) -> String {
         let reader = TableReader::new(self);
         let heading = match self.heading {
@@ -64,7 +64,7 @@ impl Table {
         }
     }
 
-    /// Streams and volumes, where no column names them.
+    /// Where streams and volumes come from if no column names them.
     fn names(&self) -> &'static str {
         let has = |role: Role| self.columns.iter().any(|column| column.role == role);
         match (has(Role::Volume), has(Role::Stream) || has(Role::Pid)) {
@@ -76,7 +76,7 @@ impl Table {
     }
 }
 
-/// What a column becomes, and what its row says of it.
+/// What a column becomes, and what its row says about it.
 fn meaning(column: &Column) -> String {
     let role = match column.role {
         Role::Time => "arrival".to_owned(),
@@ -97,7 +97,7 @@ fn meaning(column: &Column) -> String {
     format!("{role}{note}{empty}{optional}")
 }
 
-/// The words of an operation: `R` read, `W` write.
+/// The words for operations: `R` read, `W` write.
 fn operations(column: &Column) -> String {
     let list = |words: &[(&str, Operation)], prefix: &str| {
         let words = words.iter().map(|(word, operation)| format!("{prefix}`{word}` {}", operation.name()));

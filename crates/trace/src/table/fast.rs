@@ -1,7 +1,7 @@
-//! The quick way through a line of a table: one pass from the front, before its end is known.
+//! The fast path through a line of a table: one pass from the front, before the end of the line is known.
 //!
-//! It gives up at anything unusual, and the careful way then reads the line or says what is wrong with it. What it reads
-//! is what the careful way reads.
+//! It gives up at anything unusual; the careful reader then reads the line, or reports what is wrong with it. Both read the
+//! same values.
 
 use ioweir_core::{Flags, Operation};
 
@@ -12,7 +12,7 @@ use crate::reader::names::Volumes;
 use crate::reader::number::{digits, scan, scan_fixed, word as word_at};
 use crate::reader::units::LINE_BYTES_MAX;
 
-/// What is read of a line from one separator to the next, and the byte that ends it.
+/// What is read from one separator to the next, and the byte that ends it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     kind: Kind,
@@ -21,25 +21,25 @@ pub(super) struct Step {
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// A whole number for this role, in a unit of this many nanoseconds.
+    /// A whole number for this role, in a unit of this number of nanoseconds.
     Whole(Role, u64),
-    /// A number with decimals, of which this many count; more are an error, or dropped.
+    /// A number with this number of decimals; further decimals are an error, or dropped.
     Decimals(Role, usize, bool),
     /// One of the words of the reader.
     Words,
     Letters,
-    /// The text of this many columns, the last of which must be a number where it says so.
+    /// The text of this number of columns; the flag says whether the last of them must be a number.
     Volume(usize, bool),
     Command,
     Text,
 }
 
-/// The most letters of the block layer whose meaning is remembered.
+/// The most combinations of block-layer letters whose meaning is remembered.
 const LETTERS_MAX: usize = 16;
-/// The longest word that is compared in one step, with the byte after it.
+/// The longest word that is compared in one step, together with the byte after it.
 const WORD_BYTES_MAX: usize = 7;
 
-/// A word of the operation with the byte that ends its column.
+/// A word for an operation, with the byte that ends its column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
     bytes: u64,
@@ -50,7 +50,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// None where it is empty or too long.
+    /// `None` if the word is empty or too long.
     fn new(word: &[u8], end: u8, operation: Operation, flags: Flags) -> Option<Self> {
         let length = Some(word.len()).filter(|length| (1..=WORD_BYTES_MAX).contains(length))?;
         let bytes = word_at(&[word, &[end]].concat(), 0);
@@ -58,7 +58,7 @@ impl Word {
     }
 }
 
-/// The words of the operation; none where one is too long.
+/// The words for operations; empty if one is too long.
 pub(super) fn quick_words(columns: &[Column], separator: Separator) -> Vec<Word> {
     let place = columns.iter().position(|column| column.role == Role::Operation);
     let (Some(place), Separator::Byte(separator)) = (place, separator) else { return Vec::new() };
@@ -69,7 +69,7 @@ pub(super) fn quick_words(columns: &[Column], separator: Separator) -> Vec<Word>
 }
 
 impl TableReader {
-    /// The steps of this table; none where it has no quick way.
+    /// The steps for this table; empty if it has no fast path.
     pub(super) fn quick_steps(&self) -> Vec<Step> {
         let Separator::Byte(separator) = self.separator else { return Vec::new() };
         let plain = !matches!(self.table.heading, Heading::Names(_));
@@ -99,7 +99,7 @@ impl TableReader {
         kinds.into_iter().zip(ends).map(|(kind, end)| Step { kind, end }).collect()
     }
 
-    /// Reads the values of the line at the start of `rest`, where it is whole and without surprises; returns its length
+    /// Reads the values of the line at the start of `rest`, if it is complete and has nothing unusual; returns its length
     /// without its end.
     #[inline]
     pub(super) fn fast(&mut self, rest: &[u8], volumes: &Volumes) -> Option<usize> {
@@ -173,8 +173,8 @@ impl TableReader {
 }
 
 impl TableReader {
-    /// Remembers what letters mean, so that they are compared as a word from now on. After an `F` in front the meaning is
-    /// that of the length as well.
+    /// Remembers the meaning of letters, so that they are compared as a word from now on. After an `F` in front, the meaning
+    /// also depends on the length.
     #[cold]
     pub(super) fn remember(&mut self, letters: &[u8]) {
         let Some(end) = self.steps.iter().find(|step| matches!(step.kind, Kind::Letters)).map(|step| step.end) else {
@@ -190,7 +190,7 @@ impl TableReader {
     }
 }
 
-/// The text at `at`, which moves to its end, and the separator or end of line that follows; `None` where none does.
+/// The text at `at`, which moves to its end, and the separator or line end that follows; `None` if neither does.
 #[inline]
 fn text(rest: &[u8], at: &mut usize, separator: u8) -> Option<(Span, u8)> {
     let start = *at;
@@ -201,24 +201,24 @@ fn text(rest: &[u8], at: &mut usize, separator: u8) -> Option<(Span, u8)> {
         *at += (ends.trailing_zeros() / 8) as usize;
         if ends != 0 {
             let found = *rest.get(*at)?;
-            // What is before an end of line of two bytes is not part of the text.
+            // The first byte of a line end of two bytes is not part of the text.
             return (found != b'\n' || rest[start..*at].last() != Some(&b'\r')).then_some(((start, *at), found));
         }
     }
     None
 }
 
-/// A word of that byte.
+/// A word of eight bytes of this value.
 const fn repeated(byte: u8) -> u64 {
     byte as u64 * 0x0101_0101_0101_0101
 }
 
-/// Marks the bytes of a word that are zero; marks above the lowest may be wrong.
+/// Marks the zero bytes of a word; marks above the lowest may be wrong.
 const fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(0x0101_0101_0101_0101) & !word & 0x8080_8080_8080_8080
 }
 
-/// The columns of a volume, and what follows. That of the line before is known to be right.
+/// The columns of a volume, and what follows. The volume of the previous line is known to be right.
 #[inline]
 fn volume(rest: &[u8], at: &mut usize, separator: u8, columns: usize, numbers: bool) -> Option<([Span; 2], u8)> {
     let (first, mut found) = text(rest, at, separator)?;

@@ -1,7 +1,7 @@
-//! Text formats that are tables: a request a line, in columns that have a role and a unit.
+//! Text formats that are tables: one request on each line, in columns that have a role and a unit.
 //!
-//! A [`Table`] says where the columns are, [`reader`] reads any of them, and its documentation is made from it. A user's
-//! own format is the same table, from a TOML file or the command line ([`own`]).
+//! A [`Table`] says where the columns are; [`reader`] reads any table, and `doc` writes its documentation. A user's own
+//! format is a table as well, from a TOML file or the command line ([`own`]).
 
 mod columns;
 mod doc;
@@ -22,20 +22,20 @@ use crate::writer::Writer;
 pub(crate) struct Table {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
-    /// What is to be known before the columns, where their names do not say it.
+    /// What a reader must know before the columns, if their names do not say it.
     pub(crate) about: &'static str,
-    /// What is to be known after them.
+    /// What a reader must know after the columns.
     pub(crate) notes: &'static str,
     pub(crate) separator: Separator,
     pub(crate) heading: Heading,
     pub(crate) columns: &'static [Column],
-    /// Whether further columns may follow, which are not looked at.
+    /// Whether further columns may follow, which are ignored.
     pub(crate) more_columns: bool,
-    /// The operation of every line, where no column says it.
+    /// The operation of every line, if no column gives it.
     pub(crate) operation: Option<Operation>,
-    /// Whether a write of no bytes is a flush.
+    /// Whether a write of zero bytes is a flush.
     pub(crate) empty_write_flushes: bool,
-    /// Whether numbers are written as in the country of the machine: the times, which have decimals, say how.
+    /// Whether numbers are written as in the machine's country; the times, which have decimals, show how.
     pub(crate) localised: bool,
     pub(crate) clock: Zero,
     /// By how many records it may be out of order.
@@ -44,18 +44,18 @@ pub(crate) struct Table {
     pub(crate) write: Option<Writer>,
 }
 
-/// What separates columns.
+/// How columns are separated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Separator {
-    /// One byte; blanks around a column do not count to it.
+    /// One byte; blanks around a column are not part of it.
     Byte(u8),
-    /// One byte, which may also be inside double quotes.
+    /// One byte; inside double quotes it does not separate.
     Quoted(u8),
-    /// A semicolon where the heading has one, else a comma; or inside double quotes.
+    /// A semicolon if the heading has one, else a comma; inside double quotes neither separates.
     SemicolonOrComma,
     /// One or more blanks.
     Blanks,
-    /// Whichever of the usual ones the first line has.
+    /// Whichever of the usual separators the first line has.
     Guessed,
 }
 
@@ -64,20 +64,20 @@ pub(crate) enum Separator {
 pub(crate) enum Heading {
     /// It is a request.
     None,
-    /// It may be the names of the columns.
+    /// It may name the columns.
     Optional,
-    /// It is the names of the columns, in their order.
+    /// It names the columns, in their order.
     Required,
     /// It names the columns, in any order and among others; the function compares a name in it with that of a column.
     Names(fn(&[u8], &str) -> bool),
-    /// It is a heading where it cannot be read as a request.
+    /// It is a heading if it cannot be read as a request.
     Guessed,
 }
 
 /// The time zero of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Zero {
-    /// Nothing in particular.
+    /// An arbitrary time.
     Arbitrary,
     /// 1970-01-01 UTC.
     Unix,
@@ -85,7 +85,7 @@ pub(crate) enum Zero {
     FileTime,
 }
 
-/// Unix time of the zero of Windows file times, 1601-01-01.
+/// The Unix time of the zero of Windows file times, 1601-01-01.
 pub(crate) const FILETIME_ZERO_UNIX_NANOS: i128 = -11_644_473_600 * 1_000_000_000;
 
 impl Zero {
@@ -98,49 +98,49 @@ impl Zero {
     }
 }
 
-/// What a column is for.
+/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// When the request arrived.
     Time,
-    /// When it was complete: with a time of arrival it gives the latency, with a latency the time of arrival.
+    /// When the request completed. Together with the arrival it gives the latency; together with a latency, the arrival.
     Completion,
-    /// From this arrival to the next.
+    /// The time from this arrival to the next.
     Gap,
-    /// From arrival to completion; several columns are added up.
+    /// The time from arrival to completion; several columns are added.
     Latency,
     Offset,
     Length,
-    /// The bytes that were moved: an error where they are not the length.
+    /// The number of bytes moved; it is an error if this is not the length.
     Moved,
     Operation,
-    /// The device; two columns together are one name.
+    /// The device; two columns form one name.
     Volume,
-    /// The client, by name; two columns together are one name.
+    /// The client, by name; two columns form one name.
     Stream,
     /// The client, as the number of a process ...
     Pid,
     /// ... and its command.
     Command,
-    /// Checked for its form only.
+    /// Only its form is checked.
     Ignored,
 }
 
 impl Role {
-    /// How many there are.
+    /// The number of roles.
     pub(crate) const COUNT: usize = Self::Ignored as usize + 1;
 }
 
-/// How a column is written.
+/// How the value of a column is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value {
-    /// A time with or without decimals; what is below a nanosecond is dropped.
+    /// A time with or without decimals; fractions of a nanosecond are dropped.
     Time(Unit),
     /// Seconds with at most nine decimals.
     Seconds,
-    /// A whole number in units of this many nanoseconds.
+    /// A whole number in units of this number of nanoseconds.
     Ticks(u64),
-    /// A whole number in units of this many bytes.
+    /// A whole number in units of this number of bytes.
     Size(u64),
     /// Bytes in hexadecimal digits.
     Hexadecimal,
@@ -165,13 +165,13 @@ pub(crate) struct Column {
     pub(crate) name: &'static str,
     pub(crate) role: Role,
     pub(crate) value: Value,
-    /// Put before the text of a volume, or between it and the column before.
+    /// The text put before a volume's column, or between it and the previous column.
     pub(crate) prefix: &'static str,
-    /// What an empty column means: for an operation an error, which is explained so; else that the value is not known.
+    /// What an empty column means. For an operation it is an error, and this explains it; otherwise the value is unknown.
     pub(crate) empty: Option<&'static str>,
-    /// Whether the heading may lack it.
+    /// Whether the heading may omit it.
     pub(crate) optional: bool,
-    /// What is said of it beyond its role.
+    /// What is said about it beyond its role.
     pub(crate) note: &'static str,
 }
 
@@ -181,7 +181,7 @@ pub(crate) const BYTES: u64 = 1;
 pub(crate) const SECTORS: u64 = SECTOR_BYTES;
 
 impl Table {
-    /// The usual: commas, no heading, in order within a window.
+    /// The usual table: commas, no heading, sorted within a window.
     pub(crate) const COMMAS: Self = Self {
         name: "",
         title: "",
@@ -200,11 +200,11 @@ impl Table {
         write: None,
     };
 
-    /// The same between blanks.
+    /// The same, separated by blanks.
     pub(crate) const BLANKS: Self = Self { separator: Separator::Blanks, ..Self::COMMAS };
 }
 
-/// A column by its name, role and value.
+/// Makes a column from its name, role and value.
 pub(crate) const fn column(name: &'static str, role: Role, value: Value) -> Column {
     Column { name, role, value, prefix: "", empty: None, optional: false, note: "" }
 }

@@ -1,4 +1,4 @@
-//! Reads the columns of a user's own text format from a TOML file or the command line.
+//! Reads the columns of a user's own text format, from a TOML file or the command line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,16 +13,16 @@ use super::{Column, Heading, Role, SECTORS, Separator, Table, Value, Zero, colum
 use crate::reader::fields::Unit;
 use crate::{FORMATS, Format, Position, TraceError};
 
-/// What begins a list of columns in the place of a format's name.
+/// The prefix of a list of columns that is given instead of a format's name.
 const LIST_PREFIX: &str = "columns:";
-/// What errors of such a list call it.
+/// The name of such a list in errors.
 const LIST_NAME: &str = "--columns";
-/// The most columns, the most words of an operation, and the longest file.
+/// The most columns, the most words for operations, and the largest file.
 const COLUMNS_MAX: usize = 256;
 const WORDS_MAX: usize = 64;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The row that describes a user's own formats.
+/// The row that describes users' own formats.
 pub(crate) const FORMAT: Format = Format {
     name: "columns",
     title: "A text format of your own: a list of columns, or a TOML file of them",
@@ -39,7 +39,7 @@ fn unnamed() -> TraceError {
         .hint("name them with --columns, or a TOML file of them with --format")
 }
 
-/// What a column can be: its name in a list or file, its role, and what kind of unit it takes.
+/// The roles of columns: the name in a list or file, the role, and the kind of unit.
 const ROLES: [(&str, Role, Kind); 17] = [
     ("time", Role::Time, Kind::Time),
     ("completion", Role::Completion, Kind::Time),
@@ -70,7 +70,7 @@ enum Kind {
     Text,
 }
 
-/// The words that operations usually have; other words must be given.
+/// The usual words for operations; other words must be given.
 const USUAL_WORDS: [(&str, Operation); 26] = [
     ("R", Operation::Read),
     ("W", Operation::Write),
@@ -100,10 +100,10 @@ const USUAL_WORDS: [(&str, Operation); 26] = [
     ("Wr", Operation::Write),
 ];
 
-/// Why a name is no format.
+/// Why a name does not give a format.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// No format is called so.
+    /// There is no format of this name.
     #[error(transparent)]
     Unknown(#[from] ChoiceError),
     /// Its columns cannot be read.
@@ -111,11 +111,11 @@ pub enum FormatError {
     Columns(#[from] TraceError),
 }
 
-/// The format of a name on the command line: one of [`FORMATS`], a TOML file of columns (`mine.toml`), or a list
-/// of them after `columns:`. `ioweir doc format columns` describes both.
+/// The format of a name on the command line: one of [`FORMATS`], a TOML file of columns (`mine.toml`), or a list of columns
+/// after `columns:`. `ioweir doc format columns` describes both.
 ///
 /// # Errors
-/// [`FormatError`] where there is no such format, or its columns cannot be read.
+/// If there is no such format, or its columns cannot be read.
 ///
 /// # Examples
 /// ```
@@ -154,7 +154,7 @@ fn read(name: &str) -> Result<String, TraceError> {
     fs::read_to_string(name).map_err(|bad| error(format!("cannot be read: {bad}")))
 }
 
-/// The format of a text, made once: like those of the tables, a format lives as long as the program.
+/// The format that a text describes. It is made once and, like those of the tables, lives as long as the program.
 fn kept(text: &str, make: impl FnOnce(&str) -> Result<Table, TraceError>) -> Result<&'static Format, TraceError> {
     static KEPT: Mutex<BTreeMap<String, &'static Format>> = Mutex::new(BTreeMap::new());
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,7 +167,7 @@ fn kept(text: &str, make: impl FnOnce(&str) -> Result<Table, TraceError>) -> Res
     Ok(format)
 }
 
-/// A column as a list or a file has it, and the place of each part for errors.
+/// A column as a list or a file has it, with the position of each part for errors.
 #[derive(Debug)]
 struct Raw<'a> {
     at: usize,
@@ -200,7 +200,7 @@ impl Wrong {
     }
 }
 
-/// `time:s,op,offset:bytes,size:bytes`
+/// Parses `time:s,op,offset:bytes,size:bytes`.
 fn from_list(list: &str) -> Result<Table, TraceError> {
     let mut at = 0;
     let mut raws = Vec::new();
@@ -219,7 +219,7 @@ fn from_list(list: &str) -> Result<Table, TraceError> {
     Ok(Table { separator: Separator::Guessed, ..of_columns(columns) })
 }
 
-/// A table of these columns. Where a command may hold separators, no further columns may follow the last.
+/// A table of these columns. If a command may contain separators, no further columns may follow the last.
 fn of_columns(columns: Vec<Column>) -> Table {
     let more_columns = columns.iter().all(|column| column.role != Role::Command);
     let columns = Box::leak(columns.into_boxed_slice());
@@ -420,7 +420,7 @@ fn value(raw: &Raw<'_>, name: &str, kind: Kind) -> Result<Value, Wrong> {
     }
 }
 
-/// The words of an operation: the usual ones, the letters of the block layer, or those that are given.
+/// The words for operations: the usual ones, the block layer's letters, or those that are given.
 fn operation_words(raw: &Raw<'_>, wrong_unit: impl Fn(usize, &str) -> Wrong) -> Result<Value, Wrong> {
     match raw.modifiers.as_slice() {
         [] => return Ok(Value::Words(&USUAL_WORDS)),

@@ -1,4 +1,4 @@
-//! Reads every table: cuts a line into columns, reads each as its row says, and makes a record of them.
+//! Reads any table: splits a line into columns, reads each as its row says, and makes a record of them.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use crate::reader::rwbs;
 use crate::reader::units::{Decoder, Units};
 use crate::{Input, Names, ReadOptions, Record, TraceError};
 
-/// Added to times of arrival that are computed from completions: the first may lie before the first completion.
+/// Added to arrival times that are computed from completions: the first arrival may lie before the first completion.
 const BEFORE_ZERO_NANOS: u64 = 86_400 * 1_000_000_000;
 
-/// Volumes, streams and processes of one trace.
+/// The volumes, streams and processes of one trace.
 #[derive(Debug)]
 pub(crate) struct Numbers {
     pub(crate) volumes: Volumes,
@@ -34,51 +34,51 @@ impl Numbers {
 /// The values of one line, before names are looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Values {
-    /// Numbers by the role of their column: times in nanoseconds, the extent in the units of its columns.
+    /// Numbers, by the role of their column: times in nanoseconds, the extent in the units of its columns.
     pub(super) numbers: [u64; Role::COUNT],
     pub(super) has_latency: bool,
     pub(super) operation: Option<Operation>,
-    /// Letters of the block layer that are yet to be read.
+    /// Block-layer letters that have not been read yet.
     pub(super) letters: Option<Span>,
     pub(super) flags: Flags,
-    /// First byte and length.
+    /// The first byte and the length.
     extent: (u64, u64),
     pub(super) command: Span,
-    /// The number of the volume, where it is that of the line before.
+    /// The number of the volume, if it is that of the previous line.
     pub(super) known_volume: Option<u32>,
-    /// One or two columns.
+    /// The one or two columns of the volume.
     pub(super) volume: [Span; 2],
     stream: [Span; 2],
 }
 
-/// A table made ready for the lines of one file.
+/// A table, prepared for the lines of one file.
 #[derive(Debug)]
 pub(crate) struct TableReader {
     pub(super) table: Table,
     /// The columns that this file has.
     pub(super) columns: Vec<Column>,
-    /// The quick way through a line, where there is one.
+    /// The steps of the fast path, if there is one.
     pub(super) steps: Vec<Step>,
     pub(super) words: Vec<Word>,
     pub(super) separator: Separator,
-    /// Where the columns are among those of the heading, and how many that has.
+    /// The positions of the columns in the heading, and the number of columns that the heading has.
     pub(super) places: Option<(Vec<usize>, usize)>,
     started: bool,
-    /// The mark before decimals, once it is known.
+    /// The decimal mark, once it is known.
     decimal_mark: Option<u8>,
     pub(super) cells: Vec<Span>,
     pub(super) spans: Vec<Span>,
     plain: Vec<u8>,
-    /// Those of the line that was read last: kept here, since moving them costs a tenth of the speed.
+    /// The values of the last line, kept here because moving them costs a tenth of the speed.
     pub(super) values: Values,
-    /// Whether they are those of the line that comes next, which the quick way has read.
+    /// Whether `values` are those of the next line, which the fast path has read.
     ready: bool,
-    /// The arrival of the next request, where the columns have gaps.
+    /// The arrival of the next request, if the columns have gaps.
     next_arrival: u64,
     pub(super) shape: Shape,
 }
 
-/// What the columns have, looked up once.
+/// Properties of the columns, determined once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shape {
     volume: bool,
@@ -115,7 +115,7 @@ impl TableReader {
         reader
     }
 
-    /// What follows from the columns and the separator.
+    /// Derives everything that follows from the columns and the separator.
     pub(super) fn prepare(&mut self) {
         let process = self.columns.iter().any(|column| column.role == Role::Pid || column.value == Value::Process);
         let stream = process || self.has(Role::Stream);
@@ -142,7 +142,7 @@ impl TableReader {
         self.columns.iter().any(|column| column.role == role)
     }
 
-    /// The names that every record has: those of the file, where no column has any.
+    /// The names that every record has: those of the file, if no column has any.
     fn names(&self, file: &str) -> Names {
         let of = |without: bool| if without { vec![file.to_owned()] } else { Vec::new() };
         let Shape { volume, stream, .. } = self.shape;
@@ -193,7 +193,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Makes `plain` the number of a column with a point before its decimals.
+    /// Sets `plain` to the number of a column, with a point as the decimal mark.
     fn plain_number(&mut self, line: &[u8], span: Span, column: &Column) -> Faulty<()> {
         let mark = match self.decimal_mark {
             Some(mark) => mark,
@@ -214,7 +214,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// The mark before the decimals of the time.
+    /// Finds the decimal mark of the time.
     fn find_decimal_mark(&self, line: &[u8]) -> Faulty<u8> {
         let time = self.columns.iter().position(|column| column.role == Role::Time).unwrap_or(0);
         let (name, span) = (self.columns[time].name, self.spans[time]);
@@ -226,7 +226,7 @@ impl TableReader {
         })
     }
 
-    /// Reads every column of a line, and what follows from several of them.
+    /// Reads every column of a line, and what follows from several of them together.
     pub(super) fn careful(&mut self, line: &[u8]) -> Faulty<()> {
         self.split(line)?;
         self.values = Values { operation: self.table.operation, ..Values::default() };
@@ -240,15 +240,15 @@ impl TableReader {
         self.columns.iter().enumerate().find(|(_, column)| column.role == role)
     }
 
-    /// The name of the column of a role, and its place in the line.
+    /// The name of the column with a role, and its position in the line.
     #[cold]
     fn named(&self, role: Role) -> (&'static str, usize) {
         let found = self.place(role);
         found.map_or(("", 0), |(place, column)| (column.name, self.spans.get(place).map_or(0, |span| span.0)))
     }
 
-    /// What the columns say together: letters, bytes, and the arrival where there is only a completion.
-    // Once a line: a call costs a fiftieth of the speed.
+    /// Combines columns: letters, bytes, and the arrival if there is only a completion.
+    // Called once for each line: without inlining, the call costs a fiftieth of the speed.
     #[inline(always)]
     pub(super) fn finish(&mut self, line: &[u8]) -> Faulty<()> {
         let values = &mut self.values;
@@ -311,7 +311,7 @@ impl TableReader {
         Fault::new(at, format!("{name} {} does not fit 32 bits", self.values.numbers[Role::Pid as usize]))
     }
 
-    /// Works out the latency from arrival and completion, or the arrival from completion and latency.
+    /// Computes the latency from arrival and completion, or the arrival from completion and latency.
     fn arrival(&mut self) -> Faulty<()> {
         let [time, completion, latency] =
             [Role::Time, Role::Completion, Role::Latency].map(|role| self.values.numbers[role as usize]);
@@ -333,7 +333,7 @@ impl TableReader {
     #[inline]
     pub(crate) fn line(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Option<Record>> {
         if !self.started {
-            // Without the right heading, the columns of some tables are not known: the next line is tried as well.
+            // The columns of some tables are unknown until the right heading is found, so the next line is tried as well.
             self.started =
                 !matches!(self.table.heading, Heading::Names(_)) && !self.columns.iter().any(|column| column.optional);
             let is_heading = self.first_line(line)?;
@@ -345,7 +345,7 @@ impl TableReader {
         self.request(line, numbers, names).map(Some)
     }
 
-    /// The record of a line that is no heading.
+    /// The record of a line that is not a heading.
     #[inline]
     pub(crate) fn request(&mut self, line: &[u8], numbers: &mut Numbers, names: &mut Names) -> Faulty<Record> {
         if !std::mem::take(&mut self.ready) {
@@ -396,7 +396,7 @@ impl TableReader {
         })
     }
 
-    /// The columns of a volume with what is put before each.
+    /// The columns of a volume, with the prefix of each.
     #[cold]
     fn volume_name(&self, line: &[u8]) -> String {
         let columns = self.columns.iter().filter(|column| column.role == Role::Volume);
@@ -416,7 +416,7 @@ impl TableReader {
     }
 }
 
-/// What a volume is looked up by: its column, or both with the separator between them.
+/// The key that a volume is looked up by: its column, or both with the separator between them.
 #[inline]
 fn volume_key(line: &[u8], [first, second]: [Span; 2]) -> Cow<'_, [u8]> {
     if second == (0, 0) {
@@ -429,13 +429,13 @@ fn volume_key(line: &[u8], [first, second]: [Span; 2]) -> Cow<'_, [u8]> {
     }
 }
 
-/// The first or second column of a name.
+/// Adds the first or second column of a name.
 fn push(spans: &mut [Span; 2], span: Span) {
     let place = usize::from(spans[0] != (0, 0));
     spans[place] = span;
 }
 
-/// The number of a column: nanoseconds, or the count of its unit of bytes; zero where it is none.
+/// The number in a column: nanoseconds, or the count of its unit of bytes; zero if it has none.
 fn number(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
     match column.value {
         Value::Time(unit) => duration(line, span, unit, column.name),
@@ -447,7 +447,7 @@ fn number(line: &[u8], span: Span, column: &Column) -> Faulty<u64> {
     }
 }
 
-/// The operation that a column says, where it is a word.
+/// The operation in a column, if it is a word.
 fn operation(line: &[u8], span: Span, column: &Column) -> Faulty<Option<Operation>> {
     match column.value {
         Value::Words(words) => choice(line, span, column.name, words).map(Some),

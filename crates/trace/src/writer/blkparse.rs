@@ -1,4 +1,4 @@
-//! Writes the text that blkparse prints.
+//! Writes text as blkparse prints it.
 
 use ioweir_core::Operation;
 
@@ -20,7 +20,7 @@ pub(crate) const WRITER: Writer = Writer {
     },
 };
 
-/// Major and minor number of a volume that is called by them.
+/// The major and minor number in the name of a volume.
 fn device(name: &str) -> Option<(&str, &str)> {
     let (major, minor) = name.split_once(',')?;
     let number = |text: &str| !text.is_empty() && text.len() < 10 && text.bytes().all(|byte| byte.is_ascii_digit());

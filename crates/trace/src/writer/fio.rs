@@ -27,7 +27,7 @@ struct Lines {
     micros: u64,
 }
 
-/// The name of a volume, as the name of a file that fio can read.
+/// The name of a volume, as a file name that fio can read.
 fn file(volume: u32, names: &Names) -> Result<&str, TraceError> {
     let name = volume_name(volume, names);
     if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {

@@ -8,7 +8,7 @@ use crate::{Names, Record, TraceError};
 
 pub(crate) const WRITER: Writer = Writer {
     open: |target| TextSink::open(target, Rows { volume: None }),
-    // The volume is called like the file.
+    // The volume has the name of the file.
     holds: Holds {
         priorities: false,
         volume_name: |_, _| false,
@@ -40,7 +40,7 @@ impl Text for Rows {
     }
 }
 
-/// Pid and command of a stream: as its name has them, else its number and name.
+/// The pid and command in the name of a stream; if there are none, its number and name.
 pub(crate) fn process(stream: u32, names: &Names) -> (u32, String) {
     let name = names.streams.get(stream as usize).map_or("", String::as_str);
     let (pid, command) = name.split_once(' ').unwrap_or((name, "(null)"));

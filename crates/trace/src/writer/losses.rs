@@ -1,44 +1,44 @@
-//! Counts what a conversion loses: what the output format cannot hold, and how many requests that affects.
+//! Counts what a conversion loses: what the output format cannot hold, and the number of requests affected.
 //!
-//! Each writer states what it holds. The conversion counts what a trace has beyond that, so that nothing is lost silently.
+//! Each writer states what it holds. The conversion counts what a trace has beyond that, so nothing is lost silently.
 
 use ioweir_core::{Flags, Operation, Priority};
 
 use crate::{Names, Record};
 
-/// What a format can hold of a request. Everything that is not stated here it either holds or refuses with an error.
+/// What a format can hold of a request. Anything not listed here it either holds or refuses with an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Holds {
-    /// The grain of its times in nanoseconds; smaller parts are dropped.
+    /// The resolution of its times in nanoseconds; smaller parts are dropped.
     pub time_unit_nanos: u64,
-    /// Whether it holds discards; otherwise they are left out.
+    /// Whether it holds discards; if not, they are left out.
     pub discards: bool,
-    /// Whether it holds flushes; otherwise they are left out.
+    /// Whether it holds flushes; if not, they are left out.
     pub flushes: bool,
     /// The flags that it keeps.
     pub flags: Flags,
     /// Whether it holds I/O priorities.
     pub priorities: bool,
-    /// Whether it holds streams apart from volumes.
+    /// Whether it holds streams separately from volumes.
     pub streams: bool,
     /// Whether the volume of this number keeps its name.
     pub volume_name: fn(u32, &str) -> bool,
-    /// The grain of its latencies in nanoseconds; `None` where it has no latencies.
+    /// The resolution of its latencies in nanoseconds; `None` if it has no latencies.
     pub latency_unit_nanos: Option<u64>,
-    /// Whether one request may lack a latency while others have one.
+    /// Whether a request may lack a latency while others have one.
     pub latency_optional: bool,
-    /// What it does with the wall clock.
+    /// How it treats the wall clock.
     pub clock: Clock,
 }
 
-/// What a format does with the wall clock of a trace.
+/// How a format treats the wall clock of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// It is kept where there is one.
+    /// It is kept if there is one.
     Kept,
     /// It is dropped.
     Dropped,
-    /// Times are wall-clock times: without a clock they begin at 1970-01-01.
+    /// Times are wall-clock times; without a clock they begin at 1970-01-01.
     Needed,
 }
 
@@ -66,7 +66,7 @@ impl Holds {
 pub struct Loss {
     /// What it is, as the subject of "... not kept".
     pub what: &'static str,
-    /// How many requests it affects.
+    /// The number of requests affected.
     pub requests: u64,
 }
 
@@ -142,14 +142,14 @@ impl Counted {
             (None, Some(_)) => lost(ABSENT, !holds.latency_optional),
             (None, None) => {}
         }
-        // Times are rounded as wall-clock times: those since the first request may be rounded elsewhere.
+        // Times are rounded as wall-clock times; the time since the first request may be rounded differently.
         let epoch = if holds.clock == Clock::Dropped { 0 } else { self.epoch.unwrap_or(0) };
         let time = epoch + i128::from(record.time.0);
         lost(TIME_GRAIN, time % i128::from(holds.time_unit_nanos) != 0);
         self.requests += 1;
     }
 
-    /// What was lost, and of how many requests.
+    /// What was lost, and in how many requests.
     pub(crate) fn finish(mut self, epoch: Option<i128>) -> Vec<Loss> {
         let clock = self.holds.clock;
         if clock == Clock::Dropped && epoch.is_some() || clock == Clock::Needed && self.epoch.is_none() {

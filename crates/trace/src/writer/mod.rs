@@ -16,14 +16,14 @@ use std::io::{self, Write};
 use crate::writer::losses::{Counted, Holds, Loss};
 use crate::{Format, Names, Position, Record, TraceError, TraceSource};
 
-/// Where a trace is written to: a stream and its name for errors.
+/// Where a trace is written: a stream, and its name for errors.
 pub struct Target {
     name: String,
     stream: Box<dyn Write + Send>,
 }
 
 impl Target {
-    /// A stream that is written in small pieces: give a buffered one.
+    /// A target that writes to a stream in small pieces, so the stream should be buffered.
     pub fn new(name: impl Into<String>, stream: Box<dyn Write + Send>) -> Self {
         Self { name: name.into(), stream }
     }
@@ -63,39 +63,39 @@ pub type WriteFn = fn(Target) -> Result<Box<dyn TraceSink>, TraceError>;
 pub struct Writer {
     /// Opens a trace for writing.
     pub open: WriteFn,
-    /// What it holds of a request.
+    /// What it can hold of a request.
     pub holds: Holds,
 }
 
-/// What a conversion did.
+/// The result of a conversion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Converted {
-    /// Requests that were read, those included that the format cannot hold.
+    /// The number of requests read, including those that the format cannot hold.
     pub records: u64,
-    /// What of them is not in the target.
+    /// What of them the target does not hold.
     pub losses: Vec<Loss>,
 }
 
 /// A writer of one format.
 pub trait TraceSink: Send {
-    /// Says when the first request was, in nanoseconds since 1970-01-01 UTC where that is known by then; comes before all
-    /// records.
+    /// Sets the time of the first request, in nanoseconds since 1970-01-01 UTC, if it is known by then; called before any
+    /// record.
     fn start(&mut self, _epoch_unix_nanos: Option<i128>) {}
 
-    /// Writes records; `names` holds at least the names they use.
+    /// Writes records; `names` holds at least the names that they use.
     ///
     /// # Errors
-    /// [`TraceError`] for what the format cannot hold, and for a stream that fails.
+    /// If the format cannot hold a record, or the stream fails.
     fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError>;
 
     /// Writes what is known only at the end.
     ///
     /// # Errors
-    /// [`TraceError`] for a stream that fails.
+    /// If the stream fails.
     fn finish(self: Box<Self>, names: &Names, epoch_unix_nanos: Option<i128>) -> Result<(), TraceError>;
 }
 
-/// Writes all of `source` as `format`; returns how much that was, and what the format could not hold of it.
+/// Writes all of `source` in `format`; returns how much that was, and what the format could not hold.
 ///
 /// ```
 /// use ioweir_trace::{Input, ReadOptions, Target, TraceError, convert, format, open_inputs};
@@ -110,7 +110,7 @@ pub trait TraceSink: Send {
 /// ```
 ///
 /// # Errors
-/// [`TraceError`] of the source, of the target, and where the format cannot be written or cannot hold a record.
+/// Errors of the source and of the target; also if the format cannot be written or cannot hold a record.
 pub fn convert(source: &mut dyn TraceSource, format: &Format, target: Target) -> Result<Converted, TraceError> {
     let Some(writer) = format.write else {
         let writable: Vec<&str> =

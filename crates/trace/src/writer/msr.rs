@@ -8,7 +8,7 @@ use crate::writer::losses::{Clock, Holds};
 use crate::writer::text::{Text, TextSink, refused, volume_name};
 use crate::{Names, Record, TraceError};
 
-/// A Windows file time counts these.
+/// The unit of Windows file times.
 const TICK_NANOS: u64 = 100;
 
 pub(crate) const WRITER: Writer = Writer {
@@ -27,7 +27,7 @@ pub(crate) const WRITER: Writer = Writer {
     },
 };
 
-/// Host and disk of a volume that is called by them.
+/// The host and disk in the name of a volume.
 fn host_and_disk(name: &str) -> Option<(&str, &str)> {
     let (host, disk) = name.rsplit_once('_')?;
     let number = !disk.is_empty() && disk.len() < 20 && disk.bytes().all(|byte| byte.is_ascii_digit());
@@ -53,7 +53,7 @@ impl Text for Lines {
             Operation::Discard | Operation::Flush => return Ok(String::new()),
         };
         let ticks = (self.zero + i128::from(record.time.0)).div_euclid(i128::from(TICK_NANOS));
-        // What the reader takes: nanoseconds since 1601 in 64 bits.
+        // The reader accepts nanoseconds since 1601 in 64 bits.
         let ticks = u64::try_from(ticks)
             .ok()
             .filter(|ticks| *ticks <= u64::MAX / TICK_NANOS)

@@ -1,4 +1,4 @@
-//! Writes traces, and what became of their requests, as Parquet: a row group at a time.
+//! Writes traces, and how their requests were served, as Parquet: one row group at a time.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use crate::writer::requests::{RequestSink, RunNames, Served};
 use crate::writer::{Target, TraceSink};
 use crate::{Names, Position, Record, TraceError};
 
-/// Records that are held before they are written as one row group.
+/// The number of records that are held before they are written as one row group.
 const GROUP_RECORDS: usize = 1 << 16;
 
 fn properties() -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::ZSTD(ZstdLevel::default()));
-    // Times rise and offsets often do: their differences are small.
+    // Times increase, and offsets often do, so their differences are small.
     for column in ["time_nanos", "offset_bytes"] {
         let path = ColumnPath::from(column);
         builder = builder
@@ -54,7 +54,7 @@ impl RequestSink for Writer {
     }
 }
 
-/// A request, and what became of it with the number of its run.
+/// A request, how it was served, and the number of its run.
 struct Row {
     record: Record,
     served: Option<(u32, Served)>,
@@ -150,7 +150,7 @@ fn class_name(run: &RunNames, class: u32) -> String {
     run.classes.get(class as usize).cloned().unwrap_or_default()
 }
 
-/// A column in which values may be missing.
+/// A column whose values may be missing.
 fn optional<T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, Box<dyn Write + Send>>,
     values: impl Iterator<Item = Option<T::T>> + Clone,

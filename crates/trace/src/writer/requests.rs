@@ -1,25 +1,25 @@
-//! Requests and what became of them, for a file that has these columns after those of a trace.
+//! Requests with how they were served, for a file that has these columns after those of a trace.
 
 use ioweir_core::{Nanos, Reason};
 
 use crate::{Names, Record, Target, TraceError};
 
-/// What became of a request in a run.
+/// How a request was served in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// The class of its client: an index into those of the run.
+    /// The class of its client: an index into the classes of the run.
     pub class: u32,
-    /// When the scheduler took it, or the part of it that was served last.
+    /// When the scheduler accepted it, or the sub-request of it that was served last.
     pub submitted: Nanos,
-    /// When that went to the device.
+    /// When that was dispatched to the device.
     pub dispatched: Nanos,
-    /// When it was done.
+    /// When it completed.
     pub completed: Nanos,
-    /// What it waited for before it went to the device, indexed by [`Reason`].
+    /// How long it waited before it was dispatched, indexed by [`Reason`].
     pub wait_nanos: [u64; Reason::COUNT],
 }
 
-/// The run that requests belong to.
+/// The names of the run that requests belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunNames {
     /// Its scheduler.
@@ -28,32 +28,32 @@ pub struct RunNames {
     pub device: String,
     /// Its classes of clients.
     pub classes: Vec<String>,
-    /// Everything that tells it from the others, as a JSON object.
+    /// Everything that distinguishes it from other runs, as a JSON object.
     pub about: String,
 }
 
 /// A writer of requests, run by run.
 pub trait RequestSink: Send {
-    /// The requests that follow belong to this run.
+    /// Begins a run: the requests that follow belong to it.
     fn begin_run(&mut self, run: RunNames);
 
-    /// Writes a request of the run, which [`RequestSink::begin_run`] has named before.
+    /// Writes a request of the run that [`RequestSink::begin_run`] began.
     ///
     /// # Errors
-    /// [`TraceError`] where the target cannot be written.
+    /// If the target cannot be written.
     fn write(&mut self, record: Record, served: Served) -> Result<(), TraceError>;
 
     /// Writes the names of streams and volumes, and ends the file.
     ///
     /// # Errors
-    /// [`TraceError`] where the target cannot be written.
+    /// If the target cannot be written.
     fn finish(self: Box<Self>, names: &Names) -> Result<(), TraceError>;
 }
 
-/// Begins a file of requests, which is Parquet.
+/// Begins a file of requests, in Parquet.
 ///
 /// # Errors
-/// [`TraceError`] where the target cannot be written, or where the build leaves out Parquet.
+/// If the target cannot be written, or the build leaves out Parquet.
 pub fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
     #[cfg(feature = "parquet")]
     return super::parquet::request_file(target);

@@ -1,36 +1,36 @@
-//! Writes every text format: a heading, the text of each record, and what closes the file.
+//! Writes any text format: a heading, the text of each record, and what ends the file.
 
 use ioweir_core::SECTOR_BYTES;
 
 use crate::writer::{Target, TraceSink};
 use crate::{Names, Position, Record, TraceError};
 
-/// What one text format writes. Its errors say what it cannot hold, and are completed by the sink.
+/// The text of one format. Its errors say what it cannot hold; the sink completes them.
 pub(crate) trait Text: Send {
     /// The name of the format, for errors.
     const NAME: &'static str;
-    /// The first line with its end.
+    /// The first line, with its end.
     const HEADING: &'static str = "";
 
-    /// Takes the wall clock of the first request; comes before all records.
+    /// Takes the wall-clock time of the first request; called before any record.
     fn start(&mut self, _epoch_unix_nanos: Option<i128>) {}
 
     /// The text of a record.
     fn record(&mut self, record: &Record, names: &Names) -> Result<String, TraceError>;
 
-    /// What follows the last record.
+    /// The text after the last record.
     fn end(&mut self, _names: &Names) -> Result<String, TraceError> {
         Ok(String::new())
     }
 }
 
-/// What a format cannot hold, as an error of [`Text`].
+/// An error of [`Text`] for what a format cannot hold.
 #[cold]
 pub(crate) fn refused(what: impl Into<String>) -> TraceError {
     TraceError::new("", Position::File, what)
 }
 
-/// Sector and sectors of a record, for formats that hold only whole ones.
+/// The first sector and the number of sectors of a record, for formats that hold only whole sectors.
 pub(crate) fn whole_sectors(record: &Record) -> Result<(u64, u64), TraceError> {
     let (offset, length) = (record.offset_bytes, record.length_bytes);
     if offset.is_multiple_of(SECTOR_BYTES) && length.is_multiple_of(SECTOR_BYTES) {
@@ -39,12 +39,12 @@ pub(crate) fn whole_sectors(record: &Record) -> Result<(u64, u64), TraceError> {
     Err(refused(format!("offset {offset} + length {length} bytes: not whole sectors")).hint("write parquet"))
 }
 
-/// Seconds, and the nanoseconds beyond them.
+/// Whole seconds, and the nanoseconds beyond them.
 pub(crate) const fn seconds_and_nanos(record: &Record) -> (u64, u64) {
     (record.time.0 / 1_000_000_000, record.time.0 % 1_000_000_000)
 }
 
-/// The name of a volume; empty where it has none.
+/// The name of a volume; empty if it has none.
 pub(crate) fn volume_name(volume: u32, names: &Names) -> &str {
     names.volumes.get(volume as usize).map_or("", String::as_str)
 }

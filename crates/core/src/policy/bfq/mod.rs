@@ -1,18 +1,19 @@
-//! Budget fair queueing: each process gets the disk for a budget of sectors, and its share of all sectors is its weight.
+//! Budget fair queueing: each process gets the disk for a budget of sectors, and its weight sets its share of all sectors.
 //!
-//! `service` orders the queues (B-WF2Q+) within their classes of priority, where levels weigh from eight to one, and `raising`
-//! makes some queues weigh more for a while. A turn lasts until its
-//! budget of sectors is used up, it times out, or its queue has run dry and no request comes within the idle time. The end of
-//! a turn decides the next budget: a queue that used it up, or could not in time, gets more; one that let the disk idle gets
-//! less. A slow queue is charged for time, as if it had read sequentially all along: a process pays for its seeks.
+//! `service` orders the queues (B-WF2Q+) within their classes of priority, in which levels have weights from eight to one;
+//! `raising` gives some queues more weight for a while. A turn lasts until its budget of sectors is used up, it times out,
+//! or its queue is empty and no request comes within the idle time. The end of a turn decides the next budget: a queue that
+//! used its budget up, or could not in time, gets more; one that let the disk idle gets less. A slow queue is charged for
+//! its time as if it had read sequentially throughout, so a process pays for its seeks.
 //!
-//! Bound: within a class of priority, while a queue of weight w is busy, each other queue of weight v gets at most v / w of the own budget and one
-//! budget of its own more; no budget is above `max-budget`, and a request goes even if it is larger than the rest of it.
-//! A turn lasts for at most `timeout-sync` (30 times that while raised for interactivity), an idle time and a request.
-//! A queue of best effort waits while any realtime queue is busy, without a bound, as in the kernel; of idle ones one has a turn
-//! every 200 ms, once the turn that runs is over. Within a queue the oldest request goes first in a turn if it has expired: one with k older ones waits for k + 1 turns.
+//! Bound: within a class of priority, while a queue of weight w is busy, each other queue of weight v gets at most v / w of
+//! this queue's budget plus one budget of its own. No budget is above `max-budget`, and a request is dispatched even if it
+//! is larger than the rest of the budget. A turn lasts for at most `timeout-sync` (30 times that while raised for
+//! interactivity), an idle time and a request. A best-effort queue waits while any realtime queue is busy, without a bound,
+//! as in the kernel; every 200 ms one queue of the idle class has a turn, after the running turn. Within a queue the oldest
+//! request goes first in a turn if it has expired: one with k older requests waits for k + 1 turns.
 //!
-//! Example: `a` and `b` read sequentially, `c` seeks. `a` and `b` use up 8 MiB in about 60 ms each, alternating; `c` gets
+//! Example: `a` and `b` read sequentially, `c` seeks. `a` and `b` alternate, each using up 8 MiB in about 60 ms; `c` gets
 //! 125 ms, reads 64 KiB, and is charged 8 MiB. Each had the disk for its share; `c` does not make the others seek.
 
 mod queue;
@@ -35,15 +36,15 @@ use crate::priority::Rank;
 use crate::queue::{Edge, Entry, QueueLimits, RequestQueue};
 use crate::{Nanos, Reason, Request, StreamId, Waiting};
 
-/// Requests below this are small, and only those are seeks on a device that does not rotate.
+/// Requests below this size are small; on a device that does not rotate, only these count as seeks.
 const SMALL_SECTORS: u32 = 32;
-/// Longest backward distance.
+/// The longest backward distance.
 const BACK_SECTORS_MAX: u64 = 16 * 1024 * 2;
-/// Requests in flight from which the device orders them by itself.
+/// From this many requests in flight, the device orders them itself.
 const QUEUEING_DEPTH: u32 = 4;
-/// The factor of asynchronous sectors while no queue is raised.
+/// The factor for asynchronous sectors while no queue is raised.
 const ASYNC_CHARGE: u64 = 3;
-/// A seeky queue is idled for this long at most, a raised one this long at least.
+/// The disk idles for a seeky queue at most this long, for a raised one at least this long.
 const IDLE_SEEKY_MAX: Nanos = Nanos::from_millis(2);
 const IDLE_RAISED_MIN: Nanos = Nanos::from_millis(20);
 /// Turns shorter than this say nothing of a queue's speed.
@@ -82,9 +83,9 @@ pub(crate) struct Bfq {
     turn: Option<Turn>,
     head_sector: u64,
     in_flight: u32,
-    /// Busy queues by how they are raised.
+    /// The number of busy queues, by how they are raised.
     busy: [u32; Raise::COUNT],
-    /// Busy queues of each rank, and how many ranks have any.
+    /// The number of busy queues of each rank, and the number of ranks that have any.
     busy_by_rank: [u32; Rank::COUNT as usize],
     busy_ranks: u32,
     burst: Burst,
@@ -152,12 +153,12 @@ impl Bfq {
         self.busy_queues() - self.busy[Raise::None as usize]
     }
 
-    /// Whether queues of different weight are busy, in which case idling keeps their shares.
+    /// Whether queues of different weights are busy: then idling preserves their shares.
     fn is_asymmetric(&self) -> bool {
         self.busy_ranks > 1 || self.busy.iter().filter(|&&queues| queues > 0).count() > 1
     }
 
-    /// Counts a queue that becomes busy, by the priority that its process has now.
+    /// Counts a queue that becomes busy, by the present priority of its process.
     fn count_busy(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];
         queue.rank = queue.next_rank;
@@ -167,7 +168,7 @@ impl Bfq {
         *of_rank += 1;
     }
 
-    /// Counts a busy queue no longer.
+    /// Stops counting a queue that was busy.
     fn discount_busy(&mut self, number: u32) {
         let queue = &self.queues[number as usize];
         self.busy[queue.raise() as usize] -= 1;
@@ -203,9 +204,9 @@ impl Bfq {
         helps && self.raised_queues() == 0
     }
 
-    /// While a device that need not seek idles for a queue, a request of the queue that is next goes ahead, unless the queue
-    /// whose turn it is was raised alone and asks again quickly. Before that queue has come back once, nothing is known of it,
-    /// and others wait for an idle time.
+    /// While a device that need not seek idles for a queue, takes a request of the next queue. It does not if the queue
+    /// whose turn it is is the only raised one and asks again quickly. Until that queue has sent its first request after
+    /// idling, nothing is known of it, and others wait for an idle time.
     fn inject(&mut self, requests: &RequestQueue, now: Nanos) -> Option<u32> {
         let idle = self.turn?.idle?;
         let owner = self.queue(self.turn?.queue);
@@ -229,7 +230,7 @@ impl Bfq {
         Some(slot)
     }
 
-    /// From when on others may go ahead of a queue of which nothing is known.
+    /// From when on others may go first while the device idles for a queue that nothing is known of.
     fn injects_from(&self, idle: Idle) -> Nanos {
         idle.start.after(self.config.idle)
     }
@@ -247,7 +248,7 @@ impl Bfq {
         }
     }
 
-    /// A queue without requests gets one: its weight, budget and place.
+    /// Sets the weight, budget and position of a queue that gets its first request.
     fn become_busy(&mut self, number: u32, entry: &Entry, now: Nanos) {
         let cost = self.cost(number, entry.sectors);
         let Self { queues, burst, config, .. } = self;
@@ -295,7 +296,7 @@ impl Bfq {
         let budget_max = self.config.budget_max;
         let queue = *self.queue(number);
         let budget = self.service.budget(number);
-        // Idling without a request is not the queue's time.
+        // Idling in which no request came does not count as the queue's time.
         let until = turn.idle.filter(|_| end == End::Idled).map_or(now, |idle| idle.start);
         let time = until.since(turn.start).max(Nanos::from_millis(1)).min(self.config.timeout);
         let is_slow =
@@ -327,7 +328,7 @@ impl Bfq {
         }
     }
 
-    /// Ends a turn whose idle time is over before `end`.
+    /// Ends a turn if its idle time is over before `end`.
     fn stop_idling_before(&mut self, end: Nanos) {
         if let Some(turn) = self.turn
             && let Some(idle) = turn.idle
@@ -365,7 +366,7 @@ impl Bfq {
         Ok(number)
     }
 
-    /// The expired request, once a turn; otherwise the nearest one.
+    /// The expired request, at most once in a turn; otherwise the nearest one.
     fn choose(&mut self, requests: &RequestQueue, number: u32, now: Nanos) -> Option<u32> {
         let lane = self.queue(number).lane;
         let expire = self.config.fifo_expire[usize::from(is_sync(number))];
@@ -395,7 +396,7 @@ impl Bfq {
         busy[queue.raise() as usize] += 1;
     }
 
-    /// The disk begins to idle for the queue whose turn it is.
+    /// Starts to idle for the queue whose turn it is.
     fn idle(&mut self, number: u32, now: Nanos) {
         let queue = self.queue(number);
         let span = match (queue.is_seeky(), queue.is_raised()) {
@@ -472,14 +473,14 @@ impl Elevator for Bfq {
         }
     }
 
-    /// Only within a queue.
+    /// Requests are merged only within a queue.
     fn may_merge(&self, queue: &RequestQueue, slot: u32, request: &Request) -> bool {
         let entry = queue.entry(slot);
         entry.is_sync() == request.is_sync() && (!entry.is_sync() || entry.stream == request.stream)
     }
 
     fn next(&mut self, queue: &RequestQueue, now: Nanos) -> Next {
-        // A turn serves something before its budget can be too small: the second round ends the search.
+        // A turn serves at least one request before its budget can be too small, so the second round ends the search.
         for _ in 0..2 {
             let number = match self.select(now) {
                 Ok(number) => number,

@@ -1,4 +1,4 @@
-//! One process's queue: its requests, its history, and its next budget.
+//! The queue of one process: its requests, its history, and its next budget.
 
 use super::raising::{Raise, Raising};
 use super::row::Config;
@@ -8,27 +8,27 @@ use crate::part::Lane;
 use crate::part::habits::{Mean, Seeks};
 use crate::priority::{Priority, Rank};
 
-/// Seeks among the last 32 requests, above which a queue is seeky.
+/// A queue with more seeks than this among its last 32 requests is seeky.
 const SEEKY_ABOVE: u32 = 19;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Queue {
     pub(super) lane: Lane,
-    /// The rank that it is served by, and that of its newest request, which counts from its next turn on.
+    /// The rank that it is served by, and the rank of its newest request, which applies from its next turn on.
     pub(super) rank: Rank,
     pub(super) next_rank: Rank,
     pub(super) in_flight: u32,
-    /// In line for a turn, or has it.
+    /// Whether it waits for a turn, or has it.
     pub(super) is_busy: bool,
     pub(super) raising: Raising,
     /// Its next budget, in sectors.
     pub(super) budget: u64,
-    /// The rest of a turn that ended because the queue ran dry; zero if it may no longer be used.
+    /// The rest of the budget of a turn that ended because the queue was empty; zero if it may no longer be used.
     pub(super) budget_left: u64,
     pub(super) seeks: Seeks,
     pub(super) think: Mean,
     pub(super) last_completion: Nanos,
-    /// Whether a request of it came while the device idled for it.
+    /// Whether it has sent a request while the device idled for it.
     pub(super) has_returned: bool,
 }
 
@@ -73,7 +73,7 @@ impl Queue {
         self.raise() != Raise::None
     }
 
-    /// Levels weigh from eight to one.
+    /// The class, and the weight within it: levels weigh from eight to one.
     pub(super) fn standing(&self) -> Standing {
         let weight = (u64::from(Priority::LEVELS) - self.rank.level()) * self.raise().weight();
         Standing { class: self.rank.class(), weight }
@@ -83,7 +83,7 @@ impl Queue {
         !self.think.is_trusted() || self.think.value() <= idle.0 / 2
     }
 
-    /// The next budget of a synchronous queue, by the end of its turn.
+    /// The next budget of a synchronous queue, by how its turn ended.
     pub(super) fn next_budget(&self, config: &Config, end: End, served: u64) -> u64 {
         let (min, max) = (config.budget_min(), config.budget_max);
         let next = match end {

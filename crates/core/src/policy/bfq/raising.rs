@@ -1,25 +1,26 @@
-//! Weight raising: some queues weigh more for a while, because a person or a player probably waits for them.
+//! Weight raising: some queues get more weight for a while, because a person or a player probably waits for them.
 //!
-//! Interactive: a queue that is new, or asks again after two seconds of silence, weighs 30 times as much, for as long as the
+//! Interactive: a queue that is new, or asks again after two seconds of silence, gets 30 times its weight for as long as the
 //! start of an application should take, or until it got 60 MB. Soft real-time: a queue that asks at a steady, modest rate,
-//! and so never asks before the time at which it would have exceeded that rate, weighs 3000 times as much for 300 ms.
-//! Queues that come in a burst are neither: many at once are a boot or a build, and raising all of them raises none.
+//! so that no request comes before the time at which it would exceed that rate, gets 3000 times its weight for 300 ms.
+//! Queues that are created in a burst are neither: many at the same time are a boot or a build, and raising all of them
+//! would raise none.
 
 use crate::Nanos;
 
-/// A queue that is silent for this long counts as new.
+/// A queue that was silent for this long counts as new.
 const SILENCE: Nanos = Nanos::from_seconds(2);
-/// The most sectors of an interactive queue in one period.
+/// The most sectors that an interactive queue gets in one period.
 const INTERACTIVE_SECTORS_MAX: u64 = 120_000;
 const REAL_TIME: Nanos = Nanos::from_millis(300);
-/// Sectors a second of a soft real-time queue, at most.
+/// The highest rate of a soft real-time queue, in sectors a second.
 const REAL_TIME_SECTORS_PER_SECOND: u64 = 7_000;
-/// A soft real-time queue is silent after its service for the idle time and this.
+/// A soft real-time queue is silent, after its service, for the idle time plus this.
 const REAL_TIME_PAUSE: Nanos = Nanos::from_millis(4);
-/// Queues made within this time of one another are one burst; a burst of this many is large.
+/// Queues made within this time of one another are one burst; a burst of this many queues is large.
 const BURST_GAP: Nanos = Nanos::from_millis(180);
 const BURST_LARGE: u32 = 8;
-/// A queue of a large burst that was silent for this long is done with it.
+/// A queue of a large burst no longer counts as such after a silence of this length.
 const BURST_FORGOTTEN: Nanos = Nanos::from_seconds(10);
 
 /// The way in which a queue is raised.
@@ -45,13 +46,13 @@ impl Raise {
 /// How a queue may be raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum May {
-    /// Its process has a weight of its own already.
+    /// Its process already has a weight of its own.
     Never,
     Interactive,
     Both,
 }
 
-/// The queues that were made shortly one after the other.
+/// Queues that were made shortly after one another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Burst {
     number: u32,
@@ -83,18 +84,18 @@ impl Burst {
 pub(super) struct Raising {
     raise: Raise,
     start: Nanos,
-    /// When the interactive period began that soft real-time has taken over from.
+    /// When the interactive period began, if soft real-time has replaced it.
     interactive_start: Option<Nanos>,
-    /// Sectors got while interactive.
+    /// Sectors that it got while interactive.
     sectors: u64,
-    /// Since when it has neither requests nor anything in the device; `None` before its first request.
+    /// Since when it has had no request, neither queued nor in the device; `None` before its first request.
     idle_since: Option<Nanos>,
-    /// Before this time, asking again would be too fast for soft real-time.
+    /// A request before this time would be too fast for soft real-time.
     real_time_from: Nanos,
-    /// Whether that time is still to be found out, when the device has finished all it has of the queue.
+    /// Whether that time is not known yet; it is set when the device has completed all requests of the queue.
     is_real_time_open: bool,
     busy_since: Nanos,
-    /// Sectors got since then.
+    /// Sectors that it got since then.
     busy_sectors: u64,
     burst: u32,
     in_large_burst: bool,
@@ -125,7 +126,7 @@ impl Raising {
         in_flight == 0 && self.idle_since.is_none_or(|since| now > since.after(span))
     }
 
-    /// The queue becomes busy; answers whether it is, or should be, raised.
+    /// The queue becomes busy; returns whether it is, or should be, raised.
     pub(super) fn busy(&mut self, burst: &Burst, now: Nanos, in_flight: u32, may: May) -> bool {
         if self.idle_since.is_some() && self.silent_for(BURST_FORGOTTEN, now, in_flight) {
             self.in_large_burst = false;
@@ -163,13 +164,13 @@ impl Raising {
         self.start = now;
     }
 
-    /// A request has been dispatched: a raise may be over.
+    /// A request has been dispatched, which may end a raise.
     pub(super) fn served(&mut self, sectors: u64, burst: &Burst, interactive: Nanos, now: Nanos) {
         self.busy_sectors += sectors;
         self.in_large_burst |= burst.is_large(self.burst);
         match self.raise {
             Raise::None => {}
-            // It was raised before the burst grew large.
+            // It was raised before the burst became large.
             _ if self.in_large_burst => self.raise = Raise::None,
             Raise::Interactive => {
                 self.sectors += sectors;
@@ -178,7 +179,7 @@ impl Raising {
                 }
             }
             Raise::RealTime if now > self.start.after(REAL_TIME) => {
-                // The rest of an interactive period continues.
+                // The rest of an interactive period resumes.
                 let left = self.interactive_start.take().filter(|start| now <= start.after(interactive));
                 match left {
                     Some(start) => self.start(Raise::Interactive, start),
@@ -189,7 +190,7 @@ impl Raising {
         }
     }
 
-    /// The queue has no requests left; the device may still have some of it.
+    /// The queue has no queued requests left; the device may still have some of its requests.
     pub(super) fn ran_dry(&mut self, now: Nanos, in_flight: u32, idle: Nanos) {
         if in_flight == 0 {
             self.silent(now, idle);
@@ -198,7 +199,7 @@ impl Raising {
         }
     }
 
-    /// The device has finished all it had of a queue without requests.
+    /// The device has completed all requests of a queue that has none queued.
     pub(super) fn drained(&mut self, now: Nanos, idle: Nanos) {
         if self.is_real_time_open && self.raise != Raise::Interactive {
             self.silent(now, idle);
@@ -223,7 +224,7 @@ mod tests {
 
     const IDLE: Nanos = Nanos::from_millis(8);
 
-    /// How a queue is raised when it asks for the tenth time, each time for `sectors` and `pause` after it was served.
+    /// How a queue is raised when it asks for the tenth time: each time for `sectors`, and `pause` after its service.
     fn after_ten_requests(sectors: u64, pause: Nanos, interactive: Nanos) -> Raise {
         let mut burst = Burst::NONE;
         let mut raising = Raising::new(burst.join(Nanos::ZERO));

@@ -46,7 +46,7 @@ as many as it has learned to be harmless). Left out: cgroup hierarchy, merging o
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) idle: Nanos,
-    /// In sectors.
+    /// The largest budget, in sectors.
     pub(super) budget_max: u64,
     pub(super) timeout: Nanos,
     pub(super) low_latency: bool,

@@ -1,18 +1,20 @@
-//! B-WF2Q+: the order of service in which each queue gets its share of the sectors, within one budget of an ideal share.
+//! B-WF2Q+: an order of service that gives each queue its share of the sectors, within one budget of an ideal share.
 //!
-//! Virtual time advances with service, the slower the more weight is busy. A queue that becomes busy starts at the
-//! present, or where its last service finished if that is later; it finishes a budget, over its weight, after its start.
-//! Of the queues that have started, the one that finishes first is served. After its service, its finish is corrected to the
-//! service it really got, and it starts anew from there. If no queue has started, virtual time jumps to the first start.
+//! Virtual time advances with service, more slowly the more weight is busy. A queue that becomes busy starts at the present
+//! or, if later, where its last service finished; its finish is the start plus its budget divided by its weight. Among the
+//! queues that have started, the one with the earliest finish is served. After its service, its finish is corrected to the
+//! service that it really got, and becomes its next start. If no queue has started, virtual time jumps to the first start.
 //!
-//! Each class of priority has a virtual time and queues of its own, and the most urgent class that has a queue goes first, but
-//! for the idle class: every 200 ms it goes first once.
+//! Each class of priority has its own virtual time and queues. The most urgent class that has a queue goes first, except
+//! that the idle class goes first once every 200 ms.
 //!
-//! Bound: within a class, a queue that stays busy gets its share of all service, less at most its own budget and the largest of the
-//! others' (worst-case fair, after Bennett and Zhang). Virtual time only goes forward, so each start passes once.
+//! Bound: within a class, a queue that stays busy gets its share of all service, less at most its own budget and the largest
+//! budget of the others (worst-case fair, after Bennett and Zhang). Virtual time never goes back, so each start is passed
+//! once.
 //!
-//! Example: queues of weight 1 with budgets of 100 and 10 become busy at 0: they finish at 100 and 10. The small one is
-//! served (10 sectors: virtual time 5), starts at 10 and has not started; the large one is served. Virtual time is 55.
+//! Example: queues of weight 1 with budgets of 100 and 10 become busy at 0; their finishes are 100 and 10. The small one is
+//! served (10 sectors: virtual time 5). Its next start is 10, which is not reached, so the large one is served. Virtual time
+//! is then 55.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -22,20 +24,20 @@ use crate::Nanos;
 use crate::priority::Rank;
 use crate::structure::{Heap, NONE};
 
-/// A point in virtual time: sectors by weight, scaled. It never mixes with [`crate::Nanos`].
+/// A point in virtual time: sectors divided by weight, scaled. It is never mixed with [`crate::Nanos`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Virtual(u64);
 
 impl Virtual {
     const SCALE_BITS: u32 = 22;
 
-    /// The time that `sectors` take a queue of `weight`.
+    /// The virtual time after `sectors` of service to a queue of `weight`.
     const fn after(self, sectors: u64, weight: u64) -> Self {
         Self(self.0.saturating_add((sectors << Self::SCALE_BITS) / weight))
     }
 }
 
-/// What a queue's priority and raising make of it: its class, and its weight there.
+/// The class of a queue and its weight in it, which follow from its priority and raising.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Standing {
     pub(super) class: usize,
@@ -51,12 +53,12 @@ struct Entity {
     budget: u64,
     /// Sectors charged in the running turn, or in the last one.
     served: u64,
-    /// Breaks ties in the order in which queues became busy.
+    /// Breaks ties by the order in which queues became busy.
     sequence: u64,
 }
 
 impl Entity {
-    /// A queue that comes from another class begins at the present of its new one.
+    /// A queue that comes from another class starts at the present of its new class.
     fn enter(&mut self, class: usize, now: Virtual) {
         if self.class != class {
             self.class = class;
@@ -71,11 +73,11 @@ const IDLE_CLASS_INTERVAL: Nanos = Nanos::from_millis(200);
 /// The queues of a class of priority.
 #[derive(Clone, Debug)]
 struct Class {
-    /// Busy queues that have started, by finish, and those that have not, by start.
+    /// Busy queues that have started, by finish; and those that have not, by start.
     started: Heap<Virtual>,
     future: Heap<Virtual>,
     now: Virtual,
-    /// Of all busy queues.
+    /// The weight of all busy queues.
     weight_sum: u64,
 }
 
@@ -113,7 +115,7 @@ pub(super) struct Service {
     classes: [Class; Rank::CLASSES],
     current: u32,
     sequence: u64,
-    /// When the idle class last might have gone first.
+    /// The last time that the idle class could go first.
     idle_class_asked: Nanos,
 }
 
@@ -137,12 +139,12 @@ impl Service {
         }
     }
 
-    /// Another stream has taken over a number that is not busy.
+    /// Resets a number that is not busy, because another stream has taken it over.
     pub(super) fn reset(&mut self, queue: u32) {
         self.entities[queue as usize].finish = Virtual::default();
     }
 
-    /// A queue waits for a turn, with a start and a finish that are set.
+    /// Adds a queue, whose start and finish are set, to those that wait for a turn.
     fn line_up(&mut self, queue: u32) {
         self.sequence += 1;
         let entity = &mut self.entities[queue as usize];
@@ -150,7 +152,7 @@ impl Service {
         self.classes[entity.class].sort_in(queue, entity);
     }
 
-    /// A queue becomes busy. One that returns in time keeps the start that it would have had without the pause.
+    /// Makes a queue busy. One that returns in time keeps the start that it would have had without the pause.
     pub(super) fn activate(&mut self, queue: u32, standing: Standing, budget: u64, in_time: bool) {
         let Standing { class: number, weight } = standing;
         let entity = &mut self.entities[queue as usize];
@@ -165,7 +167,7 @@ impl Service {
         self.line_up(queue);
     }
 
-    /// The queue whose turn it is from now on.
+    /// Chooses the queue whose turn it is from now on.
     pub(super) fn select(&mut self, now: Nanos) -> Option<u32> {
         let mut first = 0;
         if now > self.idle_class_asked.after(IDLE_CLASS_INTERVAL) {
@@ -204,7 +206,7 @@ impl Service {
         self.classes.iter().find_map(Class::following)
     }
 
-    /// Charges a busy queue whose turn it is not for a request that goes before its turn.
+    /// Charges a busy queue for a request that goes before the queue's turn.
     pub(super) fn charge_ahead(&mut self, queue: u32, sectors: u64) {
         let entity = &mut self.entities[queue as usize];
         let class = &mut self.classes[entity.class];
@@ -215,7 +217,7 @@ impl Service {
         class.sort_in(queue, entity);
     }
 
-    /// The turn is over. With a budget, the queue stays busy, and its class and weight may have changed.
+    /// Ends the turn. With a budget, the queue stays busy; its class and weight may have changed.
     pub(super) fn end_turn(&mut self, next: Option<(Standing, u64)>) {
         let queue = core::mem::replace(&mut self.current, NONE);
         let Some(entity) = self.entities.get_mut(queue as usize) else { return };
@@ -232,7 +234,7 @@ impl Service {
         }
     }
 
-    /// A busy queue whose turn it is not has lost its last request.
+    /// Removes a busy queue that has lost its last request. It is not the queue whose turn it is.
     pub(super) fn deactivate(&mut self, queue: u32) {
         let entity = &mut self.entities[queue as usize];
         let class = &mut self.classes[entity.class];
@@ -276,7 +278,7 @@ mod tests {
         Standing { class: Rank::USUAL.class(), weight }
     }
 
-    /// The definition, on a list: number, weight, budget, start, finish, order of lining up; fractions as in `Virtual`.
+    /// The definition, on a list: number, weight, budget, start, finish, sequence; fractions as in `Virtual`.
     #[derive(Default)]
     struct Model {
         busy: Vec<(u32, u64, u64, u64, u64, u64)>,
@@ -340,7 +342,7 @@ mod tests {
                 } else {
                     service.end_turn(None);
                     model.finished[chosen as usize] = finish;
-                    // It comes back at once.
+                    // It becomes busy again at once.
                     service.activate(chosen, usual(weight), budget, false);
                     model.activate(chosen, weight, budget);
                 }

@@ -1,15 +1,16 @@
-//! The floor: a part of all dispatches that each client gets at least, by its weight.
+//! The floor: the smallest part of all dispatches that each client gets, by its weight.
 //!
-//! Fair queueing by dispatches beside the order by cost. The clock moves, with each dispatch, by `floor` of what keeps step
-//! with the clients that are active; who is not ahead of it has had less than its floor and goes first. A client that is
-//! active throughout has always had floor x weight / (sum of weights) of the dispatches, less one of each other client.
+//! This is fair queueing by dispatches, beside the order by cost. Each dispatch moves the clock by `floor` of what keeps
+//! pace with the active clients. A client that is not ahead of the clock has had less than its floor, and goes first. A
+//! client that is active throughout has always had floor x weight / (sum of weights) of the dispatches, less one for each
+//! other client.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use crate::tenant::{Fair, Rule, RuleState, UNIT};
 
-/// How many dispatches a client is ahead at most: of more than its floor it keeps nothing.
+/// The most dispatches that a client can be ahead: what it gets beyond its floor earns no more than this.
 const LEAD: u64 = 8;
 
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub(super) struct Floor {
     /// The sum of weights of active clients.
     weight: u64,
     thousandths: u64,
-    /// What the clock leaves out, in 1 / (1,000 x `weight`) of its unit.
+    /// The remainder of the clock, in 1 / (1,000 x `weight`) of its unit.
     carried: u64,
 }
 
@@ -36,7 +37,7 @@ impl Floor {
         }
     }
 
-    /// A node, which is not active, has another weight.
+    /// Changes the weight of a node, which is not active.
     pub(super) fn set_weight(&mut self, node: u32, weight: u32) {
         self.weights[node as usize] = weight;
         self.fair.set_weight(node, weight);
@@ -56,7 +57,7 @@ impl Floor {
         }
     }
 
-    /// The node that goes first because it has had less than its floor.
+    /// The node that goes first because it has had less than its floor, if any.
     pub(super) fn first(&self) -> Option<u32> {
         self.fair.first().filter(|&node| self.fair.is_behind(node))
     }

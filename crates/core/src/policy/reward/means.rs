@@ -1,4 +1,4 @@
-//! Mean costs of each client's last requests.
+//! The mean cost of each client's last requests.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -19,7 +19,7 @@ struct Ring {
 pub(super) struct Means {
     costs: Box<[u32]>,
     rings: Box<[Ring]>,
-    /// Costs remembered for each node.
+    /// The number of costs remembered for each node.
     length: u32,
 }
 
@@ -59,7 +59,7 @@ impl Means {
         ring.sum.checked_div(u64::from(ring.count))
     }
 
-    /// Whether the mean is over a full ring.
+    /// Whether the mean is taken over a full ring.
     pub(super) fn is_full(&self, node: u32) -> bool {
         self.rings[node as usize].count == self.length
     }

@@ -1,13 +1,14 @@
-//! Reward scheduling: the cheaper a client's requests are for the device, the more of them it gets.
+//! Reward scheduling: the less a client's requests cost the device, the more of them it gets.
 //!
-//! A client's tag moves by the mean cost of its last requests over its weight, and the smallest tag goes first, so its rate
-//! is proportional to weight / cost. The cost is a time. With `estimator=response`, Algorithm 1 to the letter, it is the time
-//! from dispatch to completion, charged at completion, and all tags move so that the smallest among clients with requests is
-//! the time of that completion. With `estimator=service` it is the device's service time ([`Service`]), charged at dispatch
-//! by the mean so far, in the virtual time of [`sfq`](super::wfq).
+//! A client's tag moves by the mean cost of its last requests divided by its weight, and the smallest tag goes first, so its
+//! rate is proportional to weight / cost. The cost is a time. With `estimator=response`, Algorithm 1 to the letter, it is
+//! the time from dispatch to completion, charged at completion; all tags then move so that the smallest among clients with
+//! requests equals the time of that completion. With `estimator=service` it is the device's service time ([`Service`]),
+//! charged at dispatch by the mean so far, in the virtual time of [`sfq`](super::wfq).
 //!
-//! Invariants: no client starts before the clock; a client is charged for its own requests only. With a floor f the charge is
-//! at most the mean charge of all requests over f, and who has had less than its floor goes first ([`floor`]).
+//! Invariants: no client starts before the clock; a client is charged for its own requests only. With a floor f, a charge is
+//! at most the mean charge of all requests divided by f, and a client that has had less than its floor goes first
+//! ([`floor`]).
 
 mod floor;
 mod means;
@@ -25,10 +26,10 @@ use crate::tenant::{
 use floor::Floor;
 use means::Means;
 
-/// The number of requests that the mean charge is over, as a power of two.
+/// The number of requests in the mean charge, as a power of two.
 const MEAN_SHIFT: u32 = 7;
 
-/// A pause between two completions moves the clock by at most this, which is further than any tag can be ahead.
+/// The most that a pause between two completions moves the clock; no tag can be this far ahead.
 const PAUSE_MAX: Nanos = Nanos(means::NANOS_MAX);
 
 const THOUSAND: u64 = 1_000;
@@ -80,7 +81,7 @@ dispatch; fixed at the start",
     form: (),
 };
 
-/// When and by which cost requests are charged.
+/// When requests are charged, and by which cost.
 #[derive(Clone, Debug)]
 enum Charging {
     /// Algorithm 1: at completion, by response times.
@@ -91,12 +92,12 @@ enum Charging {
     Ahead,
 }
 
-/// The last adjustment of the tags, and the clients that count in it beside the active ones.
+/// The last adjustment of the tags, and the clients that count in it besides the active ones.
 #[derive(Clone, Debug)]
 struct Adjusted {
-    /// Clients with requests in flight that are not active, by the tags in `Reward::order`.
+    /// Clients that have requests in flight but are not active, by the tags in `Reward::order`.
     served_only: Fair,
-    /// At the time of the last completion the smallest tag was `tag`.
+    /// The time of the last completion, when the smallest tag was `tag`.
     at: Nanos,
     tag: u64,
 }
@@ -113,7 +114,7 @@ struct Node {
     in_flight: u32,
     is_active: bool,
     reservation_per_second: u64,
-    /// The largest mean cost of its requests; of all nodes until its own is known.
+    /// The largest mean cost of its requests; the largest of all nodes until its own is known.
     worst_nanos: u64,
     /// Whether `worst_nanos` is its own.
     is_known: bool,
@@ -129,13 +130,13 @@ pub(crate) struct Reward {
     /// The floor in thousandths, zero for none.
     floor_thousandths: u64,
     floor: Option<Box<Floor>>,
-    /// Whether requests are charged at dispatch, or there is a floor: one question for each dispatch, in place of two.
+    /// Whether requests are charged at dispatch, or there is a floor: one check for each dispatch instead of two.
     counts_dispatches: bool,
     /// The mean charge, times 2^[`MEAN_SHIFT`].
     mean_charge: u64,
     /// The largest mean cost of any node.
     worst_nanos: u64,
-    /// The device's time that all reservations need in a second, at the worst costs.
+    /// The device time that all reservations need in a second, at the worst costs.
     needed_nanos: u128,
     depth: u32,
 }
@@ -164,7 +165,7 @@ impl Reward {
         }
     }
 
-    /// The charge for a mean cost, which the mean charge of all then includes.
+    /// The charge for a mean cost; it is then included in the mean charge of all.
     fn charge(&mut self, nanos: u64) -> u64 {
         let mut charge = nanos.max(1);
         if self.mean_charge == 0 {
@@ -177,7 +178,7 @@ impl Reward {
         charge
     }
 
-    /// Takes in the cost of a request; returns the client's mean.
+    /// Records the cost of a request; returns the client's mean.
     #[inline(always)]
     fn learn(&mut self, node: u32, nanos: u64) -> u64 {
         let mean = self.means.add(node, nanos);
@@ -188,7 +189,7 @@ impl Reward {
         mean
     }
 
-    /// A client's mean is larger than any before.
+    /// Records that a client's mean is larger than ever before.
     #[inline(never)]
     fn worsen(&mut self, node: u32, mean: u64) {
         let of = &mut self.nodes[node as usize];
@@ -199,14 +200,14 @@ impl Reward {
         self.worst_nanos = self.worst_nanos.max(mean);
     }
 
-    /// Moves a tag, and returns it; a client with a reservation pays little in advance.
+    /// Moves a tag and returns it. A client with a reservation pays little in advance.
     #[inline(always)]
     fn pay(&mut self, node: u32, charge: u64, is_reserved: bool) -> u64 {
         let span = self.order.fair.span_of_nanos(node, charge);
         self.order.fair.charge(node, span, if is_reserved { LEAD * span } else { LEAD_MAX })
     }
 
-    /// Counts a dispatch against the floor, and charges it where requests are charged at dispatch.
+    /// Counts a dispatch against the floor, and charges it if requests are charged at dispatch.
     #[inline(always)]
     fn count_dispatch(&mut self, node: u32, has_next: bool) {
         if let Some(floor) = &mut self.floor {
@@ -385,7 +386,7 @@ impl Order for Reward {
         } else {
             adjusted.served_only.deactivate(node);
         }
-        // AdjustTags comes before clients without requests are removed: this one's tag counts.
+        // AdjustTags runs before clients without requests are removed, so this one's tag counts.
         let others = [self.order.fair.first(), adjusted.served_only.first()].into_iter().flatten();
         let smallest = others.map(|node| self.order.fair.start(node)).fold(tag, earlier);
         (adjusted.at, adjusted.tag) = (now, smallest);

@@ -1,19 +1,19 @@
-//! Reserving ahead gives the times that following every step of every request would.
+//! Reserving ahead gives the same times as following every step of every request.
 //!
-//! To two per cent: a calendar lets a short transfer into a gap that came up later, but never moves what it has promised.
+//! They agree within two per cent: a calendar lets a short transfer into an earlier gap, but never moves a reservation.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::*;
 
-/// Random reads of a unit, step by step in the order of time: die, channel and interface each serve first come first
-/// served. Answers requests a second and mean latency in nanoseconds.
+/// Random reads of one unit, simulated step by step in the order of time: die, channel and interface each serve first come,
+/// first served. Returns requests a second and the mean latency in nanoseconds.
 fn step_by_step(ssd: &Ssd, depth: usize, units: &[u64]) -> (f64, f64) {
     let times = &ssd.times;
     let bytes = times.unit_bytes;
     let mut free = vec![[0_u64; 3]; ssd.dies.len()];
-    // Time, number of the request, and the step it is ready for.
+    // The time, the number of the request, and the step that it is ready for.
     let mut events: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
     let mut began = vec![0; units.len()];
     for number in 0..depth {

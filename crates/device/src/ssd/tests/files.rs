@@ -1,4 +1,4 @@
-//! Device files of drives: what is accepted, and what is said about the rest.
+//! Device files of drives: which are accepted, and the errors of the others.
 
 use super::*;
 use ioweir_config::Size;

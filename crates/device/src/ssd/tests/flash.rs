@@ -1,9 +1,9 @@
-//! The page map, garbage collection, discards, and what they cost in memory.
+//! The page map, garbage collection and discards, and what they cost in memory.
 
 use super::super::fill::Fill;
 use super::*;
 
-/// Overwrites everything at random so many times over; answers the write amplification of the last time over.
+/// Overwrites everything at random `times` times; returns the write amplification of the last time.
 fn overwrite(ssd: &mut Ssd, times: u64, seed: u64) -> f64 {
     let (units, mut random) = (ssd.sectors() / 8, Random(seed));
     let mut before = ssd.counts;
@@ -18,8 +18,8 @@ fn overwrite(ssd: &mut Ssd, times: u64, seed: u64) -> f64 {
         / (now.written_units - before.written_units) as f64
 }
 
-/// Write amplification of greedy collection under uniform random writes: blocks lose a constant share of what they hold
-/// for each block written, so that `used = (kept - 1) / ln(kept)`, where `kept` is what the victim still holds.
+/// The write amplification of greedy collection under uniform random writes: blocks lose a constant share of their valid
+/// units for each block written, so `used = (kept - 1) / ln(kept)`, where `kept` is the share that the victim still holds.
 fn expected(used: f64) -> f64 {
     let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
     for _ in 0..100 {
@@ -29,7 +29,7 @@ fn expected(used: f64) -> f64 {
     1.0 / (1.0 - low)
 }
 
-/// A drive with blocks of 256 units, and the share of its flash that holds data: free and open blocks hold none.
+/// A drive with blocks of 256 units, and the share of its flash that holds data, without free and open blocks.
 fn plain(per_mille: u32, state: &str) -> (Ssd, f64) {
     let text = format!(
         "[ssd]\ncapacity = \"256MiB\"\nstate = \"{state}\"\nover_provisioning_per_mille = {per_mille}\nchannels = 1\n\
@@ -76,7 +76,7 @@ fn sequential_overwrites_copy_nothing() {
 
 #[test]
 fn a_discarded_drive_behaves_as_fresh() {
-    // In one piece: to the nanosecond.
+    // Discarded in one piece, it behaves as fresh to the nanosecond.
     let (mut fresh, _) = plain(100, "fresh");
     let (mut used, _) = plain(100, "filled");
     overwrite(&mut used, 2, 5);
@@ -92,7 +92,7 @@ fn a_discarded_drive_behaves_as_fresh() {
         let expected = serve(&mut fresh, now, operation, unit, 1).finish.0 - now;
         assert_eq!(serve(&mut used, later + now, operation, unit, 1).finish.0 - later - now, expected);
     }
-    // In pieces: what is left to do is to erase.
+    // Discarded in pieces, it has yet to erase its blocks.
     let (mut used, _) = plain(100, "filled");
     overwrite(&mut used, 2, 5);
     for unit in (0..65_536).step_by(64) {
@@ -141,8 +141,8 @@ fn collection_delays_who_comes_to_its_die() {
 
 #[test]
 fn sustained_writes_run_at_what_collection_leaves() {
-    // For each program of the host's a die does `amplification` programs, and senses about as many pages: most pages of a
-    // victim still hold something. Moving what it copies keeps a die waiting in addition, twice 40.96 us a program.
+    // For each program of the host, a die does `amplification` programs and senses about as many pages: most pages of a
+    // victim still hold something. The die also waits while it moves what it copies, twice 40.96 us a program.
     let mut spec = preset("ssd-970pro");
     (spec.capacity, spec.state) = (ioweir_config::Size(1 << 30), SsdState::Steady);
     let mut ssd = build(&spec);
@@ -161,7 +161,7 @@ fn data_that_always_overwrite_one_die_do_not_fill_the_others() {
     for unit in 0..units {
         serve(&mut ssd, 0, Operation::Write, unit, 1);
     }
-    // What lies on die 0 at first; new data go to all dies in turn, so the others would run over.
+    // Overwrite the units that lie on die 0 at first; new data goes to all dies in turn, so the others would overflow.
     for round in 0..200_000_u64 {
         let unit = round % (units / 16) * 16 + round % 4;
         serve(&mut ssd, round * 1_000_000, Operation::Write, unit, 1);
@@ -187,7 +187,7 @@ fn a_drive_of_a_terabyte_starts_small_and_grows_with_what_is_touched() {
             for unit in 0..touched {
                 serve(&mut ssd, unit * 1_000_000, Operation::Write, unit, 1);
             }
-            // Of every die one block is begun.
+            // One block of every die has been begun.
             let blocks = 4 * u64::from(ssd.shape.dies) * u64::from(ssd.shape.block_units);
             let grown = (ssd.state_bytes() - start) as u64;
             assert!(grown <= 12 * touched + blocks + (64 << 10), "{name} {state:?}: {grown}");
@@ -263,7 +263,7 @@ proptest! {
             program_units: 1, page_units: 1, free_blocks_min: 2,
         };
         let mut map = Map::new(&shape, Fill::Fresh);
-        // What each place of the flash holds: unit and version.
+        // The content of each location on the flash: unit and version.
         let mut flash = vec![None; (shape.blocks() * shape.block_units) as usize];
         let mut version = [None; 64];
         for (number, (unit, die)) in (0_u32..).zip(writes) {

@@ -1,4 +1,4 @@
-//! Latency, bandwidth and requests a second, against what the parameters imply.
+//! Latency, bandwidth and requests a second, compared with what the parameters imply.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn random_reads_scale_with_depth_up_to_the_dies() {
     let rates: Vec<f64> = [1, 2, 4, 8, 16, 64, 256].iter().map(|&depth| random_reads("ssd-970pro", depth).0).collect();
     assert!(rates.windows(2).all(|pair| pair[0] < pair[1] * 1.01), "{rates:?}");
     assert!(near(rates[1], 2.0 * rates[0], 0.1), "two seldom meet on one of sixteen dies: {rates:?}");
-    // Sixteen dies that sense for 35.76 us each do 447,000 a second; four hundred at hand keep nearly all of them busy.
+    // Sixteen dies that sense for 35.76 us each do 447,000 a second; four hundred requests keep nearly all of them busy.
     let most = 16.0 / 35.76e-6;
     assert!(rates[6] < most && rates[6] > 0.85 * most, "{rates:?}");
 }
@@ -56,7 +56,7 @@ fn sequential_bandwidth_is_that_of_the_interface_or_the_channels() {
         let mut spec = preset(name);
         let read = sequential(&spec, Operation::Read);
         assert!(near(read, interface, 0.03), "{name} reads {read} MB/s");
-        // Half the channels: now they are the narrow place.
+        // With half the channels, the channels are the bottleneck.
         spec.channels = 2;
         spec.dies_per_channel *= 4;
         let channels = 2.0 * if name == "ssd-970pro" { 800.0 } else { 450.0 };
@@ -96,7 +96,7 @@ fn random_writes_run_at_the_programs_rate_until_collection_begins() {
 fn planes_and_shots_program_together() {
     for (more, units) in [("", 4), ("planes_per_die = 2", 8), ("pages_per_program = 4", 16)] {
         let mut ssd = small(more);
-        // One round over the four dies, side by side.
+        // One round over the four dies, in parallel.
         let write = serve(&mut ssd, 0, Operation::Write, 0, 4 * units);
         assert_eq!(write.finish, Nanos(500_000), "{more}");
         let more = serve(&mut ssd, 1_000_000, Operation::Write, 0, 4 * units + 1);
@@ -110,7 +110,7 @@ fn a_request_waits_for_the_slowest_of_its_pages() {
     for unit in 0..16 {
         serve(&mut ssd, unit * 1_000_000, Operation::Write, unit * 4, 4);
     }
-    // Four pages on four dies: side by side. Eight: two on each.
+    // Four pages on four dies are read in parallel; of eight, two are on each die.
     let four = serve(&mut ssd, 100_000_000, Operation::Read, 0, 16);
     assert!((50_000..50_200).contains(&parts(&four)), "{four:?}");
     let eight = serve(&mut ssd, 200_000_000, Operation::Read, 0, 32);

@@ -1,4 +1,4 @@
-//! The advice names what the table beside it shows as best among what today's Linux has, for every goal and device.
+//! For every goal and device, the advice names the scheduler of current Linux that the table beside it shows as best.
 
 use ioweir_core::{Nanos, Operation};
 use proptest::prelude::*;
@@ -23,7 +23,7 @@ fn json(report: &Report) -> Value {
     serde_json::from_slice(&form.render(&document(report, None).unwrap()).unwrap()).unwrap()
 }
 
-/// The goal's number of a result, as the reader of JSON finds it.
+/// The goal's value in a result, as a reader of the JSON finds it.
 fn number(goal: Goal, result: &Value) -> f64 {
     let value = match goal {
         Goal::Completion => &result["completion_seconds"],
@@ -157,7 +157,7 @@ fn the_time_that_the_device_works_is_a_goal_whose_reason_is_work() {
         "{said}"
     );
     assert!(!said.contains("idle"), "{said}");
-    // By completion it is the other.
+    // By completion it is the other one.
     let said = text(&made(Goal::Completion, &[("none", 1000, 900, 9), ("kyber", 2000, 500, 9)]));
     assert!(said.starts_with("Of what today's Linux has, none is best by completion"), "{said}");
 }

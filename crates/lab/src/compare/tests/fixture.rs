@@ -1,4 +1,4 @@
-//! Outcomes as a simulator would leave them, made of arithmetic.
+//! Outcomes as a simulator would produce them, made by arithmetic.
 
 use ioweir_core::{Nanos, Operation, Reason};
 
@@ -8,7 +8,7 @@ use crate::sim::{Class, HeadPoint, Latencies, Outcome, ServiceSums, Throughput};
 
 const TRACKS: u64 = 60_000;
 
-/// How a made-up scheduler fares.
+/// The performance of a made-up scheduler.
 struct Character {
     name: &'static str,
     completion_millis: u64,
@@ -42,7 +42,7 @@ pub(crate) fn report() -> Report {
     report
 }
 
-/// Eight schedulers on one trace, with so many requests and points of the head's way each.
+/// Eight schedulers on one trace, with this number of requests and of points in the head's path.
 pub(crate) fn report_of(requests: u64, points: u64) -> Report {
     let spec = Comparison { traces: vec!["grep.blktrace.0".into()], seeds: 7.into(), ..Comparison::default() };
     Report {
@@ -69,7 +69,7 @@ fn class(character: &Character, requests: u64, bytes: u64, factor: u64) -> Class
     let mut latency = Latencies::default();
     let mut sum = 0;
     for index in 0..requests {
-        // A long tail: one in a hundred takes twenty times as long, one in a thousand two hundred times.
+        // A long tail: one in a hundred requests takes twenty times as long, and one in a thousand two hundred times.
         let tail = if index % 1000 == 999 {
             200
         } else if index % 100 == 99 {
@@ -81,7 +81,7 @@ fn class(character: &Character, requests: u64, bytes: u64, factor: u64) -> Class
         latency.record(nanos);
         sum += u128::from(nanos);
     }
-    // The mean is what the character says, whatever the tail.
+    // The mean is that of the character, whatever the tail.
     let mean = u128::from(character.latency_micros) * 1_000;
     let latency_sum_nanos = if requests > 0 { mean * u128::from(requests) } else { sum };
     Class { requests, bytes, latency, latency_sum_nanos }
@@ -144,7 +144,7 @@ fn throughput(character: &Character, buckets: u64, completion: Nanos) -> Through
     }
 }
 
-/// A few regions of the disk, visited the more by turns the higher the character's jump.
+/// A few regions of the disk, which the head visits in turn, the more often the higher the character's jump.
 fn head(character: &Character, points: u64, completion: Nanos) -> Vec<HeadPoint> {
     let regions = [4_000, 17_000, 31_500, 52_000];
     let turn = (400 / character.jump).max(1);

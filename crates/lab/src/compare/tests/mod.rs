@@ -1,4 +1,4 @@
-//! The document of a comparison says what came out, whatever the names are, and how large it is.
+//! The document of a comparison states its results, for any names and any size.
 
 mod advice;
 mod fixture;

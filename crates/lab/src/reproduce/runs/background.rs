@@ -1,4 +1,5 @@
-//! Runs of background work: days of a load under a policy, planned from a forecast or not, and forecasts of that load.
+//! Runs of background work: days of a load under a policy, with or without a plan from a forecast; and forecasts of that
+//! load.
 
 use ioweir_config::Size;
 use ioweir_core::background::Watermark;
@@ -21,43 +22,43 @@ pub(super) const FORECAST_METRICS: &str = "smape mase mean_error coverage_p95";
 
 const DAY_SECONDS: u32 = 86_400;
 
-/// The load that is played, in the bins of the policy: the traces given, or generated virtual desktops.
+/// The load that is played, in the bins of the policy: the given traces, or generated virtual desktops.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LoadSpec {
     /// When the played days begin.
     start_unix_seconds: i64,
     days: usize,
-    /// Days of history before them.
+    /// The number of days of history before them.
     history_days: usize,
 }
 
-/// The array, its policy, and who decides on it.
+/// The array, its policy, and the deciders that are compared.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DaysSpec {
     load: LoadSpec,
-    /// As of `ioweir plan --policy`; the pool's size is that of `pools_gib`.
+    /// The same as for `ioweir plan --policy`, except that `pools_gib` sets the pool's size.
     pub(super) policy: Policy,
     pools_gib: Vec<u64>,
     seeds: Vec<u64>,
     schedulers: Vec<Decides>,
-    /// The pool of which the course of the days is kept.
+    /// The pool for which the course of the days is kept.
     course_pool_gib: Option<u64>,
 }
 
-/// Who decides how many cores background work gets.
+/// How the number of cores for background work is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Decides {
     /// The fixed bucket: a watermark of the pool.
     Fixed,
-    /// The same, and idle cores are used.
+    /// The same, but idle cores are used, too.
     Harvesting,
     /// The dynamic bucket, planned from this quantile of the forecast.
     P95,
     P99,
-    /// The dynamic bucket, planned from what comes.
+    /// The dynamic bucket, planned from the load that will come.
     Oracle,
 }
 
@@ -70,15 +71,15 @@ pub(super) struct ForecastSpec {
     histories: Vec<HistorySpec>,
 }
 
-/// Days that are forecast, and what is known of the days before them.
+/// The days that are forecast, and the history before them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HistorySpec {
     name: String,
     test_days: usize,
-    /// When the last of them ends, in hours after the played days begin; with the load where absent.
+    /// When the last of them ends, in hours after the played days begin; if absent, at the end of the load.
     end_hours: Option<usize>,
-    /// Days of history before each forecast; all where absent.
+    /// The days of history before each forecast; all if absent.
     history_days: Option<usize>,
 }
 
@@ -87,7 +88,7 @@ fn wrong(error: impl ToString) -> ReproduceError {
 }
 
 impl LoadSpec {
-    /// The load, what it is in words, and the files it comes from.
+    /// The load, a description of it, and the files that it comes from.
     fn read(
         &self,
         policy: &Policy,
@@ -122,7 +123,7 @@ impl LoadSpec {
     }
 }
 
-/// The days that are played, and what was forecast of them at the beginning of each bin, at P95 and P99.
+/// The played days, and their forecasts at the beginning of each bin, at P95 and P99.
 struct Days {
     actual: Vec<Demand>,
     ahead: [Vec<Vec<Demand>>; 2],
@@ -182,7 +183,7 @@ pub(super) fn run_days(
     table: &Table,
     context: Context<'_>,
 ) -> Result<Ran, ReproduceError> {
-    // A series that was given has no seeds.
+    // A given series has no seeds.
     let seeds = if context.options.trace_files.is_empty() { spec.seeds.len() } else { spec.seeds.len().min(1) };
     context.progress.started(seeds * spec.pools_gib.len() * spec.schedulers.len());
     let mut ran = Ran { specs: vec![(format!("Days {name}"), table.to_string())], ..Ran::default() };

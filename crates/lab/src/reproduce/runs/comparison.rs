@@ -16,9 +16,9 @@ use ioweir_config::SchedulerChoice;
 pub(super) const METRICS: &str = "completion busy busy_share transfer_floor movements sweeps mean_distance distance_deviation \
                                   read_latency write_latency read_p99 head head_magnified";
 
-/// Where the captured traces lie in a checkout.
+/// The folder of the captured traces in a checkout.
 const FOLDER: &str = "traces/hadoop/hdd-emul";
-/// Points of a magnified course of the head.
+/// The number of points in a magnified course of the head.
 const MAGNIFIED_POINTS: usize = 200;
 
 #[derive(Debug, Deserialize)]
@@ -29,23 +29,23 @@ pub(super) struct Spec {
     schedulers: Vec<SchedulerChoice>,
     loads: Vec<Load>,
     queue_requests: Option<u32>,
-    /// Whether the mixes are used even where there are traces.
+    /// Whether mixes are used even if there are traces.
     #[serde(default)]
     generated: bool,
     head: Option<HeadSpec>,
 }
 
-/// The runs of which the course of the head is kept.
+/// The runs for which the course of the head is kept.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HeadSpec {
     trace: String,
     load: String,
-    /// The first is the one in whose middle is magnified.
+    /// The schedulers; the middle of the first one is magnified.
     schedulers: Vec<String>,
 }
 
-/// The traces of the jobs, and what the reader has to know of them.
+/// The traces of the jobs, and what the reader must know about them.
 fn traces(spec: &Spec, folder: Option<&str>) -> Result<(Vec<String>, String), ReproduceError> {
     let place = folder.unwrap_or(FOLDER).trim_end_matches('/');
     let mixes = || spec.traces.iter().map(|job| format!("{MIX_PREFIX}{job}")).collect();
@@ -89,7 +89,7 @@ fn course(points: &[HeadPoint]) -> Course {
     Course::Points(points.iter().map(|point| (point.time.as_seconds(), f64::from(point.track))).collect())
 }
 
-/// Keeps the courses of the head: the whole run, and a short stretch that is the same for all.
+/// Keeps the courses of the head: for the whole run, and for a short stretch that is the same for all.
 fn keep_heads(cells: &mut [Cell], outcomes: &[Outcome], spec: &HeadSpec) {
     let at = |scheduler: &String| {
         cells.iter().position(|cell| {

@@ -8,7 +8,7 @@ use crate::reproduce::ReproduceError;
 use crate::reproduce::results::{Cell, Course};
 use crate::run::Silent;
 
-/// What claims and tables use of [`FIGURES`], the length of the run, and the course of requests over time.
+/// The parts of [`FIGURES`] that claims and tables use, the length of the run, and requests over time.
 pub(super) const METRICS: &str = "iops latency_mean latency_p99 fast_share duration requests";
 
 /// The experiment that a table holds.
@@ -27,7 +27,7 @@ pub(super) fn run(
     let requests = report.summaries.iter().flat_map(|summary| &summary.cells).map(|cell| cell.requests_simulated).sum();
     context.progress.read(requests);
     let step_seconds = experiment.interval.nanos().as_seconds();
-    // Names as the file has them: a summary's are in their canonical form.
+    // Names as in the file: those of a summary are in their canonical form.
     let schedulers = table.get("schedulers").and_then(toml::Value::as_array).into_iter().flatten();
     let schedulers = schedulers.filter_map(toml::Value::as_str).cycle();
     let mut cells = Vec::new();

@@ -1,4 +1,4 @@
-//! What a paper runs: `experiment.toml`, a list of runs of a few kinds, each of which yields cells of results.
+//! The runs of a paper: `experiment.toml` lists runs of a few kinds, each of which yields cells of results.
 
 mod background;
 mod comparison;
@@ -23,7 +23,7 @@ use crate::run::{Origin, Progress, TraceMeta};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExperimentFile {
-    /// What runs have in common.
+    /// Tables that runs have in common.
     #[serde(default)]
     base: BTreeMap<String, Table>,
     run: Vec<RunFields>,
@@ -34,16 +34,16 @@ struct ExperimentFile {
 struct RunFields {
     name: String,
     kind: Kind,
-    /// The table below `spec`: one of `base`.
+    /// The table that `spec` is based on: one of `base`.
     base: Option<String>,
-    /// A file that comes with the program: below `base`, or what is stored.
+    /// A file that comes with the program: the base of `spec`, or a stored measurement.
     file: Option<String>,
     #[serde(default)]
     spec: Table,
-    /// Keys with other values under `--quick`.
+    /// Keys that have other values with `--quick`.
     #[serde(default)]
     quick: Table,
-    /// The run once more for each, with some keys set.
+    /// Variants: the run is repeated for each, with some keys set.
     #[serde(default)]
     variant: Vec<Variant>,
 }
@@ -65,16 +65,16 @@ enum Kind {
     Experiment,
     /// The model of a storage server under its schedules.
     Server,
-    /// Days of background work, planned or not.
+    /// Days of background work, with or without a plan.
     Days,
-    /// Forecasts a day ahead.
+    /// Forecasts for a day ahead.
     Forecast,
     /// Numbers that are not computed: a stored measurement, or a table of the paper.
     Stored,
 }
 
 impl Kind {
-    /// Names of metrics and courses, and of axes beside `run`, `variant` and the keys of a sweep.
+    /// The names of metrics and courses, and of axes besides `run`, `variant` and the keys of a sweep.
     const fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::Comparison => (comparison::METRICS, "trace load scheduler"),
@@ -97,20 +97,20 @@ pub const TRACE_FLAG: &str = "--trace";
 pub(super) struct Run {
     pub(super) name: String,
     kind: Kind,
-    /// Its table for each variant, in full and quick.
+    /// Its table for each variant, in full and with `--quick`.
     tables: [Vec<(Option<String>, Table)>; 2],
     /// The stored measurement.
     stored: &'static str,
 }
 
-/// What a run leaves.
+/// The result of a run.
 #[derive(Default)]
 pub(super) struct Ran {
     pub(super) cells: Vec<Cell>,
-    /// What the reader of the page has to know of this run.
+    /// What the reader of the page must know about this run.
     pub(super) notes: Vec<String>,
     pub(super) inputs: Vec<TraceMeta>,
-    /// Every parameter: what it is of, and the values.
+    /// Every parameter: what it belongs to, and its values.
     pub(super) specs: Vec<(String, String)>,
 }
 
@@ -123,7 +123,7 @@ impl Ran {
     }
 }
 
-/// What a run is given.
+/// The context of a run.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub(super) options: &'a Options,
@@ -131,7 +131,7 @@ pub(super) struct Context<'a> {
     pub(super) progress: &'a dyn Progress,
 }
 
-/// A run whose table was read.
+/// A run whose table has been read.
 type Ready<'a> = Box<dyn FnOnce(Context<'_>) -> Result<Ran, ReproduceError> + 'a>;
 
 /// Reads `experiment.toml`; `files` come with the program.
@@ -186,7 +186,7 @@ impl Run {
         let quick = full.iter().map(|(name, table)| Ok((name.clone(), set(table.clone(), &fields.quick)?)));
         let quick = quick.collect::<Result<_, String>>()?;
         let run = Self { name: fields.name, kind: fields.kind, tables: [full, quick], stored: text };
-        // Errors come before anything is run.
+        // Errors are reported before anything is run.
         run.each_table().try_for_each(|(variant, table)| run.ready(variant.as_deref(), table).map(drop))?;
         Ok(run)
     }
@@ -240,7 +240,7 @@ impl Run {
         Ok(all)
     }
 
-    /// The flag that gives it other traffic than its own.
+    /// The flag that replaces its traffic.
     pub(super) fn flag(&self) -> Option<&'static str> {
         match self.kind {
             Kind::Comparison => Some(TRACES_FLAG),
@@ -249,7 +249,7 @@ impl Run {
         }
     }
 
-    /// Whether a table of its spec has that key, or a list of it that word.
+    /// Whether a table of its spec has that key, or a list of it contains that word.
     fn has(&self, list: &str, name: &str) -> bool {
         self.each_table().filter_map(|(_, table)| table.get(list)).any(|value| match value {
             Value::Table(table) => table.contains_key(name),
@@ -257,7 +257,7 @@ impl Run {
         })
     }
 
-    /// Whether cells of this run may have that metric or course.
+    /// Checks that cells of this run may have that metric or course.
     pub(super) fn check_metric(&self, metric: &str) -> Result<(), String> {
         let known = self.kind.names().0;
         if known.split(' ').any(|known| known == metric) || self.has("metrics", metric) || self.has("courses", metric) {
@@ -272,7 +272,7 @@ impl Run {
         known || self.has("sweep", axis) || self.has("axes", axis)
     }
 
-    /// Whether any cell may have that name on an axis: it is in the tables, or in what is stored.
+    /// Whether any cell may have that name on an axis: it is in the tables, or in the stored measurement.
     pub(super) fn knows(&self, name: &str) -> bool {
         let inside = |table: &Table| table.values().any(|value| mentions(value, name));
         self.name == name

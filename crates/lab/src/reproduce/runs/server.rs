@@ -1,4 +1,4 @@
-//! Runs of the model of a storage server: its platforms and workloads under schedules, over shares of its peak load.
+//! Runs of the model of a storage server: its platforms and workloads under schedules, at shares of its peak load.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +18,16 @@ pub(super) const METRICS: &str = "peak rate share response_mean response_p99 res
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// Loads, as shares of the peak of the first of `peaks`.
+    /// Loads, as shares of the peak of the first schedule in `peaks`.
     loads: Vec<f64>,
-    /// Swings of the load before a run is measured, and while it is.
+    /// The number of swings of the load before a run is measured, and during the measurement.
     warm_up: u32,
     measured: u32,
-    /// Swings that are measured where a peak is sought.
+    /// The number of swings that are measured in the search for a peak.
     search_measured: u32,
-    /// Runs of each load, with other seeds.
+    /// The most runs of each load, with different seeds.
     runs_max: u64,
-    /// Schedules whose peak is sought.
+    /// The schedules whose peak is searched for.
     peaks: Vec<String>,
     /// Lists of schedules.
     schedules: BTreeMap<String, Vec<String>>,

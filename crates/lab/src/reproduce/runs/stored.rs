@@ -12,12 +12,12 @@ use crate::reproduce::results::{Cell, Course};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
-    /// Where the list of results, or the only one, is in what is stored; or the list itself.
+    /// Where the list of results, or the only result, is in the stored data; or the list itself.
     rows: Value,
-    /// Keys that say which result it is. Results of the same place are repetitions.
+    /// Keys that identify a result. Results with the same values are repetitions.
     #[serde(default)]
     axes: Vec<String>,
-    /// Metrics, and where each is in a result: `a.iops`.
+    /// Metrics, with the path of each in a result: `a.iops`.
     #[serde(default)]
     metrics: BTreeMap<String, String>,
     /// Courses in steps, likewise.
@@ -28,7 +28,7 @@ pub(super) struct Spec {
     step_seconds: f64,
 }
 
-/// What lies at `a.iops` in a result.
+/// The value at a path such as `a.iops` in a result.
 fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     value.pointer(&format!("/{}", path.replace('.', "/")))
 }
@@ -66,7 +66,7 @@ pub(super) fn run(name: &str, text: &str, spec: &Spec) -> Result<Ran, String> {
             }
         }
     }
-    // Machine, versions and parameters: all but the results themselves.
+    // The machine, versions and parameters: everything except the results themselves.
     let keys = stored.as_object().map(|keys| keys.iter().filter(|(_, value)| !value.is_array()));
     let made_with = keys.map(|keys| keys.map(|(key, value)| format!("{key}: {}\n", words(value))).collect());
     let specs = made_with.map(|made_with| (format!("{name}, stored"), made_with)).into_iter().collect();

@@ -16,15 +16,15 @@ use super::model::{Model, Phase};
 use super::outcome::{Responses, Returns, ServerOutcome};
 use super::random::{Exponential, Stream};
 
-/// A policy that may learn the remaining work of a request. Only the oracle uses it.
+/// A policy that is told the remaining work of a request. Only the oracle uses it.
 pub trait Discipline: CoreScheduler {
-    /// The remaining work of the request that queues next, over all phases.
+    /// The remaining work, over all phases, of the request that will be queued next.
     fn foresee(&mut self, _remaining: Nanos) {}
 }
 
 impl Discipline for ioweir_core::cores::Cores {}
 
-/// No slot: an event of a flush operation.
+/// An event of a flush operation instead of a slot.
 const FLUSH: u32 = u32::MAX;
 
 /// A request in the server.
@@ -32,7 +32,7 @@ const FLUSH: u32 = u32::MAX;
 struct Live {
     arrival: u64,
     stream: Stream,
-    /// Remaining processor time of its phase.
+    /// The remaining processor time of its phase.
     left: u32,
     bytes: u32,
     object: u32,
@@ -42,7 +42,7 @@ struct Live {
     has_lock: bool,
     is_logged: bool,
     has_buffers: bool,
-    /// Remaining disk waits.
+    /// The number of remaining disk waits.
     misses: u8,
     returns: u8,
 }
@@ -51,9 +51,9 @@ struct Live {
 #[derive(Clone, Copy)]
 enum Doing {
     Idle,
-    /// Takes up a turn.
+    /// Taking up a turn.
     Turning,
-    /// Runs a request: start and length.
+    /// Running a request: start and length.
     Running {
         slot: u32,
         burst: u32,
@@ -61,7 +61,7 @@ enum Doing {
     },
 }
 
-/// Counts at the start of the measurement.
+/// The counts at the start of the measurement.
 #[derive(Clone, Copy, Default)]
 struct Start {
     now: u64,
@@ -79,13 +79,13 @@ pub(super) struct Engine<'a, S> {
     now: u64,
     // Workers.
     doing: Box<[Doing]>,
-    /// When each worker's event is due, and its number in the low bits; all ones: never.
+    /// When each worker's event is due, with its number in the low bits; all ones means never.
     due: Box<[u64]>,
     idle: Vec<u32>,
     turning: u32,
     // Requests.
     live: Vec<Live>,
-    /// The tag of each.
+    /// The tag of each request.
     tags: Vec<Tag>,
     in_clients: u32,
     arrivals: Stream,
@@ -115,7 +115,7 @@ pub(super) struct Engine<'a, S> {
     is_full: bool,
 }
 
-/// Bits of a due time that hold the worker's number.
+/// The bits of a due time that hold the worker's number.
 const WORKER_BITS: u32 = 8;
 const NEVER: u64 = u64::MAX;
 
@@ -209,7 +209,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 
-    /// Totals for the laws; running work counts up to the end.
+    /// The totals for the laws; running work counts up to the end.
     fn end(&self) -> End {
         let begun = self.doing.iter().zip(&self.due).map(|(doing, due)| {
             let whole = match doing {
@@ -299,7 +299,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         }
     }
 
-    /// Counts a sequential read; once it adds up to one prefetch, the next is due.
+    /// Counts a sequential read; when enough for one prefetch has been read, the next prefetch is due.
     fn read_ahead(&mut self, bytes: u32) {
         let model = self.model;
         self.sequential_bytes += u64::from(bytes);
@@ -386,7 +386,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.doing[worker as usize] = doing;
     }
 
-    /// A worker asks for its next turn, or idles.
+    /// Gives a worker its next turn, or lets it idle.
     fn turn(&mut self, worker: u32) {
         match self.scheduler.next(Nanos(self.now), worker, self.log.state()) {
             Turn::Serve { .. } => {
@@ -418,7 +418,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
         self.serve(worker);
     }
 
-    /// A worker takes requests until one runs, or its turn is over.
+    /// Lets a worker take requests until one runs or its turn is over.
     fn serve(&mut self, worker: u32) {
         while let Some(run) = self.scheduler.take(Nanos(self.now), worker) {
             #[expect(clippy::cast_possible_truncation, reason = "slots are numbered in 32 bits")]

@@ -1,4 +1,4 @@
-//! Waits of requests other than for a worker: disks, memory, room in the log.
+//! Waits of requests for something other than a worker: disks, memory, or room in the log.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use super::super::model::Phase;
 use super::{Discipline, Engine, FLUSH, NEVER};
 
 impl<S: Discipline> Engine<'_, S> {
-    /// Makes a suspended request wait for data, or for memory to hold them.
+    /// Makes a suspended request wait for data, or for memory to hold it.
     pub(super) fn read(&mut self, slot: u32) {
         let live = &mut self.live[slot as usize];
         if !live.has_buffers {
@@ -67,7 +67,7 @@ impl<S: Discipline> Engine<'_, S> {
 
     pub(super) fn point_due(&mut self) {
         if self.log.is_flushing() {
-            // The running one is late; the next begins when it completes.
+            // The running one is late; the next one begins when it completes.
             self.next_point = NEVER;
         } else {
             self.begin_point();

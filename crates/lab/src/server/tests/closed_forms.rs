@@ -1,4 +1,4 @@
-//! The event loop against closed forms of queueing theory.
+//! The event loop compared with closed forms of queueing theory.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ fn workload(read_share: f64) -> WorkloadSpec {
     WorkloadSpec::parse("two kinds", &text).expect("it makes sense")
 }
 
-/// The mean of `values`, and that it is within 1 % of `expected`.
+/// Checks that a value is within 1 % of the expected one.
 fn assert_within_one_percent(what: &str, seen: f64, expected: f64) {
     assert!((seen / expected - 1.0).abs() < 0.01, "{what}: {seen:.6} s, in closed form {expected:.6} s");
 }
@@ -124,7 +124,7 @@ fn writes_before_reads_on_one_worker_is_m_g_1_with_priorities() {
     let outcome =
         Engine::new(&model, WritesFirst::default(), 3).run(1_000_000_000, 300_000_000_000).expect("no law is broken");
     let (reads, writes) = (rate * read_share, rate * (1.0 - read_share));
-    // What is left of the request in service when another comes; the second moment of an exponential time is 2 m^2.
+    // The remaining time of the request in service when another arrives; the second moment of an exponential time is 2 m^2.
     let residual = reads * read * read + writes * write * write;
     let (of_writes, of_all) = (writes * write, writes * write + reads * read);
     let seen = |kind: Kind| outcome.by_kind[kind as usize].mean_seconds().expect("requests were answered");

@@ -1,4 +1,4 @@
-//! Presets are valid servers; bad input is refused with its place and a hint.
+//! Presets are valid servers; bad input is refused with its position and a hint.
 
 use super::*;
 

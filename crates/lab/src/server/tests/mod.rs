@@ -15,7 +15,7 @@ fn server(platform: &str, workload: &str) -> Server {
     Server::new(platform, workload, CostSpec::usual().expect("they make sense")).expect("presets make sense")
 }
 
-/// A load for so long, with half a second of warm-up.
+/// A load of this length, with half a second of warm-up.
 fn load(requests_per_second: f64, measured_millis: u64) -> ServerLoad {
     let (warm_up, measured) = (Nanos::from_millis(500), Nanos::from_millis(measured_millis));
     ServerLoad { requests_per_second, warm_up, measured, seed: 0 }

@@ -1,30 +1,30 @@
-//! Checksums of every block, computed by worker threads that a schedule of cores drives.
+//! Keeps a checksum of every block; worker threads under a schedule of cores compute them.
 //!
-//! [`Checked`] is a layer between the engine and a device. It computes the checksums of a write, for each block of 4 KiB, before
-//! the data goes to the device, and those of a read when the data has arrived. A read of a damaged block fails, and so does a
-//! write that would keep a part of one. Both are counted, and each block is reported once.
+//! [`Checked`] is a layer between the engine and a device. It computes the checksums of a write, one for each block of 4
+//! KiB, before the data goes to the device, and those of a read when the data has arrived. A read of a damaged block fails,
+//! and so does a write that would keep a part of one. Both are counted, and each block is reported once.
 //!
 //! # Known checksums
 //!
-//! - The checksum of a block is known once the whole block was written or zeroed. Before that it cannot be checked: nothing is
-//!   learnt from reading, so that damaged data is never taken for right.
-//! - It stays known when a part of the block is written: the rest is read first, and checked. A read of a part reads and checks
-//!   the whole block.
+//! - The checksum of a block is known once the whole block was written or zeroed. Before that the block cannot be checked:
+//!   reading teaches no checksums, so damaged data is never taken for right.
+//! - It stays known when a part of the block is written: the rest of the block is read first, and checked. A read of a part
+//!   reads and checks the whole block.
 //! - It is forgotten after a trim, after a failed write, and when a part of the block is zeroed: the contents are undefined.
-//! - The table ([`table`]) is kept beside the file from a clean end to the next start ([`sidecar`]). After any other end the server
-//!   knows no checksums.
+//! - The table ([`table`]) is kept beside the file from a clean end to the next start ([`sidecar`]). After any other end the
+//!   server starts without known checksums.
 //!
-//! The engine lets no two operations overlap, in whole blocks, from their start until they are done here. Only the operations
-//! of one dispatch may share a block, where the gap between them is shorter than a sector: the checksum of a block with two
-//! such writes in flight is forgotten.
+//! The engine lets no two operations overlap, in whole blocks, from their start until they are completed here. Only
+//! operations of one dispatch may share a block, if the gap between them is shorter than a sector: the checksum of a block
+//! with two such writes in flight is forgotten.
 //!
 //! # Threads
 //!
-//! The engine's thread holds the table and compares. It also computes what takes less time than handing it to a worker and back:
-//! data up to [`Workers::inline_bytes_max`]. Workers compute the rest. An item of work is the data of one operation: a write's
-//! when it arrives, a read's when the device has read it. The schedule decides which queue it goes to, which worker serves
-//! that, and for how long; an item checks its slice every 64 KiB. The server has no work of its own, so MQ stays empty. Items
-//! that the pool has no room for wait here, first come, first served.
+//! The engine's thread owns the table and compares. It also computes what takes less time than handing it to a worker and
+//! back: data up to [`Workers::inline_bytes_max`]. Workers compute the rest. A work item is the data of one operation: of a
+//! write when it arrives, of a read when the device has read it. The schedule decides the queue of the item, the worker that
+//! serves the queue, and the length of the slice, which an item checks every 64 KiB. The server has no work of its own, so
+//! MQ stays empty. Items that find no room in the pool wait here, first come, first served.
 
 mod plan;
 pub mod sidecar;
@@ -54,10 +54,10 @@ pub use sums::Append;
 use sums::{Edge, Job, Summing};
 use table::{BLOCK_BYTES, Table};
 
-/// Damaged blocks that are reported; more are only counted.
+/// The most damaged blocks that are reported; further ones are only counted.
 const REPORTED_MAX: usize = 1000;
 
-/// Parts of an operation: its data, and the blocks at its two edges. The device's number for one has both numbers in it.
+/// Parts of an operation: its data, and the blocks at its two edges. The device's operation numbers combine both.
 const PARTS: u32 = 3;
 
 /// The workers that compute checksums.
@@ -65,11 +65,11 @@ const PARTS: u32 = 3;
 pub struct Workers {
     /// The schedule that they follow.
     pub schedule: Schedule,
-    /// Their number.
+    /// The number of workers.
     pub count: u32,
-    /// The cores of the machine: not fewer than workers.
+    /// The cores of the machine: at least as many as workers.
     pub cores: u32,
-    /// Items in the pool at most.
+    /// The most items in the pool.
     pub items: u32,
     /// Data of at most this length does not go to a worker: the thread that has it computes its checksums.
     pub inline_bytes_max: u64,
@@ -84,8 +84,8 @@ const HAND_OVER: Duration = Duration::from_micros(10);
 const INLINE_BYTES_MAX: u64 = 256 << 10;
 
 impl Workers {
-    /// CRC-32C on all cores but one, unless `workers` says otherwise; inline as long as that is faster, unless
-    /// `inline_bytes_max` says otherwise.
+    /// Workers for CRC-32C on all cores but one, unless `workers` gives a number. Data is summed inline as long as that is
+    /// faster, or up to `inline_bytes_max`.
     #[must_use]
     pub fn of_machine(schedule: Schedule, workers: Option<u32>, items: u32, inline_bytes_max: Option<u64>) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
@@ -110,7 +110,7 @@ fn computed_within(time: Duration, append: Append) -> u64 {
     (bytes / BLOCK_BYTES * BLOCK_BYTES).min(INLINE_BYTES_MAX)
 }
 
-/// What was checked so far.
+/// Counts of what was checked so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksums {
     /// Blocks whose checksum is known.
@@ -121,7 +121,7 @@ pub struct Checksums {
     pub blocks_checked: u64,
     /// Checks that failed.
     pub blocks_damaged: u64,
-    /// Items that no worker completed; their operations failed.
+    /// Items that no worker completed, so that their operations failed.
     pub items_failed: u64,
     /// The counts of the schedule, in the order of [`Queue::ALL`].
     pub queues: [Counts; Queue::COUNT],
@@ -138,7 +138,7 @@ struct Flight {
     plan: Plan,
     /// The checksums of a write, for the blocks of its plan.
     sums: Vec<u32>,
-    /// The edges of a write, while they are read.
+    /// The blocks at the edges of a write, while they are read.
     buffers: Buffers,
     edges: [Option<Edge>; 2],
     edges_left: u32,
@@ -147,7 +147,7 @@ struct Flight {
     is_single: bool,
 }
 
-/// A device whose data is checked.
+/// A device with checksums.
 pub struct Checked {
     inner: Box<dyn Backend>,
     table: Table,
@@ -156,9 +156,9 @@ pub struct Checked {
     workers: Workers,
     home: Arc<Returned<Job>>,
     flights: Slots<Flight>,
-    /// Blocks that are being written in part, once for each write.
+    /// Blocks that are being partly written, once for each write.
     in_part: Vec<u64>,
-    /// Items that the pool has no room for.
+    /// Items that find no room in the pool.
     waiting: VecDeque<(Work, Summing)>,
     /// Items in the pool.
     with_pool: u32,
@@ -175,10 +175,10 @@ impl Checked {
     /// A layer of checksums over `inner`.
     ///
     /// # Errors
-    /// The problem with the workers, in words.
+    /// A problem with the workers, in words.
     pub fn new(inner: Box<dyn Backend>, begun: Begun, workers: Workers) -> Result<Self, String> {
         let Workers { schedule, count, cores, items, .. } = workers;
-        // A returned item may still take room in the pool for a moment.
+        // A returned item may still occupy the pool for a moment.
         let limits = CoresLimits { requests: items.saturating_add(count), workers: count, cores, seed: 0 };
         let cores = Cores::new(schedule, limits).map_err(|error| format!("cores: {error}"))?;
         let executor = Executor::start(cores, 0).map_err(|error| format!("cores: no workers: {error}"))?;
@@ -209,7 +209,7 @@ impl Checked {
         (self.workers.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
     }
 
-    /// Starts a read, of whole blocks where a part of a known block is asked for.
+    /// Starts a read, extended to whole blocks if it covers a part of a known block.
     fn start_read(&mut self, now: Nanos, number: u32, mut buffers: Buffers) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { offset, length, .. } = *flight;
@@ -227,7 +227,8 @@ impl Checked {
         self.inner.start(now, io);
     }
 
-    /// Starts a write: its checksums come first, and before them the blocks of which it keeps a part, if they are known.
+    /// Starts a write. First the blocks that it covers in part are read, if their checksums are known; then its checksums
+    /// are computed; then it is written.
     fn start_write(&mut self, now: Nanos, number: u32, buffers: Buffers) {
         let Some(flight) = self.flights.get_mut(number) else { return };
         let Flight { offset, length, dispatch, .. } = *flight;
@@ -246,7 +247,7 @@ impl Checked {
         let (first, last) = (plan.blocks.start, plan.blocks.end - 1);
         let edges = [(first, plan.before), (last, plan.after)];
         flight.buffers = buffers;
-        // A block that is needed for both edges is read once.
+        // A block that is at both edges is read once.
         let is_same = first == last && plan.before > 0;
         let edges = edges.into_iter().take(if is_same { 1 } else { 2 });
         let missing: Vec<_> = (1..).zip(edges).filter(|(_, (_, missing))| *missing > 0).collect();
@@ -310,7 +311,7 @@ impl Checked {
             && let Some((work, item)) = self.waiting.pop_front()
         {
             self.with_pool += 1;
-            // There is room. An item that is refused is dropped, which returns its job.
+            // There is room. A refused item would be dropped, which returns its job.
             let _ = self.executor.submit(work, Box::new(item));
         }
     }
@@ -344,7 +345,7 @@ impl Checked {
             }
             (Action::Write, Ok(_)) => self.note_written(number),
             (Action::Zero { .. }, Ok(_)) => self.note_zeroed(offset, length),
-            // The client asked for zeroes only where they are fast.
+            // The client asked for zeroes only if they are fast.
             (Action::Zero { fast: true, .. }, Err(NbdError::NotSupported)) => {}
             (Action::Write | Action::Zero { .. } | Action::Trim, _) => self.table.forget(touched),
             _ => {}
@@ -357,7 +358,7 @@ impl Checked {
         let Flight { offset, length, ref plan, ref sums, .. } = *flight;
         let parts: Vec<u64> = in_part(&self.table, offset, length).collect();
         for (block, &sum) in plan.blocks.clone().zip(sums) {
-            // Another operation of the same dispatch may have written to the block, too.
+            // Another operation of the same dispatch may also have written to the block.
             if !parts.contains(&block) || self.table.get(block).is_some() {
                 self.table.set(block..block + 1, |_| sum);
             }
@@ -380,7 +381,7 @@ impl Checked {
         parts.into_iter().for_each(|block| self.table.forget(block..block + 1));
     }
 
-    /// The block at an edge of a write was read. Answers whether that was the last that it needs.
+    /// Handles the completed read of the block at an edge of a write. Returns whether it was the last that the write needs.
     fn take_edge(&mut self, number: u32, which: usize, finished: Done, done: &mut Vec<Done>) -> bool {
         let Some(flight) = self.flights.get_mut(number) else { return false };
         let Flight { ref plan, .. } = *flight;
@@ -447,7 +448,7 @@ impl Checked {
         self.inner.start(now, io);
     }
 
-    /// Compares checksums with those that are known; answers with the damaged blocks, if any.
+    /// Compares checksums with the known ones; returns the damaged blocks, if any.
     fn check(&mut self, blocks: Range<u64>, sums: &[u32]) -> Option<Outcome> {
         let mut damaged = Vec::new();
         for (block, &sum) in blocks.zip(sums) {
@@ -481,7 +482,7 @@ impl Checked {
         self.remarks.push(remark);
     }
 
-    /// Finishes an operation with its buffers in the form in which they came.
+    /// Finishes an operation, with its buffers in the form in which they came.
     fn hand_back(&mut self, number: u32, buffers: Buffers, result: Result<Outcome, NbdError>, done: &mut Vec<Done>) {
         let Some(flight) = self.flights.remove(number) else { return };
         let Flight { id, action, offset, length, plan, is_single, .. } = flight;
@@ -517,7 +518,7 @@ fn take_all(buffers: Buffers) -> Vec<Buffer> {
 }
 
 impl Flight {
-    /// The operation of the device.
+    /// The operation for the device.
     const fn io(&self, number: u32, offset: u64, length: u64, buffers: Buffers) -> Io {
         let Self { action, durable, dispatch, .. } = *self;
         Io { id: number * PARTS, action, offset, length, durable, dispatch, buffers }
@@ -566,7 +567,7 @@ impl Backend for Checked {
                 let mut jobs = std::mem::take(&mut self.from_pool);
                 self.home.take(&mut jobs);
                 is_over &= jobs.is_empty();
-                // At most as many as are in the pool.
+                // These are at most as many as there are in the pool.
                 self.with_pool -= jobs.len() as u32;
                 for job in jobs.drain(..) {
                     self.summed(now, job, done);

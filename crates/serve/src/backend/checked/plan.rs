@@ -1,18 +1,18 @@
-//! The blocks of an operation, and what must be read beside its data to compute their checksums.
+//! Plans an operation: its blocks, and the bytes besides its data that must be read to compute their checksums.
 
 use std::ops::Range;
 
 use super::table::{BLOCK_BYTES, Table};
 
-/// The blocks of an operation that get a checksum, and what is missing of them.
+/// The blocks of an operation that get a checksum, and the bytes that are missing for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) blocks: Range<u64>,
-    /// Bytes of the first block before the data, if they must be read.
+    /// The bytes of the first block before the data, if they must be read.
     pub(super) before: u64,
-    /// Bytes of the last block after the data, if they must be read.
+    /// The bytes of the last block after the data, if they must be read.
     pub(super) after: u64,
-    /// Bytes of the data in a block without a checksum.
+    /// The bytes of the data in a block without a checksum.
     pub(super) skip: u64,
     /// The length of the blocks.
     pub(super) length: u64,
@@ -44,7 +44,7 @@ pub(super) const fn touched(offset: u64, length: u64) -> Range<u64> {
     offset / BLOCK_BYTES..(offset + length).div_ceil(BLOCK_BYTES)
 }
 
-/// The blocks that a range covers in part: the first, the last, both or none.
+/// The blocks that a range covers only in part: the first, the last, both or none.
 pub(super) fn in_part(table: &Table, offset: u64, length: u64) -> impl Iterator<Item = u64> + use<> {
     let (touched, end) = (touched(offset, length), offset + length);
     let last = touched.end.saturating_sub(1);

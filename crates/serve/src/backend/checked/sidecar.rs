@@ -1,12 +1,13 @@
-//! The file beside the device's that keeps its checksums from a clean end to the next start.
+//! The file beside a device's file that keeps its checksums from a clean end to the next start.
 //!
-//! `PATH.checksums` is written when everything is done and durable, and removed durably before the first request is served: no
-//! checksum is ever older than the data. It names its file and the time of that file's last change: a file that was exchanged,
-//! or written while no server ran, has no checksums and raises no false alarm.
+//! `PATH.checksums` is written when everything is completed and durable. It is durably removed before the first request is
+//! served, so no checksum is ever older than the data. It names its file and the time of that file's last change: a file
+//! that was exchanged, or written while no server ran, has no checksums and raises no false alarm.
 //!
-//! All numbers are little-endian: 8 bytes `ioweirCS`; version and block length, 32 bits each; length, device and inode of the
-//! file, 64 bits each; seconds and nanoseconds of its last change, 64 bits each; the number of chunks, 64 bits; the chunks, each its number,
-//! a bit for each of 1024 blocks, and 1024 checksums of 32 bits; at last the CRC-32C of everything before.
+//! All numbers are little-endian: 8 bytes `ioweirCS`; version and block length, 32 bits each; length, device and inode of
+//! the file, 64 bits each; seconds and nanoseconds of its last change, 64 bits each; the number of chunks, 64 bits; the
+//! chunks, each with its number, a bit for each of 1024 blocks, and 1024 checksums of 32 bits; and finally the CRC-32C of
+//! everything before.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
@@ -18,10 +19,10 @@ use super::table::{BLOCK_BYTES, Table, damaged, read_u64};
 const MAGIC: [u8; 8] = *b"ioweirCS";
 const VERSION: u32 = 1;
 
-/// The identity of a file, and of its state.
+/// The identity of a file, and its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Its length.
+    /// The length of the file.
     pub size_bytes: u64,
     /// The number of its device.
     pub device: u64,
@@ -68,10 +69,10 @@ impl<W: Write> Write for Summed<W> {
     }
 }
 
-/// Writes a table of a file.
+/// Writes the table of a file.
 ///
 /// # Errors
-/// As `out` fails.
+/// If `out` fails.
 pub fn write(table: &Table, identity: &Identity, out: impl Write) -> io::Result<()> {
     let mut out = Summed { stream: out, sum: 0 };
     out.write_all(&MAGIC)?;
@@ -94,7 +95,7 @@ fn fields(identity: &Identity) -> [u64; 5] {
 /// Reads the table of a file.
 ///
 /// # Errors
-/// `input` cannot be read, is damaged, or belongs to another file or another state of it.
+/// If `input` cannot be read, is damaged, or belongs to another file or another state of the file.
 pub fn read(identity: &Identity, input: impl Read) -> io::Result<Table> {
     let mut input = Summed { stream: input, sum: 0 };
     let mut head = [0; 16];
@@ -129,27 +130,27 @@ pub fn read(identity: &Identity, input: impl Read) -> io::Result<Table> {
     Ok(table)
 }
 
-/// The place of a file's checksums.
+/// Where the checksums of a file are kept.
 #[derive(Debug)]
 pub struct Sidecar {
-    /// The file that they are of.
+    /// The file that they belong to.
     of: PathBuf,
     path: PathBuf,
 }
 
-/// The checksums that a device begins with.
+/// The checksums that a device starts with.
 #[derive(Debug)]
 pub struct Begun {
     /// The known checksums.
     pub table: Table,
-    /// Where they are kept at the end, if anywhere.
+    /// Where they will be kept at the end, if anywhere.
     pub sidecar: Option<Sidecar>,
-    /// Why those that were kept are not used.
+    /// Why kept checksums are not used, if so.
     pub remark: Option<String>,
 }
 
 impl Begun {
-    /// No known checksums, which are not kept.
+    /// A start without known checksums, which will not be kept.
     #[must_use]
     pub const fn anew(size_bytes: u64) -> Self {
         Self { table: Table::new(size_bytes), sidecar: None, remark: None }
@@ -157,8 +158,8 @@ impl Begun {
 }
 
 impl Sidecar {
-    /// Reads the checksums that were kept of a file, and removes them. Those of a block device are not kept: nothing shows
-    /// whether it was written meanwhile.
+    /// Reads the checksums that were kept for a file, and removes them from disk. Those of a block device are not kept,
+    /// because nothing shows whether it was written meanwhile.
     ///
     /// # Errors
     /// The problem, in words: they cannot be removed, and would be out of date after an unclean end.
@@ -179,7 +180,7 @@ impl Sidecar {
             Err(error) => return Err(failed(error)),
         };
         let mut magic = [0; MAGIC.len()];
-        // A file that was not completed may lack even its head.
+        // An incomplete file may not even have its magic number.
         if kept.metadata().map_err(failed)?.len() > 0 && (kept.read_exact(&mut magic).is_err() || magic != MAGIC) {
             let path = sidecar.path.display();
             return Err(format!("{path}: is no file of checksums, and in their place: move it away"));
@@ -202,10 +203,10 @@ impl Sidecar {
         Ok(Begun { table, sidecar: Some(sidecar), remark })
     }
 
-    /// Keeps a table. Called when everything is durable and there are no more writes.
+    /// Writes a table to disk. Called when everything is durable and no more writes come.
     ///
     /// # Errors
-    /// As the system.
+    /// Errors of the system.
     pub fn keep(&self, table: &Table) -> io::Result<()> {
         let identity = Identity::of(&self.of.metadata()?);
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&self.path)?;
@@ -220,7 +221,7 @@ impl Sidecar {
         &self.path
     }
 
-    /// Makes the folder durable.
+    /// Makes the directory durable.
     fn secure_name(&self) -> io::Result<()> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()

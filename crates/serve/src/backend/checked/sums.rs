@@ -1,4 +1,4 @@
-//! The work of a worker: the checksums of an operation's data.
+//! The work of a worker: computing the checksums of an operation's data.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use super::table::BLOCK_BYTES;
 use crate::buffer::{Buffer, Buffers};
 use crate::executor::{Item, Progress, Slice};
 
-/// A checksum of bytes, continued from that of the bytes before them, or from zero.
+/// The checksum of bytes, continuing that of the bytes before them, or zero.
 pub type Append = fn(u32, &[u8]) -> u32;
 
 const BLOCK: usize = BLOCK_BYTES as usize;
 
-/// Blocks between two checks of the time: some 10 us.
+/// The number of blocks between two checks of the time: about 10 us.
 const BLOCKS_A_LOOK: usize = 16;
 
-/// The rest of a block that is written in part.
+/// The rest of a block that is partly written.
 #[derive(Debug)]
 pub(super) struct Edge {
     /// The block as it was read from the device.
     pub(super) old: Buffer,
     /// Its checksum, once computed.
     pub(super) sum: u32,
-    /// The end of the rest before the data, or the beginning of the rest after it.
+    /// Where the rest before the data ends, or the rest after it begins.
     pub(super) at: usize,
 }
 
@@ -32,11 +32,11 @@ pub(super) struct Job {
     /// The operation that it belongs to.
     pub(super) flight: u32,
     pub(super) buffers: Buffers,
-    /// Of the block in which the data begins, and of that in which it ends.
+    /// The edges at the block in which the data begins, and at that in which it ends.
     pub(super) edges: [Option<Edge>; 2],
-    /// Bytes before the first block with a checksum.
+    /// The bytes before the first block with a checksum.
     pub(super) skip: usize,
-    /// Bytes with a checksum.
+    /// The bytes with a checksum.
     pub(super) length: usize,
     /// The checksums so far, one for each block.
     pub(super) sums: Vec<u32>,
@@ -52,7 +52,7 @@ impl Job {
         before.chain(self.buffers.as_slice().iter().map(Buffer::bytes)).chain(after)
     }
 
-    /// Continues until it is done or its time is over; answers whether it is done.
+    /// Continues until all is computed or its time is over; returns whether all is computed.
     pub(super) fn compute(&mut self, append: Append, is_over: impl Fn() -> bool) -> bool {
         if self.sums.is_empty() {
             self.edges.iter_mut().flatten().for_each(|edge| edge.sum = append(0, edge.old.bytes()));
@@ -94,7 +94,7 @@ impl Job {
     }
 }
 
-/// A job in the pool. However it ends, it is returned.
+/// A job in the pool. It is returned however it ends.
 pub(super) struct Summing {
     pub(super) job: Option<Job>,
     pub(super) append: Append,
@@ -103,7 +103,7 @@ pub(super) struct Summing {
 
 impl Item for Summing {
     fn run(&mut self, slice: &Slice<'_>) -> Progress {
-        // It stays here meanwhile, so that it is returned even after a panic.
+        // The job stays here while it runs, so that it is returned even after a panic.
         let Some(job) = &mut self.job else { return Progress::Done };
         if !job.compute(self.append, || slice.is_over()) {
             return Progress::Preempted;

@@ -1,7 +1,7 @@
 //! The table of known checksums by block.
 //!
-//! Four bytes for a block of 4 KiB and a bit for whether they are known, in chunks for 4 MiB that are allocated with their
-//! first known block: about 1 MiB of memory for each GiB that was written.
+//! Each block of 4 KiB takes four bytes, and a bit that says whether they are known, in chunks for 4 MiB that are allocated
+//! with their first known block: about 1 MiB of memory for each GiB that was written.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -48,7 +48,7 @@ impl Chunk {
     }
 }
 
-/// The checksums of a device, by number of block.
+/// The checksums of a device, by block number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     size_bytes: u64,
@@ -63,7 +63,7 @@ impl Table {
         Self { size_bytes, known: 0, chunks: BTreeMap::new() }
     }
 
-    /// Blocks of the device.
+    /// The number of blocks of the device.
     #[must_use]
     pub const fn blocks(&self) -> u64 {
         self.size_bytes.div_ceil(BLOCK_BYTES)
@@ -83,13 +83,13 @@ impl Table {
         chunk.knows(at).then(|| chunk.sums[at as usize])
     }
 
-    /// Blocks whose checksum is known.
+    /// The number of blocks whose checksum is known.
     #[must_use]
     pub const fn known(&self) -> u64 {
         self.known
     }
 
-    /// Whether a block of a range is known.
+    /// Whether the checksum of any block of a range is known.
     #[must_use]
     pub fn knows_any(&self, blocks: Range<u64>) -> bool {
         pieces(blocks).any(|(number, range)| {
@@ -123,7 +123,7 @@ impl Table {
         }
     }
 
-    /// Writes the chunks, by number.
+    /// Writes the chunks, in the order of their numbers.
     pub(super) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(&(self.chunks.len() as u64).to_le_bytes())?;
         for (number, chunk) in &self.chunks {
@@ -136,7 +136,7 @@ impl Table {
         Ok(())
     }
 
-    /// Reads what [`Table::write`] has written for a device of this size. Memory is bounded by the length of the input, and by
+    /// Reads the output of [`Table::write`] for a device of this size. Memory is bounded by the length of the input and by
     /// the size of the device.
     pub(super) fn read(size_bytes: u64, input: &mut impl Read) -> io::Result<Self> {
         let mut table = Self::new(size_bytes);

@@ -1,4 +1,4 @@
-//! A disk, and a faster device that holds copies of what is read from it again and again.
+//! A disk, and a faster device that caches what is read repeatedly.
 
 use std::io;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::{BLOCK_BYTES, slots_of};
 use crate::buffer::{Buffer, Buffers};
 use crate::slots::Slots;
 
-/// Bytes that are being written to the cache at most.
+/// The most bytes that are being written to the cache.
 const FILLING_BYTES_MAX: u64 = 4 << 20;
 /// The part number of an operation that fills slots.
 const FILL: u32 = u32::MAX;
@@ -42,10 +42,10 @@ fn slots_in(piece: &Piece) -> Option<Range<u32>> {
 }
 
 impl Cached {
-    /// An empty cache, whatever the fast tier holds.
+    /// Opens an empty cache, whatever the fast tier holds.
     ///
     /// # Errors
-    /// A fast tier that is too small or too large.
+    /// If a fast tier is too small or too large.
     pub fn open(slow: Box<dyn Backend>, fast: Box<dyn Backend>) -> Result<Self, String> {
         let slots = slots_of(fast.size_bytes())?;
         Ok(Self {
@@ -147,7 +147,7 @@ impl Backend for Cached {
         };
         pieces.iter().filter_map(slots_in).for_each(|slots| self.directory.hold(slots));
         let mut op = Staged::new(io, pieces);
-        // All that a cache splits is read.
+        // Only reads are split by a cache.
         let buffers: Vec<_> = (0..op.left).map(|part| op.buffers(part, |_, _| Buffer::default())).collect();
         let owner = self.ops.insert(op);
         for (part, buffers) in (0..).zip(buffers) {

@@ -1,9 +1,9 @@
-//! The directory of a cache: which blocks it holds, admits and evicts.
+//! The directory of a cache, which decides which blocks it holds, admits and evicts.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Slots that are tried for one block at most. Where none of them is free, the block is not admitted.
+/// The most slots that are tried for one block. If none of them is free, the block is not admitted.
 const LOOKS_MAX: u32 = 4096;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ enum State {
     Free,
     /// A copy is being written to it.
     Filling,
-    /// Its block has changed while the copy was being written.
+    /// Its block changed while the copy was being written.
     Spoilt,
     /// It holds a copy.
     Clean,
@@ -23,17 +23,17 @@ struct Entry {
     block: u64,
     readers: u16,
     state: State,
-    /// Whether it was read since the clock's hand passed last.
+    /// Whether it was read since the clock's hand last passed it.
     was_read: bool,
 }
 
-/// The slots of a cache; about 40 bytes of memory each.
+/// The slots of a cache; each takes about 40 bytes of memory.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// Blocks that have a slot, filled or being filled.
     slots: BTreeMap<u64, u32>,
     entries: Vec<Entry>,
-    /// Marks of blocks that were read and not admitted, each at an index that its number gives; zero: none.
+    /// Marks of blocks that were read and not admitted, each at an index derived from the block's number; zero means none.
     remembered: Vec<u32>,
     hand: u32,
 }
@@ -65,7 +65,7 @@ impl Directory {
         Some(slot)
     }
 
-    /// Holds slots while they are read: they are not used for other blocks before they were released as often.
+    /// Holds slots while they are read: they are not used for other blocks until they have been released as often.
     pub(super) fn hold(&mut self, slots: Range<u32>) {
         slots.for_each(|slot| self.entries[slot as usize].readers += 1);
     }
@@ -74,14 +74,15 @@ impl Directory {
         slots.for_each(|slot| self.entries[slot as usize].readers -= 1);
     }
 
-    /// Admits a block that was read and is not in the cache, or not: a slot for it, which is being filled from now on.
+    /// Decides whether to admit a block that was read and is not in the cache; if so, returns a slot, which is being filled
+    /// from now on.
     pub(super) fn admit(&mut self, block: u64) -> Option<u32> {
         if self.slots.contains_key(&block) {
             return None;
         }
         let (places, mixed) = (self.remembered.len() as u64, mixed(block));
         let place = (mixed % places) as usize;
-        // The upper half of the number; odd, since zero is no mark.
+        // The upper half of the hash, made odd because zero is no mark.
         let mark = (mixed >> 32) as u32 | 1;
         if self.remembered[place] != mark {
             self.remembered[place] = mark;
@@ -94,7 +95,7 @@ impl Directory {
         Some(slot)
     }
 
-    /// A free slot, or that of a block that was not read since the clock's hand passed it.
+    /// A free slot, or the slot of a block that was not read since the clock's hand last passed it.
     fn find_slot(&mut self) -> Option<u32> {
         for _ in 0..LOOKS_MAX {
             let slot = self.hand;
@@ -113,7 +114,7 @@ impl Directory {
         None
     }
 
-    /// A slot was filled, or could not be.
+    /// Records that a slot was filled, or could not be.
     pub(super) fn filled(&mut self, slot: u32, is_there: bool) {
         let entry = &mut self.entries[slot as usize];
         let is_wanted = entry.state == State::Filling;

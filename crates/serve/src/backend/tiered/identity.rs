@@ -7,7 +7,7 @@ use crate::buffer::{Buffer, Buffers};
 /// The first bytes of a fast tier; its identity follows.
 const MAGIC: &[u8; 16] = b"ioweir fast tier";
 
-/// Checks that a fast tier has the identity of its ledger; an empty one is given it.
+/// Checks that a fast tier has the identity of its ledger; a new one is given it.
 pub(super) fn introduce(fast: &mut dyn Backend, identity: u64, is_unused: bool) -> Result<(), String> {
     let io = |action, buffer: Buffer| {
         let (durable, buffers) = (action == Action::Write, Buffers::One(buffer));

@@ -1,4 +1,4 @@
-//! The ledger: the durable map of blocks on the fast tier, in a database that a thread of its own writes.
+//! The ledger: the durable map of blocks on the fast tier, in a database that is written by its own thread.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
@@ -21,22 +21,22 @@ const BLOCKS: TableDefinition<'_, u64, u32> = TableDefinition::new("blocks");
 const FACTS: TableDefinition<'_, &str, u64> = TableDefinition::new("facts");
 /// The version of both tables; a ledger of another version is refused.
 const VERSION: u64 = 1;
-/// Memory for pages of the database, which is read once and written in small pieces.
+/// The memory for pages of the database, which is read once and written in small pieces.
 const CACHE_BYTES: usize = 16 << 20;
 
-/// Opens a database, once more after an error of its file.
+/// Opens a database, again after an error of its file.
 type Open = Box<dyn FnMut() -> Result<Database, redb::DatabaseError> + Send>;
 
 /// The durable map.
 pub struct Ledger {
-    /// Closed by an error of its file, and opened again with the next commit.
+    /// The database. An error of its file closes it, and the next commit opens it again.
     database: Option<Database>,
-    /// None where it can be opened once only.
+    /// `None` if it can be opened only once.
     open: Option<Open>,
     name: String,
 }
 
-/// The facts about its tiers in a ledger.
+/// The facts about its tiers that a ledger holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts {
     pub(super) identity: u64,
@@ -45,44 +45,44 @@ pub(super) struct Facts {
 }
 
 impl Ledger {
-    /// The ledger in this file, which is created where there is none.
+    /// Opens the ledger in this file, which is created if it does not exist.
     ///
     /// # Errors
-    /// It cannot be opened, or is something else.
+    /// If it cannot be opened, or is something else.
     pub fn open(path: &Path) -> Result<Self, String> {
         let name = format!("map {}", path.display());
         let file = path.to_path_buf();
         let ledger = Self::opened_by(&name, Box::new(move || open_database(&file)))?;
-        // Without its name, the blocks on the fast tier would be lost.
+        // Without its directory entry, the blocks on the fast tier would be lost.
         keep_name(path).map_err(|error| format!("{name}: its folder cannot be flushed: {error}"))?;
         Ok(ledger)
     }
 
-    /// A ledger of this name over a database that is opened like this, again and again.
+    /// Opens a ledger of this name, whose database is opened by `open`, possibly more than once.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// If it cannot be opened.
     pub fn opened_by(name: &str, mut open: Open) -> Result<Self, String> {
         let database = open().map_err(|error| format!("{name}: {error}"))?;
         Ok(Self { database: Some(database), open: Some(open), name: name.into() })
     }
 
-    /// A ledger that ends with the server, for tiers that do.
+    /// A ledger that ends with the server, for tiers that do so, too.
     ///
     /// # Errors
-    /// Memory is short.
+    /// If memory is short.
     pub fn in_memory() -> Result<Self, String> {
         let database = redb::Builder::new().create_with_backend(InMemoryBackend::new());
         Ok(Self::over(database.map_err(|error| format!("map in memory: {error}"))?))
     }
 
-    /// A ledger over a database.
+    /// A ledger with this database.
     #[must_use]
     pub fn over(database: Database) -> Self {
         Self { database: Some(database), open: None, name: "map".into() }
     }
 
-    /// Its facts and entries; a new one is given the sizes.
+    /// Reads its facts and entries; a new ledger is given the sizes.
     pub(super) fn load(&self, slow_bytes: u64, fast_bytes: u64) -> Result<(Facts, Vec<(u64, u32)>), String> {
         let loaded = self.facts(slow_bytes, fast_bytes).and_then(|facts| Ok((facts, self.entries()?)));
         let (facts, entries) = loaded.map_err(|error| format!("{}: {error}", self.name))?;
@@ -140,7 +140,7 @@ impl Ledger {
         Ok(table.iter()?.map(entry).collect::<Result<_, _>>()?)
     }
 
-    /// Makes changes durable, in the file opened again where it had failed.
+    /// Makes changes durable; opens the file again if it had failed.
     fn commit(&mut self, changes: &Changes) -> Result<(), NbdError> {
         if self.database.is_none()
             && let Some(open) = &mut self.open
@@ -148,7 +148,7 @@ impl Ledger {
             self.database = Some(open().map_err(|error| error_of(&error.into()))?);
         }
         let committed = self.write(changes).map_err(|error| error_of(&error));
-        // After an error of its file a database refuses everything.
+        // After an error of its file, a database refuses everything.
         if committed.is_err() && self.open.is_some() {
             self.database = None;
         }
@@ -174,7 +174,7 @@ fn open_database(path: &Path) -> Result<Database, redb::DatabaseError> {
     redb::Builder::new().set_cache_size(CACHE_BYTES).create(path)
 }
 
-/// No space: the file is as it was before, and the commit can be tried again. After any other error that is not known.
+/// No space: the file is unchanged, and the commit can be tried again. After any other error, its state is unknown.
 fn error_of(error: &redb::Error) -> NbdError {
     match error {
         redb::Error::Io(error) if NbdError::from_io(error) == NbdError::NoSpace => NbdError::NoSpace,
@@ -182,7 +182,7 @@ fn error_of(error: &redb::Error) -> NbdError {
     }
 }
 
-/// The ledger's thread, which waits for the disk instead of the engine.
+/// The ledger's thread, which waits for the disk so that the engine need not.
 #[derive(Debug)]
 pub(super) struct Committer {
     orders: Option<Sender<Arc<Changes>>>,
@@ -210,7 +210,7 @@ impl Committer {
         Ok(Self { orders: Some(orders), done, wake, thread, is_busy: false })
     }
 
-    /// Begins a commit, after the one before has ended.
+    /// Begins a commit, after the previous one has ended.
     pub(super) fn commit(&mut self, changes: Arc<Changes>) {
         self.is_busy = true;
         if let Some(orders) = &self.orders {
@@ -219,13 +219,13 @@ impl Committer {
         }
     }
 
-    /// The end of the commit. Where it failed for lack of space, it can be tried again.
+    /// The result of the commit, once it has ended. If it failed for lack of space, it can be tried again.
     pub(super) fn finished(&mut self) -> Option<Result<(), NbdError>> {
         if !self.is_busy {
             return None;
         }
         let mut count = [0; 8];
-        // Where nothing can be read there is nothing to do.
+        // If nothing can be read, there is nothing to do.
         let _ = rustix::io::read(&*self.wake, &mut count);
         let finished = match self.done.try_recv() {
             Ok(committed) => committed,
@@ -245,7 +245,7 @@ impl Drop for Committer {
     fn drop(&mut self) {
         self.orders = None;
         if let Some(thread) = self.thread.take() {
-            // The panic was printed by its thread.
+            // The thread has printed its panic.
             let _ = thread.join();
         }
     }

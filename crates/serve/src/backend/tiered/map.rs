@@ -1,4 +1,4 @@
-//! The map of blocks to slots, with the free slots, and which of it is durable.
+//! The map of blocks to slots, with the free slots, and the parts of it that are durable.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use ioweir_core::Tier;
 
 use super::BLOCK_BYTES;
 
-/// The slots of blocks that moved; none: at home.
+/// The slots of blocks that moved; `None` means back to the slow tier.
 pub(super) type Changes = BTreeMap<u64, Option<u32>>;
 
 /// The location of a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// On the slow tier, under its own address.
+    /// On the slow tier, at its own address.
     Home,
     /// On the fast tier, at this offset.
     Slots(u64),
@@ -40,7 +40,7 @@ impl Piece {
         }
     }
 
-    /// Its offset on its device.
+    /// Its offset on its tier.
     pub(super) const fn offset(&self) -> u64 {
         match self.place {
             Place::Home => self.start,
@@ -74,14 +74,14 @@ pub(super) fn pieces(start: u64, end: u64, mut slot_of: impl FnMut(u64) -> Optio
     pieces
 }
 
-/// The changes of a commit, and the slots that are free after it.
+/// The changes of a commit, and the slots that it frees.
 #[derive(Debug)]
 struct Commit {
     changes: Arc<Changes>,
     freed: Vec<u32>,
 }
 
-/// The map, and what of it is not durable yet.
+/// The map, and the parts of it that are not durable yet.
 #[derive(Debug)]
 pub(super) struct Map {
     slots: BTreeMap<u64, u32>,
@@ -92,16 +92,16 @@ pub(super) struct Map {
     slots_max: u32,
     /// Changes that are in no commit yet.
     changes: Changes,
-    /// Slots that were given up since the last commit began: the ledger may name them until the next one is done.
+    /// Slots that were given up since the last commit began: the ledger may name them until the next commit is durable.
     freed: Vec<u32>,
     commit: Option<Commit>,
 }
 
 impl Map {
-    /// The map of a fast tier of this many slots, from the entries of the ledger.
+    /// Makes the map of a fast tier with this number of slots, from the entries of the ledger.
     ///
     /// # Errors
-    /// A block or slot that does not exist, or a slot that two blocks have.
+    /// If a block or slot does not exist, or two blocks have the same slot.
     pub(super) fn new(slots_max: u32, blocks: u64, entries: Vec<(u64, u32)>) -> Result<Self, String> {
         let mut used: Vec<u32> = entries.iter().map(|&(_, slot)| slot).collect();
         used.sort_unstable();
@@ -171,7 +171,7 @@ impl Map {
         })
     }
 
-    /// Returns a slot that no block ever had.
+    /// Returns a slot that no block has had.
     pub(super) fn give_slot(&mut self, slot: u32) {
         self.free.push(slot);
     }
@@ -206,20 +206,20 @@ impl Map {
         !self.freed.is_empty()
     }
 
-    /// Begins a commit of all changes, after the one before has ended.
+    /// Begins a commit of all changes, after the previous one has ended.
     pub(super) fn begin_commit(&mut self) -> Arc<Changes> {
         let changes = Arc::new(std::mem::take(&mut self.changes));
         self.commit = Some(Commit { changes: Arc::clone(&changes), freed: std::mem::take(&mut self.freed) });
         changes
     }
 
-    /// The changes of the commit that has begun, if any.
+    /// The changes of the running commit, if there is one.
     pub(super) fn committing(&self) -> Option<Arc<Changes>> {
         let changes = &self.commit.as_ref()?.changes;
         (!changes.is_empty()).then(|| Arc::clone(changes))
     }
 
-    /// Ends the commit. A failed one may be durable or not: its changes are in the next one again.
+    /// Ends the commit. A failed one may or may not be durable: its changes are part of the next one.
     pub(super) fn end_commit(&mut self, is_durable: bool) {
         let Some(Commit { changes, mut freed }) = self.commit.take() else { return };
         if is_durable {
@@ -263,7 +263,7 @@ mod tests {
         #[test]
         fn no_slot_is_taken_that_the_ledger_may_name(steps in steps(), slots_max in 2u32..9) {
             let mut map = Map::new(slots_max, BLOCKS, Vec::new()).unwrap();
-            // What the ledger holds, and what it holds as soon as the commit that is under way is durable.
+            // The content of the ledger, and its content once the running commit is durable.
             let (mut ledger, mut next): (BTreeMap<u64, u32>, Option<BTreeMap<u64, u32>>) = Default::default();
             for step in steps {
                 match step {
@@ -292,7 +292,7 @@ mod tests {
                     Step::Begin => {}
                     Step::End(is_durable) => {
                         if let Some(after) = next.take() {
-                            // One that fails may be durable all the same.
+                            // A commit that fails may be durable nevertheless.
                             ledger = after;
                             map.end_commit(is_durable);
                         }
@@ -304,7 +304,7 @@ mod tests {
                     }
                 }
             }
-            // In the end no slot is lost.
+            // At the end, no slot is lost.
             (0..BLOCKS).for_each(|block| map.unplace(block));
             map.end_commit(true);
             map.begin_commit();

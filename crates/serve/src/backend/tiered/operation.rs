@@ -11,9 +11,9 @@ use crate::nbd::NbdError;
 pub(super) struct Staged {
     pub(super) io: Io,
     pub(super) pieces: Vec<Piece>,
-    /// The only piece uses the engine's own buffers.
+    /// Whether the only piece uses the engine's own buffers.
     pub(super) is_direct: bool,
-    /// Pieces in flight.
+    /// The number of pieces in flight.
     pub(super) left: u32,
     pub(super) result: Result<Outcome, NbdError>,
 }
@@ -50,7 +50,7 @@ impl Staged {
         }
     }
 
-    /// The data of a piece of a write, with the rests of blocks that are written in part.
+    /// The data of a piece of a write, completed with the rest of blocks that are partly written.
     pub(super) fn compose(&self, piece: &Piece, edges: &[(u64, Buffer)]) -> Buffer {
         let mut buffer = Buffer::with_capacity(piece.length() as usize);
         let bytes = buffer.bytes_mut();
@@ -66,7 +66,7 @@ impl Staged {
         buffer
     }
 
-    /// A piece is done; answers whether it was the last.
+    /// Ends a piece; returns whether it was the last.
     pub(super) fn finish_piece(&mut self, part: u32, done: Done) -> bool {
         self.left -= 1;
         match (done.result, self.pieces.get(part as usize)) {

@@ -1,4 +1,4 @@
-//! Two devices as tiers: starts and collects operations of both, and moves data between buffers.
+//! Two devices as tiers: starts and collects the operations of both, and moves data between buffers.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,7 +21,7 @@ pub(super) struct Pair {
 /// The owner of an operation of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flight {
-    /// The owner and the part, both numbers of the owner's choice.
+    /// The owner and the part, both numbers that the owner chooses.
     pub(super) owner: u32,
     pub(super) part: u32,
     pub(super) tier: Tier,
@@ -32,7 +32,7 @@ impl Pair {
         Self { slow, fast, flights: Slots::default(), done: Vec::new() }
     }
 
-    /// Starts an operation of a device, under a number of its own.
+    /// Starts an operation of a device, under a number of the pair.
     pub(super) fn start(&mut self, now: Nanos, flight: Flight, io: Io) {
         let id = self.flights.insert(flight);
         let io = Io { id, ..io };
@@ -47,7 +47,7 @@ impl Pair {
         self.fast.submit()
     }
 
-    /// The operations that are done, in the order of the devices, the slow one first.
+    /// The completed operations, by device, the slow one first.
     pub(super) fn collect(&mut self, now: Nanos) -> io::Result<Vec<(Flight, Done)>> {
         self.slow.collect(now, &mut self.done)?;
         self.fast.collect(now, &mut self.done)?;
@@ -70,7 +70,7 @@ impl Pair {
     }
 }
 
-/// A part of a dispatch, as a dispatch.
+/// The dispatch of a part of a dispatch.
 pub(super) fn dispatch_of(
     whole: Option<Dispatch>,
     tier: Tier,
@@ -103,7 +103,7 @@ pub(super) fn copy_from(buffers: &Buffers, from: u64, target: &mut [u8]) {
     }
 }
 
-/// Copies bytes to `to` in the buffers.
+/// Copies bytes into the buffers, from `to` on.
 fn copy_to(buffers: &mut Buffers, to: u64, source: &[u8]) {
     each_part(buffers, to, source.len(), |place, bytes| bytes.copy_from_slice(&source[place..place + bytes.len()]));
 }
@@ -113,7 +113,7 @@ fn clear(buffers: &mut Buffers, from: u64, length: usize) {
     each_part(buffers, from, length, |_, bytes| bytes.fill(0));
 }
 
-/// Copies a piece that was read into buffers of its own to `at` in the buffers of the whole.
+/// Copies a piece that was read into its own buffers to `at` in the buffers of the whole.
 pub(super) fn take(whole: &mut Buffers, at: u64, length: u64, outcome: &Outcome, read: &Buffers) {
     match (outcome, read) {
         (Outcome::Hole, _) => clear(whole, at, length as usize),

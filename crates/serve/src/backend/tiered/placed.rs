@@ -1,4 +1,4 @@
-//! A disk and a faster device, where the scheduler decides what is written to which.
+//! A disk and a faster device, for a scheduler that decides which data goes to which.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -27,11 +27,11 @@ const COMMIT_AFTER: Nanos = Nanos::from_seconds(1);
 /// The stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The rests of blocks that are written in part are read from the slow tier.
+    /// The rest of each partly written block is being read from the slow tier.
     Edges,
     /// Its pieces are in flight.
     Pieces,
-    /// It is done, and waits to be durable.
+    /// All pieces are completed, and it waits to be durable.
     Sync,
 }
 
@@ -39,11 +39,11 @@ enum Stage {
 struct Op {
     staged: Staged,
     stage: Stage,
-    /// Blocks that are written in part and move, whole.
+    /// Blocks that are partly written and move; each is complete here.
     edges: Vec<(u64, Buffer)>,
-    /// Blocks that get a slot once all is written.
+    /// Blocks that get a slot once everything is written.
     moves: BTreeMap<u64, u32>,
-    /// Blocks that return to the slow tier once all is done.
+    /// Blocks that return to the slow tier once everything is completed.
     returns: Vec<u64>,
 }
 
@@ -63,7 +63,7 @@ struct Sync {
     result: Result<(), NbdError>,
 }
 
-/// Two tiers with placement, as the head of the parent module describes.
+/// Two tiers with placement, as the parent module describes.
 pub struct Placed {
     pair: Pair,
     map: Map,
@@ -73,8 +73,9 @@ pub struct Placed {
     slots: u32,
     ops: Slots<Op>,
     sync: Option<Sync>,
-    /// Why the last sync failed. [`NbdError::NoSpace`]: the ledger had no room, and nothing is lost; until it has, nothing
-    /// changes that it would have to hold. Otherwise what was answered may be gone: nothing is written or flushed any more.
+    /// Why the last sync failed. [`NbdError::NoSpace`]: the ledger had no room and nothing is lost; until it has room,
+    /// nothing changes that it would have to hold. After any other error, what was answered may be lost: nothing is written
+    /// or flushed any more.
     trouble: Option<NbdError>,
     /// Operations that wait for the next sync.
     waiting: Vec<u32>,
@@ -84,11 +85,11 @@ pub struct Placed {
 }
 
 impl Placed {
-    /// Two tiers with the ledger that they belong to; a new ledger and an empty fast tier are bound to each other. The fast tier
-    /// has at most `fast_depth` operations in flight.
+    /// Opens two tiers with their ledger; a new ledger and an empty fast tier are bound to each other. The fast tier has at
+    /// most `fast_depth` operations in flight.
     ///
     /// # Errors
-    /// Tiers and ledger do not match, or cannot be read.
+    /// If tiers and ledger do not match, or cannot be read.
     pub fn open(
         slow: Box<dyn Backend>,
         mut fast: Box<dyn Backend>,
@@ -101,7 +102,7 @@ impl Placed {
         let name = ledger.name().to_string();
         introduce(fast.as_mut(), facts.identity, entries.is_empty())
             .map_err(|problem| format!("fast tier: {problem} ({name})"))?;
-        // A last block that is not whole stays on the slow tier.
+        // An incomplete last block stays on the slow tier.
         let map = Map::new(slots, slow_bytes / BLOCK_BYTES, entries).map_err(|error| format!("{name}: {error}"))?;
         Ok(Self {
             pair: Pair::new(slow, fast),
@@ -123,7 +124,7 @@ impl Placed {
         pieces(start, end, |block| self.map.slot_of(block).or_else(|| moves.get(&block).copied()))
     }
 
-    /// Takes slots for the blocks of a range that have none, as far as slots are free.
+    /// Takes slots for the blocks of a range that have none, while there are free slots.
     fn take_slots(&mut self, start: u64, end: u64) -> BTreeMap<u64, u32> {
         let mut moves = BTreeMap::new();
         if self.trouble.is_some() {
@@ -136,7 +137,7 @@ impl Placed {
             match self.map.take_slot() {
                 Some(slot) => moves.insert(block, slot),
                 None if self.map.has_freed() => {
-                    // A commit frees some.
+                    // A commit will free some.
                     self.sync_due = Nanos::ZERO;
                     return moves;
                 }
@@ -183,12 +184,12 @@ impl Placed {
         }
     }
 
-    /// Whole blocks return to the slow tier; a part of a block in a slot is zeroed there.
+    /// Returns whole blocks to the slow tier, and zeroes a part of a block in its slot.
     fn start_discard(&mut self, now: Nanos, mut io: Io) {
         let (start, end) = (io.offset, io.offset + io.length);
         let returns = self.map.placed(start.div_ceil(BLOCK_BYTES)..end / BLOCK_BYTES);
         if !returns.is_empty() && io.action == Action::Trim {
-            // Data from before the block moved must not come back, as it might with a trim that the device ignores.
+            // Data from before the block moved must not reappear, as it could after a trim that the device ignores.
             io.action = Action::Zero { keep: false, fast: false };
         }
         let (mut pieces, mut home) = (Vec::new(), (start, end));
@@ -242,7 +243,7 @@ impl Placed {
         }
     }
 
-    /// A part of an operation is done.
+    /// Ends a part of an operation.
     fn end_part(&mut self, now: Nanos, flight: Flight, done: Done) {
         if flight.owner == SYNC {
             return self.end_flush(now, done.result);
@@ -272,7 +273,7 @@ impl Placed {
     fn end_stage(&mut self, now: Nanos, number: u32) {
         let Some(mut op) = self.ops.remove(number) else { return };
         if op.staged.result.is_err() {
-            // No block ever had these.
+            // No block has had these.
             op.moves.values().for_each(|&slot| self.map.give_slot(slot));
             return self.finish(op);
         }
@@ -309,7 +310,7 @@ impl Placed {
         }
     }
 
-    /// Begins a sync of all changes so far, for all operations that wait.
+    /// Begins a sync of all changes so far, for all waiting operations.
     fn begin_sync(&mut self, now: Nanos) {
         self.sync_due = Nanos::NEVER;
         let waiters = std::mem::take(&mut self.waiting);
@@ -317,7 +318,7 @@ impl Placed {
         let is_flush = asking().any(|op| op.staged.io.action == Action::Flush);
         let dispatch = asking().find_map(|op| op.staged.io.dispatch);
         let changes = self.map.begin_commit();
-        // The data is durable before the entry that leads to it, on either tier.
+        // On either tier, data is durable before the entry that refers to it.
         let names = changes.values().any(Option::is_some);
         let returns = changes.values().any(Option::is_none);
         let mut tiers = Vec::new();
@@ -357,14 +358,14 @@ impl Placed {
             Action::Trim | Action::Zero { .. } => {
                 !self.map.placed(io.offset / BLOCK_BYTES..(io.offset + io.length).div_ceil(BLOCK_BYTES)).is_empty()
             }
-            // It tries again.
+            // A flush tries again.
             Action::Flush => false,
             Action::Read | Action::Cache | Action::Extents => return None,
         };
         (changes || trouble != NbdError::NoSpace).then_some(trouble)
     }
 
-    /// The error after which what was answered may be gone.
+    /// The error after which what was answered may be lost.
     fn loss(&self) -> Option<NbdError> {
         self.trouble.filter(|trouble| *trouble != NbdError::NoSpace)
     }

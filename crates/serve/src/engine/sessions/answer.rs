@@ -1,4 +1,4 @@
-//! Results of sub-requests become replies.
+//! Turns the results of sub-requests into replies.
 
 use super::super::admission::SubRequest;
 use super::connection::Mode;
@@ -10,7 +10,7 @@ use crate::nbd::reply::Extent;
 use crate::nbd::{Command, NbdError};
 
 impl Sessions {
-    /// A sub-request is done, or was withdrawn: data that was read is sent, or kept until the rest of it is there.
+    /// Ends a sub-request that was completed or withdrawn. Data that was read is sent, or kept until the rest is there.
     pub(in super::super) fn finish(&mut self, sub_request: SubRequest, result: Result<Outcome, NbdError>) {
         let SubRequest { request: number, action, offset, length, buffer, .. } = sub_request;
         let Some(request) = self.requests.get_mut(number) else { return };
@@ -33,7 +33,7 @@ impl Sessions {
         self.end_sub_request(number);
     }
 
-    /// Cuts a sub-request in two, at an offset within it, and returns the second.
+    /// Cuts a sub-request in two at an offset within it, and returns the second part.
     pub(in super::super) fn cut(&mut self, sub_request: &mut SubRequest, at: u64) -> SubRequest {
         let first_length = (at - sub_request.offset) as u32;
         let rest_length = sub_request.length - first_length;
@@ -57,7 +57,7 @@ impl Sessions {
             request.pending += 1;
             request.is_split = true;
         }
-        // A request that was let in is not held back again: its second buffer may exceed what a client may hold.
+        // A request that was admitted is not held back again, so its second buffer may exceed what a client may hold.
         if let Some(connection) = self.connections.get_mut(sub_request.connection) {
             if sub_request.action == Action::Read {
                 self.room.release(connection.class, &mut connection.held_bytes, whole);
@@ -68,8 +68,8 @@ impl Sessions {
         second
     }
 
-    /// A range continues with the next turn and not before: with a device that is done at once, all other clients would
-    /// wait for the whole range.
+    /// A range continues in the next turn and not before: with a device that completes at once, all other clients would wait
+    /// for the whole range.
     fn continue_range(&mut self, number: u32, may: bool) {
         if let Some(request) = self.requests.get_mut(number)
             && may
@@ -118,7 +118,7 @@ impl Sessions {
         }
     }
 
-    /// One sub-request less; after the last the request is answered.
+    /// Counts one sub-request less; after the last one, the request is answered.
     pub(super) fn end_sub_request(&mut self, number: u32) {
         let Some(request) = self.requests.get_mut(number) else { return };
         request.pending -= 1;
@@ -142,7 +142,7 @@ impl Sessions {
                 gathered.into_iter().for_each(|(_, buffer)| self.give_back(slot, buffer))
             }
             (Command::Read, None) if length > 0 => {
-                // Nothing is gathered where the data was sent in chunks.
+                // Nothing is gathered if the data was sent in chunks.
                 if !gathered.is_empty() {
                     gathered.sort_by_key(|(offset, _)| *offset);
                     // A read is no longer than the longest request with data.
@@ -159,11 +159,11 @@ impl Sessions {
         self.mark_resumable(slot);
     }
 
-    /// A question about the device is answered, or a hint was taken.
+    /// Answers a query about the device, or a hint.
     pub(in super::super) fn finish_query(&mut self, number: u32, result: Result<Outcome, NbdError>) {
         let Some(request) = self.requests.get(number) else { return };
         if request.action == Action::Cache {
-            // A hint that is not taken does no harm.
+            // A hint that is not followed does no harm.
             return self.end_sub_request(number);
         }
         let Some(ClientRequest { connection: slot, reply, flags, length, .. }) = self.requests.remove(number) else {

@@ -1,5 +1,5 @@
-//! The connection of a client that has agreed on an export: its descriptors, bytes that were read and not decoded yet, and
-//! replies that its socket has not taken yet.
+//! The connection of a client that has agreed on an export: its descriptors, bytes that are read but not decoded, and
+//! replies that its socket has not accepted yet.
 
 use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
@@ -16,22 +16,22 @@ use crate::log::{EventKind, Peer};
 use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
 use crate::tls::{self, Session};
 
-/// Bytes read from a socket in one call.
+/// The number of bytes read from a socket in one call.
 const CHUNK_BYTES: usize = 256 << 10;
 const _: () = assert!(CHUNK_BYTES >= tls::RECEIVED_BYTES_MAX, "a chunk holds what one call can decrypt");
-/// Where at least this much data of a write is missing, it is read straight into the write's buffer.
+/// If at least this much data of a write is missing, it is read directly into the write's buffer.
 const DIRECT_BYTES_MIN: usize = 16 << 10;
-/// Requests that a client may have in flight; more wait in its socket.
+/// The most requests that a client may have in flight; more wait in its socket.
 const REQUESTS_MAX: u32 = 256;
 
 /// A client after its negotiation, as the front hands it over.
 #[derive(Debug)]
 pub struct Client {
-    /// The descriptor that requests are read from. It does not block.
+    /// The descriptor from which requests are read. It does not block.
     pub input: OwnedFd,
-    /// The descriptor that replies are written to, where it is another one.
+    /// The descriptor to which replies are written, if it is another one.
     pub output: Option<OwnedFd>,
-    /// The TLS session, where there is one.
+    /// The TLS session, if there is one.
     pub session: Option<Box<Session>>,
     /// The outcome of the negotiation.
     pub agreed: Agreed,
@@ -41,9 +41,9 @@ pub struct Client {
     pub peer: Peer,
     /// Bytes that it has already sent after the negotiation.
     pub leftover: Vec<u8>,
-    /// Bytes of the negotiation's last answer that were not sent yet.
+    /// Bytes of the negotiation's last answer that have not been sent yet.
     pub unsent: Vec<u8>,
-    /// Its permit, where the number of clients is limited.
+    /// Its permit, if the number of clients is limited.
     pub permit: Option<Permit>,
 }
 
@@ -56,13 +56,13 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// A permit of a client that is not counted yet; `wake` becomes readable when it is returned.
+    /// A permit of a client that is not counted yet; `wake` becomes readable when the permit is returned.
     #[must_use]
     pub const fn new(wake: Arc<OwnedFd>) -> Self {
         Self { counts: Vec::new(), wake }
     }
 
-    /// Counts the client with others, unless they are as many as there may be.
+    /// Counts the client with others, unless `most` are counted already.
     #[must_use]
     pub fn join(&mut self, others: &Arc<AtomicU32>, most: u32) -> bool {
         let more = |clients: u32| (clients < most).then_some(clients + 1);
@@ -85,9 +85,9 @@ impl Drop for Permit {
 /// The write whose data is being received.
 #[derive(Debug)]
 pub(super) struct Incoming {
-    /// Its request; none where the write was refused and its data is dropped.
+    /// Its request; `None` if the write was refused and its data is dropped.
     pub(super) request: Option<u32>,
-    /// The offset on the export of the data that is missing.
+    /// The offset on the export of the missing data.
     pub(super) offset: u64,
     pub(super) left: u32,
     /// The buffer of the sub-request that is being received.
@@ -111,9 +111,9 @@ impl Filling {
 pub(super) enum Mode {
     /// Requests are read.
     Open,
-    /// Requests in flight are answered, and then it is closed (NBD's soft disconnect).
+    /// Requests in flight are answered, then it is closed (NBD's soft disconnect).
     Draining,
-    /// The client does not listen any more (NBD's hard disconnect).
+    /// The client no longer listens (NBD's hard disconnect).
     Gone,
 }
 
@@ -139,25 +139,25 @@ pub(super) struct Connection {
     pub(super) mode: Mode,
     decoder: Decoder,
     chunk: Box<[u8]>,
-    /// The bytes of the chunk that were not decoded yet, from and to.
+    /// The range of bytes in the chunk that have not been decoded yet.
     unread: (usize, usize),
     pub(super) incoming: Option<Incoming>,
-    /// A decoded request that there is no buffer for yet.
+    /// A decoded request that waits for a buffer.
     pub(super) waiting: Option<Request>,
-    /// Requests that are not answered.
+    /// The number of unanswered requests.
     pub(super) in_flight: u32,
     /// Its part of [`super::Room::bytes`].
     pub(super) held_bytes: u64,
     pub(super) outbox: Outbox,
-    /// The events that epoll looks for.
+    /// The events that epoll reports.
     pub(super) interest: EventFlags,
-    /// The socket takes no more for now.
+    /// Whether the socket accepts no more for now.
     pub(super) is_blocked: bool,
-    /// Since when its socket takes less than there is to send, and what was sent by then.
+    /// Since when its socket accepts less than there is to send, and how many bytes had been sent by then.
     slow_since: Option<(Nanos, u64)>,
-    /// In the list of connections with something to send.
+    /// Whether it is in the list of connections with something to send.
     pub(super) is_dirty: bool,
-    /// When something last came in or went out.
+    /// When bytes last came in or went out.
     pub(super) moved: Nanos,
     _permit: Option<Permit>,
 }
@@ -195,7 +195,7 @@ impl Connection {
         }
     }
 
-    /// Sends the outbox as far as the client takes it, and gives back the buffers that were sent.
+    /// Sends the outbox as far as the client accepts it, and returns the buffers that were sent.
     pub(super) fn send(&mut self, give: impl FnMut(Buffer)) -> rustix::io::Result<()> {
         let output = self.output.as_ref().unwrap_or(&self.input);
         self.outbox.send(output, self.session.as_deref_mut(), give)
@@ -206,17 +206,17 @@ impl Connection {
         self.outbox.is_empty() && !self.has_unsent_records()
     }
 
-    /// Whether TLS has records to send, whether or not there are replies.
+    /// Whether TLS has records to send, with or without replies.
     pub(super) fn has_unsent_records(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.has_unsent())
     }
 
-    /// Whether the client has ended its TLS session and all that it sent before was decoded.
+    /// Whether the client has ended its TLS session and everything before that was decoded.
     pub(super) fn has_ended(&self) -> bool {
         self.session.as_ref().is_some_and(|session| session.has_ended()) && !self.has_undecoded()
     }
 
-    /// What the client has done wrong with TLS, once it has.
+    /// The client's TLS error, if there was one.
     pub(super) fn tls_failure(&self) -> Option<String> {
         self.session.as_ref().and_then(|session| session.failure()).map(|failure| format!("TLS: {failure}"))
     }
@@ -247,19 +247,19 @@ impl Connection {
         self.mode != Mode::Open || self.is_full() || self.has_undecoded()
     }
 
-    /// Whether the client has left something half done: a request that it began, or replies that it does not read.
+    /// Whether the client has left something unfinished: a request that it began, or replies that it does not read.
     pub(super) fn owes(&self) -> bool {
         let is_awaited = self.mode == Mode::Open && !self.is_paused() && !self.decoder.is_between_requests();
         self.is_blocked || is_awaited
     }
 
-    /// Its socket has taken all there was to send, or not.
+    /// Notes whether its socket has accepted everything there was to send.
     pub(super) fn note_sent(&mut self, now: Nanos, is_blocked: bool) {
         self.is_blocked = is_blocked;
         self.slow_since = is_blocked.then(|| self.slow_since.unwrap_or((now, self.outbox.bytes_sent())));
     }
 
-    /// Begins another span of reading where the client has read enough in the one that is over.
+    /// Begins another span of reading, if the client has read enough in the one that is over.
     pub(super) fn renew(&mut self, now: Nanos, timeouts: &Timeouts) {
         if let Some((since, sent)) = self.slow_since
             && since.after(timeouts.stall) <= now
@@ -271,7 +271,7 @@ impl Connection {
         }
     }
 
-    /// When it is cut off unless something moves before, and for what.
+    /// When it will be cut off unless bytes move before, and for what reason.
     pub(super) fn limit(&self, timeouts: &Timeouts) -> Option<(Nanos, EventKind)> {
         let slow = self.slow_since.map(|(since, _)| since.after(timeouts.stall));
         if let Some(until) = slow.filter(|until| *until < self.moved.after(timeouts.stall)) {
@@ -297,7 +297,7 @@ impl Connection {
         self.unread.0 = self.unread.1 - input.len();
         Ok(match event {
             Some(Event::Request(request)) => Some(request),
-            // The data of a write is taken from the chunk before the decoder is asked for the next request.
+            // The data of a write is taken from the chunk before the decoder is called for the next request.
             Some(Event::Payload(_)) | None => None,
         })
     }
@@ -322,7 +322,7 @@ impl Connection {
         self.unread.0 += taken;
     }
 
-    /// Reads from the socket: missing data straight into its buffer, and the rest into the chunk.
+    /// Reads from the socket: missing data directly into its buffer, everything else into the chunk.
     pub(super) fn receive(&mut self) -> Received {
         if self.has_unread() {
             return Received::Nothing;

@@ -1,4 +1,4 @@
-//! Bytes that were read become requests, which are checked and become sub-requests.
+//! Decodes bytes into requests, checks them, and makes sub-requests of them.
 
 use ioweir_core::Nanos;
 
@@ -57,7 +57,7 @@ impl Sessions {
         self.update_interest(slot);
     }
 
-    /// Takes a decoded request in, or answers it at once; false where it has to wait for a buffer.
+    /// Accepts a decoded request, or answers it at once; returns false if it must wait for a buffer.
     fn accept(&mut self, slot: u32, request: &Request) -> bool {
         let Some(connection) = self.connections.get_mut(slot) else { return true };
         let Request { command, offset, length, .. } = *request;
@@ -76,7 +76,7 @@ impl Sessions {
             return true;
         }
         let (bytes_max, base) = (self.request_bytes_max, export.offset_bytes);
-        // Within the export, which is within the device.
+        // It lies within the export, which lies within the device.
         let offset = base + offset;
         if command == Command::Read {
             let pool = &self.room.pool;
@@ -138,7 +138,7 @@ impl Sessions {
         self.mark_dirty(slot);
     }
 
-    /// Moves data of the incoming write to its buffer; answers whether decoding can continue.
+    /// Moves data of the incoming write to its buffer; returns whether decoding can continue.
     fn fill(&mut self, slot: u32) -> bool {
         let bytes_max = self.request_bytes_max;
         let Some(connection) = self.connections.get_mut(slot) else { return false };

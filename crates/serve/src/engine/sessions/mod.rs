@@ -1,8 +1,8 @@
-//! The connections of clients that have agreed on an export: receives and decodes requests, and sends the replies.
+//! The connections of clients that have agreed on an export: receives and decodes their requests, and sends the replies.
 //!
-//! What clients ask of the device comes out as [`Event`]s; results come in through [`Sessions::finish`]. Memory is bounded
-//! for each client: it may have a number of requests in flight, hold a part of the buffers ([`Room`]), and leave a number
-//! of bytes of replies unread. Beyond that its requests wait in its socket.
+//! Requests come out as [`Event`]s; results come in through [`Sessions::finish`]. Memory is bounded for each client: it may
+//! have a number of requests in flight, hold a part of the buffers ([`Room`]), and have a number of bytes of replies unread.
+//! Beyond that, its requests wait in its socket.
 
 mod answer;
 mod connection;
@@ -32,23 +32,23 @@ use connection::{Connection, Mode, Received};
 use request::ClientRequest;
 use room::Room;
 
-/// Set in an epoll token where a connection's replies go to another descriptor than its requests come from.
+/// Set in an epoll token if a connection's replies go to another descriptor than its requests come from.
 pub(super) const TOKEN_OUTPUT: u64 = 1 << 32;
 
-/// What clients ask of the rest of the engine.
+/// Events for the rest of the engine.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A sub-request for the scheduler.
     Arrived(SubRequest),
-    /// A question about the device, or a hint: it does not pass the scheduler.
+    /// A query about the device, or a hint: it does not pass the scheduler.
     Query(Query),
     /// A request was answered.
     Answered(Answered),
     /// A request of this class was refused on arrival.
     Refused(StreamId, NbdError),
-    /// A connection broke: what it has queued is to be withdrawn.
+    /// A connection broke: its queued sub-requests are to be withdrawn.
     Gone(u32),
-    /// A client of a class did something worth the log.
+    /// A client of a class did something that should be logged.
     Remarkable(EventKind, StreamId, Peer, String),
 }
 
@@ -81,7 +81,7 @@ pub(super) struct Sessions {
     starved: Vec<u32>,
     /// Requests whose range continues in the next turn.
     ranges: Vec<u32>,
-    /// When a client may be found stalled, at the earliest.
+    /// The earliest time when a client may be found stalled.
     stall_check: Nanos,
 }
 
@@ -114,18 +114,18 @@ impl Sessions {
         self.exports = exports;
     }
 
-    /// Sets for how long a client may leave something half done, or ask for nothing; the next check applies it.
+    /// Sets how long a client may leave something unfinished or send no request; the next check applies it.
     pub(super) const fn set_timeouts(&mut self, timeouts: Timeouts) {
         self.timeouts = timeouts;
         self.stall_check = self.now;
     }
 
-    /// All that follows happens at this time.
+    /// Sets the time of everything that follows.
     pub(super) const fn begin_turn(&mut self, now: Nanos) {
         self.now = now;
     }
 
-    /// What was asked since the last call, in order.
+    /// The events since the last call, in order.
     pub(super) fn next_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -139,7 +139,7 @@ impl Sessions {
         self.connections.iter().map(|(_, connection)| connection.class)
     }
 
-    /// Requests that are not answered.
+    /// The number of unanswered requests.
     pub(super) fn requests(&self) -> usize {
         self.requests.len()
     }
@@ -157,12 +157,12 @@ impl Sessions {
         !self.resumable.is_empty()
     }
 
-    /// When to call again though no socket is ready.
+    /// When to call again without a ready socket.
     pub(super) fn due(&self) -> Nanos {
         if self.ranges.is_empty() { self.stall_check } else { self.now }
     }
 
-    /// Takes a client in. One whose descriptors epoll refuses is closed.
+    /// Adds a client. It is closed if epoll refuses its descriptors.
     pub(super) fn connect(&mut self, client: Client) {
         let mut connection = Connection::new(client, self.now);
         connection.interest = EventFlags::IN;
@@ -224,7 +224,7 @@ impl Sessions {
         }
     }
 
-    /// Has something about a client logged.
+    /// Logs an event of a client.
     fn remark(&mut self, slot: u32, kind: EventKind, what: impl Into<String>) {
         if let Some(Connection { class, peer, .. }) = self.connections.get(slot) {
             self.events.push_back(Event::Remarkable(kind, *class, *peer, what.into()));
@@ -236,7 +236,7 @@ impl Sessions {
         self.connections.get(slot).map(|connection| connection.peer)
     }
 
-    /// Sets the events that are worth a wake-up.
+    /// Sets the events that should wake the engine.
     fn update_interest(&mut self, slot: u32) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         let reads = if connection.is_paused() { EventFlags::empty() } else { EventFlags::IN };
@@ -297,14 +297,14 @@ impl Sessions {
         }
     }
 
-    /// A client that had to wait may continue: it has less in flight than before.
+    /// A client that had to wait may continue, because it has less in flight than before.
     fn mark_resumable(&mut self, slot: u32) {
         if self.connections.get(slot).is_some_and(Connection::has_undecoded) {
             self.resumable.push(slot);
         }
     }
 
-    /// Data of a client has left: clients that wait for room may continue.
+    /// Data of a client has been released, so clients that wait for room may continue.
     fn release(&mut self, slot: u32, bytes: u64) {
         if bytes > 0
             && let Some(connection) = self.connections.get_mut(slot)
@@ -320,7 +320,7 @@ impl Sessions {
         }
     }
 
-    /// Disconnects clients that have left something half done, or asked for nothing, for too long.
+    /// Disconnects clients that have left something unfinished, or sent no request, for too long.
     pub(super) fn check_stalls(&mut self) {
         if self.now < self.stall_check {
             return;
@@ -350,7 +350,7 @@ impl Sessions {
         }
     }
 
-    /// Lets all clients have the replies to what they have asked, and takes no more requests.
+    /// Lets all clients have the replies to their requests, and accepts no more.
     pub(super) fn drain_all(&mut self) {
         self.slots().into_iter().for_each(|slot| self.drain(slot));
     }
@@ -370,14 +370,14 @@ impl Sessions {
         self.resumable.append(&mut self.starved);
     }
 
-    /// The bytes that a class holds, and how many of its clients wait until they may hold more.
+    /// The bytes that a class holds, and the number of its clients that wait until they may hold more.
     pub(super) fn room_of(&self, class: StreamId) -> (u64, u32) {
         let starved = self.starved.iter().filter_map(|&slot| self.connections.get(slot));
         let waiting = starved.filter(|connection| connection.class == class).count() as u32; // 4096 clients at most
         (self.room.held_by(class), waiting)
     }
 
-    /// Reads no more from a client, answers what it has asked, and closes.
+    /// Reads no more from a client, answers its requests, and closes the connection.
     fn drain(&mut self, slot: u32) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         if connection.mode == Mode::Open {
@@ -388,7 +388,7 @@ impl Sessions {
         self.mark_dirty(slot);
     }
 
-    /// Disconnects a client at once: withdraws what it has queued, and drops what it would be sent.
+    /// Disconnects a client at once: withdraws its queued sub-requests, and drops its replies.
     fn hang_up(&mut self, slot: u32) {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         if connection.mode == Mode::Gone {
@@ -404,7 +404,7 @@ impl Sessions {
         std::mem::take(&mut connection.outbox).clear(|buffer| released += room.give_back(buffer));
         self.release(slot, released);
         self.drop_incoming(slot);
-        // Its slot is taken until the last of its requests has ended, which the event waits for.
+        // Its slot stays taken until the last of its requests has ended; the event waits for that.
         if self.connections.get(slot).is_some_and(|connection| connection.in_flight > 0) {
             self.events.push_back(Event::Gone(slot));
         }

@@ -1,4 +1,4 @@
-//! Replies that a client has not taken yet: heads and data, sent with one system call for each wake-up.
+//! Replies that a client has not accepted yet: heads and data, sent with one system call for each wake-up.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 use crate::buffer::Buffer;
 use crate::tls::Session;
 
-/// Slices that one call sends.
+/// The most slices that one call sends.
 const SLICES: usize = 128;
-/// Of a client that leaves this many bytes of reply heads unread, no more requests are taken.
+/// While a client has this many bytes of reply heads unread, no more of its requests are accepted.
 const HEADS_MAX: usize = 256 << 10;
 
 #[derive(Debug)]
@@ -22,13 +22,13 @@ enum Item {
 /// Replies that wait to be sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// Heads, one after the other; those of replies without data are adjacent and are sent as one piece.
+    /// Heads, one after another; those of replies without data are adjacent and sent as one piece.
     heads: Vec<u8>,
     heads_sent: usize,
     items: VecDeque<Item>,
-    /// Bytes of the first item that were sent.
+    /// The number of bytes of the first item that were sent.
     sent: usize,
-    /// All bytes that were ever sent.
+    /// The number of bytes that were ever sent.
     bytes_sent: u64,
 }
 
@@ -63,7 +63,7 @@ impl Outbox {
         }
     }
 
-    /// Sends as much as the client takes, and gives back the buffers that were sent.
+    /// Sends as much as the client accepts, and returns the buffers that were sent.
     pub(super) fn send(
         &mut self,
         to: impl AsFd,
@@ -73,7 +73,7 @@ impl Outbox {
         while !self.items.is_empty() {
             let (offered, sent) = self.send_slices(&to, session.as_deref_mut())?;
             self.advance(sent, &mut give);
-            // A TLS session takes less in one call than a socket does.
+            // A TLS session accepts less in one call than a socket does.
             if sent < offered && session.is_none() {
                 return Err(rustix::io::Errno::AGAIN);
             }
@@ -130,7 +130,7 @@ impl Outbox {
         }
     }
 
-    /// Drops everything that was not sent, and gives back the buffers.
+    /// Drops everything that was not sent, and returns the buffers.
     pub(super) fn clear(&mut self, mut give: impl FnMut(Buffer)) {
         for item in self.items.drain(..) {
             if let Item::Data(buffer) = item {

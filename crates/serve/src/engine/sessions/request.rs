@@ -1,4 +1,4 @@
-//! A client's request from when it is decoded until it is answered.
+//! A client's request, from when it is decoded until it is answered.
 
 use ioweir_core::Nanos;
 
@@ -13,18 +13,18 @@ use crate::nbd::{Command, NbdError, Replies, Request};
 /// The longest sub-request of a range that is trimmed or zeroed: as long as the longest request with data.
 const RANGE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
 
-/// A request of a client that is not answered yet.
+/// A client's request that has not been answered.
 #[derive(Debug)]
 pub(super) struct ClientRequest {
     pub(super) connection: u32,
     class: u32,
     pub(super) action: Action,
     pub(super) reply: Reply,
-    /// Where its export begins on the device: sub-requests have places on the device, replies those on the export.
+    /// Where its export begins on the device: sub-requests have offsets on the device, replies have offsets on the export.
     pub(super) base: u64,
     pub(super) flags: u16,
     pub(super) length: u64,
-    /// When it was complete, with the data of its first sub-request.
+    /// When it was complete, including the data of its first sub-request.
     arrived: Option<Nanos>,
     /// The rest of a range that is trimmed or zeroed.
     pub(super) range_left: u64,
@@ -68,7 +68,7 @@ impl ClientRequest {
         }
     }
 
-    /// One more sub-request; `number` is the request's own slot.
+    /// Makes one more sub-request; `number` is the request's own slot.
     pub(super) fn sub_request(
         &mut self,
         number: u32,
@@ -94,8 +94,8 @@ impl ClientRequest {
         }
     }
 
-    /// The next sub-request of a range. Only one is in flight at a time, however long the range: other clients get their
-    /// turn in between, and only the position is kept of the rest.
+    /// Makes the next sub-request of a range. Only one is in flight at a time, however long the range: other clients get
+    /// their turns in between, and only the position of the rest is kept.
     pub(super) fn next_of_range(&mut self, number: u32, now: Nanos) -> SubRequest {
         let offset = self.base + self.reply.offset + (self.length - self.range_left);
         let length = (RANGE_BYTES_MAX - offset % RANGE_BYTES_MAX).min(self.range_left);
@@ -103,12 +103,12 @@ impl ClientRequest {
         self.sub_request(number, now, (offset, length as u32), None)
     }
 
-    /// Whether data is sent as it is read, and not gathered until all of it was read.
+    /// Whether data is sent as it is read, instead of gathered until all of it was read.
     pub(super) const fn sends_chunks(&self) -> bool {
         self.reply.replies.has_chunks() && !(self.is_split && self.flags & COMMAND_DF != 0)
     }
 
-    /// What is counted once it is answered; nothing for questions about the device.
+    /// What is counted once it is answered; nothing for queries about the device.
     pub(super) fn answered(&self) -> Option<Answered> {
         Some(Answered {
             class: self.class,
@@ -119,8 +119,8 @@ impl ClientRequest {
     }
 }
 
-/// The sub-requests of a read or write: cut at multiples of the largest request, so that those of an aligned request are
-/// aligned.
+/// The sub-requests of a read or write, cut at multiples of the largest request, so that the sub-requests of an aligned
+/// request are aligned.
 pub(super) fn pieces(offset: u64, length: u64, bytes_max: u64) -> impl Iterator<Item = (u64, u32)> {
     let end = offset + length;
     let mut position = offset;

@@ -1,14 +1,14 @@
-//! Memory for the data of requests in flight. Half of it is divided among the classes of the device by their weights, so that no
-//! class can keep another from its part; the other half is borrowed by whoever asks first.
+//! The memory for the data of requests in flight. Half of it is divided among the classes of the device by their weights, so
+//! that no class can take another's part; the other half is lent to the classes that ask first.
 
 use ioweir_core::StreamId;
 
 use crate::buffer::{Buffer, Pool};
 
-/// Data that a client may have in flight however much the others hold.
+/// The data that a client may always have in flight, however much the others hold.
 const GUARANTEED_BYTES: u64 = 1 << 20;
 
-/// What a class has of the memory.
+/// The memory of a class.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClassRoom {
     part: u64,
@@ -21,14 +21,14 @@ impl ClassRoom {
     }
 }
 
-/// The buffers of a device, and how many bytes of them are in use. Each connection keeps its own share of that number.
+/// The buffers of a device, and the number of bytes of them in use. Each connection keeps its own share of that number.
 #[derive(Debug)]
 pub(super) struct Room {
     pub(super) pool: Pool,
     pub(super) bytes: u64,
     bytes_max: u64,
     classes: Vec<ClassRoom>,
-    /// What classes hold beyond their parts.
+    /// The bytes that classes hold beyond their parts.
     borrowed: u64,
 }
 
@@ -53,8 +53,8 @@ impl Room {
         self.classes.get(class.0 as usize).map_or(0, |class| class.held)
     }
 
-    /// Lets a client that holds `held` bytes hold more: up to the guarantee always, and beyond it within the part of its class,
-    /// or while classes together borrow no more than half of the memory. No client holds more than half.
+    /// Lets a client that holds `held` bytes hold more: always up to the guarantee; beyond that, within the part of its
+    /// class, or while all classes together borrow no more than half of the memory. No client holds more than half.
     pub(super) fn take(&mut self, class: StreamId, held: &mut u64, bytes: u64) -> bool {
         let its = self.classes.get(class.0 as usize).copied().unwrap_or_default();
         let more = ClassRoom { held: its.held + bytes, ..its }.borrowed() - its.borrowed();
@@ -91,7 +91,7 @@ impl Room {
         self.borrowed = self.borrowed - before + its.borrowed();
     }
 
-    /// Takes a buffer back, and returns what it counted for.
+    /// Takes a buffer back, and returns the number of bytes that it counted as.
     pub(super) fn give_back(&mut self, buffer: Buffer) -> u64 {
         let charge = self.pool.charge(buffer.capacity());
         self.pool.give(buffer);

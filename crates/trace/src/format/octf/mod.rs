@@ -1,4 +1,4 @@
-//! Reads Open CAS telemetry (OCTF): one queue of messages per processor, as files or in a tar archive.
+//! Reads Open CAS telemetry (OCTF): one queue of messages for each processor, as files or in a tar archive.
 
 mod protobuf;
 mod tape;
@@ -29,11 +29,11 @@ pub(crate) const FORMAT: Format = Format {
 
 /// The most requests, and the most completions, that are sorted in memory.
 const REQUESTS_MAX: usize = 1 << 22;
-/// A longer message is none.
+/// A longer message is damage.
 const MESSAGE_BYTES_MAX: u64 = 1 << 16;
 const DEVICES_MAX: usize = 1 << 16;
 
-/// Numbers of the fields of a message.
+/// The numbers of the fields of a message.
 const HEADER: u64 = 1;
 const REQUEST: u64 = 2;
 const DEVICE: u64 = 3;
@@ -72,7 +72,7 @@ fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn RawSource>,
 
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// Time and number of the message.
+    /// The time and number of the message.
     at: (u64, u64),
     id: u64,
     device: u64,
@@ -89,7 +89,7 @@ struct Completion {
     id: u64,
 }
 
-/// What was in the queues.
+/// What was found in the queues.
 #[derive(Default)]
 struct Found {
     requests: Vec<Request>,
@@ -103,7 +103,7 @@ struct Queues {
     file: String,
     inputs: Vec<Input>,
     found: Found,
-    /// The next request to hand on.
+    /// The next request to return.
     position: usize,
     messages: u64,
     order: Order,
@@ -159,7 +159,8 @@ impl Found {
         Ok(())
     }
 
-    /// Puts the requests in order and gives each its completion: identities recur, so the latest request before it counts.
+    /// Sorts the requests and gives each its completion. Identities recur, so a completion belongs to the latest request
+    /// before it.
     fn sort(&mut self) {
         self.requests.sort_by_key(|request| request.at);
         self.completions.sort_by_key(|completion| completion.at);
@@ -196,7 +197,7 @@ fn room(count: usize) -> Faulty<()> {
         .hint("trace for a shorter time"))
 }
 
-/// The first `N` numbered fields that are numbers; those that are not there are zero, as the encoding has it.
+/// The first `N` numbered fields that are numbers. Absent ones are zero, as the encoding specifies.
 fn numbers<const N: usize>(body: &[u8]) -> Faulty<[u64; N]> {
     let mut found = [0; N];
     for field in fields(body) {
@@ -211,7 +212,7 @@ fn numbers<const N: usize>(body: &[u8]) -> Faulty<[u64; N]> {
     Ok(found)
 }
 
-/// Time and number of a message.
+/// The time and number of a message.
 fn stamp(header: &[u8]) -> Faulty<(u64, u64)> {
     let [_, number, time] = numbers::<3>(header)?;
     Ok((time, number))
@@ -272,7 +273,7 @@ impl Queues {
         }
     }
 
-    /// What cannot be read; read leniently, the rest of the file is left out.
+    /// Handles input that cannot be read; if reading leniently, the rest of the file is left out.
     fn damaged(&mut self, error: &io::Error, file: &str, offset_bytes: u64) -> Result<(), TraceError> {
         if self.lenient && error.kind() == io::ErrorKind::InvalidData {
             self.skipped += 1;
@@ -281,7 +282,7 @@ impl Queues {
         Err(unreadable(file, Position::Binary { record: self.messages.max(1), offset_bytes }, error))
     }
 
-    /// The messages up to byte `end`.
+    /// Reads the messages up to byte `end`.
     fn queue(&mut self, chunks: &mut Chunks, end: u64, file: &str) -> Result<(), TraceError> {
         loop {
             let offset_bytes = chunks.offset_bytes();
@@ -315,7 +316,7 @@ impl Queues {
                 self.skipped += 1;
             }
             let Some(size) = size else {
-                // Without a length the next message cannot be found: the rest of this queue is left out.
+                // Without a length the next message cannot be found, so the rest of this queue is left out.
                 chunks.consume(room.min(chunks.available().len()));
                 while end == u64::MAX && chunks.need(1).map_err(broken)? {
                     chunks.consume(chunks.available().len());

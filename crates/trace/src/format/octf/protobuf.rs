@@ -1,6 +1,6 @@
-//! Decodes Google's protocol buffers, as far as OCTF uses them.
+//! Decodes Google's protocol buffers as far as OCTF uses them.
 
-/// The value of a field: its type follows from the wire, its meaning from the format.
+/// The value of a field. The wire gives its type, the format its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     Number(u64),
@@ -26,7 +26,7 @@ impl<'a> Value<'a> {
 /// The most bytes of a number on the wire.
 const VARINT_BYTES_MAX: usize = 10;
 
-/// The number at `at`, which moves past it; `None` where the bytes end before it or it is too long.
+/// Reads the number at `at`, which moves past it; `None` if the bytes end within it or it is too long.
 pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0_u64;
     for place in 0..VARINT_BYTES_MAX {
@@ -45,7 +45,7 @@ pub(crate) fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     None
 }
 
-/// The fields of a message in their order; an item of `None` is damage, and the last.
+/// The fields of a message in their order. An item of `None` means damage, and is the last.
 pub(crate) fn fields(message: &[u8]) -> impl Iterator<Item = Option<(u64, Value<'_>)>> {
     let mut at = 0;
     let mut damaged = false;

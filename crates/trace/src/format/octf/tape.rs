@@ -1,4 +1,4 @@
-//! Reads the files of a tar archive from front to back, one header at a time.
+//! Reads the files of a tar archive from beginning to end, one header at a time.
 
 use std::io;
 
@@ -11,19 +11,19 @@ const CHECKSUM_AT: usize = 148;
 const TYPE_AT: usize = 156;
 const MAGIC_AT: usize = 257;
 
-/// One file of an archive, which has been read up to its first byte.
+/// One file of an archive, which has been read up to the file's first byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) length_bytes: u64,
 }
 
-/// Whether an archive starts like this.
+/// Whether the bytes begin like an archive.
 pub(crate) fn is_archive(head: &[u8]) -> bool {
     head.get(MAGIC_AT..).is_some_and(|rest| rest.starts_with(b"ustar")) && head.get(..BLOCK_BYTES).is_some_and(is_whole)
 }
 
-/// Whether the checksum of a header is that of its bytes, with the checksum itself taken as blanks.
+/// Whether the checksum of a header is right; it is computed with the checksum itself taken as blanks.
 fn is_whole(header: &[u8]) -> bool {
     let field = CHECKSUM_AT..CHECKSUM_AT + 8;
     let sum: u64 = header
@@ -45,13 +45,13 @@ fn octal(bytes: &[u8]) -> Option<u64> {
     })
 }
 
-/// Bytes that fill up the last block of a file of that length.
+/// The bytes that fill up the last block of a file of that length.
 pub(crate) const fn padding_bytes(length_bytes: u64) -> u64 {
     let rest = length_bytes % BLOCK_BYTES as u64;
     if rest == 0 { 0 } else { BLOCK_BYTES as u64 - rest }
 }
 
-/// The next regular file, with the archive at its first byte; `Ok(None)` at the end. The error of damage is of the kind
+/// The next regular file, positioned at its first byte; `Ok(None)` at the end. The error for damage has the kind
 /// [`io::ErrorKind::InvalidData`].
 pub(crate) fn next_file(archive: &mut Chunks) -> io::Result<Option<Entry>> {
     let damaged = |problem: &str| io::Error::new(io::ErrorKind::InvalidData, problem.to_owned());
@@ -61,7 +61,7 @@ pub(crate) fn next_file(archive: &mut Chunks) -> io::Result<Option<Entry>> {
             return if left == 0 { Ok(None) } else { Err(damaged("the archive is cut short in a header")) };
         }
         let header = &archive.available()[..BLOCK_BYTES];
-        // Two empty blocks are the end; what follows them is filling.
+        // Two empty blocks are the end; padding follows them.
         if header.iter().all(|&byte| byte == 0) {
             return Ok(None);
         }
@@ -81,7 +81,7 @@ pub(crate) fn next_file(archive: &mut Chunks) -> io::Result<Option<Entry>> {
     }
 }
 
-/// Passes over bytes of the archive.
+/// Skips bytes of the archive.
 pub(crate) fn skip(archive: &mut Chunks, mut count: u64) -> io::Result<()> {
     while count > 0 {
         if archive.available().is_empty() && !archive.need(1)? {

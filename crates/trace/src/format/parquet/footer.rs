@@ -1,8 +1,8 @@
 //! Checks that the metadata at the end of a Parquet file can be read in finite time.
 //!
-//! The Parquet library believes the lengths of lists that it skips: 330 bytes that claim lists of 2^31 booleans, which take
-//! no bytes, keep it busy for seconds each. So the structure (Thrift's compact encoding) is walked here first, in time linear
-//! in its length; what it means is the library's business.
+//! The Parquet library trusts the lengths of lists that it skips: 330 bytes that claim lists of 2^31 booleans, which take no
+//! bytes, keep it busy for seconds each. So this module first walks the structure (Thrift's compact encoding), in time
+//! linear in its length; its meaning is left to the library.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -10,13 +10,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use crate::input::Data;
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Length of the metadata and the magic number.
+/// The length of the metadata and the magic number.
 const TAIL_BYTES: u64 = 8;
-/// Metadata holds the names: a million of 256 bytes fit.
+/// The metadata holds the names: a million of 256 bytes fit.
 const METADATA_BYTES_MAX: u64 = 512 << 20;
 const DEPTH_MAX: u32 = 32;
 
-/// Whether the metadata is there and finite; what is wrong otherwise.
+/// Whether the metadata exists and is finite; otherwise says what is wrong.
 pub(crate) fn check(data: &Data) -> io::Result<Result<(), String>> {
     match data {
         Data::Memory(bytes) => check_stream(&mut io::Cursor::new(bytes)),
@@ -86,7 +86,7 @@ impl Walk<'_> {
             if head >> 4 == 0 {
                 self.number()?;
             }
-            // A boolean field lies in its head.
+            // The value of a boolean field is in its header.
             if !matches!(head & 15, 1 | 2) {
                 self.value(head & 15, depth)?;
             }
@@ -104,7 +104,7 @@ impl Walk<'_> {
             }
             9 | 10 => self.list(depth.checked_sub(1)?),
             12 => self.fields(depth),
-            // Maps and what else there may be do not occur; booleans in a list are what must not be believed.
+            // Maps and other types do not occur, and the length of a list of booleans cannot be trusted: it takes no bytes.
             _ => None,
         }
     }
@@ -112,7 +112,7 @@ impl Walk<'_> {
     fn list(&mut self, depth: u32) -> Option<()> {
         let head = self.byte()?;
         let count = if head >> 4 == 15 { self.number()? } else { u64::from(head >> 4) };
-        // Every element takes a byte at least, so that this ends with the input.
+        // Every element takes at least one byte, so this ends with the input.
         (0..count).try_for_each(|_| self.value(head & 15, depth))
     }
 }
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn lists_that_claim_more_than_there_is_are_refused() {
-        // A field that is a list of 2^31 - 1 booleans, of as many bytes, and of one byte.
+        // Lists of 2^31 - 1 booleans and of as many bytes are refused; a list of one byte is accepted.
         for (kind, accepted) in [(1, false), (3, false)] {
             let bytes = [0x19, 0xf0 | kind, 0xff, 0xff, 0xff, 0xff, 0x07, 0];
             assert_eq!(Walk { rest: &bytes }.fields(DEPTH_MAX).is_some(), accepted);

@@ -1,6 +1,6 @@
-//! This project's own form of a trace: Parquet, which any tool for columns reads.
+//! This project's own trace format: Parquet, which any columnar tool reads.
 //!
-//! It holds all that [`crate::Record`] and [`crate::Names`] hold, and the epoch. Readable and writable with the feature
+//! It holds everything in [`crate::Record`] and [`crate::Names`], and the epoch. It can be read and written with the feature
 //! `parquet`; without it, such a file is recognised and refused.
 
 #[cfg(feature = "parquet")]

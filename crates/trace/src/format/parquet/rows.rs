@@ -20,7 +20,7 @@ use crate::reader::order::Order;
 use crate::{BATCH_RECORDS, Input, Names, Position, ReadOptions, Record, TraceError};
 
 pub(crate) const VERSION: &str = "3";
-/// The versions, and how many of the columns each has: those of a [`Record`], what became of a request, the priority.
+/// The versions, and the number of columns in each: those of a [`Record`], then how requests were served, then the priority.
 const VERSIONS: [(&str, usize); 3] = [("1", 8), ("2", PRIORITY_AT), (VERSION, PRIORITY_AT + 1)];
 const PRIORITY_AT: usize = 22;
 pub(crate) const VERSION_KEY: &str = "ioweir.trace.version";
@@ -29,7 +29,7 @@ pub(crate) const STREAMS_KEY: &str = "ioweir.trace.streams";
 pub(crate) const VOLUMES_KEY: &str = "ioweir.trace.volumes";
 pub(crate) const EPOCH_KEY: &str = "ioweir.trace.epoch_unix_nanos";
 
-/// The columns, in the order in which they lie.
+/// The columns, in the order in which they are stored.
 pub(crate) const SCHEMA: &str = "message trace {
     required int64 time_nanos (INTEGER(64, false));
     required int64 offset_bytes (INTEGER(64, false));
@@ -60,7 +60,7 @@ pub(crate) fn schema() -> Result<Arc<Type>, ParquetError> {
     parse_message_type(SCHEMA).map(Arc::new)
 }
 
-/// Runs the Parquet library on bytes that may be damaged: where it panics, that is an error as well.
+/// Runs the Parquet library on bytes that may be damaged; a panic becomes an error as well.
 fn guarded<T>(file: &str, work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, TraceError> {
     let problem = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => return Ok(value),
@@ -122,7 +122,7 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
     };
     let names = Names { streams: names(STREAMS_KEY)?, volumes: names(VOLUMES_KEY)? };
     let epoch = match value(EPOCH_KEY) {
-        // Beyond 2^100 ns nothing is a date, and sums of it could overflow.
+        // A value beyond 2^100 ns is not a date, and sums of it could overflow.
         Some(text) => match text.parse::<i128>().ok().filter(|nanos| nanos.unsigned_abs() < 1 << 100) {
             Some(nanos) => Some(nanos),
             None => return Err(error(format!("the key {EPOCH_KEY} is not a number of nanoseconds: {text}"))),
@@ -134,10 +134,10 @@ pub(super) fn open(inputs: Vec<Input>, options: &ReadOptions) -> Result<Box<dyn 
     Ok(Box::new(Rows { file, reader, names, epoch, group: 0, columns: None, row: 0, order, lenient, skipped: 0 }))
 }
 
-/// The most bytes that a row group of this project's own files can unpack to: 65,536 rows of eight numbers, with room.
+/// The most bytes that a row group of this project's own files can unpack to: 65,536 rows of eight numbers, with some room.
 const GROUP_BYTES_MAX: i64 = 64 << 20;
 
-/// What the metadata claims of the row groups, before memory is spent on it.
+/// Checks what the metadata claims about the row groups, before memory is allocated for it.
 fn check_groups(about: &ParquetMetaData) -> Result<(), String> {
     for (number, group) in about.row_groups().iter().enumerate() {
         let rows = group.num_rows();
@@ -159,7 +159,7 @@ fn check_groups(about: &ParquetMetaData) -> Result<(), String> {
     Ok(())
 }
 
-/// The rows of a file, a batch at a time.
+/// The rows of a file, one batch at a time.
 struct Rows {
     file: String,
     reader: Box<dyn FileReader>,
@@ -184,7 +184,7 @@ impl<T: DataType> Column<T> {
         Ok(Self { reader: get_typed_column_reader(group.get_column_reader(index)?), values: Vec::new() })
     }
 
-    /// The next values; `levels` says for an optional column which are there.
+    /// Reads the next values; for an optional column, `levels` says which rows have one.
     fn read(&mut self, levels: Option<&mut Vec<i16>>) -> Result<usize, ParquetError> {
         self.values.clear();
         let optional = levels.is_some();
@@ -196,7 +196,7 @@ impl<T: DataType> Column<T> {
     }
 }
 
-/// A column in which values may be missing.
+/// A column whose values may be missing.
 struct Optional<T: DataType> {
     column: Column<T>,
     /// Whether each row has a value.
@@ -218,7 +218,7 @@ impl<T: DataType> Optional<T> {
         Ok(count)
     }
 
-    /// The values of the rows, in their order.
+    /// The values of the rows, in order.
     fn values(&self) -> impl Iterator<Item = Option<&T::T>> {
         let mut values = self.column.values.iter();
         self.there.iter().map(move |level| if *level == 1 { values.next() } else { None })
@@ -234,7 +234,7 @@ struct Columns {
     stream: Column<Int32Type>,
     volume: Column<Int32Type>,
     latency: Optional<Int64Type>,
-    /// Not in the older versions.
+    /// Absent in older versions.
     priority: Option<Optional<Int32Type>>,
 }
 

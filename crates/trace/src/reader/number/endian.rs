@@ -1,6 +1,6 @@
 //! Decodes numbers of a known width in a binary record.
 
-/// The little-endian number of `N` bytes, at most eight, at `at`; zero where they are not there.
+/// The little-endian number of `N` bytes, at most eight, at `at`; zero if the bytes end before it does.
 #[inline]
 pub(crate) fn little<const N: usize>(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
