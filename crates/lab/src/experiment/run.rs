@@ -86,7 +86,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
     Ok(jobs)
 }
 
-/// The scheduler's settings with places for all clients and groups, where it has such and nothing else was asked for.
+/// The scheduler's settings with places for all clients and groups, if it has such and nothing else was asked for.
 pub(crate) fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     let mut settings = choice.settings;
     let clients: u64 = experiment.classes.iter().map(|class| u64::from(class.clients)).sum();
@@ -117,7 +117,7 @@ pub(crate) fn limits(experiment: &Experiment, scheduler: &SchedulerChoice, depth
     }
 }
 
-/// Merged requests that a queue holds at most, where it has room for as many without merging.
+/// Merged requests that a queue holds at most, if it has room for as many without merging.
 const MEMBERS_MAX: u32 = 1 << 20;
 
 /// What the outcome of a job depends on, as one number.
@@ -160,7 +160,7 @@ pub fn run(
 /// Runs an experiment, one run after another, and writes their requests into a file.
 ///
 /// # Errors
-/// As [`run`]; and where the file cannot be written.
+/// As [`run`]; and if the file cannot be written.
 pub fn record(
     experiment: &Experiment,
     origin: &Origin,
@@ -191,7 +191,7 @@ fn report(
 /// experiment's end, and how the run ended.
 ///
 /// # Errors
-/// As [`run`]; and where the experiment is not exactly one run.
+/// As [`run`]; and if the experiment is not exactly one run.
 pub fn run_observed<O: Observer<Policy>>(
     experiment: &Experiment,
     observer: &mut O,

@@ -71,7 +71,7 @@ pub struct Silent;
 
 impl Progress for Silent {}
 
-/// Keeps finished runs, so that an interrupted experiment goes on where it was.
+/// Keeps finished runs, so that an interrupted experiment continues where it stopped.
 pub trait Store: Sync {
     /// The run of this key, if it was kept.
     fn load(&self, key: &str) -> Option<Outcome>;
@@ -142,7 +142,7 @@ pub(crate) fn run_all(
 /// The only job of several.
 ///
 /// # Errors
-/// [`RunError::Value`] where there are more, or none.
+/// [`RunError::Value`] if there are more, or none.
 pub(crate) fn only(jobs: &[Job]) -> Result<&Job, RunError> {
     match jobs {
         [job] => Ok(job),

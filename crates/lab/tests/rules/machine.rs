@@ -156,6 +156,12 @@ fn what_a_machine_cannot_be_is_refused_with_its_place() {
         ("count = 2", "count = 300", "", "is 300"),
         ("stripe = \"64KiB\"", "stripe = \"100B\"", "", "is 100B"),
         ("stripe = \"64KiB\"", "stripe = \"32KiB\"", "", "64KiB does not divide the stripe of `disks`"),
+        (
+            "depth = 4",
+            "depth = 4\nqueue_requests = 4000000\nseeds = [1]",
+            "",
+            "the queues of 3 devices would hold 12000000",
+        ),
         ("workers = 2", "workers = 0", "", "is 0"),
         ("workers = 2", "workers = 2\nspeed = 1", "", "unknown field `speed`"),
         ("debt = \"10MiB\"", "debt = \"64KiB\"", "", "less than a request for each of 2 devices"),
