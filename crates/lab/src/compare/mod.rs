@@ -13,10 +13,11 @@ mod tests;
 
 pub use advice::Goal;
 pub use data::SCHEMA_VERSION;
-pub(crate) use data::stream;
+pub(crate) use data::{record, stream};
 pub use document::document;
 pub(crate) use document::streams;
 pub(crate) use figures::{magnified, within};
+pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};
 
 use std::fmt;

@@ -127,7 +127,7 @@ fn broken(report: &ExperimentReport) -> Option<String> {
 }
 
 /// A figure's name with its unit.
-fn key(metric: &Metric) -> String {
+pub(crate) fn key(metric: &Metric) -> String {
     if metric.is_time { format!("{}_seconds", metric.name) } else { metric.name.to_owned() }
 }
 

@@ -12,9 +12,11 @@ mod sweep;
 mod traffic;
 
 pub use document::document;
+pub(crate) use document::key as metric_key;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use metric::{METRICS, Metric};
+pub(crate) use run::jobs;
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
 pub use summary::{Figure, Summary};

@@ -50,7 +50,7 @@ impl Experiment {
     }
 
     /// The same with every name in its canonical form and the device written out.
-    pub(super) fn checked(mut self) -> Result<Self, Complaint> {
+    pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
         let device = match &self.device {
             DeviceChoice::Inline(spec) => spec.clone(),
             DeviceChoice::Named(name) => DeviceSpec::load(name)
