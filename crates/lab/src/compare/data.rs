@@ -13,6 +13,7 @@ use super::advice::{Advice, advice};
 use super::numbers as n;
 use super::section::Section;
 use super::{Depth, Meta, Report};
+#[cfg(feature = "parquet")]
 use crate::document::{Table, records_of};
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
@@ -252,6 +253,7 @@ struct JsonServiceTime {
 type Ordered = BTreeMap<&'static str, f64>;
 
 /// A result as one row, with all that tells it from others; the columns `leading` come first.
+#[cfg(feature = "parquet")]
 pub(crate) fn record(outcome: &Outcome, leading: &[&str]) -> Table {
     records_of([JsonResult::whole(outcome)], leading)
 }

@@ -12,10 +12,12 @@ mod sweep;
 mod traffic;
 
 pub use document::document;
+#[cfg(feature = "parquet")]
 pub(crate) use document::key as metric_key;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub use metric::{METRICS, Metric};
+#[cfg(feature = "parquet")]
 pub(crate) use run::jobs;
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub use spec::{ClassSpec, DeviceChoice, Experiment, GroupSpec, PhaseSpec, Spacing, key_tables};
