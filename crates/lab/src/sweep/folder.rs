@@ -171,24 +171,24 @@ impl Folder {
             cells: plan.names.iter().map(Name::to_string).collect(),
         };
         let failed = |error: &io::Error| RunError::Store(format!("{}: {}", path.display(), plain(error)));
-        if path.join(FILE).exists() {
-            let folder = Self::open(path)?;
-            folder.check(&about)?;
-            return Ok(folder);
-        }
-        fs::create_dir_all(path).map_err(|error| failed(&error))?;
-        let mut files = fs::read_dir(path).map_err(|error| failed(&error))?.filter_map(Result::ok);
-        // A sweep that was stopped before it knew its name, or that begins at the same time, leaves these two.
-        if files.any(|file| file.file_name() != "parts" && !file.file_name().as_encoded_bytes().starts_with(b".")) {
-            let problem = format!("{} holds other files, and no {FILE}", path.display());
-            return Err(RunError::Value(format!(
-                "{problem}\n  expected: an empty folder, or that of this sweep\n\nhint: name another with --out"
-            )));
+        if !path.join(FILE).exists() {
+            fs::create_dir_all(path).map_err(|error| failed(&error))?;
+            let mut files = fs::read_dir(path).map_err(|error| failed(&error))?.filter_map(Result::ok);
+            // Other shards may begin at the same time, and one that was stopped leaves these.
+            let is_own = |name: &str| name == FILE || name == "parts" || name.starts_with('.');
+            if files.any(|file| !is_own(&file.file_name().to_string_lossy())) {
+                let problem = format!("{} holds other files, and no {FILE}", path.display());
+                return Err(RunError::Value(format!(
+                    "{problem}\n  expected: an empty folder, or that of this sweep\n\nhint: name another with --out"
+                )));
+            }
+            let text = serde_json::to_vec_pretty(&about).map_err(|error| RunError::Store(error.to_string()))?;
+            put(&path.join(FILE), &text, Existing::Stays)?;
         }
         fs::create_dir_all(path.join("parts")).map_err(|error| failed(&error))?;
-        let text = serde_json::to_vec_pretty(&about).map_err(|error| RunError::Store(error.to_string()))?;
-        put(&path.join(FILE), &text)?;
-        Ok(Self { path: path.to_owned(), about })
+        let folder = Self::open(path)?;
+        folder.check(&about)?;
+        Ok(folder)
     }
 
     /// The folder of a sweep that was begun.
@@ -327,7 +327,7 @@ impl Folder {
                 Ok((outcome, _)) => self.keep(name, &rows::rows(name, job, &outcome, &set))?,
                 Err(error) => {
                     let failed = Failed { name: name.to_string(), problem: error.to_string() };
-                    put(&self.error(&failed.name), failed.problem.as_bytes())?;
+                    put(&self.error(&failed.name), failed.problem.as_bytes(), Existing::IsReplaced)?;
                     let mut ran = ran.lock().unwrap_or_else(PoisonError::into_inner);
                     ran.failed_count += 1;
                     ran.failed.push(failed);
@@ -344,7 +344,7 @@ impl Folder {
         let About { version, commit, .. } = &self.about;
         let about = [("cell", name.as_str()), ("version", version), ("commit", commit)];
         let bytes = written(table, &about).map_err(|error| RunError::Store(error.to_string()))?;
-        put(&self.part(&name), &bytes)?;
+        put(&self.part(&name), &bytes, Existing::IsReplaced)?;
         match fs::remove_file(self.error(&name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(RunError::Store(format!("{}: {error}", self.error(&name).display())))
@@ -420,8 +420,15 @@ fn contents(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
+/// What becomes of a file that has the name already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    IsReplaced,
+    Stays,
+}
+
 /// Writes a file whole or not at all: under a name that does not count, to the disk, and then under its own.
-fn put(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
+fn put(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), RunError> {
     let write = || {
         let folder = path.parent().unwrap_or_else(|| Path::new("."));
         let mut builder = tempfile::Builder::new();
@@ -434,7 +441,13 @@ fn put(path: &Path, bytes: &[u8]) -> Result<(), RunError> {
         let mut file = builder.tempfile_in(folder)?;
         file.write_all(bytes)?;
         file.as_file().sync_all()?;
-        file.persist(path)?;
+        match existing {
+            Existing::IsReplaced => drop(file.persist(path)?),
+            Existing::Stays => match file.persist_noclobber(path) {
+                Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
+                _ => {}
+            },
+        }
         Ok(())
     };
     write().map_err(|error: io::Error| RunError::Store(format!("{}: {}", path.display(), plain(&error))))

@@ -84,6 +84,20 @@ fn the_merged_table_does_not_depend_on_threads_shards_or_stops() {
 }
 
 #[test]
+fn shards_may_begin_at_the_same_time() {
+    let (one, other) = (plan(EXPERIMENT), plan(&EXPERIMENT.replace("wfq", "sfq")));
+    for _ in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let begin = |plan: &Plan| Folder::create(folder.path(), plan).is_ok();
+        assert_eq!(rayon::join(|| begin(&one), || begin(&one)), (true, true));
+        let folder = tempfile::tempdir().unwrap();
+        let begin = |plan: &Plan| Folder::create(folder.path(), plan).is_ok();
+        let (first, second) = rayon::join(|| begin(&one), || begin(&other));
+        assert!(first != second, "of two sweeps one has the folder");
+    }
+}
+
+#[test]
 fn a_finished_sweep_is_not_run_again() {
     let plan = plan(EXPERIMENT);
     let folder = tempfile::tempdir().unwrap();
