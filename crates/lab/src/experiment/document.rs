@@ -130,7 +130,7 @@ fn broken(report: &ExperimentReport) -> Option<String> {
 }
 
 /// A figure's name with its unit.
-pub(super) fn key(metric: &Metric) -> String {
+pub(crate) fn key(metric: &Metric) -> String {
     if metric.is_time { format!("{}_seconds", metric.name) } else { metric.name.to_owned() }
 }
 

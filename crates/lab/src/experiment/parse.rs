@@ -52,7 +52,7 @@ impl Experiment {
     }
 
     /// The same with every name in its canonical form and the device written out.
-    pub(super) fn checked(mut self) -> Result<Self, Complaint> {
+    pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
         self.check_machine()?;
         self.check_run()?;
         for (number, scheduler) in self.schedulers.iter().enumerate() {

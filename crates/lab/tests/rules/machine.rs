@@ -15,7 +15,7 @@ fn origin() -> Origin {
 }
 
 fn outcome(text: &str) -> Outcome {
-    let report = run(&parse(text), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(text), &origin(), &Silent).expect("it runs");
     report.summaries[0].cells[0].clone()
 }
 
@@ -136,7 +136,7 @@ fn the_story_of_a_request_walks_through_all_layers() {
 
 #[test]
 fn the_report_of_a_machine_has_its_layers_devices_and_debts() {
-    let report = run(&parse(&machine("sfq", COSTS, "debt = \"10MiB\"")), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(&machine("sfq", COSTS, "debt = \"10MiB\"")), &origin(), &Silent).expect("it runs");
     let document = document(&report).expect("a document");
     let text = document.to_terminal(false);
     for title in ["Time by layer", "Background work", "Devices", "cores busy"] {
