@@ -63,7 +63,7 @@ keys! {
         name: String = required,
         /// the name of a preset or of a device file, or a device as in such a file: [device.model.tiered]
         model: ModelChoice = required,
-        /// devices of this kind; each has a scheduler of its own
+        /// devices of this kind; each has a scheduler of its own, under which every share holds anew
         count: u32 = (1),
         /// bytes in a row on one of several, before the next one follows; a whole number of requests of each class
         stripe: Size = (Size(1 << 20)),
