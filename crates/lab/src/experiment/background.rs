@@ -125,15 +125,17 @@ impl Background {
     }
 
     /// When the next request is sent, as far as that is known.
-    pub(super) fn next_time(&self) -> Option<Nanos> {
-        Some(self.wake).filter(|wake| *wake < Nanos::NEVER)
+    pub(super) const fn next_time(&self) -> Nanos {
+        self.wake
     }
 
     /// The client that sends a request now.
+    #[inline]
     pub(super) fn next(&mut self, now: Nanos) -> Option<u32> {
-        if self.wake > now {
-            return None;
-        }
+        if self.wake > now { None } else { self.poll(now) }
+    }
+
+    fn poll(&mut self, now: Nanos) -> Option<u32> {
         for lane in self.lanes.iter_mut().filter(|lane| lane.wake <= now) {
             match lane.executor.poll(now) {
                 Step::Run(slice) => {

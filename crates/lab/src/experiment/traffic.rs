@@ -125,7 +125,8 @@ impl Class {
             share: share(spec, world.groups),
             is_closed: spec.backlog.is_some(),
             is_background,
-            backlog: spec.backlog.unwrap_or(0),
+            // Background work has no loop of its own: it goes when its pace says so.
+            backlog: spec.backlog.filter(|_| !is_background).unwrap_or(0),
             rate: spec.rate.map_or(0, |rate| rate.0),
             spacing: spec.arrivals,
             read_ratio: spec.read_ratio,
@@ -378,6 +379,14 @@ impl ClassArrivals {
         None
     }
 
+    fn next_of_background(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
+        let client = self.background.next(now)?;
+        let Client { class, outstanding } = &mut self.clients[client as usize];
+        *outstanding += 1;
+        self.sent += 1;
+        Some((now, self.classes[*class as usize].record(client, now)))
+    }
+
     fn next_open(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
         while let Some(&Reverse((time, number, epoch))) = self.clocks.peek()
             && time <= now
@@ -430,18 +439,19 @@ impl Arrivals<Policy> for ClassArrivals {
         if !self.ready.is_empty() {
             return Ok(Some(now));
         }
-        let change = self.changes.get(self.change).map(|change| change.at);
-        let retry = self.retries.peek().map(|retry| retry.0.0);
-        let open = self.clocks.peek().filter(|_| held < LOOK_AHEAD_RECORDS).map(|clock| clock.0.0);
-        let (mut traced, has_traces) = (None, self.has_traces);
+        let change = self.changes.get(self.change).map_or(Nanos::NEVER, |change| change.at);
+        let retry = self.retries.peek().map_or(Nanos::NEVER, |retry| retry.0.0);
+        let mut next = change.min(retry).min(self.background.next_time());
+        if held < LOOK_AHEAD_RECORDS {
+            next = next.min(self.clocks.peek().map_or(Nanos::NEVER, |clock| clock.0.0));
+        }
+        let has_traces = self.has_traces;
         for class in self.classes.iter_mut().filter(|class| has_traces && class.sends()) {
             let Some(trace) = &mut class.trace else { continue };
-            let next = Arrivals::<Policy>::next_time(trace, now, held)?;
-            traced = [traced, next].into_iter().flatten().min();
+            next = next.min(Arrivals::<Policy>::next_time(trace, now, held)?.unwrap_or(Nanos::NEVER));
         }
-        let background = self.background.next_time();
-        let next = [change, retry, open, traced, background].into_iter().flatten().min().map(|next| next.max(now));
-        Ok(next.filter(|next| *next < self.end))
+        let next = next.max(now);
+        Ok((next < self.end).then_some(next))
     }
 
     fn act(&mut self, now: Nanos, sites: &mut dyn Sites<Policy>) -> Result<(), Failure> {
@@ -461,6 +471,8 @@ impl Arrivals<Policy> for ClassArrivals {
         Ok(())
     }
 
+    // Two event loops call this for every request.
+    #[inline(always)]
     fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
         if now >= self.end {
             self.ready.clear();
@@ -469,10 +481,8 @@ impl Arrivals<Policy> for ClassArrivals {
         if let Some(next) = self.next_closed(now) {
             return Ok(Some(next));
         }
-        if let Some(client) = self.background.next(now) {
-            self.sent += 1;
-            let class = self.clients[client as usize].class as usize;
-            return Ok(Some((now, self.classes[class].record(client, now))));
+        if let Some(next) = self.next_of_background(now) {
+            return Ok(Some(next));
         }
         let next = if held < LOOK_AHEAD_RECORDS { self.next_open(now) } else { None };
         if next.is_some() { Ok(next) } else { self.next_of_traces(now, held) }
@@ -483,12 +493,12 @@ impl Arrivals<Policy> for ClassArrivals {
             return Arrivals::<Policy>::completed(trace, stream, now);
         }
         let client = &mut self.clients[stream as usize];
-        if self.classes[client.class as usize].is_background {
-            return self.background.completed(stream, now);
-        }
         client.outstanding -= 1;
-        if client.outstanding < self.classes[client.class as usize].backlog {
+        let class = &self.classes[client.class as usize];
+        if client.outstanding < class.backlog {
             self.ready.push_back(stream);
+        } else if class.is_background {
+            self.background.completed(stream, now);
         }
     }
 

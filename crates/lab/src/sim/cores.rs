@@ -130,6 +130,11 @@ impl Workers {
         self.busy
     }
 
+    /// Requests for which the scheduler has no room.
+    pub(super) fn outside(&self) -> usize {
+        self.outside.len()
+    }
+
     /// A request has arrived.
     pub(super) fn arrive(&mut self, now: Nanos, request: u32, table: &mut impl CoreRequests) {
         let (record, work, _) = table.work(request);

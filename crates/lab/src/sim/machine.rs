@@ -260,9 +260,10 @@ impl<O: Observer<Policy>> Run<'_, '_, O> {
         }
     }
 
-    /// Requests that wait outside the queues of devices.
+    /// Requests that wait outside the queues of cores and devices.
     fn held(&self) -> usize {
-        self.devices.engines.iter().map(Engine::held).sum()
+        let outside = self.workers.as_ref().map_or(0, Workers::outside);
+        self.devices.engines.iter().map(Engine::held).sum::<usize>() + outside
     }
 
     /// Completes what devices have finished by now.

@@ -95,6 +95,17 @@ fn a_request_waits_for_a_core_only_while_all_are_busy() {
 }
 
 #[test]
+fn what_overloaded_cores_have_not_begun_is_not_read_yet() {
+    let text = "duration = \"1s\"\nschedulers = [\"fifo\"]\n[device.null]\ncapacity = \"1GB\"\n[cores]\nworkers = 1\nread = \
+                \"1ms\"\n[[class]]\nname = \"a\"\nrate = \"500k/s\"\n";
+    let mut checker = Checker::new(1024, 32);
+    let (outcome, ended) = run_observed(&parse(text), &mut checker).expect("it runs");
+    checker.conclude_served(outcome.requests_simulated);
+    assert_eq!(ended.unfinished, 0);
+    assert!(outcome.requests_simulated < 80_000, "{} of 500,000 are in memory", outcome.requests_simulated);
+}
+
+#[test]
 fn idle_background_work_yields_to_the_foreground_and_is_done_in_time() {
     let scrub = |background: &str| {
         let outcome = outcome(&machine("fifo", COSTS, background));
