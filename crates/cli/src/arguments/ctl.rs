@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir ctl disks.toml state\n  ioweir ctl disks.toml set export.gold.weight=300\n  \
+    after_help = "Examples:\n  ioweir ctl disks.toml state\n  ioweir ctl disks.toml clients\n  ioweir ctl disks.toml set export.gold.weight=300\n  \
 ioweir ctl unix:/run/ioweir.control reload\n\nThe server needs `control = \"unix:PATH\"` under [server] in its spec."
 )]
 pub(crate) struct CtlArguments {
@@ -23,6 +23,18 @@ pub(crate) enum CtlVerb {
         /// Write JSON to a file; `-` writes to standard output instead of the table
         #[arg(long, value_name = "FILE|-")]
         json: Option<String>,
+    },
+    /// List the clients: who they are, and what they have asked for
+    Clients {
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
+    },
+    /// End a client: what it has queued is withdrawn
+    Kick {
+        /// Number of the client, as `clients` lists it
+        #[arg(value_name = "NUMBER")]
+        number: u64,
     },
     /// Change keys of the running server's spec, all together or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\

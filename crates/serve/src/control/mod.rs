@@ -6,6 +6,7 @@
 
 mod assignment;
 mod client;
+mod clients;
 mod command;
 mod difference;
 
@@ -27,6 +28,7 @@ use crate::tls;
 
 pub use assignment::assign;
 pub use client::{AskError, ask};
+pub use clients::{ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX};
 pub use difference::differences;
 

@@ -59,6 +59,8 @@ pub(crate) struct Front {
     /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
     places: Places,
+    /// The number of the last client that agreed on an export.
+    last_number: u64,
     tunables: Arc<Tunables>,
     log: Log,
     clock: MachineClock,
@@ -124,6 +126,7 @@ impl Front {
             wake,
             _signals: plan.signals,
             places,
+            last_number: 0,
             tunables: plan.tunables,
             log: plan.log,
             clock: plan.clock,
@@ -346,13 +349,11 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, peer, mut session, unread, unsent, ending, mut permit, .. } = caller;
+        let Caller { input, output, peer, identity, mut session, unread, unsent, ending, mut permit, .. } = caller;
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
-            // Without TLS there are no certificates.
-            let names = session.as_ref().map_or_else(Vec::new, |session| session.client_names());
-            let class = class_of(&self.classes, agreed.export, &names);
+            let class = class_of(&self.classes, agreed.export, &identity.certificate);
             if !self.places.join_class(&mut permit, class, &self.classes[class]) {
                 let what = "there are as many clients of the class as there may be";
                 let class = Some(self.classes[class].name.as_str());
@@ -360,8 +361,9 @@ impl Front {
                 return self.log.report(self.clock.now(), &event);
             }
             let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
-            let client =
-                Client { input, output, session, agreed, class, peer, leftover: unread, unsent, permit: Some(permit) };
+            self.last_number += 1;
+            let (number, leftover, permit) = (self.last_number, unread, Some(permit));
+            let client = Client { input, output, session, agreed, class, number, peer, identity, leftover, unsent, permit };
             engine.send(Command::Serve(Box::new(client)));
         } else if let Some(session) = &mut session {
             session.close(output.as_ref().unwrap_or(&input));

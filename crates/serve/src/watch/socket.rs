@@ -73,6 +73,11 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
 async fn answer(line: &[u8], shared: &Shared) -> Value {
     let done = match Command::parse(line) {
         Ok(Command::State {}) => serde_json::to_value(shared.state().await).map_err(|error| error.to_string()),
+        Ok(Command::Clients {}) => {
+            let clients = shared.controller.clients(shared.permits.taken());
+            serde_json::to_value(clients).map_err(|error| error.to_string())
+        }
+        Ok(Command::Kick(number)) => shared.controller.kick(number).map(|what| json!({ "changes": [what] })),
         Ok(Command::Set(assignments)) => {
             shared.controller.set(&assignments).map(|changes| json!({ "changes": changes }))
         }

@@ -1,0 +1,173 @@
+//! What an operator does to a running server: looks who is there, ends a client, lets it run dry, keeps what was changed.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use crate::client::*;
+use crate::log::{events, listen};
+use ioweir_serve::control::{AskError, ClientState, Clients, Command, ask};
+use ioweir_serve::server::{Entrance, Server};
+use ioweir_serve::spec::Spec;
+use serde_json::{Value, json};
+
+/// A device with two exports: of `slow`, one block is read, and the next one hours later.
+const SPEC: &str = r#"
+[[device]]
+name = "DEVICE"
+backend = "memory"
+size = "64MiB"
+scheduler = "sfq"
+[[export]]
+name = "export"
+device = "DEVICE"
+[[export]]
+name = "slow"
+device = "DEVICE"
+limit_bytes = "1B/s"
+burst_bytes = "4KiB"
+"#;
+
+/// A server that is stopped by the test.
+pub(crate) struct Served {
+    pub(crate) server: Server,
+    pub(crate) folder: tempfile::TempDir,
+}
+
+impl Served {
+    /// A server whose spec has these keys of `[server]`; its device has a name by which its events are told from others.
+    pub(crate) fn new(head: &str, device: &str) -> Self {
+        Self::of(head, &SPEC.replace("DEVICE", device))
+    }
+
+    pub(crate) fn of(head: &str, tail: &str) -> Self {
+        listen();
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path().display();
+        let text = format!(
+            "[server]\nlisten = [\"unix:{at}/s\", \"tcp:127.0.0.1:0\"]\ncontrol = \"unix:{at}/control\"\n{head}\n{tail}"
+        );
+        let spec = Spec::parse("spec.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+        let server = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap();
+        Self { server, folder }
+    }
+
+    fn control(&self) -> PathBuf {
+        self.folder.path().join("control")
+    }
+
+    pub(crate) fn ask(&self, command: &Command) -> Result<Value, AskError> {
+        ask(&self.control(), command)
+    }
+
+    fn clients(&self) -> Vec<ClientState> {
+        clients(&self.control()).clients
+    }
+
+    pub(crate) fn client(&self, export: &str) -> UnixStream {
+        let mut socket = UnixStream::connect(self.folder.path().join("s")).unwrap();
+        choose(&mut socket, export);
+        socket
+    }
+
+    fn stop(self) {
+        self.server.stopper().stop();
+        self.server.wait().unwrap();
+    }
+}
+
+fn clients(control: &Path) -> Clients {
+    serde_json::from_value(ask(control, &Command::Clients {}).unwrap()).unwrap()
+}
+
+/// Agrees on an export, with simple replies.
+fn choose(socket: &mut (impl std::io::Read + std::io::Write), export: &str) {
+    socket.read_exact(&mut [0; 18]).unwrap();
+    socket.write_all(&[&CLIENT_FLAGS[..], &option(OPTION_EXPORT_NAME, export.as_bytes())].concat()).unwrap();
+    socket.read_exact(&mut [0; 10]).unwrap();
+}
+
+/// Asks for so many blocks, and reads so many answers.
+fn read(socket: &mut UnixStream, asked: u64, answered: u64) {
+    for cookie in 0..asked {
+        socket.write_all(&request(READ, 0, cookie, cookie * 8192, 4096)).unwrap();
+    }
+    for _ in 0..answered {
+        socket.read_exact(&mut [0; 16 + 4096]).unwrap();
+    }
+}
+
+/// Looks at the clients until they are as expected: a request that was sent may be on its way.
+fn wait_for(served: &Served, expected: impl Fn(&[ClientState]) -> bool) -> Vec<ClientState> {
+    loop {
+        let clients = served.clients();
+        if expected(&clients) {
+            return clients;
+        }
+    }
+}
+
+#[test]
+fn clients_are_listed_with_who_they_are_and_what_they_have_asked_for() {
+    let served = Served::new("", "listed");
+    let mut busy = served.client("export");
+    read(&mut busy, 10, 10);
+    let address = served.server.addresses()[1].strip_prefix("tcp:").unwrap();
+    let mut remote = TcpStream::connect(address).unwrap();
+    choose(&mut remote, "export");
+    let mut slow = served.client("slow");
+    read(&mut slow, 4, 1);
+    // One more has not agreed on anything.
+    let mut new = UnixStream::connect(served.folder.path().join("s")).unwrap();
+    new.read_exact(&mut [0; 18]).unwrap();
+    let listed = wait_for(&served, |clients| clients[2].outstanding_requests == 3);
+    let numbers: Vec<_> = listed
+        .iter()
+        .map(|its| (its.number, its.requests, its.bytes, its.outstanding_requests, its.waiting_requests))
+        .collect();
+    assert_eq!(numbers, [(1, 10, 40_960, 0, 0), (2, 0, 0, 0, 0), (3, 1, 4096, 3, 3)]);
+    assert_eq!((&*listed[0].export, &*listed[2].export, &*listed[2].class), ("export", "slow", "slow"));
+    let process = listed[0].process.unwrap();
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    assert_eq!((process.pid, process.uid, process.gid), (std::process::id(), user, group));
+    assert_eq!(listed[0].who(), format!("uid {user} gid {group} pid {}", process.pid));
+    assert_eq!(listed[1].address, Some(remote.local_addr().unwrap().to_string()));
+    assert!(listed[1].process.is_none() && listed.iter().all(|client| client.state == "open"));
+    let all = clients(&served.control());
+    assert_eq!((all.schema_version, all.negotiating, all.silent_devices), (1, 1, vec![]));
+    let (first, last) = (all.clients[0].since_seconds, all.clients[2].since_seconds);
+    assert!(0.0 < first && first <= last && last <= all.now_seconds, "{first} {last} {}", all.now_seconds);
+    drop((busy, remote, slow, new));
+    // A number is not given again.
+    let _next = served.client("export");
+    assert_eq!(wait_for(&served, |clients| clients.len() == 1)[0].number, 4);
+    served.stop();
+}
+
+#[test]
+fn a_client_is_ended_by_its_number_and_no_other_is() {
+    let served = Served::new("", "kicked");
+    let (mut slow, mut other) = (served.client("slow"), served.client("slow"));
+    read(&mut slow, 4, 1);
+    wait_for(&served, |clients| clients[0].outstanding_requests == 3);
+    let told = served.ask(&Command::Kick(1)).unwrap();
+    let who = served.clients().first().map(ClientState::who).unwrap();
+    let expected = format!("client 1 ({who}, export \"slow\"): ended, with 3 requests that are not answered");
+    assert_eq!(told, json!({ "changes": [expected] }));
+    assert_eq!(slow.read(&mut [0; 1]).unwrap(), 0, "its connection is closed");
+    assert_eq!(served.clients().iter().map(|client| client.number).collect::<Vec<_>>(), [2]);
+    flush(&mut other);
+    let event = &events("kicked")[0];
+    let expected = ["INFO", "client_kicked", "slow", "ended by `ioweir ctl kick`"];
+    assert_eq!(["level", "event", "class", "message"].map(|key| event[key].as_str().unwrap()), expected);
+    assert!(event["peer"].as_str().unwrap().contains(&format!("process {}", std::process::id())));
+    for number in [1, 3, u64::MAX] {
+        let error = served.ask(&Command::Kick(number)).unwrap_err().to_string();
+        let hint = "\n\nhint: `ioweir ctl SERVER clients` lists those there are";
+        assert_eq!(error, format!("there is no client {number}{hint}"));
+    }
+    served.stop();
+}
