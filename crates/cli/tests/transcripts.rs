@@ -756,6 +756,26 @@ fn a_running_server_is_changed_or_says_why_not() {
 }
 
 #[test]
+fn a_server_that_drains_ends_with_code_0() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("served.toml"), SERVED).unwrap();
+    let mut served = Served::start(folder.path());
+    let told = transcripts(
+        folder.path(),
+        &[
+            &["ctl", "drain", "--help"],
+            &["ctl", "served.toml", "drain", "--within", "30"],
+            &["ctl", "served.toml", "drain", "--within", "30s"],
+        ],
+    );
+    let event = served.line("draining");
+    assert!(event.contains(" INFO ioweir: draining: ") && event.ends_with(" event=\"draining\""), "{event}");
+    assert_eq!(served.0.wait().unwrap().code(), Some(0));
+    let gone = transcript(folder.path(), &["ctl", "served.toml", "drain"]);
+    insta::assert_snapshot!([told, gone].join("\n"));
+}
+
+#[test]
 fn the_first_example_of_the_readme_prints_what_the_readme_says() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let readme = fs::read_to_string(root.join("README.md")).unwrap();

@@ -36,6 +36,12 @@ pub(crate) enum CtlVerb {
         #[arg(value_name = "NUMBER")]
         number: u64,
     },
+    /// Take no more clients, answer what those there are have asked for, and end with code 0
+    Drain {
+        /// Longest time, such as 30s; as long as it takes where absent. SIGTERM ends it, too
+        #[arg(long, value_name = "TIME")]
+        within: Option<String>,
+    },
     /// Change keys of the running server's spec, all together or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\
 one of a share (`ioweir doc serve` lists them); server.connections_max,\n\

@@ -87,7 +87,11 @@ mod tests {
         };
         let three = json!([
             client(1, json!({ "process": { "pid": 4711, "uid": 1000, "gid": 100 } }), "open"),
-            client(3, json!({ "certificate": ["te\u{1b}nant"], "address": "192.0.2.1:40000", "class": "tenant" }), "ending"),
+            client(
+                3,
+                json!({ "certificate": ["te\u{1b}nant"], "address": "192.0.2.1:40000", "class": "tenant" }),
+                "ending"
+            ),
             client(4, json!({}), "gone"),
         ]);
         let drawn = |clients: Value, negotiating: u32, silent: &[&str]| {

@@ -32,6 +32,10 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             }
         }
         CtlVerb::Kick { number } => tell(&ask(&socket, &Command::Kick(*number))?),
+        CtlVerb::Drain { within } => {
+            let within = within.as_deref().map(str::parse).transpose()?;
+            tell(&ask(&socket, &Command::Drain { within })?)
+        }
         CtlVerb::Set { assignments } => tell(&ask(&socket, &Command::Set(assignments.clone()))?),
         CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),

@@ -1,5 +1,6 @@
 //! Commands of the control socket: one JSON object on each line.
 
+use ioweir_config::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The longest line that is read.
@@ -15,6 +16,12 @@ pub enum Command {
     Clients {},
     /// End the client of this number.
     Kick(u64),
+    /// Take no more clients, answer those there are, and end: within this time, if it is given.
+    Drain {
+        /// The time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<Duration>,
+    },
     /// Make these assignments, all of them or none.
     Set(Vec<String>),
     /// Read the spec's file again.
@@ -33,7 +40,7 @@ impl Command {
             return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));
         }
         serde_json::from_slice(line).map_err(|error| {
-            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}} \
+            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}} \
                             or {\"reopen\":\"DEVICE\"}";
             format!("not a command: {error}\n  expected: one of {expected}")
         })

@@ -27,8 +27,9 @@ pub enum Command {
     Kick(u64, Sender<Option<ClientAccount>>),
     /// Report counters and state.
     Report(Question),
-    /// Answer the requests in flight, and stop.
-    Stop,
+    /// Answer the requests in flight, within this time or else the spec's `shutdown_timeout`, and stop. A later one can only
+    /// shorten the time.
+    Stop(Option<Nanos>),
 }
 
 /// Sends commands to an engine from another thread.

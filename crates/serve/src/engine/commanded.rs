@@ -38,14 +38,21 @@ impl Engine {
                     // As above.
                     let _ = answer.send(self.sessions.kick(number, |slot| waiting_of(&waiting, slot)));
                 }
-                Command::Stop if self.stopping == Stopping::No => {
-                    let until = self.now.after(self.shutdown_timeout);
-                    self.stopping = Stopping::Closing(until);
-                    self.gives_up = until.after(self.shutdown_timeout);
-                    self.sessions.drain_all();
-                }
-                Command::Stop => {}
+                Command::Stop(within) => self.stop(within),
             }
+        }
+    }
+
+    fn stop(&mut self, within: Option<Nanos>) {
+        let until = self.now.after(within.unwrap_or(self.shutdown_timeout));
+        self.gives_up = self.gives_up.min(until.after(self.shutdown_timeout));
+        match self.stopping {
+            Stopping::No => {
+                self.stopping = Stopping::Closing(until);
+                self.sessions.drain_all();
+            }
+            Stopping::Closing(before) => self.stopping = Stopping::Closing(before.min(until)),
+            Stopping::Flushing | Stopping::Done => {}
         }
     }
 

@@ -171,3 +171,70 @@ fn a_client_is_ended_by_its_number_and_no_other_is() {
     }
     served.stop();
 }
+
+/// As [`SPEC`], with a scheduler that takes a second for five blocks of `slow`, and a server that would not wait for one.
+fn brisk(device: &str) -> Served {
+    let tail =
+        SPEC.replace("DEVICE", device).replace("limit_bytes = \"1B/s\"\nburst_bytes = \"4KiB\"", "limit = \"5/s\"");
+    Served::of("shutdown_timeout = \"1ms\"", &tail)
+}
+
+fn drain(served: &Served, within: Option<&str>) -> String {
+    let within = within.map(|within| within.parse().unwrap());
+    served.ask(&Command::Drain { within }).unwrap()["changes"][0].as_str().unwrap().to_string()
+}
+
+#[test]
+fn a_server_that_drains_answers_what_was_asked_for_and_nothing_more_and_ends_well() {
+    let served = brisk("drained");
+    let (mut idle, mut slow) = (served.client("export"), served.client("slow"));
+    read(&mut slow, 4, 1);
+    wait_for(&served, |clients| clients[1].requests + u64::from(clients[1].outstanding_requests) == 4);
+    let told = drain(&served, None);
+    let expected =
+        "draining: no client is let in, 2 get the rest of their answers however long that takes; then the server ends";
+    assert_eq!(told, expected);
+    assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "who has asked for nothing is closed");
+    // What comes now is not read; it may not even be taken.
+    let _ = slow.write_all(&request(READ, 0, 9, 0, 4096));
+    let mut heard = Vec::new();
+    // With a request unread, the connection ends with a reset.
+    let _ = slow.read_to_end(&mut heard);
+    assert_eq!(heard.len(), 3 * (16 + 4096));
+    served.server.wait().unwrap();
+    assert!(UnixStream::connect(served.folder.path().join("s")).is_err(), "nobody listens");
+}
+
+#[test]
+fn a_drain_lets_nobody_in_and_ends_when_the_client_that_it_waits_for_is_ended() {
+    let served = Served::new("", "kicked while it drains");
+    let mut new = UnixStream::connect(served.folder.path().join("s")).unwrap();
+    new.read_exact(&mut [0; 18]).unwrap();
+    let mut slow = served.client("slow");
+    read(&mut slow, 2, 1);
+    wait_for(&served, |clients| clients[0].outstanding_requests == 1);
+    drain(&served, None);
+    assert_eq!(new.read(&mut [0; 1]).unwrap(), 0, "who still negotiates is closed");
+    assert!(UnixStream::connect(served.folder.path().join("s")).is_err());
+    let ending = wait_for(&served, |clients| clients[0].state == "ending");
+    served.ask(&Command::Kick(ending[0].number)).unwrap();
+    served.server.wait().unwrap();
+}
+
+#[test]
+fn a_drain_with_a_limit_ends_then_and_one_without_ends_with_a_stop() {
+    for limit in [Some("1ms"), None] {
+        let served = Served::new("shutdown_timeout = \"1ms\"", "drained in time");
+        let (mut idle, mut slow) = (served.client("export"), served.client("slow"));
+        read(&mut slow, 2, 1);
+        wait_for(&served, |clients| clients[1].outstanding_requests == 1);
+        let told = drain(&served, limit);
+        assert_eq!(told.contains(" within 1ms;"), limit.is_some(), "{told}");
+        assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0);
+        if limit.is_none() {
+            assert_eq!(served.clients()[0].outstanding_requests, 1, "it is waited for");
+            served.server.stopper().stop();
+        }
+        served.server.wait().unwrap();
+    }
+}

@@ -2,8 +2,8 @@
 
 use ioweir_core::{Nanos, StreamId};
 
-use super::connection::{Connection, Mode};
 use super::Sessions;
+use super::connection::{Connection, Mode};
 use crate::log::{EventKind, Peer};
 use crate::spec::Identity;
 

@@ -29,8 +29,8 @@ use crate::nbd::{Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
 pub use clients::ClientAccount;
-use connection::{Connection, Received};
 pub use connection::{Client, Mode, Permit};
+use connection::{Connection, Received};
 use request::ClientRequest;
 use room::Room;
 
