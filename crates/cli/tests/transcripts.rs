@@ -739,6 +739,17 @@ fn a_running_server_is_changed_or_says_why_not() {
             &["ctl", "unix:control", "reload"],
         ],
     );
+    let saved = transcripts(
+        folder.path(),
+        &[
+            &["ctl", "served.toml", "set", "export.gold.limit=500/s", "server.idle_timeout=1h"],
+            &["ctl", "served.toml", "save"],
+            &["ctl", "served.toml", "save", "kept.toml"],
+            &["serve", "kept.toml", "--check"],
+        ],
+    );
+    let (_, printed) = saved.split_once("served.toml save\n").unwrap();
+    assert!(printed.starts_with(&fs::read_to_string(folder.path().join("kept.toml")).unwrap()));
     write("served.toml", &SERVED.replace("\"sfq\"", "\"sfg\""));
     let wrong = transcript(folder.path(), &["ctl", "unix:control", "reload"]);
     served.signal("-HUP");
@@ -752,7 +763,7 @@ fn a_running_server_is_changed_or_says_why_not() {
     served.signal("-HUP");
     let change = served.line("300 -> 400");
     assert!(change.ends_with(" INFO ioweir: export.gold.weight 300 -> 400 event=\"spec_changed\""), "{change}");
-    insta::assert_snapshot!([told, wrong, refused].join("\n"));
+    insta::assert_snapshot!([told, saved, wrong, refused].join("\n"));
 }
 
 #[test]

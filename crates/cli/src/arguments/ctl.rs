@@ -59,6 +59,12 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         #[arg(value_name = "DEVICE")]
         device: String,
     },
+    /// Write the running spec, with its changes, as a spec file
+    Save {
+        /// File to write, or `-` for standard output; the comments of the spec file are lost
+        #[arg(value_name = "FILE|-", default_value = "-", hide_default_value = true)]
+        file: String,
+    },
     /// Read the spec file again, as SIGHUP does, and apply all of it or nothing
     Reload,
 }

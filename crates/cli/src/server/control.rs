@@ -37,6 +37,10 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
             tell(&ask(&socket, &Command::Drain { within })?)
         }
         CtlVerb::Set { assignments } => tell(&ask(&socket, &Command::Set(assignments.clone()))?),
+        CtlVerb::Save { file } => {
+            let answer = ask(&socket, &Command::Save {})?;
+            output::put(file, answer["spec"].as_str().unwrap_or_default().as_bytes())
+        }
         CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
     }

@@ -26,6 +26,8 @@ pub enum Command {
     Set(Vec<String>),
     /// Read the spec's file again.
     Reload {},
+    /// Write the spec as it is now.
+    Save {},
     /// Open the device of this name again after a failure.
     Reopen(String),
 }
@@ -40,7 +42,7 @@ impl Command {
             return Err(format!("a line longer than {LINE_BYTES_MAX} bytes is not read"));
         }
         serde_json::from_slice(line).map_err(|error| {
-            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}} \
+            let expected = "{\"state\":{}}, {\"clients\":{}}, {\"kick\":NUMBER}, {\"drain\":{}}, {\"set\":[\"KEY=VALUE\"]}, {\"reload\":{}}, {\"save\":{}} \
                             or {\"reopen\":\"DEVICE\"}";
             format!("not a command: {error}\n  expected: one of {expected}")
         })

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::client::*;
 use crate::log::{events, listen};
-use ioweir_serve::control::{AskError, ClientState, Clients, Command, ask};
+use ioweir_serve::control::{AskError, ClientState, Clients, Command, ask, differences};
 use ioweir_serve::server::{Entrance, Server};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
@@ -237,4 +237,33 @@ fn a_drain_with_a_limit_ends_then_and_one_without_ends_with_a_stop() {
         }
         served.server.wait().unwrap();
     }
+}
+
+#[test]
+fn a_spec_that_is_saved_has_what_was_changed_and_is_served_again() {
+    let tail = "[[group]]\nname = \"g \\\"1\\\"\"\ndevice = \"saved\"\n# a comment\n";
+    let served = Served::of("", &format!("{}{tail}", SPEC.replace("DEVICE", "saved")));
+    let assignments = ["export.slow.limit_bytes=none", "export.slow.burst_bytes=none", "export.slow.limit=100/s"];
+    let more = ["export.export.group=g \"1\"", "export.export.latency=1500us", "server.idle_timeout=90m"];
+    let assignments = assignments.iter().chain(&more).map(|text| (*text).to_string()).collect();
+    served.ask(&Command::Set(assignments)).unwrap();
+    let (running, _) = served.server.controller().running();
+    let answer = served.ask(&Command::Save {}).unwrap();
+    let text = answer["spec"].as_str().unwrap();
+    let first =
+        "# written by `ioweir ctl save` from the running server, with its changes; the comments of spec.toml are lost";
+    assert_eq!((text.lines().next().unwrap(), text.matches('#').count()), (first, 1));
+    let saved = Spec::parse("spec.toml", text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    assert_eq!(saved, *running);
+    assert_eq!(differences(&running, &saved).unwrap(), [""; 0]);
+    let share = &saved.export[1].share;
+    assert_eq!((share.limit_bytes, share.limit.map(|limit| limit.to_string())), (None, Some("100/s".into())));
+    let Served { server, folder } = served;
+    server.stopper().stop();
+    server.wait().unwrap();
+    let server = Server::start(&saved, Entrance::Listeners(Vec::new()), false, None).unwrap();
+    let again = Served { server, folder };
+    flush(&mut again.client("slow"));
+    assert_eq!(again.ask(&Command::Save {}).unwrap(), answer);
+    again.stop();
 }
