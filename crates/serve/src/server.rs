@@ -17,7 +17,7 @@ use crate::capture::Capture;
 use crate::control::{Controller, Tunables};
 use crate::engine::{Engine, Handle, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Front, Listener, Permits, Plan, Stopper};
+use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
@@ -237,6 +237,7 @@ pub fn check(spec: &Spec) -> Result<(), ServeError> {
     let check = |device: &Device| {
         backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
     };
+    front::group_of(&spec.server).map_err(ServeError)?;
     let sizes: Result<Vec<u64>, _> = spec.device.iter().map(check).collect();
     let sizes = sizes?;
     spec.export.iter().try_for_each(|export| describe(export, spec, &sizes).map(drop))
@@ -250,7 +251,8 @@ fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
         Entrance::Single(input, output) => return Ok((Vec::new(), Some((input, output)))),
         Entrance::Listeners(listeners) if !listeners.is_empty() => listeners,
         Entrance::Listeners(_) => {
-            let bound: Result<Vec<_>, _> = spec.server.listen.iter().map(Listener::bind).collect();
+            let listen = spec.server.listen.iter();
+            let bound: Result<Vec<_>, _> = listen.map(|its| Listener::bind_for_clients(its, &spec.server)).collect();
             bound.map_err(ServeError)?
         }
     };

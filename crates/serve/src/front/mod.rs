@@ -29,6 +29,7 @@ use crate::spec::{Allowed, Class, Identity, class_of};
 
 use caller::{Caller, Ending, Pace, hidden_from, identify, keep_alive, tls_failure};
 pub use listen::Listener;
+pub(crate) use listen::group_of;
 pub(crate) use places::Permits;
 use places::Places;
 

@@ -4,13 +4,14 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use crate::client::*;
 use crate::log::{events, listen};
 use ioweir_serve::control::{AskError, ClientState, Clients, Command, ask, differences};
-use ioweir_serve::server::{Entrance, Server};
+use ioweir_serve::server::{Entrance, Server, check};
 use ioweir_serve::spec::Spec;
 use serde_json::{Value, json};
 
@@ -266,4 +267,79 @@ fn a_spec_that_is_saved_has_what_was_changed_and_is_served_again() {
     flush(&mut again.client("slow"));
     assert_eq!(again.ask(&Command::Save {}).unwrap(), answer);
     again.stop();
+}
+
+/// A spec with these keys of `[server]`, and the error that keeps a server from starting by it.
+fn refused(keys: &str, listen: &str) -> String {
+    let text = format!("[server]\nlisten = [\"{listen}\"]\n{keys}\n{}", SPEC.replace("DEVICE", "refused"));
+    let spec = match Spec::parse("spec.toml", &text) {
+        Ok(spec) => spec,
+        Err(error) => return error.to_string(),
+    };
+    let error = check(&spec).err().map(|error| error.to_string());
+    let started = Server::start(&spec, Entrance::Listeners(Vec::new()), false, None).unwrap_err().to_string();
+    assert_eq!(error.as_ref(), Some(&started), "--check says it, too");
+    started
+}
+
+#[test]
+fn sockets_of_clients_have_the_mode_and_group_of_the_spec_and_no_others_do() {
+    let own = rustix::process::getegid().as_raw();
+    // Only the superuser can give a socket to any group.
+    let other = if rustix::process::geteuid().is_root() { 54_321 } else { own };
+    let groups = std::fs::read_to_string("/etc/group").unwrap();
+    let named = groups.lines().find(|line| line.split(':').nth(2) == Some(&own.to_string()));
+    let name = named.map_or_else(|| own.to_string(), |line| line.split(':').next().unwrap().to_string());
+    for (keys, mode, group) in [
+        ("socket_mode = \"0666\"".to_string(), 0o666, own),
+        ("socket_mode = \"600\"".to_string(), 0o600, own),
+        (format!("socket_group = \"{other}\""), 0o660, other),
+        (format!("socket_mode = \"0770\"\nsocket_group = \"{name}\""), 0o770, own),
+    ] {
+        let served = Served::new(&keys, "sockets");
+        let of = |name: &str| {
+            let data = std::fs::metadata(served.folder.path().join(name)).unwrap();
+            (data.mode() & 0o7777, data.gid())
+        };
+        assert_eq!((of("s"), of("control")), ((mode, group), (0o600, own)), "{keys}");
+        flush(&mut served.client("export"));
+        served.stop();
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_mode_or_group_of_sockets_is_said_with_its_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = format!("unix:{}", folder.path().join("s").display());
+    for mode in ["0999", "1777", "66", "rw-rw----", "00660", "", "+660"] {
+        let error = refused(&format!("socket_mode = \"{mode}\""), &listen);
+        assert!(
+            error.starts_with(&format!("spec.toml:3:15: `{mode}` is not a mode; expected octal digits")),
+            "{error}"
+        );
+    }
+    let error = refused("socket_mode = 660", &listen);
+    assert!(
+        error.starts_with("spec.toml:3:15: invalid type: integer `660`, expected text such as \"0660\""),
+        "{error}"
+    );
+    for key in ["socket_mode = \"0660\"", "socket_group = \"0\""] {
+        let error = refused(key, "tcp:127.0.0.1:0");
+        let name = key.split(' ').next().unwrap();
+        let expected = format!("spec.toml:3:{}: {name}: `listen` has no unix socket, so that", name.len() + 4);
+        assert!(error.starts_with(&expected), "{error}");
+    }
+    for group in ["no such group", "", "4294967295"] {
+        let error = refused(&format!("socket_group = \"{group}\""), &listen);
+        assert!(
+            error.starts_with(&format!("server.socket_group: there is no group `{group}`\n  expected: ")),
+            "{error}"
+        );
+    }
+    assert!(!folder.path().join("s").exists());
+    // They do not change while the server runs.
+    let served = Served::new("", "unchanged");
+    let error = served.ask(&Command::Set(vec!["server.socket_mode=0660".into()])).unwrap_err().to_string();
+    assert!(error.starts_with("server.socket_mode=0660: unknown key `socket_mode`"), "{error}");
+    served.stop();
 }
