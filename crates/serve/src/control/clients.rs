@@ -156,7 +156,7 @@ impl Controller {
         if has_left {
             return Err(format!("{name} is gone already: its device has not ended the last of what it asked for"));
         }
-        Ok(format!("{name}: ended, with {outstanding} requests that are not answered"))
+        Ok(format!("{name}: ended; requests without an answer: {outstanding}"))
     }
 }
 

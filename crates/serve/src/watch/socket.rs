@@ -106,9 +106,11 @@ async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
 /// Logs that the server drains, and says so in words.
 fn announce_drain(within: Option<Duration>, shared: &Shared) -> String {
     let limit = within.map_or_else(|| "however long that takes".into(), |within| format!("within {within}"));
-    let clients = shared.permits.taken();
-    let what =
-        format!("draining: no client is let in, {clients} get the rest of their answers {limit}; then the server ends");
+    let clients = match shared.permits.taken() {
+        1 => "1 client gets the rest of its answers".into(),
+        clients => format!("{clients} clients get the rest of their answers"),
+    };
+    let what = format!("draining: nobody is let in, {clients} {limit}, and then the server ends");
     shared.log.report(shared.clock.now(), &Event::new(EventKind::Draining, &what));
     what
 }

@@ -156,7 +156,7 @@ fn a_client_is_ended_by_its_number_and_no_other_is() {
     wait_for(&served, |clients| clients[0].outstanding_requests == 3);
     let told = served.ask(&Command::Kick(1)).unwrap();
     let who = served.clients().first().map(ClientState::who).unwrap();
-    let expected = format!("client 1 ({who}, export \"slow\"): ended, with 3 requests that are not answered");
+    let expected = format!("client 1 ({who}, export \"slow\"): ended; requests without an answer: 3");
     assert_eq!(told, json!({ "changes": [expected] }));
     assert_eq!(slow.read(&mut [0; 1]).unwrap(), 0, "its connection is closed");
     assert_eq!(served.clients().iter().map(|client| client.number).collect::<Vec<_>>(), [2]);
@@ -192,8 +192,7 @@ fn a_server_that_drains_answers_what_was_asked_for_and_nothing_more_and_ends_wel
     read(&mut slow, 4, 1);
     wait_for(&served, |clients| clients[1].requests + u64::from(clients[1].outstanding_requests) == 4);
     let told = drain(&served, None);
-    let expected =
-        "draining: no client is let in, 2 get the rest of their answers however long that takes; then the server ends";
+    let expected = "draining: nobody is let in, 2 clients get the rest of their answers however long that takes, and then the server ends";
     assert_eq!(told, expected);
     assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0, "who has asked for nothing is closed");
     // What comes now is not read; it may not even be taken.
@@ -230,7 +229,7 @@ fn a_drain_with_a_limit_ends_then_and_one_without_ends_with_a_stop() {
         read(&mut slow, 2, 1);
         wait_for(&served, |clients| clients[1].outstanding_requests == 1);
         let told = drain(&served, limit);
-        assert_eq!(told.contains(" within 1ms;"), limit.is_some(), "{told}");
+        assert_eq!(told.contains(" within 1ms,"), limit.is_some(), "{told}");
         assert_eq!(idle.read(&mut [0; 1]).unwrap(), 0);
         if limit.is_none() {
             assert_eq!(served.clients()[0].outstanding_requests, 1, "it is waited for");
@@ -342,4 +341,14 @@ fn what_is_wrong_with_the_mode_or_group_of_sockets_is_said_with_its_key() {
     let error = served.ask(&Command::Set(vec!["server.socket_mode=0660".into()])).unwrap_err().to_string();
     assert!(error.starts_with("server.socket_mode=0660: unknown key `socket_mode`"), "{error}");
     served.stop();
+}
+
+#[test]
+fn a_server_with_a_device_that_no_export_shows_ends_all_the_same() {
+    let tail =
+        SPEC.replace("DEVICE", "used") + "[[device]]\nname = \"unused\"\nbackend = \"memory\"\nsize = \"1MiB\"\n";
+    Served::of("", &tail).stop();
+    let draining = Served::of("", &tail);
+    drain(&draining, None);
+    draining.server.wait().unwrap();
 }
