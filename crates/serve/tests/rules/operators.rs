@@ -352,3 +352,28 @@ fn a_server_with_a_device_that_no_export_shows_ends_all_the_same() {
     drain(&draining, None);
     draining.server.wait().unwrap();
 }
+
+/// The page of failure modes names a test in every row, as `file::test`; files are those of this folder, or given by their path.
+#[test]
+fn every_row_of_the_failure_modes_names_tests_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/failure-modes.md")).unwrap();
+    let rows =
+        page.lines().filter(|line| line.starts_with('|') && !line.starts_with("|---") && !line.starts_with("| seen"));
+    let mut count = 0;
+    for row in rows {
+        let named: Vec<_> = row.split('`').filter_map(|text| text.split_once("::")).collect();
+        assert!(!named.is_empty(), "{row}");
+        for (file, test) in named {
+            let file = if file.contains('/') {
+                root.join(file)
+            } else {
+                root.join(format!("crates/serve/tests/rules/{file}.rs"))
+            };
+            let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            assert!(text.contains(&format!("fn {test}(")), "{}: {test}", file.display());
+        }
+        count += 1;
+    }
+    assert!(count > 20, "{count}");
+}
