@@ -122,6 +122,15 @@ Examples are in examples/. `ioweir show FILE` prints a file with every default."
         entry: Some(|name| key_text(&EXPERIMENT_KEYS, name)),
     },
     Topic {
+        name: "sweep",
+        summary: "keys of a sweep file, which `ioweir sweep` runs",
+        entries: || SWEEP_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
+        about: "A sweep file is TOML: a comparison or an experiment, and a [sweep] with values for its keys, named as in their \
+files; a key in a table is written class.NAME.rate, in quotes. Lists such as schedulers, traces and seeds are swept too. A \
+comparison or an experiment is a sweep file by itself. Every combination is a cell.",
+        entry: Some(|name| key_text(&SWEEP_KEYS, name)),
+    },
+    Topic {
         name: "serve",
         summary: "keys of a server's spec, which `ioweir serve` reads",
         entries: || SERVER_KEYS.iter().map(|(path, key)| (path.as_str(), key.help)).collect(),
@@ -365,6 +374,7 @@ fn forecaster(row: &ForecasterRow) -> String {
 type Keys = LazyLock<Vec<(String, Key)>>;
 
 static EXPERIMENT_KEYS: Keys = LazyLock::new(|| key_paths(experiment::key_tables()));
+static SWEEP_KEYS: Keys = LazyLock::new(|| key_paths(crate::sweep::key_tables()));
 static SERVER_KEYS: Keys = LazyLock::new(|| key_paths(crate::server::key_tables()));
 
 fn key_paths(tables: Vec<(&str, Vec<Key>)>) -> Vec<(String, Key)> {

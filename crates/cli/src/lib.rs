@@ -18,6 +18,8 @@ mod reproduce;
 mod server;
 mod show;
 mod simulate;
+#[cfg_attr(not(feature = "parquet"), path = "no_sweep.rs")]
+mod sweep;
 mod trace;
 #[cfg(all(test, feature = "serve"))]
 mod units;
@@ -56,6 +58,7 @@ fn act(verb: Verb) -> Result<(), Failure> {
     match verb {
         Verb::Compare(arguments) => compare::act(&arguments),
         Verb::Simulate(arguments) => simulate::simulate(&arguments),
+        Verb::Sweep(arguments) => sweep::act(&arguments),
         Verb::Explain(arguments) => simulate::explain(&arguments),
         Verb::Trace(arguments) => trace::act(&arguments),
         Verb::Forecast(arguments) => forecast::act(&arguments),

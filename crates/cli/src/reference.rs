@@ -30,6 +30,7 @@ const PAGES: &[Page] = &[
     ("devices.md", devices),
     ("mixes.md", mixes),
     ("experiments.md", experiments),
+    ("sweeps.md", sweeps),
     ("serve.md", serving),
     ("services.md", services),
     ("forecasters.md", forecasters),
@@ -219,6 +220,15 @@ fn experiments() -> String {
         };
         let _ = writeln!(out, "| `{}` | {of} | {} |", metric.name, cell(metric.help));
     }
+    out
+}
+
+fn sweeps() -> String {
+    let mut out = format!(
+        "{NOTE}\n# Keys of a sweep\n\nWhat `ioweir sweep FILE` reads; [sweeps.md](../sweeps.md) is the guide. A comparison, which has \
+         `traces`, and an experiment are sweep files too.\n"
+    );
+    out += &key_sections(&crate::sweep::key_tables());
     out
 }
 

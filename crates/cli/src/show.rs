@@ -1,4 +1,4 @@
-//! The verb `show`: prints a comparison, an experiment, a server's spec or a device back, with every
+//! The verb `show`: prints a comparison, an experiment, a sweep, a server's spec or a device back, with every
 //! default.
 
 use std::{fs, io};
@@ -9,7 +9,7 @@ use ioweir_device::{DeviceSpec, PRESETS};
 use crate::arguments::ShowArguments;
 use crate::compare::read_comparison;
 use crate::failure::Failure;
-use crate::{engine, output, server, simulate};
+use crate::{engine, output, server, simulate, sweep};
 
 /// The largest file that is taken for a spec.
 const SPEC_BYTES_MAX: u64 = 4 << 20;
@@ -23,6 +23,9 @@ pub(crate) fn act(arguments: &ShowArguments) -> Result<(), Failure> {
     }
     let text = if is_preset { String::new() } else { read_spec(name)? };
     if let Some(printed) = server::printed(name, &text) {
+        return output::print(printed?.as_bytes());
+    }
+    if let Some(printed) = sweep::printed(name, &text) {
         return output::print(printed?.as_bytes());
     }
     if !is_preset && is_experiment(&text) {

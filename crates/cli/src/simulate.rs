@@ -1,13 +1,10 @@
 //! The verbs `simulate` and `explain`: reads an experiment, runs it, puts the report where it was asked for, and says which
 //! expectations were not met.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ioweir_config::{ChoiceError, SpecError, shown};
 use ioweir_lab::experiment::{self, Experiment};
-use ioweir_lab::run::Store;
-use ioweir_lab::sim::Outcome;
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
 use crate::compare::quoted;
@@ -25,13 +22,11 @@ pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
     inputs.extend(experiment.classes.iter().filter_map(|class| class.trace.as_ref()).map(Path::new));
     let requests: Vec<&str> = arguments.requests.as_deref().into_iter().collect();
     let outputs = Outputs::new(&arguments.output, &requests, &inputs)?;
-    let folder = arguments.out.as_deref().map(Folder::open).transpose()?;
-    let store = folder.as_ref().map(|folder| folder as &dyn Store);
     let origin = engine::origin(&command(arguments));
     let report = output::recorded(arguments.requests.as_deref(), |requests| {
         engine::watched(arguments.quiet, |progress| match requests {
             Some(requests) => experiment::record(&experiment, &origin, progress, requests),
-            None => experiment::run(&experiment, &origin, progress, store),
+            None => experiment::run(&experiment, &origin, progress),
         })
     })?;
     outputs.write(&experiment::document(&report)?)?;
@@ -103,33 +98,4 @@ fn command(arguments: &SimulateArguments) -> String {
         words.push("--by stream".into());
     }
     words.join(" ")
-}
-
-/// A folder of finished runs, one file each.
-struct Folder {
-    path: PathBuf,
-}
-
-impl Folder {
-    fn open(name: &str) -> Result<Self, Failure> {
-        fs::create_dir_all(name).map_err(|error| Failure::unwritable(name, &error))?;
-        Ok(Self { path: PathBuf::from(name) })
-    }
-
-    fn file(&self, key: &str) -> PathBuf {
-        self.path.join(format!("{key}.json"))
-    }
-}
-
-impl Store for Folder {
-    /// A file that cannot be read, or holds no run, counts as none: the run is done again and replaces it.
-    fn load(&self, key: &str) -> Option<Outcome> {
-        serde_json::from_slice(&fs::read(self.file(key)).ok()?).ok()
-    }
-
-    fn save(&self, key: &str, outcome: &Outcome) -> Result<(), String> {
-        let text = serde_json::to_vec(outcome).map_err(|error| error.to_string())?;
-        let name = self.file(key).display().to_string();
-        output::put_file(&name, &text).map_err(|failure| failure.message().unwrap_or_default().to_owned())
-    }
 }

@@ -175,12 +175,19 @@ fn key_offset(text: &str, key: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let mut table = document.get_ref();
     let mut offset = None;
-    let mut parts = key.split('.').peekable();
+    // A part in quotes may hold dots.
+    let mut is_quoted = false;
+    let parts = key.split(|character| {
+        is_quoted ^= character == '"';
+        character == '.' && !is_quoted
+    });
+    let mut parts = parts.peekable();
     while let Some(part) = parts.next() {
         let (name, number) = match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
             Some((name, number)) => (name, number.parse::<usize>().ok()),
             None => (part, None),
         };
+        let name = name.trim_matches('"');
         let Some(mut value) = name.split('|').find_map(|name| table.get(name)) else { break };
         if let (Some(number), DeValue::Array(items)) = (number, value.get_ref()) {
             value = items.get(number).unwrap_or(value);

@@ -182,7 +182,7 @@ impl<'de> de::DeserializeSeed<'de> for Name<'_> {
 ///         depth: u32 = (1),
 ///         /// requests that it sends per second
 ///         rate was "rate_iops": Option<ioweir_config::Rate> = absent,
-///         /// how long it runs; to the end of the run where absent
+///         /// how long it runs; to the end of the run if absent
 ///         duration: Option<ioweir_config::Duration> = absent,
 ///     }
 /// }

@@ -81,16 +81,16 @@ shares! {
     /// served at most this often: "500/s"; "0/s" is no limit
     limit was "limit_per_second": Rate = limit_per_second(|rate| rate.0)
         => limit_per_second: u64 = |share| share.limit_per_second, "limit", "/s";
-    /// how much may come at once above the limit after a pause; with 1, as where absent, every pause is lost, and a tenth
+    /// how much may come at once above the limit after a pause; with 1, the default, every pause is lost, and a tenth
     /// of a second's worth lets a class reach its limit beside others
     burst: u64 = burst(|burst| burst) => burst: u64 = |share| share.burst, "burst", "";
     /// at most this many bytes are read and written per second, beside the limit: "10MiB/s"
     limit_bytes was "limit_bytes_per_second": ByteRate = limit_bytes_per_second(|rate| rate.0)
         => limit_bytes_per_second: u64 = |share| share.limit_bytes_per_second, "limit", "B/s";
-    /// how many bytes may go at once above that limit after a pause, one request where absent; a request goes however
+    /// how many bytes may go at once above that limit after a pause, one request if absent; a request goes however
     /// large it is, and the next waits for all of it
     burst_bytes: Size = burst_bytes(|size| size.0) => burst_bytes: u64 = |share| share.burst_bytes, "burst", "B";
-    /// the latency that is to be kept, where the scheduler keeps one
+    /// the latency to keep, if the scheduler keeps one
     latency: Duration = latency(Duration::nanos)
         => latency_seconds: Option<f64> = |share| (share.latency != Nanos::NEVER).then(|| share.latency.as_seconds()),
            "latency", "s";

@@ -12,6 +12,8 @@ pub mod run;
 pub mod series;
 pub mod server;
 pub mod sim;
+#[cfg(feature = "parquet")]
+pub mod sweep;
 pub mod trace_info;
 pub mod validation;
 pub mod workload;

@@ -7,7 +7,7 @@ use super::compare::seed;
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate sweep.toml --out runs --export report.html\n\nExits with 3 if an expectation of the file is not met."
+    after_help = "Examples:\n  ioweir simulate examples/noisy-neighbour.toml\n  ioweir simulate examples/table-2.toml --export report.html\n\nExits with 3 if an expectation of the file is not met."
 )]
 pub(crate) struct SimulateArguments {
     /// Experiment file (TOML); `ioweir doc simulate` lists its keys, `ioweir show FILE` prints it with every default
@@ -22,10 +22,6 @@ pub(crate) struct SimulateArguments {
     #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = seed, help_heading = "What is run")]
     pub(crate) seed: Vec<u64>,
 
-    /// Keep finished runs in this folder and reuse them, so that an interrupted sweep resumes
-    #[arg(long, alias = "resume", value_name = "FOLDER", help_heading = "What is run")]
-    pub(crate) out: Option<String>,
-
     /// Also report figures by stream (client, or process of a trace), the slowest first
     #[arg(long, value_name = "WHAT", value_parser = ["stream"], help_heading = "Output")]
     pub(crate) by: Option<String>,
@@ -35,7 +31,7 @@ pub(crate) struct SimulateArguments {
 
     /// Write one row per request (times of submission, dispatch and completion, and wait by reason) to a Parquet file;
     /// `ioweir doc requests` lists the columns
-    #[arg(long, value_name = "FILE.parquet", conflicts_with = "out", help_heading = "Output")]
+    #[arg(long, value_name = "FILE.parquet", help_heading = "Output")]
     pub(crate) requests: Option<String>,
 
     /// No progress bar

@@ -4,6 +4,7 @@ mod background;
 mod compare;
 mod ctl;
 mod experiment;
+mod sweep;
 mod trace;
 
 use std::path::PathBuf;
@@ -16,6 +17,11 @@ pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
 pub(crate) use ctl::CtlVerb;
 pub(crate) use experiment::{ExplainArguments, SimulateArguments};
+pub(crate) use sweep::SweepArguments;
+#[cfg(feature = "parquet")]
+pub(crate) use sweep::SweepMergeArguments;
+#[cfg(feature = "parquet")]
+pub(crate) use sweep::SweepVerb;
 pub(crate) use trace::{ConvertArguments, CutArguments, GenerateArguments, InfoArguments, TraceArguments, TraceVerb};
 
 /// Version and commit.
@@ -38,6 +44,8 @@ pub(crate) enum Verb {
     Compare(Box<CompareArguments>),
     /// Run an experiment: classes of clients on a shared device, schedulers, expectations, sweeps
     Simulate(SimulateArguments),
+    /// Run many cells of a comparison or experiment into a folder: all values of its keys, on all cores, resumable
+    Sweep(SweepArguments),
     /// Explain in words why a request of an experiment waited
     Explain(ExplainArguments),
     /// Summarise, convert, cut and generate traces
@@ -58,7 +66,7 @@ pub(crate) enum Verb {
     Top(TopArguments),
     /// Explain policies, devices, formats, keys, loads, wait reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, experiment, server or device as TOML, with every default filled in
+    /// Print a comparison, experiment, sweep, server or device as TOML, with every default filled in
     Show(ShowArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
@@ -217,7 +225,7 @@ pub(crate) struct TopArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// Comparison, experiment, server or device file, or a device preset
+    /// Comparison, experiment, sweep, server or device file, or a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }

@@ -117,6 +117,15 @@ fn main_reason(second: &SecondState) -> Option<String> {
     (all > 0.0).then(|| format!("{}, {:.0} %", shown(&most.0.replace('_', " ")), most.1 / all * 100.0))
 }
 
+/// The layers that the time of requests went to, with their parts of it.
+fn layers(second: &SecondState) -> Option<String> {
+    let all: f64 = second.seconds_by_layer.values().sum();
+    let parts = second.seconds_by_layer.iter().map(|(name, seconds)| (name, seconds / all * 100.0));
+    let parts =
+        parts.filter(|(_, percent)| *percent >= 0.5).map(|(name, percent)| format!("{} {percent:.0} %", shown(name)));
+    (all > 0.0).then(|| parts.collect::<Vec<_>>().join(", "))
+}
+
 /// The state as tables and sentences. Of more than `classes_max` classes, those that wait most.
 fn draw(state: &State, classes_max: usize, colour: bool) -> String {
     let mut out = String::new();
@@ -185,7 +194,8 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
         .filter(|number| state.share_columns.iter().any(|column| column.key == number.name))
         .collect();
     columns.extend(numbers.iter().map(|number| share_column(number)));
-    columns.extend([Column::digits("gets", 0).unit("%"), Column::text("waits mostly for").format(Format::Own)]);
+    columns.push(Column::digits("gets", 0).unit("%"));
+    columns.extend(["time goes to", "waits mostly for"].map(|title| Column::text(title).format(Format::Own)));
     let mut table = Table::new("", columns);
     for class in classes {
         let last = last(state, class);
@@ -199,7 +209,8 @@ fn table<'a>(state: &State, classes: impl IntoIterator<Item = &'a ClassState>) -
         row.extend(state.columns.iter().map(|column| class.numbers.get(&column.key).and_then(Value::as_u64).into()));
         let share = |number: &ShareNumber| class.share.as_ref().and_then(number.of).filter(|value| *value > 0.0);
         row.extend(numbers.iter().map(|number| share(number).into()));
-        row.extend([part(state, class).map(|part| part * 100.0).into(), last.and_then(main_reason).into()]);
+        row.push(part(state, class).map(|part| part * 100.0).into());
+        row.extend([last.and_then(layers).into(), last.and_then(main_reason).into()]);
         table.row(row);
     }
     table
@@ -238,6 +249,7 @@ mod tests {
             "write_bytes": 4096, "latency_p50_seconds": 0.0123, "latency_p99_seconds": 0.087,
             "latency_p999_seconds": 0.2, "latency_samples": requests,
             "wait_seconds_by_reason": { "ordering": 0.9 * requests as f64, "device_full": 2.0 },
+            "seconds_by_layer": { "cores": 0.01, "scheduler": 0.9 * requests as f64, "device": 2.0 },
         })
     }
 

@@ -29,7 +29,7 @@ use crate::{Direction, Nanos, Reason, Waiting};
 static PARAMETERS: [Parameter; 6] = [
     Parameter::duration("read-expire", SECOND / 2, 0, HOUR, "time after which a read is served out of order"),
     Parameter::duration("write-expire", 5 * SECOND, 0, HOUR, "the same for writes"),
-    Parameter::count("fifo-batch", 16, 1, 1 << 20, "requests served in sector order before the FIFOs are looked at"),
+    Parameter::count("fifo-batch", 16, 1, 1 << 20, "requests served in sector order before the FIFOs are checked"),
     Parameter::count("writes-starved", 2, 0, 1 << 20, "batches of reads that may pass waiting writes"),
     Parameter::switch("front-merges", true, "whether a request may join the front of a queued one"),
     Parameter::duration(
@@ -60,7 +60,7 @@ has a row of its own.",
 
 pub(crate) static PAPER: Row<Form> = Row {
     name: "deadline-paper",
-    summary: "deadline as the BID paper draws it: expiry looked at before each request",
+    summary: "deadline as the BID paper draws it: expiry checked before each request",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Fig. 5 and Table 1",
     doc: "Before each request: if any has expired, the one that expired first; otherwise the read with the lowest \
 sector, and writes in sector order if there are no reads. Batches have no length of their own, so `fifo-batch` and \
@@ -75,7 +75,7 @@ pub(crate) static MQ: Row<Form> = Row {
     summary: "today's deadline: batches in sector order, reads first, with expiry times",
     source: "Linux block/mq-deadline.c (4.11 on; as of 6.5 and later), Documentation/block/deadline-iosched.rst",
     doc: "In: a sorted queue and a FIFO for each direction; batches of `fifo-batch` requests; writes passed over at most \
-`writes-starved` times; expiry looked at between batches; each direction keeps the position of its last dispatch, and the \
+`writes-starved` times; expiry checked between batches; each direction keeps the position of its last dispatch, and the \
 next request is searched from there when it is needed, so that requests that came meanwhile are found (since 6.5; before, \
 and in `deadline`, the next request was remembered, and forgotten by a batch in the other direction); `front-merges`. \
 Discards count as writes, flushes bypass the elevator; queues of their own for realtime, best effort and idle, each served \

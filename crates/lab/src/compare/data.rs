@@ -13,6 +13,8 @@ use super::advice::{Advice, advice};
 use super::numbers as n;
 use super::section::Section;
 use super::{Depth, Meta, Report};
+#[cfg(feature = "parquet")]
+use crate::document::{Table, records_of};
 use crate::experiment::{Figure, Summary};
 use crate::sim::{Class, FastOutcome, Latencies, Outcome, StreamOutcome};
 use ioweir_device::FlashCounts;
@@ -250,17 +252,35 @@ struct JsonServiceTime {
 /// Names with seconds, sorted by name, an order that needs no explanation.
 type Ordered = BTreeMap<&'static str, f64>;
 
+/// A result as one row, with all that tells it from others; the columns `leading` come first.
+#[cfg(feature = "parquet")]
+pub(crate) fn record(outcome: &Outcome, leading: &[&str]) -> Table {
+    records_of([JsonResult::whole(outcome)], leading)
+}
+
 impl<'a> JsonResult<'a> {
     fn new(outcome: &'a Outcome, meta: &Meta) -> Self {
         let spec = &meta.spec;
+        let whole = Self::whole(outcome);
+        Self {
+            // If a single volume was named, the spec has it.
+            volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
+            depth: whole.depth.filter(|_| !matches!(spec.depths.0[..], [Depth::Of(_)])),
+            seed: whole.seed.filter(|_| spec.seeds.0.len() > 1),
+            streams: spec.by_stream.then(|| outcome.streams.iter().map(stream).collect()),
+            ..whole
+        }
+    }
+
+    /// With all that tells it from others, and without streams.
+    fn whole(outcome: &'a Outcome) -> Self {
         let operation = |operation: Operation| JsonClass::new(&outcome.by_operation[operation as usize]);
         Self {
             trace: &outcome.trace,
-            // If a single volume was named, the spec has it.
-            volume: if spec.volume.as_deref() == Some("all") { &outcome.volume } else { "" },
-            depth: (!matches!(spec.depths.0[..], [Depth::Of(_)])).then_some(outcome.depth),
-            seed: (spec.seeds.0.len() > 1).then_some(outcome.seed),
-            streams: spec.by_stream.then(|| outcome.streams.iter().map(stream).collect()),
+            volume: &outcome.volume,
+            depth: Some(outcome.depth),
+            seed: Some(outcome.seed),
+            streams: None,
             load: &outcome.load,
             scheduler: &outcome.scheduler,
             device: &outcome.device,

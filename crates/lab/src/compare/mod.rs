@@ -13,10 +13,14 @@ mod tests;
 
 pub use advice::Goal;
 pub use data::SCHEMA_VERSION;
+#[cfg(feature = "parquet")]
+pub(crate) use data::record;
 pub(crate) use data::stream;
 pub use document::document;
 pub(crate) use document::streams;
 pub(crate) use figures::{magnified, within};
+#[cfg(feature = "parquet")]
+pub(crate) use plan::Found;
 pub use plan::{Plan, run, run_observed};
 
 use std::fmt;

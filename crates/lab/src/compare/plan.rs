@@ -22,6 +22,9 @@ const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
 /// The most runs of one comparison.
 const RUNS_MAX: usize = 100_000;
 
+/// Traces, and files of folders that are none.
+pub(crate) type Found = (Vec<TraceFiles>, Vec<TraceError>);
+
 /// A comparison with every name resolved, so that none can be unknown later.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -40,6 +43,14 @@ impl Comparison {
     /// # Errors
     /// [`RunError`] for the first one that is invalid.
     pub fn plan(&self) -> Result<Plan, RunError> {
+        self.plan_on(|find| find())
+    }
+
+    /// As [`Comparison::plan`]. How the traces are found is given to `traces`, which may know them already.
+    pub(crate) fn plan_on(
+        &self,
+        traces: impl FnOnce(&dyn Fn() -> Result<Found, RunError>) -> Result<Found, RunError>,
+    ) -> Result<Plan, RunError> {
         each_once("scheduler", &self.schedulers)?;
         each_once("load", &self.loads)?;
         each_once("device", &self.devices.0)?;
@@ -56,7 +67,8 @@ impl Comparison {
         });
         let devices = devices.collect::<Result<Vec<_>, RunError>>()?;
         let fast = Arc::new(DeviceSpec::load(&self.fast_device)?);
-        let (traces, left_out) = TraceFiles::find_all(&self.traces, &self.read_options()?, self.resamples())?;
+        let options = self.read_options()?;
+        let (traces, left_out) = traces(&|| TraceFiles::find_all(&self.traces, &options, self.resamples()))?;
         let plan = Plan {
             comparison: self.clone(),
             traces: traces.into_iter().map(Arc::new).collect(),
@@ -191,7 +203,7 @@ impl Plan {
     ) -> Result<Report, RunError> {
         let outcomes = match requests {
             Some(requests) => record_all(&self.jobs(), progress, requests)?,
-            None => run_all(&self.jobs(), progress, None)?,
+            None => run_all(&self.jobs(), progress)?,
         };
         Ok(Report { meta: self.meta(origin)?, outcomes })
     }

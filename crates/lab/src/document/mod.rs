@@ -31,7 +31,7 @@ mod html;
 mod json;
 mod markdown;
 #[cfg(feature = "parquet")]
-mod parquet;
+pub(crate) mod parquet;
 mod provenance;
 mod records;
 mod table;

@@ -1,6 +1,6 @@
 //! The provenance of a document: the program, the command, the inputs and every parameter.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The program that runs, and the command that it runs.
@@ -15,7 +15,7 @@ pub struct Origin {
 }
 
 /// A trace or a series that was read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceMeta {
     /// The name used in the results.
     pub name: String,

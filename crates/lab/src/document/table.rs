@@ -329,7 +329,7 @@ pub fn format_seconds(seconds: f64) -> String {
 
 impl Value {
     /// The value as a number, if it is one.
-    pub(super) fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Self::Integer(integer) => Some(*integer as f64),
             Self::Number(number) | Self::Interval(number, _) => Some(*number),

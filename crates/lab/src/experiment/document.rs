@@ -72,7 +72,7 @@ fn headline(report: &ExperimentReport) -> String {
     format!("{found} {duration} after {warm_up} of warm-up, {seeds}{verdict}.{broken}")
 }
 
-/// What came out: the class whose p99 depends most on the scheduler or the point, or each class's where there is one of them.
+/// What came out: the class whose p99 depends most on the scheduler or the point, or each class's if there is one of both.
 fn found(report: &ExperimentReport) -> String {
     let Some(metric) = METRICS.iter().find(|metric| metric.name == "latency_p99") else { return String::new() };
     let p99 =
@@ -130,7 +130,7 @@ fn broken(report: &ExperimentReport) -> Option<String> {
 }
 
 /// A figure's name with its unit.
-pub(super) fn key(metric: &Metric) -> String {
+pub(crate) fn key(metric: &Metric) -> String {
     if metric.is_time { format!("{}_seconds", metric.name) } else { metric.name.to_owned() }
 }
 

@@ -11,13 +11,13 @@ keys! {
     /// Bounds on one figure of a class, of two classes' ratio, or of the run as a whole.
     #[derive(Clone, Debug, PartialEq)]
     pub struct Expectation {
-        /// whose figure; that of the whole run where absent
+        /// whose figure; that of the whole run if absent
         class: Option<String> = absent,
         /// which figure: `ioweir doc metric` lists them
         metric: String = required,
         /// divided by the same figure of this class
         ratio_to: Option<String> = absent,
-        /// only for this scheduler, with or without its parameters; for each where absent
+        /// only for this scheduler, with or without its parameters; for each if absent
         scheduler: Option<String> = absent,
         /// the least that is allowed: a number, or a latency with its unit; exit code 3 where it is less
         at_least: Option<Bound> = absent,
@@ -47,7 +47,7 @@ impl Bound {
 }
 
 impl Expectation {
-    /// The metric, where there is one of that name.
+    /// The metric, if there is one of that name.
     pub(super) fn metric(&self) -> Option<&'static Metric> {
         METRICS.iter().find(|metric| metric.name == self.metric)
     }
@@ -79,7 +79,7 @@ impl Expectation {
     }
 }
 
-/// An expectation that was looked at for one point and scheduler.
+/// An expectation judged for one point and scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// What was expected.
@@ -124,7 +124,7 @@ impl Verdict {
     }
 }
 
-/// Looks at every expectation for every summary.
+/// Judges every expectation for every summary.
 pub(super) fn judge(expectations: &[Expectation], summaries: &[Summary]) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for summary in summaries {

@@ -34,7 +34,7 @@ pub enum Which {
 /// The story of one request of an experiment that is a single run, in words.
 ///
 /// # Errors
-/// [`RunError`] where the experiment cannot be run or is more than one run, or where there is no such request.
+/// [`RunError`] if the experiment cannot be run or is more than one run, or if there is no such request.
 pub fn explain(experiment: &Experiment, which: &Which) -> Result<String, RunError> {
     let jobs = jobs(experiment)?;
     let [job] = &jobs[..] else {
@@ -71,7 +71,7 @@ fn class_name(clients: &Clients, stream: StreamId) -> &str {
     &clients.classes()[clients.class(clients.client(stream))].name
 }
 
-/// `database`, or `web client 17` where the class has several.
+/// `database`, or `web client 17` if the class has several.
 fn client_name(clients: &Clients, stream: StreamId) -> String {
     clients.client_name(clients.client(stream))
 }
@@ -310,7 +310,7 @@ impl Observer<Policy> for Story<'_> {
     }
 }
 
-// Writing to a string does not fail: the results of `writeln!` below are not looked at.
+// Writing to a string does not fail: the results of `writeln!` below are dropped.
 impl Story<'_> {
     fn tell(mut self, arrival: Nanos, scheduler: &str, device: &str) -> String {
         let mut out = String::new();
@@ -384,7 +384,7 @@ impl Story<'_> {
     fn tell_waiting(&self, out: &mut String, arrival: Nanos, until: Nanos) {
         let waited = until.since(arrival);
         if waited == Nanos::ZERO {
-            let _ = writeln!(out, "  did not wait: the device had room, and nobody was before it");
+            let _ = writeln!(out, "  did not wait: the device had room, and no request was before it");
             return;
         }
         let _ = writeln!(out, "  waited for {} before the device", format_nanos(waited));

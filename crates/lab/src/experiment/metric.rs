@@ -13,7 +13,7 @@ pub struct Metric {
     pub is_time: bool,
     /// Whether only machines have it: experiments with several devices, with cores or with background work.
     pub is_of_machines: bool,
-    /// Of a class, where that makes sense. None where there is nothing to measure.
+    /// Of a class, if that makes sense. None if there is nothing to measure.
     pub of_class: Option<fn(&ClassOutcome, &Outcome) -> Option<f64>>,
     /// Of the run.
     pub of_run: Option<fn(&Outcome) -> Option<f64>>,
@@ -233,7 +233,7 @@ pub const METRICS: &[Metric] = &[
 ];
 
 impl Metric {
-    /// The figure of one run; none where there is nothing to measure, or no such class.
+    /// The figure of one run; none if there is nothing to measure, or no such class.
     #[must_use]
     pub fn of(&self, outcome: &Outcome, class: Option<&str>) -> Option<f64> {
         match class {

@@ -15,10 +15,14 @@ mod sweep;
 mod traffic;
 
 pub use document::document;
+#[cfg(feature = "parquet")]
+pub(crate) use document::key as metric_key;
 pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub(crate) use machine::DeviceGroup;
 pub use metric::{METRICS, Metric};
+#[cfg(feature = "parquet")]
+pub(crate) use run::jobs;
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};
 pub(crate) use run::{limits, with_places};
 pub use spec::{

@@ -15,8 +15,10 @@ use ioweir_device::{DeviceSpec, Placement};
 const CLIENTS_MAX: u32 = 1 << 20;
 /// Requests outstanding in all closed loops, and the largest queue.
 const OUTSTANDING_MAX: u64 = 1 << 22;
+/// Requests that the queues of all devices hold together.
+const ROOM_MAX: u64 = 1 << 23;
 pub(super) const DEPTH_MAX: u32 = 4096;
-/// The weight of a client or group where none is given.
+/// The weight of a client or group if none is given.
 pub(super) const WEIGHT: u32 = 1;
 const STEPS_MAX: u64 = 100_000;
 const SEEDS_MAX: usize = 1000;
@@ -42,7 +44,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Every key as TOML, with its default where none was given; [`Experiment::parse`] reads it back.
+    /// Every key as TOML, with its default if none was given; [`Experiment::parse`] reads it back.
     #[must_use]
     pub fn to_toml(&self) -> String {
         // The types hold nothing that TOML cannot write.
@@ -50,7 +52,7 @@ impl Experiment {
     }
 
     /// The same with every name in its canonical form and the device written out.
-    pub(super) fn checked(mut self) -> Result<Self, Complaint> {
+    pub(crate) fn checked(mut self) -> Result<Self, Complaint> {
         self.check_machine()?;
         self.check_run()?;
         for (number, scheduler) in self.schedulers.iter().enumerate() {
@@ -203,6 +205,13 @@ impl Experiment {
             let problem = format!("the backlogs add up to {} requests", self.outstanding());
             return Err(Complaint::expecting("class", problem, format!("at most {OUTSTANDING_MAX}")));
         }
+        let devices: u64 = groups.iter().map(|group| u64::from(group.count)).sum();
+        let room = devices.saturating_mul(u64::from(self.queue_room(false)));
+        if devices > 1 && room > ROOM_MAX {
+            let problem = format!("the queues of {devices} devices would hold {room} requests");
+            let expected = format!("at most {ROOM_MAX}, with smaller backlogs or queue_requests");
+            return Err(Complaint::expecting("device", problem, expected));
+        }
         Ok(())
     }
 
@@ -216,7 +225,7 @@ impl Experiment {
         self.classes.iter().map(most).sum()
     }
 
-    /// Requests that the queue holds in each direction; as many as Linux's where an elevator merges them.
+    /// Requests that the queue holds in each direction; as many as Linux's if an elevator merges them.
     pub(super) fn queue_room(&self, merges: bool) -> u32 {
         let open = self.classes.iter().any(|class| class.backlog.is_none());
         let wanted = match merges {

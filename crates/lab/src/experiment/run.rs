@@ -13,8 +13,8 @@ use super::spec::Experiment;
 use super::summary::Summary;
 use super::sweep::{self, Point};
 use crate::run::{
-    Job, Kept, Origin, Progress, Requests, RunError, Silent, Store, TraceFiles, TraceMeta, Traffic, hexadecimal, only,
-    record_all, run_all,
+    Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, TraceMeta, Traffic, hexadecimal, only, record_all,
+    run_all,
 };
 use crate::sim::{Ended, Observer, Outcome, Window};
 use ioweir_config::SchedulerChoice;
@@ -51,7 +51,7 @@ pub struct ExperimentReport {
 }
 
 /// Every run of an experiment, in the order of the report.
-pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
+pub(crate) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
     let checked = experiment.clone().checked();
     let points = checked.and_then(|experiment| sweep::points(&experiment));
     let points = points.map_err(|complaint| RunError::Value(complaint.problem()))?;
@@ -86,7 +86,7 @@ pub(super) fn jobs(experiment: &Experiment) -> Result<Vec<Job>, RunError> {
     Ok(jobs)
 }
 
-/// The scheduler's settings with places for all clients and groups, where it has such and nothing else was asked for.
+/// The scheduler's settings with places for all clients and groups, if it has such and nothing else was asked for.
 pub(crate) fn with_places(choice: &SchedulerChoice, experiment: &Experiment) -> Settings {
     let mut settings = choice.settings;
     let clients: u64 = experiment.classes.iter().map(|class| u64::from(class.clients)).sum();
@@ -117,50 +117,24 @@ pub(crate) fn limits(experiment: &Experiment, scheduler: &SchedulerChoice, depth
     }
 }
 
-/// Merged requests that a queue holds at most, where it has room for as many without merging.
+/// Merged requests that a queue holds at most, if it has room for as many without merging.
 const MEMBERS_MAX: u32 = 1 << 20;
-
-/// What the outcome of a job depends on, as one number.
-fn key(job: &Job, origin: &Origin, traces: &[TraceMeta]) -> String {
-    let mut hash = Sha256::new();
-    if let Traffic::Classes(experiment) = &job.traffic {
-        let alone = Experiment {
-            title: String::new(),
-            schedulers: vec![job.scheduler],
-            seeds: vec![job.seed],
-            expectations: Vec::new(),
-            ..(**experiment).clone()
-        };
-        hash.update(format!("{}\n{}\n{}\n", origin.version, origin.commit, alone.to_toml()));
-    }
-    for (name, file) in traces.iter().flat_map(|trace| &trace.files) {
-        hash.update(format!("{name} {file}\n"));
-    }
-    hexadecimal(&hash.finalize())
-}
 
 /// Runs an experiment. The report depends on nothing but the arguments and the files they name.
 ///
 /// # Errors
 /// [`RunError`] for the first run, in the order of the report, that cannot be done.
-pub fn run(
-    experiment: &Experiment,
-    origin: &Origin,
-    progress: &dyn Progress,
-    store: Option<&dyn Store>,
-) -> Result<ExperimentReport, RunError> {
+pub fn run(experiment: &Experiment, origin: &Origin, progress: &dyn Progress) -> Result<ExperimentReport, RunError> {
     let jobs = jobs(experiment)?;
     let traces = traces(experiment)?;
-    let key = |job: &Job| key(job, origin, &traces);
-    let kept = store.map(|store| Kept { store, key: &key });
-    let outcomes = run_all(&jobs, progress, kept.as_ref())?;
+    let outcomes = run_all(&jobs, progress)?;
     Ok(report(experiment, origin, traces, outcomes))
 }
 
 /// Runs an experiment, one run after another, and writes their requests into a file.
 ///
 /// # Errors
-/// As [`run`]; and where the file cannot be written.
+/// As [`run`]; and if the file cannot be written.
 pub fn record(
     experiment: &Experiment,
     origin: &Origin,
@@ -191,7 +165,7 @@ fn report(
 /// experiment's end, and how the run ended.
 ///
 /// # Errors
-/// As [`run`]; and where the experiment is not exactly one run.
+/// As [`run`]; and if the experiment is not exactly one run.
 pub fn run_observed<O: Observer<Policy>>(
     experiment: &Experiment,
     observer: &mut O,

@@ -29,10 +29,10 @@ keys! {
         seeds: Vec<u64> = (vec![0]),
         /// requests that the device holds at once
         depth: u32 = (32),
-        /// requests that the queue holds; what the backlogs add up to, and some thousands, where absent; 128 beside the
-        /// backlogs where an elevator serves a trace
+        /// requests that the queue holds; what the backlogs add up to, and some thousands, if absent; 128 beside the
+        /// backlogs if an elevator serves a trace
         queue_requests: Option<u32> = absent,
-        /// whether elevators merge adjacent requests, alone and in pairs; where absent, they do if a class replays a trace
+        /// whether elevators merge adjacent requests, alone and in pairs; if absent, they do if a class replays a trace
         merge: Option<bool> = absent,
         /// the throughput that the device is said to have, "4k/s": reservations beyond it are refused; all are accepted where
         /// absent
@@ -63,11 +63,11 @@ keys! {
         name: String = required,
         /// the name of a preset or of a device file, or a device as in such a file: [device.model.tiered]
         model: ModelChoice = required,
-        /// devices of this kind; each has a scheduler of its own
+        /// devices of this kind; each has a scheduler of its own, under which every share holds anew
         count: u32 = (1),
         /// bytes in a row on one of several, before the next one follows; a whole number of requests of each class
         stripe: Size = (Size(1 << 20)),
-        /// requests that each holds at once; as for the whole experiment where absent
+        /// requests that each holds at once; as for the whole experiment if absent
         depth: Option<u32> = absent,
         /// the scheduler of each, whatever the experiment compares: "mq-deadline"
         scheduler: Option<SchedulerChoice> = absent,
@@ -116,7 +116,7 @@ keys! {
         low: Ratio = (Self::LOW),
         /// watermark: the share of `room` at which all slots pay
         high: Ratio = (Self::HIGH),
-        /// watermark: the room that debt may take; as much as the debt itself where absent
+        /// watermark: the room that debt may take; as much as the debt itself if absent
         room: Option<Size> = absent,
     }
 }
@@ -157,19 +157,19 @@ keys! {
         /// share of requests that continue where the client's last one ended
         sequential: Ratio = (Ratio::ZERO),
         /// I/O priority of the requests, of a trace of those that carry none: "realtime:0", "best-effort:7" or "idle", for
-        /// schedulers that know it (mq-deadline, bfq, cfq); best-effort:4 where absent
+        /// schedulers that know it (mq-deadline, bfq, cfq); best-effort:4 if absent
         priority: Option<IoPriority> = absent,
-        /// where the requests lie: { from = "0B", to = "10GiB" }; the whole device where absent
+        /// where the requests lie: { from = "0B", to = "10GiB" }; the whole device if absent
         region: Option<Extent> = absent,
         /// share of requests that hit the fast tier, on a tiered array that draws it
         hit_ratio: Option<Ratio> = absent,
-        /// the device that serves it, where there are several
+        /// the device that serves it, if there are several
         device: Option<String> = absent,
         /// makes it background work, [class.background]: a client for each device, each with `backlog` requests at most
         background: Option<BackgroundSpec> = absent,
         /// when the clients come
         from: Duration = (Duration::default()),
-        /// when they leave; they stay where absent
+        /// when they leave; they stay if absent
         to: Option<Duration> = absent,
         /// changes in time, a [[class.phase]] each
         phases as "phase": Vec<PhaseSpec> = absent,

@@ -21,7 +21,7 @@ pub struct Summary {
 pub struct Figure {
     /// The mean.
     pub mean: f64,
-    /// The 95 % confidence interval reaches so far on both sides; none where there is one seed.
+    /// The 95 % confidence interval reaches this far on both sides; none if there is one seed.
     pub half_width: Option<f64>,
     /// Seeds for which there is something to measure.
     pub seeds: usize,
@@ -34,7 +34,7 @@ const STUDENT: [f64; 30] = [
 ];
 
 impl Figure {
-    /// The mean of these independent values; none where there are none.
+    /// The mean of these independent values; none if there are none.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         Self::with_error(values, values.len() as f64)

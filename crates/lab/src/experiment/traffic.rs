@@ -89,7 +89,7 @@ struct Class {
     /// Places for requests in the region.
     places: u64,
     sequential: Ratio,
-    /// The place behind each client's last request; empty where none goes on there.
+    /// The place after each client's last request; empty unless requests may continue there.
     positions: Vec<u64>,
     draws: Random,
     trace: Option<Feed<'static>>,
@@ -111,7 +111,7 @@ impl Class {
         let bytes = if is_background { bytes / route.devices.len() as u64 } else { bytes };
         let (first, end) = spec.region.map_or((0, bytes), |region| (region.from.0, region.to.0));
         let places = (end.min(bytes).saturating_sub(first) / size_bytes).max(1);
-        let goes_on = spec.sequential > Ratio::ZERO;
+        let continues = spec.sequential > Ratio::ZERO;
         let trace = spec.trace.as_ref().map(|name| {
             let files = TraceFiles::find(std::slice::from_ref(name), &ReadOptions::default())?;
             let [files] = &files[..] else { return Err(RunError::Value(format!("{name} is several traces"))) };
@@ -137,7 +137,7 @@ impl Class {
             first_byte: first,
             places,
             sequential: spec.sequential,
-            positions: if goes_on { vec![0; spec.clients as usize] } else { Vec::new() },
+            positions: if continues { vec![0; spec.clients as usize] } else { Vec::new() },
             draws: Random::stream(world.seed, FIRST_DRAWS + number as u64),
             trace: trace.transpose()?,
             epoch: 0,
@@ -157,8 +157,8 @@ impl Class {
         let place = match self.positions.get_mut((client - self.first_client) as usize) {
             None => self.draws.below(self.places),
             Some(position) => {
-                let goes_on = self.draws.chance(self.sequential) && *position < self.places;
-                let place = if goes_on { *position } else { self.draws.below(self.places) };
+                let continues = self.draws.chance(self.sequential) && *position < self.places;
+                let place = if continues { *position } else { self.draws.below(self.places) };
                 *position = place + 1;
                 place
             }

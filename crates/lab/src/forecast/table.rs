@@ -100,7 +100,7 @@ series, whatever it is like, is forecast worse than by its own last week.",
         doc: "Days of the wanted weekday count by age; other days as far as they look like those. Outliers are clipped at \
 three robust spreads, the profile is smoothed by at most two bins, and yesterday's level is carried on. Age, likeness and \
 smoothing are the mean of the best three of a grid of 36, by the series' own last seven days. Days whose shape is far from \
-their weekday's, holidays that nobody declared, are left out unless three come in a row. Logarithms, because the noise of \
+their weekday's, undeclared holidays, are left out unless three come in a row. Logarithms, because the noise of \
 loads is a share of them and the median is what SMAPE wants. There is no trend within the day.",
         settings: &[],
         method: |_| Method::DayProfile,
@@ -109,7 +109,7 @@ loads is a share of them and the median is what SMAPE wants. There is no trend w
         name: "mstl",
         summary: "a daily and a weekly season by local regression, and a damped trend, in logarithms",
         source: "Bandara, Hyndman and Bergmeir, MSTL, 2021; the decomposition is the library stlrs",
-        doc: "The last seasons repeat; the rise of the trend over the last day goes on, four fifths of it each day. Gaps \
+        doc: "The last seasons repeat; the rise of the trend over the last day continues, four fifths of it each day. Gaps \
 are filled with the median of their slot on days of the same weekday. Before two weeks there is no weekly season.",
         settings: &[],
         method: |_| Method::Mstl,

@@ -33,7 +33,7 @@ pub struct Job {
     pub settings: Settings,
     /// The device.
     pub device: Arc<DeviceSpec>,
-    /// The device as the user named it; empty where it was written out.
+    /// The device as the user named it; empty if it was written out.
     pub device_name: String,
     /// A faster device and its name, for a scheduler that places data on one.
     pub fast: Option<(Arc<DeviceSpec>, String)>,
@@ -170,7 +170,7 @@ impl Job {
 /// How the requests of a run were served.
 struct Served {
     ended: Ended,
-    /// Requests that were sent, where that is not known from the trace.
+    /// Requests that were sent, if that is not known from the trace.
     sent: Option<u64>,
     skipped: u64,
     /// Names of the streams.

@@ -71,24 +71,6 @@ pub struct Silent;
 
 impl Progress for Silent {}
 
-/// Keeps finished runs, so that an interrupted experiment goes on where it was.
-pub trait Store: Sync {
-    /// The run of this key, if it was kept.
-    fn load(&self, key: &str) -> Option<Outcome>;
-
-    /// Keeps a run.
-    ///
-    /// # Errors
-    /// What the user is to read.
-    fn save(&self, key: &str, outcome: &Outcome) -> Result<(), String>;
-}
-
-/// A store, and the key of each job in it.
-pub(crate) struct Kept<'a> {
-    pub(crate) store: &'a dyn Store,
-    pub(crate) key: &'a (dyn Fn(&Job) -> String + Sync),
-}
-
 /// Runs all jobs, one after another, and writes their requests into a file; the outcomes are in their order.
 ///
 /// # Errors
@@ -108,30 +90,16 @@ pub(crate) fn record_all(
     Ok(outcomes)
 }
 
-/// Runs all jobs but those that were kept; the outcomes are in their order.
+/// Runs all jobs; the outcomes are in their order.
 ///
 /// # Errors
 /// [`RunError`] for the first job, in their order, that cannot be run.
-pub(crate) fn run_all(
-    jobs: &[Job],
-    progress: &dyn Progress,
-    kept: Option<&Kept<'_>>,
-) -> Result<Vec<Outcome>, RunError> {
+pub(crate) fn run_all(jobs: &[Job], progress: &dyn Progress) -> Result<Vec<Outcome>, RunError> {
     progress.started(jobs.len());
     let outcomes: Vec<Result<Outcome, RunError>> = jobs
         .par_iter()
         .map(|job| {
-            let kept = kept.map(|kept| (kept.store, (kept.key)(job)));
-            let outcome = match kept.as_ref().and_then(|(store, key)| store.load(key)) {
-                Some(outcome) => outcome,
-                None => {
-                    let (outcome, _) = job.run(false, progress, &mut Unobserved)?;
-                    if let Some((store, key)) = kept {
-                        store.save(&key, &outcome).map_err(RunError::Store)?;
-                    }
-                    outcome
-                }
-            };
+            let (outcome, _) = job.run(false, progress, &mut Unobserved)?;
             progress.finished(&outcome.scheduler);
             Ok(outcome)
         })
@@ -142,7 +110,7 @@ pub(crate) fn run_all(
 /// The only job of several.
 ///
 /// # Errors
-/// [`RunError::Value`] where there are more, or none.
+/// [`RunError::Value`] if there are more, or none.
 pub(crate) fn only(jobs: &[Job]) -> Result<&Job, RunError> {
     match jobs {
         [job] => Ok(job),

@@ -57,7 +57,7 @@ impl TraceFiles {
         Ok(found.into_iter().map(|origin| Self { origin, options: options.clone(), resamples: false }).collect())
     }
 
-    /// As [`TraceFiles::find`], where folders stand for the traces in them and the volume `all` for each of a trace. Answers
+    /// As [`TraceFiles::find`], but folders stand for the traces in them and the volume `all` for each of a trace. Answers
     /// which files of folders are no traces, too.
     pub(crate) fn find_all(
         names: &[String],
@@ -120,7 +120,7 @@ impl TraceFiles {
         Ok(names.into_iter().map(of).collect())
     }
 
-    /// The volume that is replayed, where the trace holds several; empty where none was named.
+    /// The volume that is replayed, if the trace holds several; empty if none was named.
     #[must_use]
     pub fn volume(&self) -> &str {
         self.options.volume.as_deref().unwrap_or_default()
@@ -225,7 +225,7 @@ fn hashed(path: &Path) -> Result<(String, String), TraceError> {
 /// The hash of a file, read piece by piece.
 ///
 /// # Errors
-/// What the system says where it cannot be read.
+/// What the system says if a file cannot be read.
 pub fn sha256(path: &Path) -> std::io::Result<String> {
     let mut file = std::io::BufReader::with_capacity(1 << 16, trace::Input::from_path(path).stored()?);
     let mut hash = Sha256::new();

@@ -15,10 +15,10 @@ pub struct ClientClass {
     pub keeps_streams: bool,
 }
 
-/// Everybody who sends requests in a run.
+/// All clients of a run.
 ///
-/// The scheduler sees streams. Clients are the first streams; those of traces follow, and where there are several such
-/// traces their streams alternate. A trace that is alone keeps its own numbers.
+/// The scheduler sees streams. Clients are the first streams; those of traces follow; if there are several such
+/// traces, their streams alternate. A trace that is alone keeps its own numbers.
 #[derive(Clone, Debug)]
 pub struct Clients {
     classes: Vec<ClientClass>,
@@ -107,7 +107,7 @@ impl Clients {
         (0..self.class_of.len()).map(|client| self.client_name(client)).collect()
     }
 
-    /// The name of a client: that of its class, with its number where the class has several.
+    /// The name of a client: that of its class, with its number if the class has several.
     #[must_use]
     pub fn client_name(&self, client: usize) -> String {
         let class = self.class(client);

@@ -355,7 +355,7 @@ fn millionths(ratio: f64) -> u32 {
     ioweir_config::Ratio::new(ratio.clamp(0.0, 1.0)).map_or(0, ioweir_config::Ratio::millionths)
 }
 
-/// Jain's index of what each client got for its weight: 1 where all got the same, one in their number where one got all.
+/// Jain's index of what each client got for its weight: 1 if all got the same, and 1/n if one of n got all.
 fn jain(requests: &[u64], clients: &Clients) -> f64 {
     let weight = |client: usize| f64::from(clients.classes()[clients.class(client)].weight);
     let gains = || requests.iter().enumerate().map(|(client, requests)| *requests as f64 / weight(client));

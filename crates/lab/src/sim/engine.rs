@@ -77,7 +77,7 @@ pub(super) struct Engine<'a, S, O> {
 /// Runs whatever arrives, and counts it in the collector.
 ///
 /// # Errors
-/// [`Failure`] where nothing more can arrive because of an error, or where a record does not fit the device.
+/// [`Failure`] if nothing more can arrive because of an error, or if a record does not fit the device.
 pub fn run<S: Scheduler, O: Observer<S>>(
     simulation: Simulation<'_, S>,
     arrivals: &mut impl Arrivals<S>,
@@ -213,7 +213,7 @@ impl<'a, S: Scheduler, O: Observer<S>> Engine<'a, S, O> {
         self.driver.held() as usize
     }
 
-    /// Lets time pass, and charges it to those who wait.
+    /// Lets time pass, and charges it to the requests that wait.
     pub(super) fn step_to(&mut self, next: Nanos) {
         let span = next.since(self.now);
         if span > Nanos::ZERO {

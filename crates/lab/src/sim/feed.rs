@@ -20,21 +20,21 @@ pub trait Arrivals<S> {
     /// completes. `held` is how many requests have arrived but wait outside a full queue.
     ///
     /// # Errors
-    /// [`Failure`] where a source cannot be read on.
+    /// [`Failure`] if a source cannot be read on.
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure>;
 
     /// Does what is due at `now` to the schedulers and the devices, before requests arrive.
     ///
     /// # Errors
-    /// [`Failure`] where that is refused.
+    /// [`Failure`] if that is refused.
     fn act(&mut self, _now: Nanos, _sites: &mut dyn Sites<S>) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// The next request that arrives at `now`, with its arrival time (which is earlier where it was read late).
+    /// The next request that arrives at `now`, with its arrival time (which is earlier if it was read late).
     ///
     /// # Errors
-    /// [`Failure`] where a source cannot be read on.
+    /// [`Failure`] if a source cannot be read on.
     fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure>;
 
     /// A request of this stream has completed.

@@ -89,7 +89,7 @@ impl Latencies {
         self.requests == 0
     }
 
-    /// The latency that this part of the requests (0 to 1) did not exceed, rounded up by 0.1 % at most; zero where nothing was
+    /// The latency that this part of the requests (0 to 1) did not exceed, rounded up by 0.1 % at most; zero if nothing was
     /// counted. Of no part at all it is the shortest latency, rounded down.
     #[must_use]
     pub fn quantile(&self, part: f64) -> u64 {
@@ -102,7 +102,7 @@ impl Latencies {
         found.map_or(0, if part == 0.0 { shortest } else { longest })
     }
 
-    /// The longest latency, rounded up as a quantile; zero where nothing was counted.
+    /// The longest latency, rounded up as a quantile; zero if nothing was counted.
     #[must_use]
     pub fn max(&self) -> u64 {
         self.counts.iter().rposition(|&count| count > 0).map_or(0, longest)

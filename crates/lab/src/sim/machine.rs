@@ -181,7 +181,7 @@ struct Run<'a, 'o, O> {
 /// Runs a machine, and counts its answers in the collector.
 ///
 /// # Errors
-/// [`Failure`] where nothing more can arrive because of an error, or where a record does not fit its device.
+/// [`Failure`] if nothing more can arrive because of an error, or if a record does not fit its device.
 pub fn run_machine<O: Observer<Policy>>(
     machine: Machine<'_>,
     arrivals: &mut impl Arrivals<Policy>,

@@ -22,7 +22,7 @@ pub trait Observer<S> {
     fn submitted(&mut self, _number: u64, _tag: Tag, _sector: u64, _sectors: u32) {}
     /// A dispatch goes to the device.
     fn dispatched(&mut self, _now: Nanos, _dispatch: &Dispatch, _members: &[Tag]) {}
-    /// The device knows when it will serve a dispatch, and how: at once, or where it chooses among its commands, when it
+    /// The device knows when it will serve a dispatch, and how: at once; if it chooses among its commands, when it
     /// begins.
     fn started(&mut self, _now: Nanos, _dispatch: &Dispatch, _service: &Service) {}
     /// The device has completed a dispatch.
@@ -52,7 +52,7 @@ struct SubRequest {
     sectors: u32,
 }
 
-/// Checks the invariants that hold for every scheduler, device and load; panics where one does not.
+/// Checks the invariants that hold for every scheduler, device and load; panics if one does not.
 ///
 /// Every record is served exactly once, over exactly its extent; a dispatch is exactly the union of its members, of one
 /// operation, contiguous and within the largest size; time never goes back; a device holds at most its queue depth; and the

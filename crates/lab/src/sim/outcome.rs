@@ -26,11 +26,11 @@ pub struct Class {
 pub struct Outcome {
     /// Trace as the user named it; empty for an experiment.
     pub trace: String,
-    /// Volume of the trace, where one was named.
+    /// Volume of the trace, if one was named.
     pub volume: String,
     /// Scheduler with the parameters that differ from the defaults, in the form the command line takes.
     pub scheduler: String,
-    /// Device name; empty where the device is written out.
+    /// Device name; empty if the device is written out.
     pub device: String,
     /// Load in the form the command line takes; empty for an experiment.
     pub load: String,
@@ -55,7 +55,7 @@ pub struct Outcome {
     pub classes: Vec<ClassOutcome>,
     /// By stream, those that waited longest first; empty unless asked for.
     pub streams: Vec<StreamOutcome>,
-    /// The name of each stream of the trace, by number; of clients, where figures by stream were asked for.
+    /// The name of each stream of the trace, by number; of clients, if figures by stream were asked for.
     #[serde(skip)]
     pub stream_names: Vec<String>,
     /// Tiers that served anything, the fast one first; a device without tiers is one.
@@ -67,12 +67,12 @@ pub struct Outcome {
     /// First arrival to last completion.
     #[serde(with = "nanos")]
     pub completion: Nanos,
-    /// What went to the fast device, where the scheduler places data on one; what follows speaks of the other only.
+    /// What went to the fast device, if the scheduler places data on one; what follows speaks of the other only.
     pub fast: Option<FastOutcome>,
     /// Time the device was working on at least one request.
     #[serde(with = "nanos")]
     pub busy: Nanos,
-    /// Time of requests in the device by part, in nanoseconds: more than the busy time where it serves several at once.
+    /// Time of requests in the device by part, in nanoseconds: more than the busy time if it serves several at once.
     pub service: ServiceSums,
     /// Device service time of each dispatch, nanoseconds; kept for comparisons.
     #[serde(skip)]
@@ -100,7 +100,7 @@ pub struct Outcome {
     /// Where the head was, for the track plots; thinned to a bounded number of points. Kept for comparisons.
     #[serde(skip)]
     pub head: Vec<HeadPoint>,
-    /// What the device did to its flash; none where it has none.
+    /// What the device did to its flash; none if it has none.
     pub flash: Option<ioweir_device::FlashCounts>,
     /// The devices of a machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

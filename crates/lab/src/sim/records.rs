@@ -1,4 +1,4 @@
-//! The records of a run that are in flight, and those who hear of them: the driver's caller.
+//! The records in flight: the driver's caller, which tells the observer and the collector of them.
 
 use std::marker::PhantomData;
 
@@ -98,7 +98,7 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         Some(stream)
     }
 
-    /// Whether a record fits the run: one address space, and within the device. What does not is skipped where that is
+    /// Whether a record fits the run: one address space, and within the device. What does not is skipped if that is
     /// allowed.
     #[inline]
     pub(super) fn fits(&mut self, record: &Record) -> Result<bool, Failure> {
@@ -121,7 +121,7 @@ impl<'a, S, O: Observer<S>> Records<'a, S, O> {
         if self.volume != Some(record.volume) {
             return Err(Failure::Record {
                 number,
-                problem: "the trace goes on in another address space".into(),
+                problem: "the trace continues in another address space".into(),
                 expected: "one address space, since one device is simulated".into(),
                 hint: "choose one with --volume; `ioweir trace info` lists them".into(),
             });

@@ -13,7 +13,7 @@ use ioweir_trace::TraceSource;
 /// Runs a trace under a load to its end.
 ///
 /// # Errors
-/// [`Failure`] where the trace cannot be read, holds several address spaces, or does not fit the device.
+/// [`Failure`] if the trace cannot be read, holds several address spaces, or does not fit the device.
 ///
 /// # Examples
 /// ```

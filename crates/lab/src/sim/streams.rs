@@ -1,4 +1,4 @@
-//! Counts by stream: who suffers.
+//! Counts by stream.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::outcome::StreamOutcome;
 /// Streams that are counted apart; those beyond are counted together.
 const STREAMS_MAX: usize = 1 << 16;
 
-/// Counters of one stream. Latencies are counted at three digits, as latenciess do, but only where there are any: most streams
+/// Counters of one stream. Latencies are counted at three digits, as [`super::Latencies`] does, but only if there are any: most streams
 /// are short.
 #[derive(Clone, Debug, Default)]
 struct Counters {

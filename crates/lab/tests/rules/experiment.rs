@@ -6,8 +6,8 @@ mod drive_experiment;
 use ioweir_core::policy::POLICIES;
 use ioweir_lab::document::{FORMS, json_list};
 use ioweir_lab::experiment::{Experiment, METRICS, Which, document, explain, key_tables, run, run_observed};
-use ioweir_lab::run::{Origin, Silent, Store};
-use ioweir_lab::sim::{Checker, Outcome};
+use ioweir_lab::run::{Origin, Silent};
+use ioweir_lab::sim::Checker;
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Experiment {
@@ -59,7 +59,7 @@ fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
     for scheduler in ["wfq", "mclock", "reward", "cfq"] {
         let report = |seed: u64| {
             let experiment = Experiment { seeds: vec![seed], ..parse(&busy(scheduler)) };
-            let report = run(&experiment, &origin(), &Silent, None).expect("it runs");
+            let report = run(&experiment, &origin(), &Silent).expect("it runs");
             let document = document(&report).expect("it is JSON");
             FORMS.iter().map(|form| form.render(&document).expect("it renders")).collect::<Vec<_>>()
         };
@@ -72,7 +72,7 @@ fn the_same_experiment_gives_the_same_bytes_and_another_seed_does_not() {
 fn figures_by_stream_add_up_to_those_of_classes_and_are_in_the_document() {
     let run = |by_stream| {
         let experiment = Experiment { by_stream, seeds: vec![1, 2], ..parse(&busy("wfq")) };
-        run(&experiment, &origin(), &Silent, None).expect("it runs")
+        run(&experiment, &origin(), &Silent).expect("it runs")
     };
     let report = run(Some(true));
     for cell in &report.summaries[0].cells {
@@ -88,52 +88,13 @@ fn figures_by_stream_add_up_to_those_of_classes_and_are_in_the_document() {
     assert!(!json(&run(None)).contains("streams_by_seed"));
 }
 
-/// Keeps runs in memory, and counts them.
-#[derive(Default)]
-struct Memory(std::sync::Mutex<std::collections::BTreeMap<String, Outcome>>, std::sync::atomic::AtomicUsize);
-
-impl Store for Memory {
-    fn load(&self, key: &str) -> Option<Outcome> {
-        self.0.lock().expect("no panic").get(key).cloned()
-    }
-
-    fn save(&self, key: &str, outcome: &Outcome) -> Result<(), String> {
-        self.1.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        // Through text and back, as a file is.
-        let text = serde_json::to_string(outcome).map_err(|error| error.to_string())?;
-        let read: Outcome = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        assert_eq!(read, *outcome, "what is kept is what was there");
-        self.0.lock().expect("no panic").insert(key.into(), read);
-        Ok(())
-    }
-}
-
-#[test]
-fn an_interrupted_sweep_goes_on_where_it_was_and_gives_the_same_bytes() {
-    let text = busy("wfq") + "[sweep]\n\"class.closed.hit_ratio\" = [0.1, 0.9]\ndepth = [1, 4]\n";
-    let experiment = Experiment { seeds: vec![1, 2], ..parse(&text) };
-    let store = Memory::default();
-    let json = |store: Option<&dyn Store>| {
-        let report = run(&experiment, &origin(), &Silent, store).expect("it runs");
-        assert_eq!(report.summaries.len(), 4);
-        json_list(&[document(&report).expect("it is JSON")])
-    };
-    let fresh = json(None);
-    assert_eq!(json(Some(&store)), fresh);
-    assert_eq!(store.1.load(std::sync::atomic::Ordering::Relaxed), 8);
-    let lost = store.0.lock().expect("no panic").pop_first();
-    assert!(lost.is_some());
-    assert_eq!(json(Some(&store)), fresh);
-    assert_eq!(store.1.load(std::sync::atomic::Ordering::Relaxed), 9, "only what was lost is run again");
-}
-
 #[test]
 fn littles_law_holds_and_a_tier_works_as_long_as_its_services_take() {
     let text = format!(
         "duration = \"60s\"\nschedulers = [\"fifo\"]\ndepth = 8\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 20\n[[class]]\nname = \"b\"\nrate \
          = \"50/s\"\n"
     );
-    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
     let measured = &report.summaries[0].cells[0];
     let span = measured.span.0 as f64;
     // In the system on average: waiting before the device, and in it.
@@ -161,7 +122,7 @@ fn an_open_loop_below_the_devices_rate_is_m_m_1() {
     // One server of 1 ms at half of its rate: 2 ms in the system on average.
     let text = "duration = \"200s\"\nschedulers = [\"fifo\"]\ndepth = 1\n[device.tiered]\ncapacity = \"1GB\"\nplacement = { hit_ratio = 1 }\nfast \
                 = { read = \"exponential 1ms\" }\nslow = { read = \"exponential 1ms\" }\n[[class]]\nname = \"a\"\nrate = \"500/s\"\n";
-    let report = run(&parse(text), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(text), &origin(), &Silent).expect("it runs");
     let mean = METRICS.iter().find(|metric| metric.name == "latency_mean").expect("there");
     let figure = report.summaries[0].figure(mean, Some("a")).expect("something was done");
     assert!((figure.mean / 2e-3 - 1.0).abs() < 0.05, "{figure:?}");
@@ -174,7 +135,7 @@ fn work_is_conserved_but_where_a_limit_forbids_it() {
             "duration = \"5s\"\nschedulers = [\"wfq\", \"drr\", \"sfq\", \"reward\", \"token-bucket\", \"mclock\"]\ndepth = \
              2\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 8\n{limit}[[class]]\nname = \"b\"\nbacklog = 8\n{limit}"
         );
-        run(&parse(&text), &origin(), &Silent, None).expect("it runs")
+        run(&parse(&text), &origin(), &Silent).expect("it runs")
     };
     let conservation = METRICS.iter().find(|metric| metric.name == "work_conservation").expect("there");
     for summary in with("").summaries {
@@ -196,7 +157,7 @@ fn what_is_refused_at_a_limit_comes_again_and_the_limit_is_reached() {
         "duration = \"10s\"\nschedulers = [\"mclock\"]\ndepth = 4\n{ARRAY}[[class]]\nname = \"a\"\nbacklog = 4\nlimit = \"200/s\"\nburst = \
          4\nrefuse_at_limit = true\nhit_ratio = 1.0\n"
     );
-    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
     let class = &report.summaries[0].cells[0].classes[0];
     assert!((1_950..=2_010).contains(&class.requests), "{}", class.requests);
     assert!(class.refused > 0);
@@ -208,7 +169,7 @@ fn bandwidths(classes: &str) -> Vec<f64> {
         "duration = \"21s\"\nwarm_up = \"1s\"\nschedulers = [\"sfq\"]\ndepth = 8\n[device.tiered]\ncapacity = \"8GB\"\nplacement = \
          {{ hit_ratio = 1.0 }}\nfast = {{ depth = 8, read = \"constant 20us\" }}\nslow = {{ read = \"constant 20us\" }}\n{classes}"
     );
-    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
     let bandwidth = METRICS.iter().find(|metric| metric.name == "bytes_per_second").expect("there");
     let names = parse(&text).classes.into_iter().map(|class| class.name);
     names.map(|name| report.summaries[0].figure(bandwidth, Some(&name)).expect("measured").mean).collect()
@@ -251,7 +212,7 @@ fn a_class_is_served_by_its_priority_and_a_phase_changes_it() {
              [[class]]\nname = \"a\"\nbacklog = 8\npriority = \"realtime:0\"\n[[class.phase]]\nat = \"1s\"\npriority = \"idle\"\n\
              [[class]]\nname = \"b\"\nbacklog = 8\npriority = \"best-effort:0\"\n"
         );
-        let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+        let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
         let classes = &report.summaries[0].cells[0].classes;
         let part = |step: usize| {
             let requests = |class: usize| classes[class].steps[step].requests as f64;
@@ -266,7 +227,7 @@ fn an_expectation_that_is_not_met_says_by_how_much() {
     let text = busy("wfq")
         + "[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nat_least = 1000000\n[[expect]]\nclass = \"closed\"\nmetric = \
            \"latency_p99\"\nat_most = \"1ns\"\n[[expect]]\nclass = \"closed\"\nmetric = \"iops\"\nratio_to = \"open\"\nat_least = 0.001\n";
-    let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
     let met: Vec<bool> = report.verdicts.iter().map(|verdict| verdict.met).collect();
     assert_eq!(met, [false, false, true]);
     let words = report.verdicts[0].words();
@@ -490,7 +451,7 @@ proptest! {
             .map(|(number, weight)| format!("[[class]]\nname = \"c{number}\"\nbacklog = 12\nweight = {weight}\nhit_ratio = 1.0\n"))
             .collect();
         let text = format!("duration = \"4s\"\nseeds = [{seed}]\nschedulers = [\"wfq\", \"sfq\", \"drr\"]\ndepth = {depth}\n{ARRAY}{classes}");
-        let report = run(&parse(&text), &origin(), &Silent, None).expect("it runs");
+        let report = run(&parse(&text), &origin(), &Silent).expect("it runs");
         for summary in &report.summaries {
             let classes = &summary.cells[0].classes;
             let gains: Vec<f64> = classes.iter().zip(&weights).map(|(class, weight)| class.requests as f64 / f64::from(*weight)).collect();

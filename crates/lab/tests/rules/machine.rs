@@ -15,7 +15,7 @@ fn origin() -> Origin {
 }
 
 fn outcome(text: &str) -> Outcome {
-    let report = run(&parse(text), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(text), &origin(), &Silent).expect("it runs");
     report.summaries[0].cells[0].clone()
 }
 
@@ -136,7 +136,7 @@ fn the_story_of_a_request_walks_through_all_layers() {
 
 #[test]
 fn the_report_of_a_machine_has_its_layers_devices_and_debts() {
-    let report = run(&parse(&machine("sfq", COSTS, "debt = \"10MiB\"")), &origin(), &Silent, None).expect("it runs");
+    let report = run(&parse(&machine("sfq", COSTS, "debt = \"10MiB\"")), &origin(), &Silent).expect("it runs");
     let document = document(&report).expect("a document");
     let text = document.to_terminal(false);
     for title in ["Time by layer", "Background work", "Devices", "cores busy"] {
@@ -156,6 +156,12 @@ fn what_a_machine_cannot_be_is_refused_with_its_place() {
         ("count = 2", "count = 300", "", "is 300"),
         ("stripe = \"64KiB\"", "stripe = \"100B\"", "", "is 100B"),
         ("stripe = \"64KiB\"", "stripe = \"32KiB\"", "", "64KiB does not divide the stripe of `disks`"),
+        (
+            "depth = 4",
+            "depth = 4\nqueue_requests = 4000000\nseeds = [1]",
+            "",
+            "the queues of 3 devices would hold 12000000",
+        ),
         ("workers = 2", "workers = 0", "", "is 0"),
         ("workers = 2", "workers = 2\nspeed = 1", "", "unknown field `speed`"),
         ("debt = \"10MiB\"", "debt = \"64KiB\"", "", "less than a request for each of 2 devices"),

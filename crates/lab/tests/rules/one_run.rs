@@ -24,7 +24,7 @@ fn experiment(trace: &str, scheduler: &str, device: &str, depth: u32) -> Outcome
          [[class]]\nname = \"trace\"\ntrace = \"{trace}\"\n"
     );
     let experiment = Experiment::parse("test.toml", &text).expect("an experiment");
-    let report = simulate(&experiment, &origin(), &Silent, None).expect("it runs");
+    let report = simulate(&experiment, &origin(), &Silent).expect("it runs");
     report.summaries.into_iter().flat_map(|summary| summary.cells).next().expect("one run")
 }
 

@@ -108,7 +108,7 @@ impl Backend for Emulated {
             let Some(mut io) = self.operations.remove(flight.slot) else { continue };
             let outcome = perform(&mut self.store, &mut io);
             self.is_busy &= io.dispatch.is_none();
-            done.push(Done { id: io.id, buffers: io.buffers, result: Ok(outcome) });
+            done.push(Done::new(io.id, io.buffers, Ok(outcome)));
             self.begin_chosen(now);
         }
         Ok(())

@@ -243,7 +243,7 @@ impl Faulty {
         } else {
             Ok(self.media.surface().perform(&mut io))
         };
-        Done { id: io.id, buffers: io.buffers, result }
+        Done::new(io.id, io.buffers, result)
     }
 }
 

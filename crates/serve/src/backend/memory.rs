@@ -76,7 +76,7 @@ impl Backend for Memory {
             Some(store) => perform(store, &mut io),
             None => forget(&mut io),
         };
-        self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(outcome) });
+        self.done.push(Done::new(io.id, io.buffers, Ok(outcome)));
     }
 
     fn collect(&mut self, _now: Nanos, done: &mut Vec<Done>) -> io::Result<()> {

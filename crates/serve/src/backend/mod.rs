@@ -134,6 +134,16 @@ pub struct Done {
     pub buffers: Buffers,
     /// Its result.
     pub result: Result<Outcome, NbdError>,
+    /// Of its time since it was started: that in which it waited for a worker, or a worker computed for it.
+    pub cores: Nanos,
+}
+
+impl Done {
+    /// An operation that needed no worker.
+    #[must_use]
+    pub const fn new(id: u32, buffers: Buffers, result: Result<Outcome, NbdError>) -> Self {
+        Self { id, buffers, result, cores: Nanos::ZERO }
+    }
 }
 
 /// The result for a part of an operation.

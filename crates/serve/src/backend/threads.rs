@@ -44,7 +44,7 @@ impl Shared {
             drop(queue);
             if let Some(mut io) = next {
                 let result = self.files.perform(&mut io).map_err(|error| error_of(io.action, &error));
-                self.done.put(Done { id: io.id, buffers: io.buffers, result });
+                self.done.put(Done::new(io.id, io.buffers, result));
             }
         }
     }

@@ -185,7 +185,7 @@ impl Uring {
                 Err(error_of(io.action, &error))
             }
         };
-        done.push(Done { id: io.id, buffers: io.buffers, result });
+        done.push(Done::new(io.id, io.buffers, result));
     }
 }
 

@@ -94,6 +94,8 @@ pub struct OperationCounters {
     pub queue: Durations,
     /// The time from the dispatch of a sub-request until the backend completed it.
     pub service: Durations,
+    /// Of the service times: waiting for a worker, or being computed by one.
+    pub cores_nanos: u64,
 }
 
 impl OperationCounters {
@@ -105,8 +107,12 @@ impl OperationCounters {
         self.request.add(&other.request);
         self.queue.add(&other.queue);
         self.service.add(&other.service);
+        self.cores_nanos += other.cores_nanos;
     }
 }
+
+/// The layers that a request passes, with their names: as those of a simulated server.
+pub const LAYERS: [&str; 3] = ["cores", "scheduler", "device"];
 
 /// The counters of a class, without its latency histogram.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -120,6 +126,13 @@ pub struct ClassCounts {
 }
 
 impl ClassCounts {
+    /// The time of its sub-requests by layer, in the order of [`LAYERS`].
+    #[must_use]
+    pub fn layer_nanos(&self) -> [u64; LAYERS.len()] {
+        let sum = |of: fn(&OperationCounters) -> u64| self.operations.iter().map(of).sum();
+        [sum(|of| of.cores_nanos), sum(|of| of.queue.sum_nanos), sum(|of| of.service.sum_nanos - of.cores_nanos)]
+    }
+
     /// Adds other counters.
     pub fn add(&mut self, other: &Self) {
         for (operation, more) in self.operations.iter_mut().zip(&other.operations) {
@@ -257,9 +270,11 @@ impl Accounts {
         self.0.of(sub_request.class).of(sub_request.operation()).queue.record(queue);
     }
 
-    pub(super) fn completed(&mut self, now: Nanos, sub_request: &SubRequest) {
+    pub(super) fn completed(&mut self, now: Nanos, sub_request: &SubRequest, cores: Nanos) {
         let service = now.since(sub_request.dispatched.unwrap_or(now));
-        self.0.of(sub_request.class).of(sub_request.operation()).service.record(service);
+        let counters = self.0.of(sub_request.class).of(sub_request.operation());
+        counters.service.record(service);
+        counters.cores_nanos += cores.0.min(service.0);
     }
 
     pub(super) fn answered(&mut self, now: Nanos, answered: &Answered) {

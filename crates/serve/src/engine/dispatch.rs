@@ -62,7 +62,8 @@ enum Served {
 /// What has completed.
 #[derive(Debug)]
 pub(super) enum Completed {
-    SubRequest(SubRequest, Result<Outcome, NbdError>),
+    /// A sub-request, its result, and the time that it waited for workers or had them.
+    SubRequest(SubRequest, Result<Outcome, NbdError>, Nanos),
     /// A dispatch, reported after its sub-requests.
     Dispatch(Dispatch),
     Query(u32, Result<Outcome, NbdError>),
@@ -269,7 +270,7 @@ impl Dispatcher {
         self.has_started = true;
         self.flushes += u32::from(io.action == Action::Flush);
         if self.is_refused(io.action) {
-            self.finished(Done { id: io.id, buffers: io.buffers, result: Err(NbdError::InputOutput) });
+            self.finished(Done::new(io.id, io.buffers, Err(NbdError::InputOutput)));
         } else {
             self.backend.start(now, io);
         }
@@ -336,17 +337,17 @@ impl Dispatcher {
     }
 
     fn finish(&mut self, done: Done) {
-        let Done { id, buffers, result } = done;
+        let Done { id, buffers, result, cores } = done;
         match self.operations.remove(id) {
             Some(Served::One(number, sub_request)) => {
                 let buffer = if let Buffers::One(buffer) = buffers { Some(buffer) } else { None };
-                self.finish_sub_request(sub_request, buffer, &result);
+                self.finish_sub_request(sub_request, buffer, &result, cores);
                 self.finish_operation(number);
             }
             Some(Served::Many(number, sub_requests)) => {
                 let mut buffers = if let Buffers::Many(buffers) = buffers { buffers } else { Vec::new() }.into_iter();
                 for sub_request in sub_requests {
-                    self.finish_sub_request(sub_request, buffers.next(), &result);
+                    self.finish_sub_request(sub_request, buffers.next(), &result, cores);
                 }
                 self.finish_operation(number);
             }
@@ -367,9 +368,10 @@ impl Dispatcher {
         sub_request: SubRequest,
         buffer: Option<Buffer>,
         result: &Result<Outcome, NbdError>,
+        cores: Nanos,
     ) {
         let result = part_of(result, sub_request.offset, sub_request.length.into());
-        self.completed.push_back(Completed::SubRequest(SubRequest { buffer, ..sub_request }, result));
+        self.completed.push_back(Completed::SubRequest(SubRequest { buffer, ..sub_request }, result, cores));
     }
 
     fn finish_operation(&mut self, number: u32) {

@@ -41,7 +41,9 @@ use crate::nbd::{Export, NbdError};
 use crate::spec::{self, Holder};
 
 use accounts::Accounts;
-pub use accounts::{ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, OperationCounters, Report};
+pub use accounts::{
+    ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, LAYERS, OperationCounters, Report,
+};
 use admission::{Admission, SubRequest};
 pub use admission::{Call, ClassState, Observer, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
@@ -358,11 +360,11 @@ impl Engine {
         }
         while let Some(completed) = dispatcher.next_completed() {
             match completed {
-                Completed::SubRequest(sub_request, result) => {
+                Completed::SubRequest(sub_request, result, cores) => {
                     if let Err(error) = result {
                         report_failure(log, *now, &sub_request, sessions.peer(sub_request.connection), error);
                     }
-                    accounts.completed(*now, &sub_request);
+                    accounts.completed(*now, &sub_request, cores);
                     sessions.finish(sub_request, result);
                 }
                 Completed::Dispatch(dispatch) => admission.complete(*now, &dispatch),

@@ -162,7 +162,7 @@ fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
     for now in (10..).step_by(10).map(Nanos).take(3) {
         let (dispatch, members) = admission.poll(now, &mut accounts).expect("one is queued");
         let Members::One(sub_request) = members else { panic!("nothing is merged") };
-        accounts.completed(now, &sub_request);
+        accounts.completed(now, &sub_request, Nanos(3));
         served.push(sub_request.connection);
         assert!(admission.poll(now, &mut accounts).is_none());
         admission.complete(now, &dispatch);
@@ -171,7 +171,9 @@ fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
     assert_eq!(served, [0, 1, 2]);
     admission.driver().settle_all(Nanos(30));
     let counters = accounts.exchange(Box::default(), admission.driver());
-    let waits = counters.get(0).expect("a class without a client").counts.wait_nanos;
+    let counts = &counters.get(0).expect("a class without a client").counts;
+    assert_eq!(counts.layer_nanos(), [0, 10 + 20 + 30, 0], "a worker has nothing longer than the device");
+    let waits = counts.wait_nanos;
     assert_eq!(waits[Reason::QueueFull as usize], 2 * 9 + 10);
     assert_eq!(waits.iter().sum::<u64>(), 9 + 19 + 29);
 }
@@ -201,7 +203,7 @@ impl Script {
     fn finish_first(&self) {
         let mut script = self.0.lock().expect("no test has panicked");
         let Io { id, buffers, .. } = script.0.pop_front().expect("one was started");
-        script.1.push(Done { id, buffers, result: Ok(Outcome::Plain) });
+        script.1.push(Done::new(id, buffers, Ok(Outcome::Plain)));
     }
 }
 
@@ -269,7 +271,7 @@ fn merged_requests_with_a_gap_are_several_operations_and_one_dispatch() {
         script.finish_first();
         dispatcher.collect(Nanos::ZERO).expect("it works");
         completed.extend(std::iter::from_fn(|| dispatcher.next_completed()).map(|completed| match completed {
-            Completed::SubRequest(sub_request, Ok(Outcome::Plain)) if sub_request.buffer.is_some() => "part",
+            Completed::SubRequest(sub_request, Ok(Outcome::Plain), _) if sub_request.buffer.is_some() => "part",
             Completed::Dispatch(_) => "dispatch",
             Completed::Query(9, Ok(_)) => "query",
             other => panic!("{other:?}"),

@@ -16,13 +16,13 @@ keys! {
     pub struct BackendKeys {
         /// `file`: the file or block device
         path: Option<PathBuf> = absent,
-        /// `memory`, `null`, `faulty`: the size. `file`: the size that a new file is made with. `emulated`: as the model where absent
+        /// `memory`, `null`, `faulty`: the size. `file`: the size that a new file is made with. `emulated`: that of the model if absent
         size: Option<Size> = absent,
-        /// `file`: whether the page cache is passed by, where the file system can do that; true where absent
+        /// `file`: whether to bypass the page cache, if the file system can; true if absent
         direct: Option<bool> = absent,
         /// `file`: auto, io_uring or threads
         io: Option<FileIo> = absent,
-        /// `file`: threads for what io_uring does not do, or for everything, 1 to 256; 4 where absent
+        /// `file`: threads for what io_uring does not do, or for everything, 1 to 256; 4 if absent
         threads: Option<u32> = absent,
         /// `emulated`: a device preset or file, as `ioweir compare --device` takes it; real bytes in memory, the time of the model
         model: Option<String> = absent,
@@ -41,10 +41,10 @@ keys! {
         name: String = required,
         /// what it is made of: file, memory, null, emulated, tiered or faulty
         backend: String = required,
-        /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served where absent
+        /// policy, name[:parameter=value...]: `ioweir doc policy` lists them; first come, first served if absent
         scheduler: SchedulerChoice = (SchedulerChoice::of(&POLICIES[0])),
         /// requests that the backend holds at once, 1 to 1024; the rest waits in the scheduler, or no policy could act. As suits
-        /// the backend where absent
+        /// the backend if absent
         depth: Option<u32> = absent,
         /// requests that the scheduler holds in each direction, 1 to 65536
         queue_requests: u32 = (4096),
@@ -65,9 +65,9 @@ keys! {
         slow: Option<TierKeys> = absent,
         /// `tiered`: the tier that holds what was placed, or copies, [device.fast]
         fast: Option<TierKeys> = absent,
-        /// `tiered`, where the scheduler places data: the file that keeps where blocks lie; needed where both tiers are files
+        /// `tiered`, if the scheduler places data: the file that keeps where blocks lie; required if both tiers are files
         map: Option<PathBuf> = absent,
-        /// `tiered`, where the scheduler places no data: "read", so that the fast tier holds copies of what is read again
+        /// `tiered`, if the scheduler places no data: "read", so that the fast tier holds copies of what is read again
         cache: Option<Cache> = absent,
         ..of: BackendKeys,
     }

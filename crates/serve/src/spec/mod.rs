@@ -61,7 +61,7 @@ keys! {
         /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once, but for one that
         /// comes while another has negotiated for more than a second, which is closed in its place
         connections_max: u32 = (64),
-        /// clients at once from one address, or of one user of this machine, 1 to 4096; as many as the server takes where absent
+        /// clients at once from one address, or of one user of this machine, 1 to 4096; if absent, only the limits of the server and the class hold
         connections_per_peer_max: Option<u32> = absent,
         /// how long a client may take until it has agreed on an export
         handshake_timeout: Duration = (Duration::from_seconds(10)),
@@ -70,7 +70,7 @@ keys! {
         /// how fast a client has to read while it leaves replies unread, over `stall_timeout`, or it is cut off: what it does not
         /// read is in memory
         reading_rate_min: ByteRate = (ByteRate(16 << 10)),
-        /// how long a client may ask for nothing before it is cut off; for ever where absent
+        /// how long a client may be idle before it is disconnected; without this key, for ever
         idle_timeout: Option<Duration> = absent,
         /// how long requests that have begun may take to finish once the server is asked to stop; a device that has not ended all
         /// that it does after twice as long is left behind
@@ -81,8 +81,8 @@ keys! {
         log: Option<Log> = absent,
         /// the unix socket that `ioweir ctl` and `ioweir top` talk to; only the user that the server runs as may
         control: Option<Listen> = absent,
-        /// the live page (/), the state as JSON (/state) and metrics for Prometheus (/metrics): unix:PATH, or tcp:127.0.0.1:PORT,
-        /// as nothing there asks who you are
+        /// the live page (/), the state as JSON (/state) and metrics for Prometheus (/metrics): unix:PATH, or tcp:127.0.0.1:PORT:
+        /// it has no authentication
         watch: Option<Listen> = absent,
     }
 }
@@ -95,7 +95,7 @@ keys! {
         certificate: PathBuf = required,
         /// its private key
         key: PathBuf = required,
-        /// the authority that signs the certificates of clients: each has to show one; where absent, clients show none
+        /// the authority that signs the certificates of clients: each must show one; if absent, clients show none
         clients: Option<PathBuf> = absent,
         /// whether clients that do not ask for encryption are refused
         required: bool = (true),
@@ -190,10 +190,10 @@ keys! {
     pub struct Workers {
         /// schedule of cores, name[:parameter=value...]: `ioweir doc cores` lists them
         schedule: ScheduleChoice = (ScheduleChoice::of(&SCHEDULES[0])),
-        /// how many threads, 1 to 256; one less than the machine has cores, and at least one, where absent
+        /// how many threads, 1 to 256; if absent, one less than the machine has cores, and at least one
         workers: Option<u32> = absent,
         /// data up to this length is summed by the device's own thread, "0B" for none; as much as takes less time than handing
-        /// it to a worker, 10 us, where absent: measured at the start, at most 256KiB
+        /// it to a worker, 10 us, if absent: measured at the start, at most 256KiB
         inline_max: Option<Size> = absent,
     }
 }
@@ -209,16 +209,16 @@ keys! {
         description: String = (String::new()),
         /// the device that it shows, all of it or a slice
         device: String = required,
-        /// where the slice begins, a multiple of 4KiB; at the beginning of the device where absent
+        /// where the slice begins, a multiple of 4KiB; the beginning of the device if absent
         offset: Option<Size> = absent,
-        /// how long it is; to the end of the device where absent
+        /// its length; to the end of the device if absent
         size: Option<Size> = absent,
         /// whether writes are refused
         read_only: bool = (false),
         /// who may open and list it, one or more of "certificate:NAME", "uid:NUMBER", "gid:NUMBER" (processes on a unix socket),
         /// "address:RANGE" and "anyone"; once one export says so, all have to
         allow: Vec<Allowed> = (Vec::new()),
-        /// clients of the class at once, 1 to 4096; as many as the server takes where absent
+        /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
         ..share: ShareKeys,
     }
@@ -246,7 +246,7 @@ keys! {
         export: String = required,
         /// the common name, or a DNS name, of their certificates
         certificate: String = required,
-        /// clients of the class at once, 1 to 4096; as many as the server takes where absent
+        /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
         ..share: ShareKeys,
     }

@@ -18,7 +18,7 @@ use super::COMMIT;
 use super::record::{ClassRecord, Record};
 use super::state::Column;
 use crate::backend::Checksums;
-use crate::engine::{DURATION_BOUNDS, Durations, OperationCounters};
+use crate::engine::{DURATION_BOUNDS, Durations, LAYERS, OperationCounters};
 use crate::log::{EventKind, Log};
 use crate::nbd::NbdError;
 use crate::spec::{Device, Spec};
@@ -60,7 +60,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 25] = [
+const METRICS: [Metric; 26] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -97,6 +97,11 @@ const METRICS: [Metric; 25] = [
         "ioweir_service_duration_seconds",
         "From the dispatch of a request until the device had completed it",
         |of| &of.service,
+    ),
+    counter(
+        "ioweir_layer_seconds",
+        "Time of requests by layer: workers that compute checksums, the scheduler, the device",
+        Source::Class(layers),
     ),
     counter("ioweir_wait_seconds", "Time that requests waited to be dispatched", Source::Class(waits)),
     gauge(
@@ -200,6 +205,11 @@ fn rejected(class: &ClassRecord) -> Vec<Sample> {
 fn waits(class: &ClassRecord) -> Vec<Sample> {
     let seconds = |reason: Reason| Value::Real(class.counts.wait_nanos[reason as usize] as f64 / 1e9);
     Reason::ALL.map(|reason| (vec![("reason", reason.name().to_string())], seconds(reason))).into()
+}
+
+fn layers(class: &ClassRecord) -> Vec<Sample> {
+    let sample = |(layer, nanos): (&str, u64)| (vec![("layer", layer.to_string())], Value::Real(nanos as f64 / 1e9));
+    LAYERS.into_iter().zip(class.counts.layer_nanos()).map(sample).collect()
 }
 
 type Labels = Vec<(&'static str, String)>;

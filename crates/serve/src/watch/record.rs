@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use ioweir_core::{Nanos, Operation, Reason};
 
 use crate::backend::Checksums;
-use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, Failure, OperationCounters, Report};
+use crate::engine::{ClassCounters, ClassCounts, ClassState, Counters, Failure, LAYERS, OperationCounters, Report};
 use crate::spec::Spec;
 
 /// The number of seconds that are kept.
@@ -23,6 +23,8 @@ pub struct Second {
     pub latency_nanos: Option<[u64; 3]>,
     /// Waiting by reason, as in [`ClassCounts::wait_nanos`].
     pub wait_nanos: [u64; Reason::COUNT],
+    /// The time of requests by layer, as in [`ClassCounts::layer_nanos`].
+    pub layer_nanos: [u64; LAYERS.len()],
 }
 
 /// A class.
@@ -129,6 +131,7 @@ impl Second {
                 .filter(|counters| !counters.latency.is_empty())
                 .map(|counters| quantiles(&counters.latency)),
             wait_nanos: counters.map_or_else(Default::default, |counters| counters.counts.wait_nanos),
+            layer_nanos: counters.map_or_else(Default::default, |counters| counters.counts.layer_nanos()),
         }
     }
 }

@@ -13,7 +13,7 @@ use super::metrics;
 use super::record::{ClassRecord, Record, Second};
 use crate::backend::Checksums;
 use crate::control::Changed;
-use crate::engine::{FAILED, WaitCause};
+use crate::engine::{FAILED, LAYERS, WaitCause};
 use crate::spec::{Class, Spec};
 use ioweir_config::{ShareKeys, ShareNumbers};
 
@@ -205,6 +205,9 @@ pub struct ClassState {
     pub totals: BTreeMap<String, TotalState>,
     /// The time that requests waited since the server began, by reason.
     pub wait_seconds_by_reason: BTreeMap<String, f64>,
+    /// The time of requests since the server began, by layer: cores, scheduler, device.
+    #[serde(default)]
+    pub seconds_by_layer: BTreeMap<String, f64>,
     /// The last two minutes, second by second.
     pub seconds: Vec<SecondState>,
 }
@@ -245,6 +248,9 @@ pub struct SecondState {
     pub latency_samples: u64,
     /// The time that requests waited, by reason.
     pub wait_seconds_by_reason: BTreeMap<String, f64>,
+    /// The time of requests by layer: cores, scheduler, device.
+    #[serde(default)]
+    pub seconds_by_layer: BTreeMap<String, f64>,
 }
 
 /// A change of the running spec.
@@ -263,6 +269,10 @@ fn seconds(nanos: u64) -> f64 {
 fn waits(nanos: &[u64; Reason::COUNT]) -> BTreeMap<String, f64> {
     let met = Reason::ALL.into_iter().filter(|&reason| nanos[reason as usize] > 0);
     met.map(|reason| (reason.name().into(), seconds(nanos[reason as usize]))).collect()
+}
+
+fn layers(nanos: [u64; LAYERS.len()]) -> BTreeMap<String, f64> {
+    LAYERS.into_iter().zip(nanos).map(|(layer, nanos)| (layer.into(), seconds(nanos))).collect()
 }
 
 impl State {
@@ -352,6 +362,7 @@ impl ClassState {
             oldest_waits_because: state.oldest.map(|(_, cause)| in_words(&cause, classes)),
             totals: Operation::ALL.into_iter().map(total).collect(),
             wait_seconds_by_reason: waits(&record.counts.wait_nanos),
+            seconds_by_layer: layers(record.counts.layer_nanos()),
             seconds: record.seconds.iter().map(SecondState::new).collect(),
         }
     }
@@ -373,6 +384,7 @@ impl SecondState {
             latency_p999_seconds: quantile(2),
             latency_samples: second.done.iter().map(|done| done.0).sum(),
             wait_seconds_by_reason: waits(&second.wait_nanos),
+            seconds_by_layer: layers(second.layer_nanos),
         }
     }
 }

@@ -189,6 +189,7 @@ fn check(keys: &str, asked: &[Asked], shares: [&[(Holder, Share)]; 2], knows_rea
         // No waiting is unexplained.
         assert_eq!(tally.counts.wait_nanos.iter().sum::<u64>(), queue);
         assert_eq!(queue + service, request);
+        assert_eq!(tally.counts.layer_nanos(), [0, queue, service], "without checksums no time goes to cores");
         if knows_reasons {
             assert_eq!(tally.counts.wait_nanos, model.waits[number]);
         }

@@ -39,7 +39,7 @@ impl Flushes {
 
     fn take(&self, at: usize, error: Option<NbdError>) -> Done {
         let io = self.0.lock().unwrap().remove(at);
-        Done { id: io.id, buffers: io.buffers, result: error.map_or(Ok(backend::Outcome::Plain), Err) }
+        Done::new(io.id, io.buffers, error.map_or(Ok(backend::Outcome::Plain), Err))
     }
 
     fn count(&self) -> usize {

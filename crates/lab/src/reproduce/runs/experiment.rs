@@ -23,7 +23,7 @@ pub(super) fn run(
     experiment: &Experiment,
     context: Context<'_>,
 ) -> Result<Ran, ReproduceError> {
-    let report = experiment::run(experiment, context.origin, &Silent, None)?;
+    let report = experiment::run(experiment, context.origin, &Silent)?;
     let requests = report.summaries.iter().flat_map(|summary| &summary.cells).map(|cell| cell.requests_simulated).sum();
     context.progress.read(requests);
     let step_seconds = experiment.interval.nanos().as_seconds();

@@ -143,6 +143,9 @@ struct Flight {
     edges: [Option<Edge>; 2],
     edges_left: u32,
     error: Option<NbdError>,
+    /// When its data was given to the workers, while they have it, and the time that they have had it before.
+    given: Option<Nanos>,
+    cores: Nanos,
     /// Whether its data came in a single buffer.
     is_single: bool,
 }
@@ -253,7 +256,7 @@ impl Checked {
         let missing: Vec<_> = (1..).zip(edges).filter(|(_, (_, missing))| *missing > 0).collect();
         flight.edges_left = missing.len() as u32;
         if missing.is_empty() {
-            if let Some(job) = self.sum(number) {
+            if let Some(job) = self.sum(now, number) {
                 self.write(now, job);
             }
             return;
@@ -279,7 +282,7 @@ impl Checked {
 
     /// Computes the checksums of an operation's data if there is little of it. Otherwise the data goes to the workers, from whom
     /// it comes back whatever happens.
-    fn sum(&mut self, number: u32) -> Option<Job> {
+    fn sum(&mut self, now: Nanos, number: u32) -> Option<Job> {
         let flight = self.flights.get_mut(number)?;
         let kind = if flight.action == Action::Read { Kind::Read } else { Kind::Write };
         let Flight { offset, length, ref plan, .. } = *flight;
@@ -300,6 +303,7 @@ impl Checked {
             job.is_done = job.compute(self.workers.append, || false);
             return Some(job);
         }
+        flight.given = Some(now);
         let item = Summing { job: Some(job), append: self.workers.append, home: Arc::clone(&self.home) };
         self.waiting.push_back((work, item));
         self.fill_pool();
@@ -320,7 +324,7 @@ impl Checked {
         let (number, part) = (finished.id / PARTS, finished.id % PARTS);
         if part > 0 {
             if self.take_edge(number, part as usize - 1, finished, done)
-                && let Some(job) = self.sum(number)
+                && let Some(job) = self.sum(now, number)
             {
                 self.summed(now, job, done);
             }
@@ -333,7 +337,7 @@ impl Checked {
         match (action, &result) {
             (Action::Read, Ok(Outcome::Plain)) if !flight.plan.blocks.is_empty() => {
                 flight.buffers = buffers;
-                if let Some(job) = self.sum(number) {
+                if let Some(job) = self.sum(now, number) {
                     self.summed(now, job, done);
                 }
                 return;
@@ -414,7 +418,8 @@ impl Checked {
     /// The checksums of an operation's data are known.
     fn summed(&mut self, now: Nanos, job: Job, done: &mut Vec<Done>) {
         let number = job.flight;
-        let Some(flight) = self.flights.get(number) else { return };
+        let Some(flight) = self.flights.get_mut(number) else { return };
+        flight.cores = flight.cores.after(flight.given.take().map_or(Nanos::ZERO, |given| now.since(given)));
         let (action, blocks) = (flight.action, flight.plan.blocks.clone());
         if !job.is_done {
             self.counts.items_failed += 1;
@@ -485,7 +490,7 @@ impl Checked {
     /// Finishes an operation, with its buffers in the form in which they came.
     fn hand_back(&mut self, number: u32, buffers: Buffers, result: Result<Outcome, NbdError>, done: &mut Vec<Done>) {
         let Some(flight) = self.flights.remove(number) else { return };
-        let Flight { id, action, offset, length, plan, is_single, .. } = flight;
+        let Flight { id, action, offset, length, plan, is_single, cores, .. } = flight;
         if action == Action::Write {
             for block in in_part(&self.table, offset, length) {
                 if let Some(place) = self.in_part.iter().position(|&other| other == block) {
@@ -505,7 +510,7 @@ impl Checked {
                 first => Buffers::Many(first.into_iter().chain(asked).collect()),
             };
         }
-        done.push(Done { id, buffers, result });
+        done.push(Done { id, buffers, result, cores });
     }
 }
 
@@ -541,6 +546,8 @@ impl Backend for Checked {
             edges: [None, None],
             edges_left: 0,
             error: None,
+            given: None,
+            cores: Nanos::ZERO,
             is_single: false,
         });
         match action {

@@ -84,6 +84,6 @@ impl Staged {
     }
 
     pub(super) fn done(self) -> Done {
-        Done { id: self.io.id, buffers: self.io.buffers, result: self.result }
+        Done::new(self.io.id, self.io.buffers, self.result)
     }
 }

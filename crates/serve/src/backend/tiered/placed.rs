@@ -238,7 +238,7 @@ impl Placed {
             Place::Home => self.start_pieces(now, Op::new(io, vec![piece])),
             Place::Slots(_) => {
                 let extents = Outcome::Extents(vec![Extent { length: piece.length(), state: 0 }]);
-                self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(extents) });
+                self.done.push(Done::new(io.id, io.buffers, Ok(extents)));
             }
         }
     }
@@ -401,7 +401,7 @@ impl Placed {
 impl Backend for Placed {
     fn start(&mut self, now: Nanos, io: Io) {
         if let Some(error) = self.refusal(&io) {
-            return self.done.push(Done { id: io.id, buffers: io.buffers, result: Err(error) });
+            return self.done.push(Done::new(io.id, io.buffers, Err(error)));
         }
         match io.action {
             Action::Read => {
@@ -413,7 +413,7 @@ impl Backend for Placed {
             Action::Flush => self.wait_for_sync(now, Op { stage: Stage::Sync, ..Op::new(io, Vec::new()) }),
             Action::Extents => self.start_extents(now, io),
             // A hint may be ignored.
-            Action::Cache => self.done.push(Done { id: io.id, buffers: io.buffers, result: Ok(Outcome::Plain) }),
+            Action::Cache => self.done.push(Done::new(io.id, io.buffers, Ok(Outcome::Plain))),
         }
     }
 

@@ -1,0 +1,28 @@
+//! What stands for sweeps where the feature `parquet` is off: their parts are Parquet files.
+
+use ioweir_config::Key;
+
+use crate::arguments::SweepArguments;
+use crate::failure::Failure;
+
+fn refused<T>() -> Result<T, Failure> {
+    Err(Failure::input(
+        "this build has no sweeps",
+        "a build with the feature `parquet`",
+        "leave away --no-default-features, or add --features parquet",
+    ))
+}
+
+pub(crate) fn act(_: &SweepArguments) -> Result<(), Failure> {
+    refused()
+}
+
+/// A sweep names its base.
+pub(crate) fn printed(_: &str, text: &str) -> Option<Result<String, Failure>> {
+    let table = text.parse::<toml::Table>().ok()?;
+    (table.contains_key("comparison") || table.contains_key("experiment")).then(refused)
+}
+
+pub(crate) fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
+    Vec::new()
+}

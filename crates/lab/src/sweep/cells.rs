@@ -1,0 +1,262 @@
+//! The plan of a sweep: its cells in order, each with the name that says what it is.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use ioweir_config::{Complaint, from_table};
+use ioweir_trace::ReadOptions;
+use rayon::prelude::*;
+use sha2::{Digest, Sha256};
+use toml::Value;
+
+use super::spec::{Axis, CELLS_MAX, Kind, Sweep, place};
+use crate::compare::{Comparison, Depth, Found, Goal};
+use crate::experiment::{Experiment, assign, jobs};
+use crate::run::{Job, Origin, RunError, TraceFiles, TraceMeta, Traffic};
+
+/// The name of a cell: the beginning of a SHA-256.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name(u64);
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{:016x}", self.0)
+    }
+}
+
+/// A sweep with every cell resolved and named: nothing in it can be unknown any more.
+#[derive(Debug)]
+pub struct Plan {
+    pub(super) sweep: Sweep,
+    pub(super) origin: Origin,
+    /// The names of all cells, in order.
+    pub(super) names: Vec<Name>,
+    /// For each point, the number of its first cell.
+    pub(super) firsts: Vec<usize>,
+    /// What was found under names of traces, which points share.
+    found: Mutex<BTreeMap<String, Found>>,
+    /// Traces with the hashes of their files.
+    metas: Mutex<BTreeMap<(String, Vec<PathBuf>), TraceMeta>>,
+}
+
+impl Plan {
+    /// Resolves every point, and names its cells.
+    ///
+    /// # Errors
+    /// [`RunError`] for the first point that cannot be; with the place in the file where it is the fault of one value.
+    pub fn new(sweep: Sweep, origin: &Origin) -> Result<Self, RunError> {
+        let mut plan = Self {
+            sweep,
+            origin: origin.clone(),
+            names: Vec::new(),
+            firsts: Vec::new(),
+            found: Mutex::default(),
+            metas: Mutex::default(),
+        };
+        let named: Vec<Result<Vec<Name>, RunError>> =
+            (0..plan.sweep.points()).into_par_iter().map(|point| plan.names_at(point)).collect();
+        for (point, names) in named.into_iter().enumerate() {
+            plan.firsts.push(plan.names.len());
+            plan.names.extend(names.map_err(|error| plan.blamed(point, error))?);
+            if plan.names.len() > CELLS_MAX {
+                let problem = "stands for too many cells".to_owned();
+                let complaint = Complaint::of_all(problem).expected(format!("at most {CELLS_MAX}"));
+                return Err(plan.sweep.complain(&complaint).into());
+            }
+        }
+        let mut sorted = plan.names.clone();
+        sorted.sort_unstable();
+        if let Some(twice) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            let problem = format!("two cells are the same: {}", twice[0]);
+            let complaint = Complaint::of_all(problem).expected("values that make a difference");
+            return Err(plan.sweep.complain(&complaint).into());
+        }
+        Ok(plan)
+    }
+
+    /// Cells of the sweep.
+    #[must_use]
+    pub fn cells(&self) -> usize {
+        self.names.len()
+    }
+
+    /// What the user should know before it runs, a line each.
+    #[must_use]
+    pub fn notices(&self) -> Vec<String> {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notices: Vec<String> =
+            self.sweep.left_out.iter().map(|what| format!("left out of the sweep: {what}")).collect();
+        let errors = found.values().flat_map(|(_, left_out)| left_out).map(ToString::to_string);
+        let lines = errors.map(|error| format!("left out: {}", error.lines().next().unwrap_or_default()));
+        notices.extend(lines);
+        notices.dedup();
+        notices
+    }
+
+    /// The traces, by name.
+    pub(super) fn traces(&self) -> Vec<TraceMeta> {
+        self.metas.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// The runs of a point, in order.
+    pub(super) fn jobs_at(&self, point: usize) -> Result<Vec<Job>, RunError> {
+        Ok(self.resolved(&self.sweep.lists, &self.sweep.at(point))?.jobs)
+    }
+
+    /// The base with these lists and values.
+    fn resolved(&self, lists: &[Axis], set: &[(&str, &Value)]) -> Result<Resolved, RunError> {
+        let mut table = self.sweep.base.clone();
+        table.extend(lists.iter().map(|list| (list.key.clone(), Value::Array(list.values.clone()))));
+        for (key, value) in set {
+            assign(&mut table, key, value).map_err(|complaint| RunError::Value(complaint.problem()))?;
+        }
+        let wrong = |error: toml::de::Error| RunError::Value(error.message().trim_end().to_owned());
+        match self.sweep.kind {
+            Kind::Experiment => {
+                let experiment: Experiment = from_table(&table).map_err(wrong)?;
+                Ok(Resolved { jobs: jobs(&experiment)?, comparison: None })
+            }
+            Kind::Comparison => {
+                let comparison: Comparison = from_table(&table).map_err(wrong)?;
+                let jobs = comparison.plan_on(|find| self.find(&comparison, find))?.jobs();
+                Ok(Resolved { jobs, comparison: Some(comparison) })
+            }
+        }
+    }
+
+    /// The traces of a comparison, which are looked for once, because a folder or a list of volumes may be long.
+    fn find(&self, comparison: &Comparison, find: &dyn Fn() -> Result<Found, RunError>) -> Result<Found, RunError> {
+        let Comparison { traces, format, volume, event, lenient, seeds, .. } = comparison;
+        let key = format!("{:?}", (traces, format, volume, event, lenient, seeds.0.len() > 1));
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = found.get(&key) {
+            return Ok(found.clone());
+        }
+        let new = find()?;
+        found.insert(key, new.clone());
+        Ok(new)
+    }
+
+    fn names_at(&self, point: usize) -> Result<Vec<Name>, RunError> {
+        let resolved = self.resolved(&self.sweep.lists, &self.sweep.at(point))?;
+        resolved.jobs.iter().map(|job| self.name(job, resolved.comparison.as_ref())).collect()
+    }
+
+    /// The hash of everything that the run depends on.
+    fn name(&self, job: &Job, comparison: Option<&Comparison>) -> Result<Name, RunError> {
+        let mut hash = Sha256::new();
+        hash.update(format!("{}\n{}\n", self.origin.version, self.origin.commit));
+        match (&job.traffic, comparison) {
+            (Traffic::Classes(experiment), _) => {
+                let alone = Experiment {
+                    title: String::new(),
+                    schedulers: vec![job.scheduler],
+                    seeds: vec![job.seed],
+                    ..(**experiment).clone()
+                };
+                hash.update(alone.to_toml());
+                let names: Vec<String> = experiment.classes.iter().filter_map(|class| class.trace.clone()).collect();
+                for trace in TraceFiles::find(&names, &ReadOptions::default())? {
+                    self.hash_trace(&mut hash, &trace)?;
+                }
+            }
+            (Traffic::Trace(trace, load), comparison) => {
+                let alone = Comparison {
+                    traces: vec![trace.name()],
+                    volume: Some(trace.volume().to_owned()),
+                    devices: job.device_name.clone().into(),
+                    schedulers: vec![job.scheduler],
+                    loads: vec![*load],
+                    depths: Depth::Of(job.limits.depth).into(),
+                    seeds: job.seed.into(),
+                    goal: Goal::Completion,
+                    ..comparison.cloned().unwrap_or_default()
+                };
+                hash.update(format!("{}resampled = {}\n", alone.to_toml(), trace.is_resampled()));
+                // Columns of a format may stand in a file.
+                let format = alone.format.as_ref().and_then(|format| std::fs::read(format).ok());
+                hash.update(format.unwrap_or_default());
+                hash.update(job.device.to_toml());
+                hash.update(job.fast.as_ref().map_or_else(String::new, |(device, _)| device.to_toml()));
+                self.hash_trace(&mut hash, trace)?;
+            }
+        }
+        let digest = hash.finalize();
+        Ok(Name(digest.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte))))
+    }
+
+    /// Adds the content of a trace, which is read once.
+    fn hash_trace(&self, hash: &mut Sha256, trace: &TraceFiles) -> Result<(), RunError> {
+        let mut metas = self.metas.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (trace.name(), trace.files().to_vec());
+        let meta = match metas.get(&key) {
+            Some(meta) => meta,
+            None => {
+                let meta = trace.meta()?;
+                metas.entry(key).or_insert(meta)
+            }
+        };
+        for (name, file) in &meta.files {
+            hash.update(format!("{name} {file}\n"));
+        }
+        Ok(())
+    }
+
+    /// An error of a point with the place of the value without which there is none; or else of all values together.
+    fn blamed(&self, point: usize, error: RunError) -> RunError {
+        let (sweep, set) = (&self.sweep, self.sweep.at(point));
+        let about = |place: String, words: String, error: &RunError| {
+            let text = error.to_string();
+            let (problem, hint) = text.split_once("\n\nhint: ").unwrap_or((&text, ""));
+            let problem = if words.is_empty() { problem.to_owned() } else { format!("{words}: {problem}") };
+            let complaint =
+                if place.is_empty() { Complaint::of_all(problem) } else { Complaint::of_value(place, problem) };
+            RunError::Spec(sweep.complain(&complaint.hint(hint)))
+        };
+        if self.resolved(&[], &[]).is_err_and(|alone| alone == error) {
+            return if matches!(error, RunError::Value(_)) {
+                about(String::new(), String::new(), &error)
+            } else {
+                error
+            };
+        }
+        for (number, list) in sweep.lists.iter().enumerate() {
+            let mut lists = sweep.lists.clone();
+            lists.remove(number);
+            let others_do = self.resolved(&lists, &set).is_ok();
+            let with = |value: &Value| {
+                let alone = Axis { key: list.key.clone(), values: vec![value.clone()] };
+                self.resolved(&[&lists[..], &[alone]].concat(), &set).err()
+            };
+            let tried: Vec<Option<RunError>> = list.values.iter().take(TRIED_MAX).map(with).collect();
+            let one_does = tried.iter().any(Option::is_none);
+            let wrong = tried.iter().enumerate().find_map(|(at, error)| Some((at, error.as_ref()?)));
+            if let Some((at, error)) = wrong.filter(|_| others_do || one_does) {
+                let words = format!("{} = {}", list.key, list.values[at]);
+                return about(format!("{}[{at}]", place(&list.key)), words, error);
+            }
+        }
+        for (number, (key, value)) in set.iter().enumerate() {
+            let mut others = set.clone();
+            others.remove(number);
+            if self.resolved(&sweep.lists, &others).is_ok() {
+                let values = &sweep.axes[number].values;
+                let at = values.iter().position(|other| other == *value).unwrap_or(0);
+                return about(format!("{}[{at}]", place(key)), format!("{key} = {value}"), &error);
+            }
+        }
+        let words: Vec<String> = set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        about("sweep".into(), words.join(", "), &error)
+    }
+}
+
+/// Values of a list that are tried one by one to find the one that is wrong.
+const TRIED_MAX: usize = 100;
+
+/// A point of the sweep with every name looked up.
+struct Resolved {
+    jobs: Vec<Job>,
+    /// The comparison whose runs they are.
+    comparison: Option<Comparison>,
+}

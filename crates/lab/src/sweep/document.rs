@@ -1,0 +1,158 @@
+//! A sweep as a document: which is best in each group, charts of a number over what is swept, and the merged table as records.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::figures::figure;
+use super::folder::Folder;
+use super::groups::{Measured, Point};
+use super::merge::{Merged, default_metric};
+use crate::document::{Column, Document, Format, Origin, Provenance, Table, Value};
+use crate::experiment::Figure;
+use crate::run::RunError;
+use ioweir_config::unknown;
+
+/// Groups in the table; the records have all.
+const GROUPS_MAX: usize = 200;
+
+/// The merged table as a document about one of its columns.
+///
+/// # Errors
+/// [`RunError`] where there is no such column, or where the document cannot be written, which is a defect of the program.
+pub fn document(folder: &Folder, merged: Merged, metric: Option<&str>) -> Result<Document, RunError> {
+    let about = &folder.about;
+    let metric = metric.unwrap_or_else(|| default_metric(&merged.table));
+    let measured = Measured::of(&merged.table, &about.keys, metric);
+    if measured.is_none() && !merged.table.rows.is_empty() {
+        let is_number = |at: usize| merged.table.rows.iter().any(|row| row[at].value.number().is_some());
+        let columns = merged.table.columns.iter().enumerate().filter(|(at, _)| is_number(*at));
+        let names: Vec<&str> = columns.map(|(_, column)| column.name.as_str()).collect();
+        return Err(unknown("number", metric, &names, "the merged table has these columns").into());
+    }
+    let origin =
+        Origin { version: about.version.clone(), commit: about.commit.clone(), command: about.command.clone() };
+    let specs = vec![("The sweep as TOML, with every default".to_owned(), about.spec_toml.clone())];
+    let provenance = Provenance::new(&origin, about.traces.clone(), specs);
+    let data = json!({
+        "meta": {
+            "version": origin.version,
+            "commit": origin.commit,
+            "command": origin.command,
+            "spec_sha256": provenance.spec_sha256,
+            "spec_toml": about.spec_toml,
+            "traces": serde_json::to_value(&about.traces).unwrap_or_default(),
+            "cells": merged.status.cells,
+            "cells_done": merged.status.done,
+        },
+        "rows": merged.table.rows.iter().map(|row| object(&merged.table, row)).collect::<Vec<_>>(),
+    });
+    let title = if about.title.is_empty() { "Sweep" } else { &about.title };
+    let mut document =
+        Document::new("ioweir sweep", title, &data).map_err(|error| RunError::Store(error.to_string()))?;
+    document.headline = match &measured {
+        Some(measured) => headline(measured, &merged),
+        None => "No cell is done.".into(),
+    };
+    if let Some(measured) = &measured {
+        if measured.groups().iter().any(|group| group.len() > 1) {
+            document.push(best(measured));
+        }
+        document.blocks.extend(figure(measured).map(Into::into));
+    }
+    document.records = merged.table;
+    document.provenance = Some(provenance);
+    Ok(document)
+}
+
+fn object(table: &Table, row: &[crate::document::Cell]) -> Json {
+    let value = |value: &Value| match value {
+        Value::Absent => Json::Null,
+        Value::Text(text) => json!(text),
+        Value::Integer(integer) => i64::try_from(*integer).map_or_else(|_| json!(integer.to_string()), Json::from),
+        Value::Number(number) | Value::Interval(number, _) => json!(number),
+        Value::Flag(flag) => json!(flag),
+    };
+    let pairs = table.columns.iter().zip(row).map(|(column, cell)| (column.name.clone(), value(&cell.value)));
+    Json::Object(pairs.collect::<Map<_, _>>())
+}
+
+/// Whether the interval of the ratio of two points does not hold 1; it is unknown where there is one seed.
+fn is_clear(best: &Point, next: &Point) -> Option<bool> {
+    let ratio = next.by(best)?;
+    Some((ratio.mean - 1.0).abs() > ratio.half_width?)
+}
+
+fn value(figure: Figure) -> Value {
+    match figure.half_width {
+        Some(half_width) => Value::Interval(figure.mean, half_width),
+        None => Value::Number(figure.mean),
+    }
+}
+
+fn headline(measured: &Measured, merged: &Merged) -> String {
+    let groups = measured.groups();
+    let compared: Vec<&Vec<&Point>> = groups.iter().filter(|group| group.len() > 1).collect();
+    let mut wins: Vec<(String, usize)> = Vec::new();
+    for group in &compared {
+        let choice = measured.choice(group[0]);
+        match wins.iter_mut().find(|(name, _)| *name == choice) {
+            Some((_, count)) => *count += 1,
+            None => wins.push((choice, 1)),
+        }
+    }
+    wins.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let (metric, seeds) = (&measured.metric, measured.seeds);
+    let seeds = if seeds > 1 { format!("means of {seeds} seeds with 95 % intervals") } else { "one seed".into() };
+    let end = if measured.is_higher_better { "highest" } else { "lowest" };
+    let best = match &wins[..] {
+        [] => format!("{} rows of {metric}, {seeds}.", merged.table.rows.len()),
+        [(choice, count), ..] => {
+            let unclear = compared.iter().filter(|group| is_clear(group[0], group[1]) == Some(false)).count();
+            let unclear = match unclear {
+                0 => String::new(),
+                count => format!(" In {count} of them the next best may be as good."),
+            };
+            format!("{metric} is {end} with {choice} in {count} of {} groups, {seeds}.{unclear}", compared.len())
+        }
+    };
+    let status = &merged.status;
+    let left = status.cells - status.done;
+    let part = if left > 0 { format!(" {left} of {} cells are not in it.", status.cells) } else { String::new() };
+    best + &part
+}
+
+/// A row for each group: the best, the next best, and how far they are apart.
+fn best(measured: &Measured) -> Table {
+    let groups: Vec<Vec<&Point>> = measured.groups().into_iter().filter(|group| group.len() > 1).collect();
+    let circumstances: Vec<usize> =
+        (0..measured.dimensions.len()).filter(|at| !measured.dimensions[*at].is_chosen).collect();
+    let mut columns: Vec<Column> =
+        circumstances.iter().map(|at| Column::text(&measured.dimensions[*at].name)).collect();
+    let number = |name: &str| Column::text(name).format(Format::Own);
+    columns.extend([Column::text("best"), number(&measured.metric), Column::text("next best"), number("its number")]);
+    columns.extend([Column::digits("next by best", 3), Column::text("clear").format(Format::Own)]);
+    let shown = if groups.len() > GROUPS_MAX {
+        format!("The first {GROUPS_MAX} of {} groups. ", groups.len())
+    } else {
+        String::new()
+    };
+    let mut table = Table::new("The best of each group", columns).caption(format!(
+        "{shown}A group is all that differs in nothing but what is chosen among. Figures are means over the seeds, with 95 % \
+         intervals where there are several. The next best is divided by the best seed by seed, because with one seed both have the \
+         same requests; the best is clear where the interval of that ratio does not hold 1."
+    ));
+    for group in groups.iter().take(GROUPS_MAX) {
+        let (best, next) = (group[0], group[1]);
+        let clear = is_clear(best, next).map(|is_clear| if is_clear { "yes" } else { "no" });
+        let mut cells: Vec<_> =
+            circumstances.iter().map(|at| measured.dimensions[*at].values[best.at[*at]].clone().into()).collect();
+        cells.extend([
+            measured.choice(best).into(),
+            value(best.figure).into(),
+            measured.choice(next).into(),
+            value(next.figure).into(),
+        ]);
+        cells.extend([next.by(best).map_or(Value::Absent, value).into(), Value::from(clear).into()]);
+        table.row(cells);
+    }
+    table
+}

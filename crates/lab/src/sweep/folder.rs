@@ -1,0 +1,454 @@
+//! The folder of a sweep: what the sweep is, and a part for each finished cell, written so that only whole parts have a name.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::cells::{Name, Plan};
+use super::rows;
+use crate::document::parquet::{Read, read, written};
+use crate::document::{Table, TraceMeta};
+use crate::run::{Progress, RunError};
+use crate::sim::Unobserved;
+
+/// The layout of the folder.
+const LAYOUT: u32 = 1;
+/// The file that says what the sweep is.
+const FILE: &str = "sweep.json";
+/// The longest such file, and the longest part.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+const PART_BYTES_MAX: u64 = 64 << 20;
+/// Rows of a part: classes of an experiment.
+const PART_ROWS_MAX: usize = 1 << 20;
+/// Failed cells and parts that are not counted are reported by name, each up to this number.
+const REPORTED_MAX: usize = 10;
+
+/// What a sweep is, as its folder keeps it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct About {
+    layout: u32,
+    pub(super) version: String,
+    pub(super) commit: String,
+    pub(super) command: String,
+    pub(super) title: String,
+    /// The base with every default, and the values that are swept, as TOML.
+    pub(super) spec_toml: String,
+    pub(super) traces: Vec<TraceMeta>,
+    /// Names of the swept keys.
+    pub(super) keys: Vec<String>,
+    /// Names of all cells, in order.
+    pub(super) cells: Vec<String>,
+}
+
+/// A folder that holds a sweep.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    pub(super) about: About,
+}
+
+/// A part of the cells: number `index`, from 1, of `of`. Each cell is in exactly one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: usize,
+    of: usize,
+}
+
+impl Shard {
+    /// All cells.
+    pub const WHOLE: Self = Self { index: 1, of: 1 };
+
+    fn holds(self, cell: usize) -> bool {
+        cell % self.of == self.index - 1
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').and_then(|(index, of)| Some((index.parse().ok()?, of.parse().ok()?)));
+        match numbers {
+            Some((index, of)) if 1 <= index && index <= of => Ok(Self { index, of }),
+            _ => Err("expected: I/N, which is part I of N, from 1/N to N/N".into()),
+        }
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.index, self.of)
+    }
+}
+
+/// What is run, and on how many threads.
+#[derive(Clone, Copy, Debug)]
+pub struct Running {
+    /// Which of the cells.
+    pub shard: Shard,
+    /// One for each core where absent.
+    pub threads: Option<usize>,
+}
+
+/// What a run of a sweep did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ran {
+    /// Cells that it was to do.
+    pub cells: usize,
+    /// Cells that had a part before.
+    pub there: usize,
+    /// Cells that failed, the first in order.
+    pub failed: Vec<Failed>,
+    /// How many failed in all.
+    pub failed_count: usize,
+}
+
+/// A cell that failed, or a file that is not counted, and why.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Failed {
+    /// The cell or the file.
+    pub name: String,
+    /// Why.
+    pub problem: String,
+}
+
+/// How far a sweep is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Cells of the sweep.
+    pub cells: usize,
+    /// Cells with a part.
+    pub done: usize,
+    /// Cells that ended with an error, which a further run tries again; the first in order.
+    pub failed: Vec<Failed>,
+    /// How many failed in all.
+    pub failed_count: usize,
+    /// Parts that are not counted; the first in order.
+    pub uncounted: Vec<Failed>,
+    /// How many are not counted in all.
+    pub uncounted_count: usize,
+}
+
+impl Status {
+    /// Cells that have neither a part nor an error.
+    #[must_use]
+    pub fn missing(&self) -> usize {
+        self.cells - self.done - self.failed_count
+    }
+}
+
+/// What there is of a cell.
+pub(super) enum State {
+    Done(Table),
+    Missing,
+    Failed(String),
+    /// There is a part that does not count.
+    Uncounted(String),
+}
+
+impl Folder {
+    /// The folder for the parts of a sweep, which is made where it is missing.
+    ///
+    /// # Errors
+    /// [`RunError::Value`] where it holds anything else; [`RunError::Store`] where it cannot be written.
+    pub fn create(path: &Path, plan: &Plan) -> Result<Self, RunError> {
+        let about = About {
+            layout: LAYOUT,
+            version: plan.origin.version.clone(),
+            commit: plan.origin.commit.clone(),
+            command: plan.origin.command.clone(),
+            title: plan.sweep.title.clone(),
+            spec_toml: plan.sweep.to_toml(),
+            traces: plan.traces(),
+            keys: plan.sweep.axes.iter().map(|axis| axis.key.clone()).collect(),
+            cells: plan.names.iter().map(Name::to_string).collect(),
+        };
+        let failed = |error: &io::Error| RunError::Store(format!("{}: {}", path.display(), plain(error)));
+        if !path.join(FILE).exists() {
+            fs::create_dir_all(path).map_err(|error| failed(&error))?;
+            let mut files = fs::read_dir(path).map_err(|error| failed(&error))?.filter_map(Result::ok);
+            // Other shards may begin at the same time, and one that was stopped leaves these.
+            let is_own = |name: &str| name == FILE || name == "parts" || name.starts_with('.');
+            if files.any(|file| !is_own(&file.file_name().to_string_lossy())) {
+                let problem = format!("{} holds other files, and no {FILE}", path.display());
+                return Err(RunError::Value(format!(
+                    "{problem}\n  expected: an empty folder, or that of this sweep\n\nhint: name another with --out"
+                )));
+            }
+            let text = serde_json::to_vec_pretty(&about).map_err(|error| RunError::Store(error.to_string()))?;
+            put(&path.join(FILE), &text, Existing::Stays)?;
+        }
+        fs::create_dir_all(path.join("parts")).map_err(|error| failed(&error))?;
+        let folder = Self::open(path)?;
+        folder.check(&about)?;
+        Ok(folder)
+    }
+
+    /// The folder of a sweep that was begun.
+    ///
+    /// # Errors
+    /// [`RunError::Value`] where it holds none.
+    pub fn open(path: &Path) -> Result<Self, RunError> {
+        let file = path.join(FILE);
+        let wrong = |problem: String| {
+            RunError::Value(format!("{}: {problem}\n  expected: a folder that `ioweir sweep` has made", file.display()))
+        };
+        let bytes =
+            contents(&file, FILE_BYTES_MAX).map_err(|error| wrong(format!("cannot be read: {}", plain(&error))))?;
+        let about: About = serde_json::from_slice(&bytes).map_err(|error| wrong(format!("is damaged: {error}")))?;
+        if about.layout != LAYOUT {
+            return Err(wrong(format!("has layout {}, not {LAYOUT}", about.layout)));
+        }
+        // Names become those of files.
+        let is_name = |name: &String| name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if let Some(name) = about.cells.iter().find(|name| !is_name(name)) {
+            return Err(wrong(format!("is damaged: {name:?} is no name of a cell")));
+        }
+        Ok(Self { path: path.to_owned(), about })
+    }
+
+    /// Refuses to continue with another sweep, and says what is different.
+    fn check(&self, new: &About) -> Result<(), RunError> {
+        let old = &self.about;
+        let path = self.path.display();
+        let refused = |problem: String, hint: &str| {
+            Err(RunError::Value(format!("{problem}\n  expected: the folder of this sweep\n\nhint: {hint}")))
+        };
+        if (&old.version, &old.commit) != (&new.version, &new.commit) {
+            let versions = format!("{} ({}), and this is {} ({})", old.version, old.commit, new.version, new.commit);
+            let hint = "parts of two versions do not mix: continue with the version that began it, or name another folder \
+                        with --out";
+            return refused(format!("{path} holds a sweep of version {versions}"), hint);
+        }
+        if old.cells == new.cells {
+            return Ok(());
+        }
+        let content = |about: &About| about.traces.iter().map(|trace| trace.files.clone()).collect::<Vec<_>>();
+        let names = |about: &About| about.traces.iter().map(|trace| trace.name.clone()).collect::<Vec<_>>();
+        let problem = if names(old) == names(new) && content(old) != content(new) {
+            format!("{path} holds this sweep over traces of other content")
+        } else {
+            format!("{path} holds another sweep")
+        };
+        refused(problem, "name another folder with --out, or remove this one")
+    }
+
+    fn part(&self, name: &str) -> PathBuf {
+        self.path.join("parts").join(format!("{name}.parquet"))
+    }
+
+    fn error(&self, name: &str) -> PathBuf {
+        self.path.join("parts").join(format!("{name}.failed"))
+    }
+
+    /// What there is of a cell.
+    pub(super) fn state(&self, name: &str) -> State {
+        match contents(&self.part(name), PART_BYTES_MAX) {
+            Ok(bytes) => match read(bytes, PART_ROWS_MAX).and_then(|read| self.counted(name, read)) {
+                Ok(table) => State::Done(table),
+                Err(problem) => State::Uncounted(problem),
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let error = contents(&self.error(name), PART_BYTES_MAX);
+                error.map_or(State::Missing, |text| State::Failed(String::from_utf8_lossy(&text).trim_end().into()))
+            }
+            Err(error) => State::Uncounted(format!("cannot be read: {error}")),
+        }
+    }
+
+    /// The table of a part that is of this cell and version.
+    fn counted(&self, name: &str, read: Read) -> Result<Table, String> {
+        let is = |key: &str| read.about(key).unwrap_or("unknown").to_owned();
+        let (cell, version, commit) = (is("cell"), is("version"), is("commit"));
+        if cell != name {
+            return Err(format!("is of cell {cell}"));
+        }
+        if (&version, &commit) != (&self.about.version, &self.about.commit) {
+            return Err(format!("is of version {version} ({commit})"));
+        }
+        Ok(read.table)
+    }
+
+    /// Runs the cells of a shard that have no part yet. A cell that fails leaves its error in the folder, and the others
+    /// continue.
+    ///
+    /// # Errors
+    /// [`RunError::Store`] where a part cannot be written.
+    pub fn run(&self, plan: &Plan, running: Running, progress: &dyn Progress) -> Result<Ran, RunError> {
+        let mut builder = rayon::ThreadPoolBuilder::new();
+        if let Some(threads) = running.threads {
+            builder = builder.num_threads(threads);
+        }
+        let pool = builder.build().map_err(|error| RunError::Value(format!("threads cannot be started: {error}")))?;
+        let cells = (0..plan.cells()).filter(|cell| running.shard.holds(*cell)).count();
+        progress.started(cells);
+        let ran = Mutex::new(Ran { cells, ..Ran::default() });
+        let points = plan.firsts.len();
+        let work =
+            || (0..points).into_par_iter().try_for_each(|point| self.run_point(plan, point, running, progress, &ran));
+        pool.install(work)?;
+        let mut ran = ran.into_inner().unwrap_or_else(PoisonError::into_inner);
+        ran.failed.sort();
+        ran.failed.truncate(REPORTED_MAX);
+        Ok(ran)
+    }
+
+    /// Runs the cells of one point that are missing.
+    fn run_point(
+        &self,
+        plan: &Plan,
+        point: usize,
+        running: Running,
+        progress: &dyn Progress,
+        ran: &Mutex<Ran>,
+    ) -> Result<(), RunError> {
+        let first = plan.firsts[point];
+        let end = plan.firsts.get(point + 1).copied().unwrap_or(plan.cells());
+        let is_done = |cell: &usize| matches!(self.state(&plan.names[*cell].to_string()), State::Done(_));
+        let asked = (first..end).filter(|cell| running.shard.holds(*cell));
+        let (done, missing): (Vec<usize>, Vec<usize>) = asked.partition(is_done);
+        done.iter().for_each(|_| progress.finished(""));
+        ran.lock().unwrap_or_else(PoisonError::into_inner).there += done.len();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let jobs = plan.jobs_at(point)?;
+        let set = plan.sweep.at(point);
+        missing.into_par_iter().try_for_each(|cell| {
+            let (name, job) = (plan.names[cell], &jobs[cell - first]);
+            match job.run(false, progress, &mut Unobserved) {
+                Ok((outcome, _)) => self.keep(name, &rows::rows(name, job, &outcome, &set))?,
+                Err(error) => {
+                    let failed = Failed { name: name.to_string(), problem: error.to_string() };
+                    put(&self.error(&failed.name), failed.problem.as_bytes(), Existing::IsReplaced)?;
+                    let mut ran = ran.lock().unwrap_or_else(PoisonError::into_inner);
+                    ran.failed_count += 1;
+                    ran.failed.push(failed);
+                }
+            }
+            progress.finished(&job.scheduler.to_string());
+            Ok(())
+        })
+    }
+
+    /// Writes the part of a cell, and forgets that it failed before.
+    fn keep(&self, name: Name, table: &Table) -> Result<(), RunError> {
+        let name = name.to_string();
+        let About { version, commit, .. } = &self.about;
+        let about = [("cell", name.as_str()), ("version", version), ("commit", commit)];
+        let bytes = written(table, &about).map_err(|error| RunError::Store(error.to_string()))?;
+        put(&self.part(&name), &bytes, Existing::IsReplaced)?;
+        match fs::remove_file(self.error(&name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(RunError::Store(format!("{}: {error}", self.error(&name).display())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How far the sweep is.
+    ///
+    /// # Errors
+    /// [`RunError::Value`] where the folder cannot be read.
+    pub fn status(&self) -> Result<Status, RunError> {
+        let states: Vec<State> = self.about.cells.par_iter().map(|name| self.light_state(name)).collect();
+        let mut status = Status { cells: states.len(), ..Status::default() };
+        let mut uncounted = self.strangers()?;
+        for (name, state) in self.about.cells.iter().zip(states) {
+            let name = name.clone();
+            match state {
+                State::Done(_) => status.done += 1,
+                State::Missing => {}
+                State::Failed(problem) => {
+                    status.failed_count += 1;
+                    status.failed.push(Failed { name, problem });
+                    status.failed.truncate(REPORTED_MAX);
+                }
+                State::Uncounted(problem) => uncounted.push(Failed { name: format!("{name}.parquet"), problem }),
+            }
+        }
+        uncounted.sort();
+        status.uncounted_count = uncounted.len();
+        uncounted.truncate(REPORTED_MAX);
+        status.uncounted = uncounted;
+        Ok(status)
+    }
+
+    /// The state without the rows, which would be many for all cells together.
+    fn light_state(&self, name: &str) -> State {
+        match self.state(name) {
+            State::Done(_) => State::Done(Table::default()),
+            state => state,
+        }
+    }
+
+    /// Parts of no cell of this sweep.
+    fn strangers(&self) -> Result<Vec<Failed>, RunError> {
+        let mut known: Vec<&str> = self.about.cells.iter().map(String::as_str).collect();
+        known.sort_unstable();
+        let folder = self.path.join("parts");
+        let wrong = |error: io::Error| RunError::Value(format!("{}: cannot be read: {error}", folder.display()));
+        let mut strangers = Vec::new();
+        for file in fs::read_dir(&folder).map_err(wrong)? {
+            let name = file.map_err(wrong)?.file_name().to_string_lossy().into_owned();
+            let Some(stem) = name.strip_suffix(".parquet").filter(|stem| !stem.starts_with('.')) else { continue };
+            if known.binary_search(&stem).is_err() {
+                strangers.push(Failed { name, problem: "is of no cell of this sweep".into() });
+            }
+        }
+        Ok(strangers)
+    }
+}
+
+/// The system's message, without the number that Rust appends.
+pub(super) fn plain(error: &io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// The bytes of a file of at most this length.
+fn contents(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.len() > bytes_max {
+        return Err(io::Error::other(format!("longer than {bytes_max} bytes")));
+    }
+    fs::read(path)
+}
+
+/// What becomes of a file that has the name already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    IsReplaced,
+    Stays,
+}
+
+/// Writes a file whole or not at all: under a name that does not count, to the disk, and then under its own.
+fn put(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), RunError> {
+    let write = || {
+        let folder = path.parent().unwrap_or_else(|| Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".ioweir-");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let mut file = builder.tempfile_in(folder)?;
+        file.write_all(bytes)?;
+        file.as_file().sync_all()?;
+        match existing {
+            Existing::IsReplaced => drop(file.persist(path)?),
+            Existing::Stays => match file.persist_noclobber(path) {
+                Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
+                _ => {}
+            },
+        }
+        Ok(())
+    };
+    write().map_err(|error: io::Error| RunError::Store(format!("{}: {}", path.display(), plain(&error))))
+}
