@@ -721,6 +721,9 @@ fn a_running_server_is_changed_or_says_why_not() {
             &["ctl", "set", "--help"],
             &["ctl", "missing.toml", "state"],
             &["ctl", "plain.toml", "state"],
+            &["ctl", "served.toml", "clients"],
+            &["ctl", "served.toml", "kick", "7"],
+            &["ctl", "served.toml", "kick", "gold"],
             &["ctl", "served.toml", "set"],
             &["ctl", "served.toml", "set", "export.gold.weight=200", "export.bronze.limit_bytes_per_second=8MiB"],
             &["ctl", "served.toml", "set", "export.gold.weight=200"],
@@ -734,6 +737,17 @@ fn a_running_server_is_changed_or_says_why_not() {
             &["ctl", "unix:control", "reload"],
         ],
     );
+    let saved = transcripts(
+        folder.path(),
+        &[
+            &["ctl", "served.toml", "set", "export.gold.limit=500/s", "server.idle_timeout=1h"],
+            &["ctl", "served.toml", "save"],
+            &["ctl", "served.toml", "save", "kept.toml"],
+            &["serve", "kept.toml", "--check"],
+        ],
+    );
+    let (_, printed) = saved.split_once("served.toml save\n").unwrap();
+    assert!(printed.starts_with(&fs::read_to_string(folder.path().join("kept.toml")).unwrap()));
     write("served.toml", &SERVED.replace("\"sfq\"", "\"sfg\""));
     let wrong = transcript(folder.path(), &["ctl", "unix:control", "reload"]);
     served.signal("-HUP");
@@ -747,7 +761,27 @@ fn a_running_server_is_changed_or_says_why_not() {
     served.signal("-HUP");
     let change = served.line("300 -> 400");
     assert!(change.ends_with(" INFO ioweir: export.gold.weight 300 -> 400 event=\"spec_changed\""), "{change}");
-    insta::assert_snapshot!([told, wrong, refused].join("\n"));
+    insta::assert_snapshot!([told, saved, wrong, refused].join("\n"));
+}
+
+#[test]
+fn a_server_that_drains_ends_with_code_0() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("served.toml"), SERVED).unwrap();
+    let mut served = Served::start(folder.path());
+    let told = transcripts(
+        folder.path(),
+        &[
+            &["ctl", "drain", "--help"],
+            &["ctl", "served.toml", "drain", "--within", "30"],
+            &["ctl", "served.toml", "drain", "--within", "30s"],
+        ],
+    );
+    let event = served.line("draining");
+    assert!(event.contains(" INFO ioweir: draining: ") && event.ends_with(" event=\"draining\""), "{event}");
+    assert_eq!(served.0.wait().unwrap().code(), Some(0));
+    let gone = transcript(folder.path(), &["ctl", "served.toml", "drain"]);
+    insta::assert_snapshot!([told, gone].join("\n"));
 }
 
 #[test]

@@ -68,6 +68,10 @@ kinds! {
     ClientSlow = "client_slow", WARN;
     /// A client asked for nothing for too long.
     ClientIdle = "client_idle", INFO;
+    /// The server drains: it takes no clients, and ends once those it has are answered.
+    Draining = "draining", INFO;
+    /// A client was ended by a command.
+    ClientKicked = "client_kicked", INFO;
     /// No client is accepted for a moment: descriptors or memory are short.
     ListeningPaused = "listening_paused", WARN;
     /// Other machines can connect, and nothing is encrypted.

@@ -17,7 +17,7 @@ use crate::capture::Capture;
 use crate::control::{Controller, Tunables};
 use crate::engine::{Engine, Handle, Settings, Timeouts, Turn};
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Front, Listener, Permits, Plan, Stopper};
+use crate::front::{self, Front, Listener, Permits, Plan, Stopper};
 use crate::log::{DeviceLog, Event, EventKind, Log};
 use crate::manager;
 use crate::nbd;
@@ -131,12 +131,13 @@ impl Server {
         let tls = spec.server.tls.as_ref().map(tls::Server::load).transpose();
         let tls = tls.map_err(|error| ServeError(error.to_string()))?;
         let tunables = Arc::new(Tunables::new(&spec.server, tls));
-        let handles = opened.iter().map(|opened| opened.handle.clone()).collect();
-        let controller = Controller::new(spec.clone(), handles, Arc::clone(&tunables), log.clone(), clock);
+        let handles: Vec<_> = opened.iter().map(|opened| opened.handle.clone()).collect();
+        let controller = Controller::new(spec.clone(), handles.clone(), Arc::clone(&tunables), log.clone(), clock);
         let front = Front::new(Plan {
             listeners,
             exports,
             engines: engines.map(|opened| opened.handle.clone()).collect(),
+            devices: handles,
             classes: spec.classes(),
             allowed: spec.export.iter().map(|export| export.allow.clone()).collect(),
             signals: signals.then(catch_signals).transpose().map_err(|error| failed("signals", &error))?,
@@ -147,7 +148,8 @@ impl Server {
         });
         let front = front.map_err(|error| failed("epoll", &error))?;
         let stopper = front.stopper();
-        let (watch, watched_at) = start_watch(spec, &controller, &opened, (front.permits(), log), clock)?;
+        let (watch, watched_at) =
+            start_watch(spec, &controller, &opened, (front.permits(), stopper.clone(), log), clock)?;
         for starting in &starting {
             // As above.
             let _ = starting.stopper.send(stopper.clone());
@@ -201,10 +203,12 @@ impl Server {
     /// If a device has failed as a whole.
     pub fn wait(self) -> Result<(), ServeError> {
         let panicked = |_| ServeError("a thread has panicked".into());
-        let front = self.front.join().map_err(panicked)?.map_err(|error| failed("epoll", &error));
         for engine in self.engines {
             engine.join().map_err(panicked)??;
         }
+        // The thread that accepts clients has stopped the engines, and may wait for another stop while they drain.
+        self.stopper.stop();
+        let front = self.front.join().map_err(panicked)?.map_err(|error| failed("epoll", &error));
         drop(self.watch);
         front
     }
@@ -233,6 +237,7 @@ pub fn check(spec: &Spec) -> Result<(), ServeError> {
     let check = |device: &Device| {
         backend::check(device).map_err(|error| ServeError(format!("device {}: {error}", device.name)))
     };
+    front::group_of(&spec.server).map_err(ServeError)?;
     let sizes: Result<Vec<u64>, _> = spec.device.iter().map(check).collect();
     let sizes = sizes?;
     spec.export.iter().try_for_each(|export| describe(export, spec, &sizes).map(drop))
@@ -246,7 +251,8 @@ fn enter(spec: &Spec, entrance: Entrance) -> Result<Entered, ServeError> {
         Entrance::Single(input, output) => return Ok((Vec::new(), Some((input, output)))),
         Entrance::Listeners(listeners) if !listeners.is_empty() => listeners,
         Entrance::Listeners(_) => {
-            let bound: Result<Vec<_>, _> = spec.server.listen.iter().map(Listener::bind).collect();
+            let listen = spec.server.listen.iter();
+            let bound: Result<Vec<_>, _> = listen.map(|its| Listener::bind_for_clients(its, &spec.server)).collect();
             bound.map_err(ServeError)?
         }
     };
@@ -261,7 +267,7 @@ fn start_watch(
     spec: &Spec,
     controller: &Controller,
     opened: &[Opened],
-    (permits, log): (Permits, Log),
+    (permits, stopper, log): (Permits, Stopper, Log),
     clock: MachineClock,
 ) -> Result<(Option<Watch>, Option<String>), ServeError> {
     let watch = spec.server.watch.as_ref().map(Listener::bind).transpose().map_err(ServeError)?;
@@ -276,7 +282,7 @@ fn start_watch(
         description: opened.description.clone(),
     };
     let devices = opened.iter().map(watched).collect();
-    let plan = watch::Plan { controller: controller.clone(), devices, permits, log, clock, watch, control };
+    let plan = watch::Plan { controller: controller.clone(), devices, permits, stopper, log, clock, watch, control };
     let watch = Watch::start(plan).map_err(|error| failed("the watch cannot be started", &error))?;
     Ok((Some(watch), watched_at))
 }
@@ -364,8 +370,10 @@ impl Starting {
                 return Err(ServeError(format!("device {name}: {error}")));
             }
             let result = run(&name, engine, clock);
-            // A server without its device ends.
-            Stopper::stop(&stopper);
+            // A server without its device ends. One whose device was stopped may still drain others.
+            if result.is_err() {
+                Stopper::stop(&stopper);
+            }
             result
         };
         let thread = Builder::new().name(format!("ioweir-{}", device.name)).spawn(work);

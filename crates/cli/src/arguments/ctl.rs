@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  ioweir ctl disks.toml state\n  ioweir ctl disks.toml set export.gold.weight=300\n  \
+    after_help = "Examples:\n  ioweir ctl disks.toml state\n  ioweir ctl disks.toml clients\n  ioweir ctl disks.toml set export.gold.weight=300\n  \
 ioweir ctl unix:/run/ioweir.control reload\n\nThe server needs `control = \"unix:PATH\"` under [server] in its spec."
 )]
 pub(crate) struct CtlArguments {
@@ -24,6 +24,24 @@ pub(crate) enum CtlVerb {
         #[arg(long, value_name = "FILE|-")]
         json: Option<String>,
     },
+    /// List the clients: who they are, and what they have asked for
+    Clients {
+        /// Write JSON to a file; `-` writes to standard output instead of the table
+        #[arg(long, value_name = "FILE|-")]
+        json: Option<String>,
+    },
+    /// End a client: what it has queued is withdrawn
+    Kick {
+        /// Number of the client, as `clients` lists it
+        #[arg(value_name = "NUMBER")]
+        number: u64,
+    },
+    /// Take no more clients, answer what those there are have asked for, and end with code 0
+    Drain {
+        /// Longest time, such as 30s; as long as it takes where absent. SIGTERM ends it, too
+        #[arg(long, value_name = "TIME")]
+        within: Option<String>,
+    },
     /// Change keys of the running server's spec, all together or none
     #[command(after_help = "Keys: export.NAME.KEY, tenant.NAME.KEY and group.NAME.KEY, where KEY is\n\
 one of a share (`ioweir doc serve` lists them); server.connections_max,\n\
@@ -40,6 +58,12 @@ Values are written as in a spec, without quotes; `none` removes a key.")]
         /// Name of the device in the spec
         #[arg(value_name = "DEVICE")]
         device: String,
+    },
+    /// Write the running spec, with its changes, as a spec file
+    Save {
+        /// File to write, or `-` for standard output; the comments of the spec file are lost
+        #[arg(value_name = "FILE|-", default_value = "-", hide_default_value = true)]
+        file: String,
     },
     /// Read the spec file again, as SIGHUP does, and apply all of it or nothing
     Reload,

@@ -60,7 +60,7 @@ pub(crate) enum Verb {
     Validate(ValidateArguments),
     /// Serve files and block devices over NBD, with every request scheduled
     Serve(ServeArguments),
-    /// Show the state of a running server, and change its shares
+    /// Show the state and the clients of a running server, change it, or end it
     Ctl(CtlArguments),
     /// Watch a running server: who is served, who waits, and why
     Top(TopArguments),

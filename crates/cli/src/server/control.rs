@@ -7,7 +7,7 @@ use ioweir_serve::control::{AskError, Command, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
 
-use super::top;
+use super::{clients, top};
 use crate::arguments::{CtlArguments, CtlVerb};
 use crate::failure::Failure;
 use crate::output;
@@ -24,7 +24,23 @@ pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {
                 None => top::print(state),
             }
         }
+        CtlVerb::Clients { json } => {
+            let clients = ask(&socket, &Command::Clients {})?;
+            match json {
+                Some(target) => output::put(target, format!("{clients:#}\n").as_bytes()),
+                None => clients::print(clients),
+            }
+        }
+        CtlVerb::Kick { number } => tell(&ask(&socket, &Command::Kick(*number))?),
+        CtlVerb::Drain { within } => {
+            let within = within.as_deref().map(str::parse).transpose()?;
+            tell(&ask(&socket, &Command::Drain { within })?)
+        }
         CtlVerb::Set { assignments } => tell(&ask(&socket, &Command::Set(assignments.clone()))?),
+        CtlVerb::Save { file } => {
+            let answer = ask(&socket, &Command::Save {})?;
+            output::put(file, answer["spec"].as_str().unwrap_or_default().as_bytes())
+        }
         CtlVerb::Reopen { device } => tell(&ask(&socket, &Command::Reopen(device.clone()))?),
         CtlVerb::Reload => tell(&ask(&socket, &Command::Reload {})?),
     }

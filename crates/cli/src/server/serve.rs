@@ -38,7 +38,8 @@ pub(crate) fn act(arguments: &ServeArguments) -> Result<(), Failure> {
     } else if listen.is_empty() {
         Entrance::Listeners(Listener::handed_over().map_err(Failure::Input)?)
     } else {
-        let bound: Result<Vec<Listener>, String> = listen.iter().map(Listener::bind).collect();
+        let bind = |place| Listener::bind_for_clients(place, &spec.server);
+        let bound: Result<Vec<Listener>, String> = listen.iter().map(bind).collect();
         Entrance::Listeners(bound.map_err(Failure::Running)?)
     };
     let (capture, writer) = match &arguments.capture {

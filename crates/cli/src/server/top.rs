@@ -12,6 +12,7 @@ use ioweir_core::Nanos;
 use ioweir_lab::document::{Cell, Column, Format, Table, format_seconds};
 use ioweir_serve::control::{Command, ask};
 use ioweir_serve::watch::{ClassState, DeviceState, SCHEMA_VERSION, SecondState, State};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::control;
@@ -35,7 +36,7 @@ pub(crate) fn act(arguments: &TopArguments) -> Result<(), Failure> {
     let is_screen = io::stdout().is_terminal() && output::colour() && !arguments.once;
     let mut is_first = true;
     loop {
-        let state = read(ask(&socket, &Command::State {})?)?;
+        let state: State = read(ask(&socket, &Command::State {})?)?;
         if is_screen {
             show_in_place(&state, is_first)?;
         } else {
@@ -58,7 +59,7 @@ fn pause(interval: Nanos) {
 
 /// Prints a state that `ioweir ctl` has received.
 pub(crate) fn print(state: Value) -> Result<(), Failure> {
-    output::print(draw(&read(state)?, usize::MAX, output::colour()).as_bytes())
+    output::print(draw(&read::<State>(state)?, usize::MAX, output::colour()).as_bytes())
 }
 
 /// Draws over the state before. The terminal keeps its modes, so that there is nothing to restore.
@@ -72,8 +73,8 @@ fn show_in_place(state: &State, is_first: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a state that a server has sent.
-fn read(answer: Value) -> Result<State, Failure> {
+/// Reads what a server has sent: its state, or its clients.
+pub(super) fn read<T: DeserializeOwned>(answer: Value) -> Result<T, Failure> {
     let version = answer.get("schema_version").and_then(Value::as_u64);
     if version != Some(SCHEMA_VERSION.into()) {
         let theirs = version.map_or_else(|| "none".into(), |version| version.to_string());
@@ -318,8 +319,8 @@ mod tests {
 
     #[test]
     fn a_state_of_another_version_is_not_guessed_at() {
-        let failure = read(json!({ "schema_version": 2 })).unwrap_err();
+        let failure = read::<State>(json!({ "schema_version": 2 })).unwrap_err();
         assert!(failure.message().is_some_and(|words| words.contains("of version 2")));
-        assert!(read(json!({ "schema_version": 1 })).is_err());
+        assert!(read::<State>(json!({ "schema_version": 1 })).is_err());
     }
 }

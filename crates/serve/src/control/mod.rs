@@ -6,6 +6,7 @@
 
 mod assignment;
 mod client;
+mod clients;
 mod command;
 mod difference;
 
@@ -27,6 +28,7 @@ use crate::tls;
 
 pub use assignment::assign;
 pub use client::{AskError, ask};
+pub use clients::{ClientState, Clients, ProcessState};
 pub use command::{Command, LINE_BYTES_MAX};
 pub use difference::differences;
 
@@ -141,6 +143,17 @@ impl Controller {
     pub fn running(&self) -> (Arc<Spec>, Vec<Changed>) {
         let running = self.lock();
         (Arc::clone(&running.spec), running.changes.iter().cloned().collect())
+    }
+
+    /// The present spec as the text of a file, which reads back as it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn saved(&self) -> Result<String, String> {
+        let (spec, _) = self.running();
+        let text = toml::to_string(&*spec).map_err(|error| format!("the spec cannot be written: {error}"))?;
+        let head = "written by `ioweir ctl save` from the running server, with its changes; the comments of";
+        Ok(format!("# {head} {} are lost\n\n{text}", shown(&spec.file)))
     }
 
     /// Makes all of these assignments, such as `export.gold.weight=300`, or none. Returns what has changed.

@@ -288,6 +288,15 @@ impl Admission {
         withdrawn
     }
 
+    /// The requests of each connection of which something is not dispatched, without repetition and in order.
+    pub(super) fn waiting(&self) -> Vec<(u32, u32)> {
+        let its = self.sub_requests.iter().map(|(_, sub_request)| (sub_request.connection, sub_request.request));
+        let mut waiting: Vec<_> = its.collect();
+        waiting.sort_unstable();
+        waiting.dedup();
+        waiting
+    }
+
     /// Sets shares one after another, up to the first one that is not feasible.
     pub(super) fn set_shares(&mut self, now: Nanos, shares: &[(Holder, Share)]) -> Result<(), Refusal> {
         // A scheduler without shares gets none.

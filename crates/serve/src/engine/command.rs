@@ -9,7 +9,7 @@ use ioweir_core::Nanos;
 use ioweir_core::tenant::{Share, ShareError};
 
 use super::accounts::Report;
-use super::{Client, Counters};
+use super::{Client, ClientAccount, Counters};
 use crate::spec::{Holder, Server};
 
 /// A message to an engine.
@@ -21,10 +21,15 @@ pub enum Command {
     Change(Box<Change>),
     /// Open the device again after a failure; the answer describes it, or says why it stays as it is.
     Reopen(Sender<Result<String, String>>),
+    /// List the clients.
+    Clients(Sender<Vec<ClientAccount>>),
+    /// End the client of this number; the answer is its account from before, or `None` if the engine has no such client.
+    Kick(u64, Sender<Option<ClientAccount>>),
     /// Report counters and state.
     Report(Question),
-    /// Answer the requests in flight, and stop.
-    Stop,
+    /// Answer the requests in flight, within this time or else the spec's `shutdown_timeout`, and stop. A later one can only
+    /// shorten the time.
+    Stop(Option<Nanos>),
 }
 
 /// Sends commands to an engine from another thread.

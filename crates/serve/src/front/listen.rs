@@ -4,16 +4,23 @@ use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, lchown};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use crate::spec::Listen;
+use ioweir_config::shown;
+
+use crate::spec::{Listen, Server, SocketMode};
 
 /// The first descriptor that systemd hands over.
 const FIRST_HANDED_OVER: i32 = 3;
+/// Connections that wait to be accepted.
+const BACKLOG: i32 = 128;
 /// The most descriptors that are taken over.
 const HANDED_OVER_MAX: i32 = 64;
+
+/// The mode of sockets that are given to a group, unless the spec has another.
+const MODE_FOR_GROUP: SocketMode = SocketMode(0o660);
 
 /// A socket that clients connect to.
 #[derive(Debug)]
@@ -50,7 +57,32 @@ impl Listener {
     pub(crate) fn bind_private(listen: &Listen) -> Result<Self, String> {
         let Listen::Unix(path) = listen else { return Self::bind(listen) };
         let failed = |error: io::Error| format!("{listen}: cannot listen: {error}");
-        let socket = bind_unix(path, bind_own).map_err(failed)?;
+        let socket = bind_unix(path, |path| bind_closed(path, || Ok(()))).map_err(failed)?;
+        Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
+    }
+
+    /// As [`Listener::bind`], but a unix socket gets the mode and group that the spec gives to those of clients, before
+    /// anyone can connect to it.
+    ///
+    /// # Errors
+    /// As [`Listener::bind`]; if the mode or group cannot be set, the key.
+    pub fn bind_for_clients(listen: &Listen, server: &Server) -> Result<Self, String> {
+        let Listen::Unix(path) = listen else { return Self::bind(listen) };
+        let (group, mode) = match (group_of(server)?, server.socket_mode) {
+            (None, None) => return Self::bind(listen),
+            (group, mode) => (group, mode.unwrap_or(MODE_FOR_GROUP)),
+        };
+        let of_key = |key: &'static str| {
+            move |error: io::Error| io::Error::new(error.kind(), format!("server.{key} cannot be set: {error}"))
+        };
+        let settle = || {
+            lchown(path, None, group).map_err(of_key("socket_group"))?;
+            // The umask takes nothing from this mode.
+            let mode = fs::Permissions::from_mode(mode.0);
+            fs::set_permissions(path, mode).map_err(of_key("socket_mode"))
+        };
+        let socket = bind_unix(path, |path| bind_closed(path, settle));
+        let socket = socket.map_err(|error| format!("{listen}: cannot listen: {error}"))?;
         Ok(Self { socket, name: listen.to_string(), path: Some(path.clone()) })
     }
 
@@ -135,18 +167,75 @@ fn bind_unix(path: &Path, bind: impl Fn(&Path) -> io::Result<OwnedFd>) -> io::Re
     }
 }
 
-/// Creates a socket that no other user can connect to: it gets its mode before it is bound.
-fn bind_own(path: &Path) -> io::Result<OwnedFd> {
+/// Creates a socket that no other user can connect to: it gets its mode before it is bound. `settle` may change its file
+/// before anyone can connect.
+fn bind_closed(path: &Path, settle: impl FnOnce() -> io::Result<()>) -> io::Result<OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::fs::fchmod(&socket, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
-    listen(&socket, 16)?;
+    if let Err(error) = settle().and_then(|()| Ok(listen(&socket, BACKLOG)?)) {
+        // The error that is reported is the first one.
+        let _ = fs::remove_file(path);
+        return Err(error);
+    }
     Ok(socket)
+}
+
+/// The number of the group that the sockets of clients get.
+///
+/// # Errors
+/// If there is no such group: the key, and what was expected.
+pub(crate) fn group_of(server: &Server) -> Result<Option<u32>, String> {
+    let Some(name) = &server.socket_group else { return Ok(None) };
+    let groups = fs::read_to_string("/etc/group").unwrap_or_default();
+    let number = number_in(&groups, name).ok_or_else(|| {
+        let expected = "the name of a group in /etc/group, such as \"disk\", or a number";
+        format!("server.socket_group: there is no group `{}`\n  expected: {expected}", shown(name))
+    })?;
+    Ok(Some(number))
+}
+
+/// The number of a group, given by its name in the text of group(5) or by the number itself.
+fn number_in(groups: &str, name: &str) -> Option<u32> {
+    let mut fields = groups.lines().map(|line| line.split(':'));
+    let named = fields.find_map(|mut fields| if fields.next() == Some(name) { fields.nth(1) } else { None });
+    // The largest number means none to the system.
+    named.unwrap_or(name).parse().ok().filter(|number| *number < u32::MAX)
 }
 
 /// Whether a path is the socket of a server that has ended; nothing else may be removed.
 fn is_dead(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
     is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_can_connect_to_a_socket_before_its_file_is_settled() {
+        let path = std::env::temp_dir().join(format!("ioweir-settled-{}", std::process::id()));
+        let socket = bind_closed(&path, || {
+            let refused = UnixStream::connect(&path).map_err(|error| error.kind()).map(drop);
+            assert_eq!(refused, Err(io::ErrorKind::ConnectionRefused));
+            assert_eq!(fs::metadata(&path)?.permissions().mode() & 0o077, 0, "nor would another user be let in");
+            Ok(())
+        });
+        drop((socket.unwrap_or_else(|error| panic!("{error}")), UnixStream::connect(&path)));
+        fs::remove_file(&path).unwrap_or_else(|error| panic!("{error}"));
+        let failed = bind_closed(&path, || Err(io::ErrorKind::PermissionDenied.into()));
+        assert_eq!(failed.map(drop).map_err(|error| error.kind()), Err(io::ErrorKind::PermissionDenied));
+        assert!(!path.exists(), "no socket is left that nobody listens at");
+    }
+
+    #[test]
+    fn a_group_is_a_name_or_a_number() {
+        let groups = "root:x:0:\ndisk:x:6:a,b\n12:x:7:\nodd\nworse:x\nworst:x:y:\n";
+        let names = ["root", "disk", "12", "13", "dis", "odd", "worse", "worst", "", "x", "4294967295", "-1"];
+        let numbers = names.map(|name| number_in(groups, name));
+        let expected = [Some(0), Some(6), Some(7), Some(13)];
+        assert_eq!((&numbers[..4], &numbers[4..]), (&expected[..], &[None; 8][..]));
+    }
 }

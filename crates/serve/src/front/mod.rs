@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::epoll::{self, EventData, EventFlags};
@@ -29,6 +29,7 @@ use crate::spec::{Allowed, Class, Identity, class_of};
 
 use caller::{Caller, Ending, Pace, hidden_from, identify, keep_alive, tls_failure};
 pub use listen::Listener;
+pub(crate) use listen::group_of;
 pub(crate) use places::Permits;
 use places::Places;
 
@@ -49,6 +50,8 @@ pub(crate) struct Front {
     exports: Arc<[Export]>,
     /// The engine of each export.
     engines: Vec<Handle>,
+    /// The engine of each device, to stop.
+    devices: Vec<Handle>,
     classes: Vec<Class>,
     /// When clients are accepted again, if descriptors are short.
     listens_at: Nanos,
@@ -59,13 +62,14 @@ pub(crate) struct Front {
     /// Readable once a signal has arrived.
     _signals: Option<UnixStream>,
     places: Places,
+    /// The number of the last client that agreed on an export.
+    last_number: u64,
     tunables: Arc<Tunables>,
     log: Log,
     clock: MachineClock,
     /// Whether it serves a single client, and ends with it.
     is_single: bool,
-    /// Set by [`Stopper`].
-    stops: Arc<AtomicU32>,
+    stopper: Stopper,
 }
 
 /// The parts of a front.
@@ -73,6 +77,7 @@ pub(crate) struct Plan {
     pub(crate) listeners: Vec<Listener>,
     pub(crate) exports: Arc<[Export]>,
     pub(crate) engines: Vec<Handle>,
+    pub(crate) devices: Vec<Handle>,
     pub(crate) classes: Vec<Class>,
     pub(crate) allowed: Vec<Vec<Allowed>>,
     pub(crate) signals: Option<UnixStream>,
@@ -83,19 +88,43 @@ pub(crate) struct Plan {
     pub(crate) single: Option<(OwnedFd, OwnedFd)>,
 }
 
-/// Ends a front from another thread.
+/// Ends a server from any thread.
 #[derive(Clone, Debug)]
 pub struct Stopper {
-    stops: Arc<AtomicU32>,
+    /// The time in which it is to end, in nanoseconds, or one of the values below.
+    within: Arc<AtomicU64>,
     wake: Arc<OwnedFd>,
 }
 
+/// The server is not to end.
+const SERVES: u64 = u64::MAX;
+/// The server is to end once all requests are answered.
+const ONCE_ANSWERED: u64 = u64::MAX - 1;
+/// The server is to end within the `shutdown_timeout` of its spec.
+const AS_IN_SPEC: u64 = 0;
+
 impl Stopper {
-    /// Lets the server answer the requests in flight, and then end.
+    /// Lets the server answer the requests in flight, within the `shutdown_timeout` of its spec, and then end.
     pub fn stop(&self) {
-        self.stops.store(1, Ordering::Relaxed);
+        self.shorten(AS_IN_SPEC);
+    }
+
+    /// The same within another time, or without a limit; [`Stopper::stop`] and a shorter limit still have an effect.
+    pub fn drain(&self, limit: Option<Nanos>) {
+        self.shorten(limit.map_or(ONCE_ANSWERED, |limit| limit.0.clamp(AS_IN_SPEC + 1, ONCE_ANSWERED)));
+    }
+
+    fn shorten(&self, within: u64) {
+        self.within.fetch_min(within, Ordering::Relaxed);
         // A full counter wakes the front, too.
         let _ = rustix::io::write(&*self.wake, &1_u64.to_ne_bytes());
+    }
+}
+
+/// However the thread ends, the engines do, too.
+impl Drop for Front {
+    fn drop(&mut self) {
+        self.devices.iter().for_each(|engine| engine.send(Command::Stop(None)));
     }
 }
 
@@ -117,18 +146,20 @@ impl Front {
             callers: Slots::default(),
             exports: plan.exports,
             engines: plan.engines,
+            devices: plan.devices,
             classes: plan.classes,
             listens_at: Nanos::NEVER,
             allowed: plan.allowed,
             epoll,
+            stopper: Stopper { within: Arc::new(AtomicU64::new(SERVES)), wake: Arc::clone(&wake) },
             wake,
             _signals: plan.signals,
             places,
+            last_number: 0,
             tunables: plan.tunables,
             log: plan.log,
             clock: plan.clock,
             is_single: plan.single.is_some(),
-            stops: Arc::default(),
         };
         if let Some((input, output)) = plan.single {
             rustix::io::ioctl_fionbio(&input, true)?;
@@ -139,7 +170,7 @@ impl Front {
     }
 
     pub(crate) fn stopper(&self) -> Stopper {
-        Stopper { stops: Arc::clone(&self.stops), wake: Arc::clone(&self.wake) }
+        self.stopper.clone()
     }
 
     /// The number of clients.
@@ -149,40 +180,53 @@ impl Front {
 
     /// Serves until it is stopped, and then stops the engines.
     pub(crate) fn run(mut self) -> io::Result<()> {
-        let result = self.serve();
-        drop(self.listeners);
-        for engine in &self.engines {
-            engine.send(Command::Stop);
-        }
-        result
-    }
-
-    fn serve(&mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(64);
+        while self.within() == SERVES && !(self.is_single && self.places.all.taken() == 0) {
+            self.turn(&mut events)?;
+        }
+        self.listeners.clear();
+        self.callers = Slots::default();
+        // While the engines drain, a stop may come, or a shorter limit.
+        let mut told = SERVES;
         loop {
-            events.clear();
-            self.wait(&mut events)?;
-            for event in &events {
-                match event.data.u64() {
-                    TOKEN_SIGNAL => self.stops.store(1, Ordering::Relaxed),
-                    TOKEN_WAKE => {
-                        // If nothing can be read, there is nothing to do.
-                        let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
-                    }
-                    token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
-                    token => self.talk((token & (TOKEN_OUTPUT - 1)) as u32),
-                }
-            }
-            self.cut_off_slow();
-            if self.listens_at <= self.clock.now() {
-                self.listens_at = Nanos::NEVER;
-                self.watch_listeners(EventFlags::IN);
-            }
-            let is_over = self.is_single && self.places.all.taken() == 0;
-            if self.stops.load(Ordering::Relaxed) != 0 || is_over {
+            let within = self.within();
+            if matches!(within, SERVES | AS_IN_SPEC) {
                 return Ok(());
             }
+            if within < told {
+                told = within;
+                let within = if within == ONCE_ANSWERED { Nanos::NEVER } else { Nanos(within) };
+                self.devices.iter().for_each(|engine| engine.send(Command::Stop(Some(within))));
+            }
+            self.turn(&mut events)?;
         }
+    }
+
+    fn within(&self) -> u64 {
+        self.stopper.within.load(Ordering::Relaxed)
+    }
+
+    /// Waits until something happens, and does what is to be done then.
+    fn turn(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
+        events.clear();
+        self.wait(events)?;
+        for event in events {
+            match event.data.u64() {
+                TOKEN_SIGNAL => self.stopper.stop(),
+                TOKEN_WAKE => {
+                    // If nothing can be read, there is nothing to do.
+                    let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+                }
+                token if token & TOKEN_LISTENER != 0 => self.accept((token & !TOKEN_LISTENER) as usize),
+                token => self.talk((token & (TOKEN_OUTPUT - 1)) as u32),
+            }
+        }
+        self.cut_off_slow();
+        if self.listens_at <= self.clock.now() {
+            self.listens_at = Nanos::NEVER;
+            self.watch_listeners(EventFlags::IN);
+        }
+        Ok(())
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
@@ -346,13 +390,11 @@ impl Front {
         if let Some(output) = &caller.output {
             let _ = epoll::delete(&self.epoll, output);
         }
-        let Caller { input, output, peer, mut session, unread, unsent, ending, mut permit, .. } = caller;
+        let Caller { input, output, peer, identity, mut session, unread, unsent, ending, mut permit, .. } = caller;
         if let Ending::Agreed(agreed) = ending
             && let Some(engine) = self.engines.get(agreed.export)
         {
-            // Without TLS there are no certificates.
-            let names = session.as_ref().map_or_else(Vec::new, |session| session.client_names());
-            let class = class_of(&self.classes, agreed.export, &names);
+            let class = class_of(&self.classes, agreed.export, &identity.certificate);
             if !self.places.join_class(&mut permit, class, &self.classes[class]) {
                 let what = "there are as many clients of the class as there may be";
                 let class = Some(self.classes[class].name.as_str());
@@ -360,8 +402,10 @@ impl Front {
                 return self.log.report(self.clock.now(), &event);
             }
             let class = StreamId(class as u32); // counted from zero, in a spec of a few megabytes
+            self.last_number += 1;
+            let (number, leftover, permit) = (self.last_number, unread, Some(permit));
             let client =
-                Client { input, output, session, agreed, class, peer, leftover: unread, unsent, permit: Some(permit) };
+                Client { input, output, session, agreed, class, number, peer, identity, leftover, unsent, permit };
             engine.send(Command::Serve(Box::new(client)));
         } else if let Some(session) = &mut session {
             session.close(output.as_ref().unwrap_or(&input));

@@ -176,8 +176,25 @@ fn check_server(server: &Server) -> Result<(), Complaint> {
     if let Some(tls) = &server.tls {
         check_tls(tls)?;
     }
+    check_sockets(server)?;
     check_local("control", server.control.as_ref(), |place| matches!(place, Listen::Unix(_)))?;
     check_local("watch", server.watch.as_ref(), Listen::is_local)
+}
+
+/// Refuses permissions of unix sockets where there are no such sockets.
+fn check_sockets(server: &Server) -> Result<(), Complaint> {
+    let given = [("socket_mode", server.socket_mode.is_some()), ("socket_group", server.socket_group.is_some())];
+    let is_unix = |place: &Listen| matches!(place, Listen::Unix(_));
+    // Without addresses, the sockets come from the command line.
+    if let Some((key, _)) = given.into_iter().find(|(_, is_given)| *is_given)
+        && !server.listen.is_empty()
+        && !server.listen.iter().any(is_unix)
+    {
+        let problem = format!("{key}: `listen` has no unix socket, so that this would change nothing");
+        let expected = "a unix socket in `listen`, such as \"unix:/run/ioweir.sock\"";
+        return Err(Complaint::of_value(format!("server.{key}"), problem).expected(expected));
+    }
+    Ok(())
 }
 
 /// Refuses an address that other machines can reach.

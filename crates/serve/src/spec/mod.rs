@@ -53,6 +53,11 @@ keys! {
         /// where clients connect: unix:PATH or tcp:ADDRESS:PORT, one or more; sockets handed over by systemd take their place, and
         /// `--stdin` serves one client on the standard streams
         listen: Vec<Listen> = (Vec::new()),
+        /// who may connect to the unix sockets that the server makes for clients, in octal, such as "0660"; where absent, what the
+        /// umask leaves, or "0660" beside `socket_group`
+        socket_mode: Option<SocketMode> = absent,
+        /// the group of these sockets, a name in /etc/group or a number; the server's own where absent
+        socket_group: Option<String> = absent,
         /// clients at once, those that still negotiate included, 1 to 4096; more are closed at once, but for one that
         /// comes while another has negotiated for more than a second, which is closed in its place
         connections_max: u32 = (64),
@@ -142,6 +147,10 @@ pub enum Listen {
     /// A TCP port.
     Tcp(std::net::SocketAddr),
 }
+
+/// The permissions of a unix socket: who may write to it may connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketMode(pub u32);
 
 /// A backend and its scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize)]

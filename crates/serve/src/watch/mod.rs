@@ -25,7 +25,7 @@ use tokio::sync::{oneshot, watch};
 use crate::control::Controller;
 use crate::engine::{Command, Counters, Handle, Question, Report};
 use crate::executor::{Clock as _, MachineClock};
-use crate::front::{Listener, Permits};
+use crate::front::{Listener, Permits, Stopper};
 use crate::log::Log;
 use crate::manager;
 use crate::spec::Spec;
@@ -66,6 +66,7 @@ pub(crate) struct Plan {
     pub(crate) controller: Controller,
     pub(crate) devices: Vec<Watched>,
     pub(crate) permits: Permits,
+    pub(crate) stopper: Stopper,
     pub(crate) log: Log,
     pub(crate) clock: MachineClock,
     /// The socket for HTTP.
@@ -79,6 +80,7 @@ struct Shared {
     controller: Controller,
     devices: Vec<Watched>,
     permits: Permits,
+    stopper: Stopper,
     log: Log,
     clock: MachineClock,
     record: Mutex<Record>,
@@ -238,6 +240,7 @@ impl Watch {
                 controller: plan.controller,
                 devices: plan.devices,
                 permits: plan.permits,
+                stopper: plan.stopper,
                 log: plan.log,
                 clock: plan.clock,
                 reports,

@@ -2,8 +2,8 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
+use ioweir_config::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -11,12 +11,14 @@ use tokio::sync::Semaphore;
 
 use super::Shared;
 use crate::control::{Command, LINE_BYTES_MAX};
+use crate::executor::Clock as _;
 use crate::front::Listener;
+use crate::log::{Event, EventKind};
 
 /// The most connections; further ones wait.
 const CONNECTIONS_MAX: usize = 16;
 /// A connection that is silent for this long is closed.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+const SILENCE_MAX: std::time::Duration = std::time::Duration::from_secs(30);
 
 /// The socket.
 pub(super) struct Socket(UnixListener);
@@ -42,7 +44,7 @@ impl Socket {
                     });
                 }
                 // The client has left, or descriptors are short for a while.
-                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Err(_) => tokio::time::sleep(std::time::Duration::from_millis(100)).await,
             }
         }
     }
@@ -60,9 +62,15 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
             return Ok(());
         }
         let is_whole = line.len() <= LINE_BYTES_MAX;
-        let mut answer = serde_json::to_vec(&answer(&line, shared).await)?;
+        let command = Command::parse(&line);
+        let drain = if let Ok(Command::Drain { within }) = &command { Some(*within) } else { None };
+        let mut answer = serde_json::to_vec(&answer(command, shared).await)?;
         answer.push(b'\n');
         let sent = tokio::time::timeout(SILENCE_MAX, output.write_all(&answer)).await;
+        if let Some(within) = drain {
+            // Not before the answer has been sent: the server may have nobody to wait for.
+            shared.stopper.drain(within.map(|within| within.nanos()));
+        }
         // After a line that is too long, the beginning of the next one is unknown.
         if !is_whole || !matches!(sent, Ok(Ok(()))) {
             return Ok(());
@@ -70,15 +78,22 @@ async fn talk(mut stream: UnixStream, shared: &Shared) -> io::Result<()> {
     }
 }
 
-async fn answer(line: &[u8], shared: &Shared) -> Value {
-    let done = match Command::parse(line) {
+async fn answer(command: Result<Command, String>, shared: &Shared) -> Value {
+    let done = match command {
         Ok(Command::State {}) => serde_json::to_value(shared.state().await).map_err(|error| error.to_string()),
+        Ok(Command::Clients {}) => {
+            let clients = shared.controller.clients(shared.permits.taken());
+            serde_json::to_value(clients).map_err(|error| error.to_string())
+        }
+        Ok(Command::Drain { within }) => Ok(json!({ "changes": [announce_drain(within, shared)] })),
+        Ok(Command::Kick(number)) => shared.controller.kick(number).map(|what| json!({ "changes": [what] })),
         Ok(Command::Set(assignments)) => {
             shared.controller.set(&assignments).map(|changes| json!({ "changes": changes }))
         }
         Ok(Command::Reopen(device)) => {
             shared.controller.reopen(&device).map(|what| json!({ "changes": [format!("device {device}: {what}")] }))
         }
+        Ok(Command::Save {}) => shared.controller.saved().map(|text| json!({ "spec": text })),
         Ok(Command::Reload {}) => shared.controller.reload().map(|changes| json!({ "changes": changes })),
         Err(error) => Err(error),
     };
@@ -86,4 +101,16 @@ async fn answer(line: &[u8], shared: &Shared) -> Value {
         Ok(done) => json!({ "ok": done }),
         Err(error) => json!({ "error": error }),
     }
+}
+
+/// Logs that the server drains, and says so in words.
+fn announce_drain(within: Option<Duration>, shared: &Shared) -> String {
+    let limit = within.map_or_else(|| "however long that takes".into(), |within| format!("within {within}"));
+    let clients = match shared.permits.taken() {
+        1 => "1 client gets the rest of its answers".into(),
+        clients => format!("{clients} clients get the rest of their answers"),
+    };
+    let what = format!("draining: nobody is let in, {clients} {limit}, and then the server ends");
+    shared.log.report(shared.clock.now(), &Event::new(EventKind::Draining, &what));
+    what
 }

@@ -279,7 +279,7 @@ fn a_stop_lets_requests_finish_and_ends() {
     let mut peer = bench.connect(0, true);
     peer.send(&[write(1, 0, 0, &[1; 4096]), request(WRITE, 0, 2, 8192, 4096)].concat());
     bench.turn();
-    bench.engine.handle().send(Command::Stop);
+    bench.engine.handle().send(Command::Stop(None));
     while !bench.stopped {
         let due = bench.turn();
         bench.now = bench.now.max(due.min(bench.now.after(Nanos::from_millis(100))));

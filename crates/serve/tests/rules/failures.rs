@@ -168,12 +168,49 @@ fn a_device_that_hangs_keeps_the_server_from_its_end_for_twice_the_time_that_it_
     let mut peer = bench.connect(0, false);
     send(&mut peer, FLUSH, 1);
     turns(&mut bench);
-    bench.engine.handle().send(Command::Stop);
+    bench.engine.handle().send(Command::Stop(None));
     turns(&mut bench);
     for (seconds, clients, is_hung) in [(9, 1, false), (2, 1, false), (8, 1, false), (2, 1, true)] {
         bench.now = bench.now.after(Nanos::from_seconds(seconds));
         turns(&mut bench);
         assert_eq!((bench.engine.clients(), bench.hung, bench.stopped), (clients, is_hung, false), "{seconds}");
+    }
+}
+
+#[test]
+fn a_server_that_drains_waits_for_its_device_however_long_until_it_is_stopped() {
+    for is_stopped in [false, true] {
+        let flushes = Flushes::default();
+        let (backend, ended) = flushes.over(Box::new(Memory::new(1 << 20)));
+        let device = device("backend = \"null\"\nsize = \"1MiB\"");
+        let mut bench = Bench::over(device, Box::new(backend), Pool::new(256 << 10));
+        let (mut peer, mut idle) = (bench.connect(0, false), bench.connect(0, false));
+        send(&mut peer, FLUSH, 1);
+        turns(&mut bench);
+        bench.engine.handle().send(Command::Stop(Some(Nanos::NEVER)));
+        turns(&mut bench);
+        assert!(idle.answers().is_empty() && idle.is_closed && peer.answers().is_empty() && !peer.is_closed);
+        bench.now = bench.now.after(Nanos::from_seconds(3600));
+        turns(&mut bench);
+        assert_eq!((bench.engine.clients(), bench.hung, bench.stopped), (1, false, false));
+        if is_stopped {
+            // A longer time changes nothing.
+            for within in [None, Some(Nanos::from_seconds(60))] {
+                bench.engine.handle().send(Command::Stop(within));
+                turns(&mut bench);
+            }
+            bench.now = bench.now.after(Nanos::from_seconds(20));
+            turns(&mut bench);
+            assert!(bench.hung);
+        } else {
+            ended.lock().unwrap().push(flushes.take(0, None));
+            turns(&mut bench);
+            assert_eq!(peer.answers()[0].error, 0);
+            assert!(peer.is_closed && flushes.count() == 1, "the last flush is under way");
+            ended.lock().unwrap().push(flushes.take(0, None));
+            turns(&mut bench);
+            assert!(bench.stopped);
+        }
     }
 }
 

@@ -23,6 +23,7 @@ mod limits;
 mod log;
 mod model;
 mod nbd;
+mod operators;
 mod page;
 mod powered;
 mod process;

@@ -20,6 +20,7 @@ use ioweir_serve::tls::names_of;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use serde_json::json;
 
 const SIZE: usize = 4 << 20;
 const MEMORY: &str =
@@ -297,6 +298,10 @@ fn a_certificate_makes_its_client_a_tenant() {
         .collect();
     // A name has to be the whole of it.
     assert_eq!(classes, [("export", 6, 6144), ("gold", 3, 12_288), ("slow", 1, 512)]);
+    let clients = ask(&served.folder.path().join("c"), &control::Command::Clients {}).unwrap();
+    let second = &clients["clients"][1];
+    let names = json!(["somebody", "other.example", "slow.example"]);
+    assert_eq!((&second["class"], &second["certificate"]), (&json!("slow"), &names));
     served.stop();
 }
 

@@ -1,5 +1,6 @@
 //! Turns the results of sub-requests into replies.
 
+use super::super::accounts::Answered;
 use super::super::admission::SubRequest;
 use super::connection::Mode;
 use super::{ClientRequest, Event, Sessions};
@@ -134,7 +135,11 @@ impl Sessions {
         let Some(connection) = self.connections.get_mut(slot) else { return };
         connection.in_flight -= 1;
         if connection.mode != Mode::Gone {
-            self.events.extend(request.answered().map(Event::Answered));
+            let answered = request.answered();
+            if let Some(Answered { bytes, .. }) = answered {
+                connection.done = (connection.done.0 + 1, connection.done.1 + bytes.unwrap_or(0));
+            }
+            self.events.extend(answered.map(Event::Answered));
         }
         let ClientRequest { reply, error, length, mut gathered, .. } = request;
         match (reply.command, error) {

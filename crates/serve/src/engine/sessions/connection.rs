@@ -14,6 +14,7 @@ use super::outbox::Outbox;
 use crate::buffer::Buffer;
 use crate::log::{EventKind, Peer};
 use crate::nbd::{Agreed, BadRequest, Decoder, Event, Request};
+use crate::spec::Identity;
 use crate::tls::{self, Session};
 
 /// The number of bytes read from a socket in one call.
@@ -37,8 +38,12 @@ pub struct Client {
     pub agreed: Agreed,
     /// The class that it belongs to.
     pub class: StreamId,
+    /// Its number in the server, from one on: no two clients ever have the same.
+    pub number: u64,
     /// The client, as the system knows it.
     pub peer: Peer,
+    /// Its names, by which it was let in.
+    pub identity: Identity,
     /// Bytes that it has already sent after the negotiation.
     pub leftover: Vec<u8>,
     /// Bytes of the negotiation's last answer that have not been sent yet.
@@ -108,7 +113,7 @@ impl Filling {
 
 /// The stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub enum Mode {
     /// Requests are read.
     Open,
     /// Requests in flight are answered, then it is closed (NBD's soft disconnect).
@@ -135,7 +140,13 @@ pub(super) struct Connection {
     pub(super) agreed: Agreed,
     /// The stream by which the scheduler knows it.
     pub(super) class: StreamId,
+    pub(super) number: u64,
     pub(super) peer: Peer,
+    pub(super) identity: Identity,
+    /// When it came, agreed on an export.
+    pub(super) since: Nanos,
+    /// Its requests that were answered, and the bytes of those without an error.
+    pub(super) done: (u64, u64),
     pub(super) mode: Mode,
     decoder: Decoder,
     chunk: Box<[u8]>,
@@ -176,7 +187,11 @@ impl Connection {
             session: client.session,
             agreed: client.agreed,
             class: client.class,
+            number: client.number,
             peer: client.peer,
+            identity: client.identity,
+            since: now,
+            done: (0, 0),
             mode: Mode::Open,
             decoder: Decoder::new(client.agreed.replies),
             chunk: chunk.into(),

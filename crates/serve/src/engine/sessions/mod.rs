@@ -5,6 +5,7 @@
 //! Beyond that, its requests wait in its socket.
 
 mod answer;
+mod clients;
 mod connection;
 mod decode;
 mod outbox;
@@ -27,8 +28,9 @@ use crate::log::{EventKind, Peer};
 use crate::nbd::{Export, NbdError};
 use crate::slots::Slots;
 use crate::spec;
-pub use connection::{Client, Permit};
-use connection::{Connection, Mode, Received};
+pub use clients::ClientAccount;
+pub use connection::{Client, Mode, Permit};
+use connection::{Connection, Received};
 use request::ClientRequest;
 use room::Room;
 

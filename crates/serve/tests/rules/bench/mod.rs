@@ -102,10 +102,19 @@ impl Bench {
         theirs.set_nonblocking(true).expect("a socket");
         let agreed = Agreed { export, replies, allocation: replies.has_chunks() };
         let class = StreamId(export as u32);
-        let (input, leftover, unsent) = (theirs.into(), vec![], vec![]);
-        let peer = PeerName::Unknown;
-        let client = Client { input, output: None, session: None, agreed, class, peer, leftover, unsent, permit: None };
-        self.engine.connect(client);
+        self.engine.connect(Client {
+            input: theirs.into(),
+            output: None,
+            session: None,
+            agreed,
+            class,
+            number: 1,
+            peer: PeerName::Unknown,
+            identity: <_>::default(),
+            leftover: vec![],
+            unsent: vec![],
+            permit: None,
+        });
         Peer { socket: ours, replies, heard: Vec::new(), reads: VecDeque::new(), is_closed: false }
     }
 

@@ -1,0 +1,106 @@
+//! The list of a server's clients, as a table.
+
+use std::fmt::Write as _;
+
+use ioweir_config::shown;
+use ioweir_lab::document::{Column, Table};
+use ioweir_serve::control::{ClientState, Clients};
+use serde_json::Value;
+
+use super::top;
+use crate::failure::Failure;
+use crate::output;
+
+/// Prints the clients that `ioweir ctl` has received.
+pub(crate) fn print(clients: Value) -> Result<(), Failure> {
+    output::print(draw(&top::read(clients)?, output::colour()).as_bytes())
+}
+
+/// The clients as a table, and what is missing in it.
+fn draw(clients: &Clients, colour: bool) -> String {
+    let mut out = String::new();
+    if clients.clients.is_empty() {
+        out += "no clients\n";
+    } else {
+        out += &table(clients).to_terminal(colour);
+    }
+    // Writing to a string does not fail.
+    if clients.negotiating > 0 {
+        let _ = writeln!(out, "and {} that have not agreed on an export yet", clients.negotiating);
+    }
+    for device in &clients.silent_devices {
+        let _ = writeln!(out, "device {}: does not answer, so that its clients are missing here", shown(device));
+    }
+    out
+}
+
+fn table(clients: &Clients) -> Table {
+    let columns = vec![
+        Column::count("client"),
+        Column::text("export"),
+        Column::text("class"),
+        Column::text("who"),
+        Column::text("state"),
+        Column::seconds("for"),
+        Column::count("requests"),
+        Column::bytes("moved"),
+        Column::count("outstanding"),
+        Column::count("waiting"),
+    ];
+    let mut table = Table::new("", columns);
+    for client in &clients.clients {
+        let ClientState { number, export, class, state, since_seconds, requests, bytes, .. } = client;
+        table.row(vec![
+            (*number).into(),
+            export.into(),
+            class.into(),
+            client.who().into(),
+            state.into(),
+            (clients.now_seconds - since_seconds).max(0.0).into(),
+            (*requests).into(),
+            (*bytes).into(),
+            u64::from(client.outstanding_requests).into(),
+            u64::from(client.waiting_requests).into(),
+        ]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn clients_read_as_drawn_and_what_is_missing_is_said() {
+        let client = |number: u64, who: Value, state: &str| {
+            let mut client = json!({
+                "number": number, "export": "gold", "class": "gold", "certificate": [], "process": null, "address": null,
+                "since_seconds": 5.0, "state": state, "requests": 1200, "bytes": 4_915_200, "outstanding_requests": 16,
+                "waiting_requests": 15,
+            });
+            for (key, value) in who.as_object().unwrap() {
+                client[key] = value.clone();
+            }
+            client
+        };
+        let three = json!([
+            client(1, json!({ "process": { "pid": 4711, "uid": 1000, "gid": 100 } }), "open"),
+            client(
+                3,
+                json!({ "certificate": ["te\u{1b}nant"], "address": "192.0.2.1:40000", "class": "tenant" }),
+                "ending"
+            ),
+            client(4, json!({}), "gone"),
+        ]);
+        let drawn = |clients: Value, negotiating: u32, silent: &[&str]| {
+            let answer = json!({
+                "schema_version": 1, "now_seconds": 75.4, "clients": clients, "negotiating": negotiating,
+                "silent_devices": silent,
+            });
+            draw(&top::read(answer).unwrap_or_else(|failure| panic!("{failure:?}")), false)
+        };
+        insta::assert_snapshot!([drawn(three, 2, &["disk"]), drawn(json!([]), 0, &[])].join("----\n"));
+    }
+}

@@ -1,0 +1,166 @@
+//! The clients of a running server: who they are and what they have asked for, and the end of one of them.
+
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use ioweir_config::shown;
+use ioweir_core::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::{Controller, PATIENCE};
+use crate::engine::{self, ClientAccount, Mode};
+use crate::executor::Clock as _;
+use crate::log::Peer;
+use crate::spec::Spec;
+use crate::watch::SCHEMA_VERSION;
+
+/// The clients at one moment, as `ioweir ctl SERVER clients` reports them. Times count from the start of the server.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Clients {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The time of the list.
+    pub now_seconds: f64,
+    /// Those that have agreed on an export, in the order in which they did.
+    pub clients: Vec<ClientState>,
+    /// How many others still negotiate.
+    pub negotiating: u32,
+    /// Devices that did not answer, whose clients are missing here.
+    pub silent_devices: Vec<String>,
+}
+
+/// A client that has agreed on an export.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ClientState {
+    /// Its number, from one on: no two clients of a server ever have the same.
+    pub number: u64,
+    /// The export.
+    pub export: String,
+    /// The class: a tenant, or the export itself.
+    pub class: String,
+    /// The names in its certificate.
+    pub certificate: Vec<String>,
+    /// The process of this machine that it is, if it came over a unix socket.
+    pub process: Option<ProcessState>,
+    /// Its address and port, if it came over TCP.
+    pub address: Option<String>,
+    /// When it came.
+    pub since_seconds: f64,
+    /// `open`; `ending` if no more is read from it and it gets its replies; `gone` if only the device still has requests of
+    /// it.
+    pub state: String,
+    /// Its requests that were answered.
+    pub requests: u64,
+    /// Bytes of those without an error.
+    pub bytes: u64,
+    /// Its requests that are not answered.
+    pub outstanding_requests: u32,
+    /// Those of them that wait to be dispatched.
+    pub waiting_requests: u32,
+}
+
+/// A process of this machine.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct ProcessState {
+    /// Its number; 0 if it is in another namespace.
+    pub pid: u32,
+    /// Its user's number.
+    pub uid: u32,
+    /// The number of its effective group.
+    pub gid: u32,
+}
+
+impl ClientState {
+    fn new(spec: &Spec, account: ClientAccount) -> Self {
+        let ClientAccount { number, export, class, peer, identity, since, mode, .. } = account;
+        let process = match (peer, identity.process) {
+            (Peer::Process(pid, _), Some((uid, gid))) => Some(ProcessState { pid, uid, gid }),
+            _ => None,
+        };
+        let class = spec.classes().into_iter().nth(class.0 as usize).map(|class| class.name);
+        Self {
+            number,
+            export: spec.export.get(export).map_or_else(String::new, |export| export.name.clone()),
+            class: class.unwrap_or_default(),
+            certificate: identity.certificate,
+            process,
+            address: if let Peer::Address(address) = peer { Some(address.to_string()) } else { None },
+            since_seconds: since.as_seconds(),
+            state: mode.name().into(),
+            requests: account.requests,
+            bytes: account.bytes,
+            outstanding_requests: account.outstanding,
+            waiting_requests: account.waiting,
+        }
+    }
+
+    /// Who it is, in words.
+    #[must_use]
+    pub fn who(&self) -> String {
+        let certificate = (!self.certificate.is_empty()).then(|| self.certificate.join(", "));
+        let process = self.process.map(|ProcessState { pid, uid, gid }| format!("uid {uid} gid {gid} pid {pid}"));
+        let known: Vec<String> = certificate.into_iter().chain(process).chain(self.address.clone()).collect();
+        if known.is_empty() { Peer::Unknown.to_string() } else { known.join("; ") }
+    }
+}
+
+impl Controller {
+    /// Asks every engine; `None` for those that have not answered in time.
+    fn ask_all<T>(&self, question: impl Fn(Sender<T>) -> engine::Command) -> Vec<Option<T>> {
+        let answers = self.0.engines.iter().map(|engine| {
+            let (sender, answer) = channel();
+            engine.send(question(sender));
+            answer
+        });
+        let answers: Vec<_> = answers.collect();
+        let until = self.0.clock.now().after(Nanos(PATIENCE.as_nanos() as u64)); // two seconds
+        let left = || Duration::from_nanos(until.since(self.0.clock.now()).0);
+        answers.into_iter().map(|answer| answer.recv_timeout(left()).ok()).collect()
+    }
+
+    /// The clients; `connections` is the number of all, those that still negotiate included.
+    pub(crate) fn clients(&self, connections: u32) -> Clients {
+        let (spec, _) = self.running();
+        let answers = self.ask_all(engine::Command::Clients);
+        let silent_devices = names_of_silent(&spec, &answers);
+        let mut clients: Vec<_> =
+            answers.into_iter().flatten().flatten().map(|its| ClientState::new(&spec, its)).collect();
+        clients.sort_by_key(|client| client.number);
+        let negotiating = if silent_devices.is_empty() { connections.saturating_sub(clients.len() as u32) } else { 0 };
+        let now_seconds = self.0.clock.now().as_seconds();
+        Clients { schema_version: SCHEMA_VERSION, now_seconds, clients, negotiating, silent_devices }
+    }
+
+    /// Ends the client of this number: what it has queued is withdrawn. Returns what was done, in words.
+    ///
+    /// # Errors
+    /// Why there is nobody to end, in words.
+    pub fn kick(&self, number: u64) -> Result<String, String> {
+        let (spec, _) = self.running();
+        let answers = self.ask_all(|answer| engine::Command::Kick(number, answer));
+        let silent = names_of_silent(&spec, &answers);
+        let Some(account) = answers.into_iter().flatten().flatten().next() else {
+            let silent = if silent.is_empty() {
+                String::new()
+            } else {
+                format!("; it may be one of a device that does not answer: {}", silent.join(", "))
+            };
+            return Err(format!(
+                "there is no client {number}{silent}\n\nhint: `ioweir ctl SERVER clients` lists those there are"
+            ));
+        };
+        let has_left = account.mode == Mode::Gone;
+        let client = ClientState::new(&spec, account);
+        let (who, export, outstanding) = (client.who(), &client.export, client.outstanding_requests);
+        let name = shown(&format!("client {number} ({who}, export \"{export}\")"));
+        if has_left {
+            return Err(format!("{name} is gone already: its device has not ended the last of what it asked for"));
+        }
+        Ok(format!("{name}: ended; requests without an answer: {outstanding}"))
+    }
+}
+
+fn names_of_silent<T>(spec: &Spec, answers: &[Option<T>]) -> Vec<String> {
+    let silent = spec.device.iter().zip(answers).filter(|(_, answer)| answer.is_none());
+    silent.map(|(device, _)| device.name.clone()).collect()
+}

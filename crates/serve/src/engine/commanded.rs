@@ -1,0 +1,124 @@
+//! What an engine does at the command of another thread: it answers questions, changes shares, ends a client, and stops.
+
+use ioweir_core::{Nanos, StreamId};
+
+use super::{Call, Change, Command, Engine, Question, Report, Stopping, watch_backend};
+use crate::backend;
+use crate::log::EventKind;
+
+/// The number of waiting requests of a connection; they are in order of connections.
+fn waiting_of(waiting: &[(u32, u32)], connection: u32) -> u32 {
+    let begin = waiting.partition_point(|(its, _)| *its < connection);
+    let end = waiting.partition_point(|(its, _)| *its <= connection);
+    (end - begin) as u32 // 256 for each connection
+}
+
+impl Engine {
+    pub(super) fn handle_commands(&mut self) {
+        let mut count = [0; 8];
+        // If nothing can be read, there is no command.
+        let _ = rustix::io::read(&*self.handle.wake, &mut count);
+        while let Ok(command) = self.commands.try_recv() {
+            match command {
+                Command::Serve(client) if self.stopping == Stopping::No => self.connect(*client),
+                Command::Serve(_) => {}
+                Command::Change(change) => self.change(*change),
+                Command::Report(question) => self.report(question),
+                Command::Reopen(answer) => {
+                    // A caller that has left needs no answer.
+                    let _ = answer.send(self.reopen());
+                }
+                Command::Clients(answer) => {
+                    let (sessions, waiting) = (&self.sessions, self.admission.waiting());
+                    // As above.
+                    let _ = answer.send(sessions.clients(|slot| waiting_of(&waiting, slot)));
+                }
+                Command::Kick(number, answer) => {
+                    let waiting = self.admission.waiting();
+                    // As above.
+                    let _ = answer.send(self.sessions.kick(number, |slot| waiting_of(&waiting, slot)));
+                }
+                Command::Stop(within) => self.stop(within),
+            }
+        }
+    }
+
+    fn stop(&mut self, within: Option<Nanos>) {
+        let until = self.now.after(within.unwrap_or(self.shutdown_timeout));
+        self.gives_up = self.gives_up.min(until.after(self.shutdown_timeout));
+        match self.stopping {
+            Stopping::No => {
+                self.stopping = Stopping::Closing(until);
+                self.sessions.drain_all();
+            }
+            Stopping::Closing(before) => self.stopping = Stopping::Closing(before.min(until)),
+            Stopping::Flushing | Stopping::Done => {}
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        // Up to now, requests have waited for reasons that the old shares gave.
+        self.admission.driver().settle_all(self.now);
+        let before = (!change.shares.is_empty()).then(|| self.admission.driver().scheduler().clone());
+        let prepared = self.admission.set_shares(self.now, &change.shares);
+        let is_feasible = prepared.is_ok();
+        // A controller that has left gives no verdict either.
+        let _ = change.prepared.send(prepared);
+        if is_feasible && change.verdict.recv().is_ok() {
+            self.shutdown_timeout = change.timeouts.shutdown;
+            self.sessions.set_timeouts(change.timeouts);
+            self.divide_room();
+            for (holder, share) in change.shares {
+                self.admission.called(self.now, &Call::Configure(holder, share));
+            }
+        } else if let Some(before) = before {
+            *self.admission.driver().scheduler_mut() = before;
+        }
+    }
+
+    /// Opens a device again after a failure, with its durable content.
+    fn reopen(&mut self) -> Result<String, String> {
+        if self.dispatcher.failure().is_none() {
+            return Err("it has not failed".into());
+        }
+        if !backend::outlives_its_backend(&self.device.backend) {
+            return Err("it is in memory: opened again it would be empty".into());
+        }
+        if !self.dispatcher.is_idle() {
+            return Err("operations are still with it: try again when they have ended".into());
+        }
+        // Two open backends could not use the files at the same time.
+        let size_bytes = self.dispatcher.backend().size_bytes();
+        self.dispatcher.close();
+        let opened = backend::open(&self.device, &mut [])?;
+        if opened.size_bytes() != size_bytes {
+            return Err("its size has changed: the server must be started again".into());
+        }
+        watch_backend(&self.epoll, &*opened).map_err(|error| format!("it cannot be waited for: {error}"))?;
+        let description = opened.describe();
+        self.dispatcher.reopened(opened);
+        self.log.report(self.now, EventKind::DeviceOpened, &format!("opened again: {description}"));
+        Ok(description)
+    }
+
+    fn report(&mut self, question: Question) {
+        self.admission.driver().settle_all(self.now);
+        let counters = self.accounts.exchange(question.counters, self.admission.driver());
+        let mut classes = self.admission.classes(self.now, self.classes);
+        for class in self.sessions.classes() {
+            if let Some(class) = classes.get_mut(class.0 as usize) {
+                class.connections += 1;
+            }
+        }
+        for (class, number) in classes.iter_mut().zip(0..) {
+            (class.buffered_bytes, class.connections_waiting) = self.sessions.room_of(StreamId(number));
+        }
+        let inflight = self.dispatcher.in_flight() as u32; // at most the depth of the device
+        let checksums = self.dispatcher.backend().checksums();
+        let failure = self.dispatcher.failure();
+        let tenants = self.admission.driver().scheduler().tenants();
+        let reservations_behind = tenants.map_or(Nanos::ZERO, |tenants| tenants.reservations_behind());
+        let now = self.now;
+        (question.reply)(Report { now, counters, classes, inflight, checksums, failure, reservations_behind });
+    }
+}
