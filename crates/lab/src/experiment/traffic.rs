@@ -164,12 +164,9 @@ impl Class {
                 place
             }
         };
-        let offset_bytes = self.first_byte + place * self.size_bytes;
-        let number = (client - self.first_client) as usize;
-        let offset_bytes = if self.is_background { self.route.address(number, offset_bytes) } else { offset_bytes };
         Record {
             time,
-            offset_bytes,
+            offset_bytes: self.first_byte + place * self.size_bytes,
             length_bytes: self.size_bytes,
             operation: if is_read { Operation::Read } else { Operation::Write },
             flags: Flags::NONE,
@@ -380,11 +377,15 @@ impl ClassArrivals {
     }
 
     fn next_of_background(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
-        let client = self.background.next(now)?;
-        let Client { class, outstanding } = &mut self.clients[client as usize];
-        *outstanding += 1;
+        let number = self.background.next(now)?;
+        let client = &mut self.clients[number as usize];
+        client.outstanding += 1;
         self.sent += 1;
-        Some((now, self.classes[*class as usize].record(client, now)))
+        let class = &mut self.classes[client.class as usize];
+        let record = class.record(number, now);
+        // Each client works on a device of its own.
+        let device = (number - class.first_client) as usize;
+        Some((now, Record { offset_bytes: class.route.address(device, record.offset_bytes), ..record }))
     }
 
     fn next_open(&mut self, now: Nanos) -> Option<(Nanos, Record)> {
@@ -405,6 +406,15 @@ impl ClassArrivals {
             return Some((time, record));
         }
         None
+    }
+
+    fn next_time_of_traces(&mut self, now: Nanos, held: usize) -> Result<Nanos, Failure> {
+        let mut next = Nanos::NEVER;
+        for class in self.classes.iter_mut().filter(|class| class.sends()) {
+            let Some(trace) = &mut class.trace else { continue };
+            next = next.min(Arrivals::<Policy>::next_time(trace, now, held)?.unwrap_or(Nanos::NEVER));
+        }
+        Ok(next)
     }
 
     fn next_of_traces(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
@@ -434,7 +444,9 @@ impl ClassArrivals {
     }
 }
 
+// Two event loops call these for every request: a call with its answer in memory costs as much as what they do.
 impl Arrivals<Policy> for ClassArrivals {
+    #[inline(always)]
     fn next_time(&mut self, now: Nanos, held: usize) -> Result<Option<Nanos>, Failure> {
         if !self.ready.is_empty() {
             return Ok(Some(now));
@@ -445,10 +457,8 @@ impl Arrivals<Policy> for ClassArrivals {
         if held < LOOK_AHEAD_RECORDS {
             next = next.min(self.clocks.peek().map_or(Nanos::NEVER, |clock| clock.0.0));
         }
-        let has_traces = self.has_traces;
-        for class in self.classes.iter_mut().filter(|class| has_traces && class.sends()) {
-            let Some(trace) = &mut class.trace else { continue };
-            next = next.min(Arrivals::<Policy>::next_time(trace, now, held)?.unwrap_or(Nanos::NEVER));
+        if self.has_traces {
+            next = next.min(self.next_time_of_traces(now, held)?);
         }
         let next = next.max(now);
         Ok((next < self.end).then_some(next))
@@ -471,7 +481,6 @@ impl Arrivals<Policy> for ClassArrivals {
         Ok(())
     }
 
-    // Two event loops call this for every request.
     #[inline(always)]
     fn next(&mut self, now: Nanos, held: usize) -> Result<Option<(Nanos, Record)>, Failure> {
         if now >= self.end {
@@ -488,6 +497,7 @@ impl Arrivals<Policy> for ClassArrivals {
         if next.is_some() { Ok(next) } else { self.next_of_traces(now, held) }
     }
 
+    #[inline(always)]
     fn completed(&mut self, stream: u32, now: Nanos) {
         if let Some(trace) = self.trace_of(stream) {
             return Arrivals::<Policy>::completed(trace, stream, now);
