@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
 
+mod sweeps;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,12 +1,12 @@
 //! Does a sweep give the same bytes whatever happens to the processes that run it, and what does it say?
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests: a failure is to stop the test")]
-
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use tempfile::TempDir;
+
+use super::{command, run, transcripts};
 
 /// A hundred and twenty cells of some milliseconds each.
 const SWEEP: &str = "\
@@ -43,33 +43,11 @@ fn folder() -> TempDir {
     folder
 }
 
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ioweir"));
-    command.args(arguments).current_dir(folder).env_remove("CLICOLOR_FORCE").env("COLUMNS", "100");
-    command
-}
-
-fn run(folder: &Path, arguments: &[&str]) -> Output {
-    command(folder, arguments).output().unwrap()
-}
-
 /// What a successful command prints.
 fn printed(folder: &Path, arguments: &[&str]) -> String {
     let output = run(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// Everything that a user sees of some commands.
-fn transcripts(folder: &Path, commands: &[&[&str]]) -> String {
-    let transcript = |arguments: &&[&str]| {
-        let output = run(folder, arguments);
-        let [out, errors] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-        let errors = if errors.is_empty() { errors } else { format!("--- standard error\n{errors}") };
-        let code = output.status.code().unwrap();
-        format!("$ ioweir {}\n{out}{errors}--- exit code {code}\n", arguments.join(" "))
-    };
-    commands.iter().map(transcript).collect::<Vec<_>>().join("\n")
 }
 
 /// The merged table and page of a folder.
