@@ -50,7 +50,7 @@ const INTERFACE_GAPS_MAX: usize = 128;
 const PROGRAMS_MAX: usize = 1024;
 
 /// Counts of flash operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashCounts {
     /// Units covered by host writes.
     pub written_units: u64,

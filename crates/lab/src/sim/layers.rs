@@ -1,7 +1,6 @@
 //! Time by layer: what requests spend their time on, from their arrival at the server to the answer.
 
 use ioweir_core::Reason;
-use serde::{Deserialize, Serialize};
 
 use super::Stay;
 
@@ -74,7 +73,7 @@ pub static TIME_PARTS: [TimePart; DEVICE_SERVICE + 1] = {
 };
 
 /// The time of one request, or of many together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerTimes {
     /// Nanoseconds by part, in the order of [`TIME_PARTS`].
     pub part_nanos: [u64; TIME_PARTS.len()],

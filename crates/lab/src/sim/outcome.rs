@@ -2,27 +2,25 @@
 //! experiment alike.
 
 use ioweir_core::{Nanos, Operation, Reason};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::{Latencies, LayerTimes};
 
 /// Requests of one kind (all, reads, writes ...) of a run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Class {
     /// Requests as submitted, before merging and splitting.
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Arrival to completion, nanoseconds, one entry a request as submitted; kept for comparisons.
-    #[serde(skip)]
     pub latency: Latencies,
     /// Sum of the latencies, for an exact mean.
     pub latency_sum_nanos: u128,
 }
 
-/// One run: a scheduler on a device under some load, with one seed. All numbers are whole, so that a stored outcome is the
-/// same as a fresh one; what is skipped in storing is kept for comparisons alone, which are not stored.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// One run: a scheduler on a device under some load, with one seed.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// Trace as the user named it; empty for an experiment.
     pub trace: String,
@@ -45,7 +43,6 @@ pub struct Outcome {
     /// Requests that were simulated, before the end of the warm-up too.
     pub requests_simulated: u64,
     /// Length of what is measured: from the end of the warm-up to the end of the run.
-    #[serde(with = "nanos")]
     pub span: Nanos,
     /// Everything that was asked.
     pub all: Class,
@@ -56,7 +53,6 @@ pub struct Outcome {
     /// By stream, those that waited longest first; empty unless asked for.
     pub streams: Vec<StreamOutcome>,
     /// The name of each stream of the trace, by number; of clients, if figures by stream were asked for.
-    #[serde(skip)]
     pub stream_names: Vec<String>,
     /// Tiers that served anything, the fast one first; a device without tiers is one.
     pub tiers: Vec<TierOutcome>,
@@ -65,17 +61,14 @@ pub struct Outcome {
     /// Submitted requests that were merged into another.
     pub merged_requests: u64,
     /// First arrival to last completion.
-    #[serde(with = "nanos")]
     pub completion: Nanos,
     /// What went to the fast device, if the scheduler places data on one; what follows speaks of the other only.
     pub fast: Option<FastOutcome>,
     /// Time the device was working on at least one request.
-    #[serde(with = "nanos")]
     pub busy: Nanos,
     /// Time of requests in the device by part, in nanoseconds: more than the busy time if it serves several at once.
     pub service: ServiceSums,
     /// Device service time of each dispatch, nanoseconds; kept for comparisons.
-    #[serde(skip)]
     pub service_time: Latencies,
     /// Head movements: changes of track, between requests and within them.
     pub seeks: u64,
@@ -88,25 +81,20 @@ pub struct Outcome {
     /// Request-time spent waiting, by [`Reason`]; with the service times this adds up to the latencies.
     pub wait_nanos: [u128; Reason::COUNT],
     /// By how much time reservations have fallen behind since the start, the warm-up included.
-    #[serde(with = "nanos", default)]
     pub reservations_behind: Nanos,
     /// Jain's index of the requests that each client had served, divided by its weight.
     pub jain_millionths: u32,
     /// Of the time in which requests waited, the share in which the device held all that it may.
     pub conserving_millionths: u32,
     /// Bytes completed over time; kept for comparisons.
-    #[serde(skip)]
     pub throughput: Throughput,
     /// Where the head was, for the track plots; thinned to a bounded number of points. Kept for comparisons.
-    #[serde(skip)]
     pub head: Vec<HeadPoint>,
     /// What the device did to its flash; none if it has none.
     pub flash: Option<ioweir_device::FlashCounts>,
     /// The devices of a machine.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceOutcome>,
     /// The cores of a machine that has any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<CoresOutcome>,
     /// Records skipped by a lenient reader, or dropped because they lie past the device's end.
     pub skipped: u64,
@@ -129,22 +117,8 @@ impl Outcome {
     }
 }
 
-/// Nanoseconds as a number.
-mod nanos {
-    use ioweir_core::Nanos;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(nanos: &Nanos, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(nanos.0)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
-        u64::deserialize(deserializer).map(Nanos)
-    }
-}
-
 /// One class of clients in a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassOutcome {
     /// Its name.
     pub name: String,
@@ -175,17 +149,15 @@ pub struct ClassOutcome {
     /// Requests that were refused at a limit.
     pub refused: u64,
     /// Their time by layer; known of machines.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layers: Option<LayerTimes>,
     /// Of background work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub debt: Option<DebtOutcome>,
     /// Step by step from the start, the warm-up included; none in a comparison.
     pub steps: Vec<Step>,
 }
 
 /// One stream in a run: a process of the trace, or a client.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamOutcome {
     /// Its name.
     pub name: String,
@@ -204,7 +176,7 @@ pub struct StreamOutcome {
 }
 
 /// What a class of background work owed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DebtOutcome {
     /// All of it.
     pub owed_bytes: u64,
@@ -224,7 +196,7 @@ impl DebtOutcome {
 }
 
 /// One device of several.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceOutcome {
     /// Its name.
     pub name: String,
@@ -233,22 +205,20 @@ pub struct DeviceOutcome {
     /// Dispatches that it was given.
     pub dispatches: u64,
     /// Time it was working on at least one of them.
-    #[serde(with = "nanos")]
     pub busy: Nanos,
 }
 
 /// The workers of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoresOutcome {
     /// How many.
     pub workers: u32,
     /// Time that they were busy, all together, the warm-up included.
-    #[serde(with = "nanos")]
     pub busy: Nanos,
 }
 
 /// A class of clients in one step of time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// Requests that were done.
     pub requests: u64,
@@ -263,7 +233,7 @@ pub struct Step {
 }
 
 /// One tier of a device.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TierOutcome {
     /// Its name.
     pub name: String,
@@ -276,7 +246,7 @@ pub struct TierOutcome {
 }
 
 /// What a fast device did beside the disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FastOutcome {
     /// Its name.
     pub device: String,
@@ -287,12 +257,11 @@ pub struct FastOutcome {
     /// Bytes written to it.
     pub write_bytes: u64,
     /// Time it was working on at least one request.
-    #[serde(with = "nanos")]
     pub busy: Nanos,
 }
 
 /// Where the device's time went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ServiceSums {
     /// Command processing.
     pub overhead_nanos: u128,
