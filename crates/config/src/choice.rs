@@ -41,6 +41,12 @@ pub trait Choosable: Sized + 'static {
     /// The topic of `ioweir doc` that lists the rows.
     const TOPIC: &'static str;
 
+    /// Finds a row by its name.
+    #[must_use]
+    fn find(name: &str) -> Option<&'static Self> {
+        Self::ROWS.iter().find(|row| row.name() == name)
+    }
+
     /// The name of the row.
     fn name(&self) -> &'static str;
     /// The parameters of the row.
@@ -57,11 +63,15 @@ pub trait Choosable: Sized + 'static {
 }
 
 macro_rules! choosable {
-    ($row:ty, $rows:expr, $what:literal, $topic:literal) => {
+    ($row:ty, $rows:expr, $what:literal, $topic:literal $(, $find:expr)?) => {
         impl Choosable for $row {
             const ROWS: &'static [Self] = $rows;
             const WHAT: &'static str = $what;
             const TOPIC: &'static str = $topic;
+
+            $(fn find(name: &str) -> Option<&'static Self> {
+                $find(name)
+            })?
 
             fn name(&self) -> &'static str {
                 self.name
@@ -82,7 +92,7 @@ macro_rules! choosable {
     };
 }
 
-choosable!(PolicyRow, POLICIES, "scheduler", "policy");
+choosable!(PolicyRow, POLICIES, "scheduler", "policy", crate::external::find);
 choosable!(PairRow, std::slice::from_ref(&PAIR), "pair", "policy");
 choosable!(ScheduleRow, SCHEDULES, "schedule", "cores");
 
@@ -130,7 +140,7 @@ impl<R: Choosable> FromStr for Choice<R> {
     fn from_str(text: &str) -> Result<Self, ChoiceError> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
-        let row = R::ROWS.iter().find(|row| row.name() == name).ok_or_else(|| unknown_row::<R>(name))?;
+        let row = R::find(name).ok_or_else(|| unknown_row::<R>(name))?;
         let mut settings = row.defaults();
         let mut seen: Vec<&str> = Vec::new();
         for part in parts {

@@ -28,9 +28,10 @@ mod wfq;
 use alloc::boxed::Box;
 
 use crate::elevator::{BlockScheduler, Elevator};
+use crate::external::{ElevatorFactory, Maker, OrderFactory, Outside, OutsideOrder};
 use crate::pair::{Lower, Pair, Upper};
 use crate::settings::settable;
-use crate::tenant::{Capacity, Order, TenantControl, TenantScheduler};
+use crate::tenant::{CLIENTS, Capacity, GROUPS, KNOWN_COST, Order, Size, TenantControl, TenantScheduler};
 use crate::window::Window;
 use crate::{CancelError, Nanos, QueueLimits, Reason, Refused, Request, Room, Scheduler, Step, StreamId, Tag, Waiting};
 
@@ -57,17 +58,17 @@ pub struct PolicyRow {
     pub knows_shares: bool,
     /// Whether reservations in shares have an effect.
     pub reserves: bool,
-    build: Build,
-    half: Half,
+    make: Make,
 }
 
 type Build = fn(QueueLimits, &Settings) -> Policy;
 
-/// The half of a pair that a policy can be.
+/// How schedulers of a policy are made: alone, or as the half of a pair that the policy can be.
 #[derive(Clone, Copy, Debug)]
-enum Half {
-    Upper(fn(QueueLimits, &Settings) -> Box<dyn Upper>),
-    Lower(fn(QueueLimits, &Settings) -> Box<dyn Lower>),
+enum Make {
+    Upper(Build, fn(QueueLimits, &Settings) -> Box<dyn Upper>),
+    Lower(Build, fn(QueueLimits, &Settings) -> Box<dyn Lower>),
+    External(Maker),
 }
 
 settable!(PolicyRow);
@@ -142,7 +143,49 @@ impl PolicyRow {
     /// Makes a scheduler and allocates all its memory.
     #[must_use]
     pub fn build(&self, limits: QueueLimits, settings: &Settings) -> Policy {
-        (self.build)(limits, settings)
+        match self.make {
+            Make::Upper(build, _) | Make::Lower(build, _) => build(limits, settings),
+            Make::External(Maker::Elevator(factory)) => {
+                Policy(Inner::ExternalElevator(Box::new(external_elevator(factory, limits, settings))))
+            }
+            Make::External(Maker::Order(factory)) => {
+                Policy(Inner::ExternalOrder(Box::new(external_order(factory, limits, settings))))
+            }
+        }
+    }
+
+    /// A row for a policy from outside this crate. An order of tenants has the parameters that all of them have.
+    #[must_use]
+    pub const fn external(name: &'static str, summary: &'static str, maker: Maker) -> Self {
+        let knows_shares = matches!(maker, Maker::Order(_));
+        Self {
+            name,
+            summary,
+            source: "from outside",
+            doc: "",
+            linux: None,
+            parameters: if knows_shares { &[CLIENTS, GROUPS, KNOWN_COST] } else { &[] },
+            places: false,
+            knows_shares,
+            reserves: false,
+            make: Make::External(maker),
+        }
+    }
+
+    fn upper(&self, limits: QueueLimits, settings: &Settings) -> Option<Box<dyn Upper>> {
+        match self.make {
+            Make::Upper(_, upper) => Some(upper(limits, settings)),
+            Make::External(Maker::Order(factory)) => Some(Box::new(external_order(factory, limits, settings))),
+            Make::Lower(..) | Make::External(Maker::Elevator(_)) => None,
+        }
+    }
+
+    fn lower(&self, limits: QueueLimits, settings: &Settings) -> Option<Box<dyn Lower>> {
+        match self.make {
+            Make::Lower(_, lower) => Some(lower(limits, settings)),
+            Make::External(Maker::Elevator(factory)) => Some(Box::new(external_elevator(factory, limits, settings))),
+            Make::Upper(..) | Make::External(Maker::Order(_)) => None,
+        }
     }
 
     /// Whether this policy can form a pair above `lower`.
@@ -150,9 +193,9 @@ impl PolicyRow {
     /// # Errors
     /// [`PairError`] says why it cannot.
     pub const fn goes_above(&self, lower: &Self) -> Result<(), PairError> {
-        match (&self.half, &lower.half) {
-            (_, Half::Upper(_)) => Err(PairError::NoElevator),
-            (Half::Lower(_), _) => Err(PairError::NoOrder),
+        match (self.knows_shares, lower.knows_shares) {
+            (_, true) => Err(PairError::NoElevator),
+            (false, _) => Err(PairError::NoOrder),
             _ if lower.places => Err(PairError::Places),
             _ => Ok(()),
         }
@@ -162,19 +205,20 @@ impl PolicyRow {
     /// alone.
     #[must_use]
     pub fn build_above(&self, limits: QueueLimits, settings: &Settings, below: &Below) -> Policy {
-        let (Half::Upper(upper), Half::Lower(lower)) = (self.half, below.row.half) else {
-            return self.build(limits, settings);
-        };
         let [window] = below.pair.values();
         let window = Window::new(u32::try_from(window).unwrap_or(u32::MAX));
-        let order = upper(Pair::upper_limits(&limits, window.most()), settings);
+        let Some(order) = self.upper(Pair::upper_limits(&limits, window.most()), settings) else {
+            return self.build(limits, settings);
+        };
         let limits_below = Pair::lower_limits(&limits, window.most(), order.slots());
         // An elevator with one request has nothing to choose from, and it must not hold that request back.
-        let elevator: Box<dyn Lower> = if window.most() == 1 {
-            Box::new(BlockScheduler::new(limits_below, noop::Noop::new(&limits_below, (), &below.settings)))
+        let elevator: Option<Box<dyn Lower>> = if window.most() == 1 {
+            let noop = noop::Noop::new(&limits_below, (), &below.settings);
+            Some(Box::new(BlockScheduler::new(limits_below, noop)))
         } else {
-            lower(limits_below, &below.settings)
+            below.row.lower(limits_below, &below.settings)
         };
+        let Some(elevator) = elevator else { return self.build(limits, settings) };
         Policy(Inner::Pair(Box::new(Pair::new(limits, window, order, elevator))))
     }
 }
@@ -197,11 +241,28 @@ struct Row<F> {
 }
 
 impl<F> Row<F> {
-    const fn row(&self, places: bool, reserves: bool, build: Build, half: Half) -> PolicyRow {
+    const fn row(&self, places: bool, reserves: bool, make: Make) -> PolicyRow {
         let Self { name, summary, source, doc, linux, parameters, .. } = *self;
-        let knows_shares = matches!(half, Half::Upper(_));
-        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, reserves, build, half }
+        let knows_shares = matches!(make, Make::Upper(..));
+        PolicyRow { name, summary, source, doc, linux, parameters, places, knows_shares, reserves, make }
     }
+}
+
+fn external_elevator(
+    factory: &dyn ElevatorFactory,
+    limits: QueueLimits,
+    settings: &Settings,
+) -> BlockScheduler<Outside> {
+    BlockScheduler::new(limits, Outside::new(factory.make(&limits, settings), &limits))
+}
+
+fn external_order(
+    factory: &dyn OrderFactory,
+    limits: QueueLimits,
+    settings: &Settings,
+) -> TenantScheduler<OutsideOrder> {
+    let order = |size: &Size| OutsideOrder::new(factory.make(size.nodes, settings), size);
+    TenantScheduler::new(limits, Capacity::from_settings(settings), order)
 }
 
 /// Generates, from one list, [`Policy`], its table, and a macro that calls the same method of any policy.
@@ -216,6 +277,8 @@ macro_rules! policies {
             $($variant(BlockScheduler<$module::$elevator>),)*
             $($tenant(TenantScheduler<$tenant_module::$order>),)*
             Pair(Box<Pair>),
+            ExternalElevator(Box<BlockScheduler<Outside>>),
+            ExternalOrder(Box<TenantScheduler<OutsideOrder>>),
         }
 
         /// Every policy, in the order in which help lists them.
@@ -227,8 +290,10 @@ macro_rules! policies {
                 $module::$row.row(
                     <$module::$elevator as Elevator>::PLACES,
                     false,
-                    |limits, settings| Policy(Inner::$variant(scheduler(limits, settings))),
-                    Half::Lower(|limits, settings| Box::new(scheduler(limits, settings))),
+                    Make::Lower(
+                        |limits, settings| Policy(Inner::$variant(scheduler(limits, settings))),
+                        |limits, settings| Box::new(scheduler(limits, settings)),
+                    ),
                 )
             },)*
             $({
@@ -239,8 +304,10 @@ macro_rules! policies {
                 $tenant_module::$tenant_row.row(
                     false,
                     <$tenant_module::$order as Order>::RESERVES,
-                    |limits, settings| Policy(Inner::$tenant(scheduler(limits, settings))),
-                    Half::Upper(|limits, settings| Box::new(scheduler(limits, settings))),
+                    Make::Upper(
+                        |limits, settings| Policy(Inner::$tenant(scheduler(limits, settings))),
+                        |limits, settings| Box::new(scheduler(limits, settings)),
+                    ),
                 )
             },)*
         ];
@@ -251,6 +318,8 @@ macro_rules! policies {
                     $(Inner::$variant($dollar scheduler) => $dollar call,)*
                     $(Inner::$tenant($dollar scheduler) => $dollar call,)*
                     Inner::Pair($dollar scheduler) => $dollar call,
+                    Inner::ExternalElevator($dollar scheduler) => $dollar call,
+                    Inner::ExternalOrder($dollar scheduler) => $dollar call,
                 }
             };
         }

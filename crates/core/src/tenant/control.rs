@@ -79,6 +79,8 @@ pub enum Rule {
     Floor,
     /// The smallest reward tag goes first.
     Reward,
+    /// A policy from outside has chosen another client. Tags are sequence numbers.
+    External,
     /// The order has released it, and the elevator serves others first. Tags are the number of dispatches since its release,
     /// and the number of requests in the elevator.
     Elevator,
@@ -107,6 +109,7 @@ impl Rule {
             Self::Deadline => "a request with an earlier deadline goes first",
             Self::Floor => "a client that has had less than its floor goes first",
             Self::Reward => "a client whose requests have cost less, for its weight, goes first",
+            Self::External => "the policy has chosen another client",
             Self::Elevator => "it is in the elevator, which serves others first",
             Self::Device => "it is next, and the device is full",
             Self::Window => "it is next, and the window that keeps the latency is full",
