@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ioweir_core::policy::{Policy, Settings};
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES, StreamId};
 
+use super::stop::Stoppable;
 use super::traces::{TraceFiles, Watched};
 use super::{Progress, RunError};
 use crate::experiment::{ClassArrivals, Experiment, Place};
@@ -150,7 +151,8 @@ impl Job {
             Traffic::Trace(trace, load) => {
                 let source = Box::new(Watched { source: trace.open(self.seed, sectors)?, progress });
                 let mut feed = Feed::new(source, *load, Streams::KEPT);
-                let ended = run(simulation, &mut feed, collector, observer).map_err(stopped)?;
+                let ended = run(simulation, &mut Stoppable::new(&mut feed, progress), collector, observer);
+                let ended = ended.map_err(stopped)?;
                 let names = feed.names().streams.clone();
                 Ok(Served { ended, sent: None, skipped: feed.skipped(), names })
             }
@@ -158,7 +160,8 @@ impl Job {
                 let place = Place { route: Route::to(0), bytes: sectors.saturating_mul(SECTOR_BYTES) };
                 let places = vec![place; experiment.classes.len()];
                 let mut arrivals = ClassArrivals::new(experiment, self.clients(), &places, self.seed)?;
-                let ended = run(simulation, &mut arrivals, collector, observer).map_err(stopped)?;
+                let ended = run(simulation, &mut Stoppable::new(&mut arrivals, progress), collector, observer);
+                let ended = ended.map_err(stopped)?;
                 progress.read(arrivals.sent());
                 let names = if self.window.by_stream { arrivals.stream_names() } else { Vec::new() };
                 Ok(Served { ended, sent: Some(arrivals.sent()), skipped: 0, names })

@@ -4,6 +4,7 @@ use ioweir_core::cores::{Cores, CoresLimits};
 use ioweir_core::policy::{Policy, Settings};
 use ioweir_core::{Nanos, QueueLimits, SECTOR_BYTES, StreamId};
 
+use super::stop::Stoppable;
 use super::{Job, Progress, RunError};
 use crate::experiment::{ClassArrivals, DeviceGroup, Experiment, Place, limits, with_places};
 use crate::sim::{
@@ -62,7 +63,7 @@ impl Job {
             until,
         };
         let mut arrivals = ClassArrivals::new(experiment, clients, &places, self.seed)?;
-        let ended = run_machine(machine, &mut arrivals, &mut collector, observer);
+        let ended = run_machine(machine, &mut Stoppable::new(&mut arrivals, progress), &mut collector, observer);
         let ended = ended.map_err(|failure| self.stopped(failure))?;
         progress.read(arrivals.sent());
         Ok((self.machine_outcome(experiment, &ended, collector, &parts, &arrivals), ended.all))

@@ -7,6 +7,7 @@ mod job;
 mod machine;
 mod requests;
 mod resample;
+mod stop;
 mod traces;
 
 pub use job::{Job, Traffic};
@@ -64,6 +65,10 @@ pub trait Progress: Sync {
     fn read(&self, _records: u64) {}
     /// A run is done.
     fn finished(&self, _scheduler: &str) {}
+    /// Whether the runs are to end, with [`Failure::Stopped`](crate::sim::Failure::Stopped). Asked often.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 }
 
 /// Hears nothing.

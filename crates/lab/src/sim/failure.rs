@@ -20,6 +20,9 @@ pub enum Failure {
         /// What the user can do.
         hint: String,
     },
+    /// Whoever watched the run had it stopped.
+    #[error("stopped")]
+    Stopped,
     /// What was to be done at some time was refused.
     #[error("at {time}: {problem}")]
     Refused {
