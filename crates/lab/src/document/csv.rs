@@ -1,6 +1,6 @@
 //! CSV: the records, one row for each result, below a row of names.
 
-use super::{Cell, Document, DocumentError, Form, Value};
+use super::{Document, DocumentError, Form};
 
 pub(super) const FORM: Form =
     Form { suffix: "csv", summary: "one row a result, the names of the JSON keys flattened", write: render };
@@ -10,20 +10,9 @@ fn render(document: &Document) -> Result<Vec<u8>, DocumentError> {
     let mut out = String::new();
     push_row(&mut out, document.records.columns.iter().map(|column| column.name.clone()));
     for row in &document.records.rows {
-        push_row(&mut out, row.iter().map(field));
+        push_row(&mut out, row.iter().map(|cell| cell.value.field().unwrap_or_default()));
     }
     Ok(out.into_bytes())
-}
-
-pub(super) fn field(cell: &Cell) -> String {
-    match &cell.value {
-        Value::Absent => String::new(),
-        Value::Text(text) => text.clone(),
-        Value::Integer(integer) => integer.to_string(),
-        // Numbers are written as in JSON.
-        Value::Number(number) | Value::Interval(number, _) => serde_json::Value::from(*number).to_string(),
-        Value::Flag(flag) => flag.to_string(),
-    }
 }
 
 /// Lines end in a newline alone; a field that contains a separator is quoted.

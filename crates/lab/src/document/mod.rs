@@ -47,7 +47,7 @@ pub(crate) use provenance::hexadecimal;
 pub use provenance::{Origin, Provenance, TraceMeta};
 pub use records::records_of;
 pub(crate) use table::SAME_SHARE;
-pub use table::{Better, Cell, Column, Emphasis, Format, Table, Value, format_seconds};
+pub use table::{Better, Cell, Column, Emphasis, Format, Kind, Table, Value, format_seconds};
 
 use serde::Serialize;
 

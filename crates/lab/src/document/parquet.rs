@@ -14,8 +14,7 @@ use parquet::file::reader::{FileReader as _, RowGroupReader, SerializedFileReade
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::csv::field;
-use super::{Cell, Column, Document, DocumentError, Form, Table, Value};
+use super::{Cell, Column, Document, DocumentError, Form, Kind, Table, Value};
 
 pub(super) const FORM: Form =
     Form { suffix: "parquet", summary: "the rows of the CSV form with typed columns, for data frames", write: render };
@@ -40,8 +39,8 @@ pub(crate) fn written(records: &Table, about: &[(&str, &str)]) -> Result<Vec<u8>
 }
 
 fn file(records: &Table, about: &[(&str, &str)]) -> Result<Vec<u8>, ParquetError> {
-    let kinds: Vec<Physical> = (0..records.columns.len()).map(|at| kind(records, at)).collect();
-    let fields = records.columns.iter().zip(&kinds).map(|(column, kind)| leaf(&column.name, *kind));
+    let kinds: Vec<Kind> = (0..records.columns.len()).map(|at| records.kind(at)).collect();
+    let fields = records.columns.iter().zip(&kinds).map(|(column, kind)| leaf(&column.name, physical(*kind)));
     let fields = fields.collect::<Result<Vec<_>, _>>()?;
     let schema = Arc::new(Type::group_type_builder("records").with_fields(fields).build()?);
     let pairs = about.iter().map(|(key, value)| KeyValue::new(format!("{KEY_PREFIX}{key}"), (*value).to_owned()));
@@ -56,43 +55,28 @@ fn file(records: &Table, about: &[(&str, &str)]) -> Result<Vec<u8>, ParquetError
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
     let mut group = writer.next_row_group()?;
     for (at, kind) in kinds.into_iter().enumerate() {
-        let cells = records.rows.iter().map(|row| &row[at]);
+        let values = records.rows.iter().map(|row| &row[at].value);
         match kind {
-            Physical::INT64 => column::<Int64Type>(&mut group, cells, integer),
-            Physical::DOUBLE => column::<DoubleType>(&mut group, cells, |cell| cell.value.number()),
-            Physical::BOOLEAN => column::<BoolType>(&mut group, cells, flag),
-            _ => column::<ByteArrayType>(&mut group, cells, text),
+            Kind::Flag => column::<BoolType>(&mut group, values, Value::flag),
+            Kind::Integer => column::<Int64Type>(&mut group, values, Value::integer),
+            Kind::Number => column::<DoubleType>(&mut group, values, Value::number),
+            Kind::Text => column::<ByteArrayType>(&mut group, values, text),
         }?;
     }
     group.close()?;
     writer.into_inner()
 }
 
-fn integer(cell: &Cell) -> Option<i64> {
-    if let Value::Integer(integer) = cell.value { i64::try_from(integer).ok() } else { None }
+fn text(value: &Value) -> Option<ByteArray> {
+    value.field().map(|text| ByteArray::from(text.into_bytes()))
 }
 
-fn flag(cell: &Cell) -> Option<bool> {
-    if let Value::Flag(flag) = cell.value { Some(flag) } else { None }
-}
-
-fn text(cell: &Cell) -> Option<ByteArray> {
-    (cell.value != Value::Absent).then(|| ByteArray::from(field(cell).into_bytes()))
-}
-
-/// The narrowest type that holds every value of a column; text if no number type does.
-fn kind(records: &Table, at: usize) -> Physical {
-    let all = |holds: fn(&Cell) -> bool| {
-        records.rows.iter().map(|row| &row[at]).all(|cell| cell.value == Value::Absent || holds(cell))
-    };
-    if all(|cell| flag(cell).is_some()) {
-        Physical::BOOLEAN
-    } else if all(|cell| integer(cell).is_some()) {
-        Physical::INT64
-    } else if all(|cell| matches!(cell.value, Value::Number(_) | Value::Interval(..)) || integer(cell).is_some()) {
-        Physical::DOUBLE
-    } else {
-        Physical::BYTE_ARRAY
+fn physical(kind: Kind) -> Physical {
+    match kind {
+        Kind::Flag => Physical::BOOLEAN,
+        Kind::Integer => Physical::INT64,
+        Kind::Number => Physical::DOUBLE,
+        Kind::Text => Physical::BYTE_ARRAY,
     }
 }
 
@@ -104,8 +88,8 @@ fn leaf(name: &str, kind: Physical) -> Result<TypePtr, ParquetError> {
 
 fn column<'a, T: DataType>(
     group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    cells: impl Iterator<Item = &'a Cell> + Clone,
-    value: impl Fn(&Cell) -> Option<T::T>,
+    cells: impl Iterator<Item = &'a Value> + Clone,
+    value: impl Fn(&Value) -> Option<T::T>,
 ) -> Result<(), ParquetError> {
     let missing = || ParquetError::General("the schema has fewer columns than the records".to_owned());
     let mut writer = group.next_column()?.ok_or_else(missing)?;

@@ -104,7 +104,38 @@ pub enum Value {
     Flag(bool),
 }
 
+/// What the values of a column of records are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Yes or no.
+    Flag,
+    /// Whole numbers of 64 bits.
+    Integer,
+    /// Numbers.
+    Number,
+    /// Words, or a mixture.
+    Text,
+}
+
 impl Table {
+    /// The narrowest kind that holds every value of column `at`; text if no other does.
+    #[must_use]
+    pub fn kind(&self, at: usize) -> Kind {
+        let all = |holds: fn(&Value) -> bool| {
+            let values = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| &cell.value);
+            values.filter(|value| **value != Value::Absent).all(holds)
+        };
+        if all(|value| value.flag().is_some()) {
+            Kind::Flag
+        } else if all(|value| value.integer().is_some()) {
+            Kind::Integer
+        } else if all(|value| matches!(value, Value::Number(_) | Value::Interval(..)) || value.integer().is_some()) {
+            Kind::Number
+        } else {
+            Kind::Text
+        }
+    }
+
     /// A table without rows.
     #[must_use]
     pub fn new(title: impl Into<String>, columns: impl IntoIterator<Item = Column>) -> Self {
@@ -329,11 +360,37 @@ pub fn format_seconds(seconds: f64) -> String {
 
 impl Value {
     /// The value as a number, if it is one.
-    pub(crate) fn number(&self) -> Option<f64> {
+    #[must_use]
+    pub fn number(&self) -> Option<f64> {
         match self {
             Self::Integer(integer) => Some(*integer as f64),
             Self::Number(number) | Self::Interval(number, _) => Some(*number),
             Self::Absent | Self::Text(_) | Self::Flag(_) => None,
+        }
+    }
+
+    /// The value, if it is a whole number of 64 bits.
+    #[must_use]
+    pub fn integer(&self) -> Option<i64> {
+        if let Self::Integer(integer) = self { i64::try_from(*integer).ok() } else { None }
+    }
+
+    /// The value, if it is yes or no.
+    #[must_use]
+    pub fn flag(&self) -> Option<bool> {
+        if let Self::Flag(flag) = self { Some(*flag) } else { None }
+    }
+
+    /// The value as the field of a CSV file or a column of text; `None` if it is absent.
+    #[must_use]
+    pub fn field(&self) -> Option<String> {
+        match self {
+            Self::Absent => None,
+            Self::Text(text) => Some(text.clone()),
+            Self::Integer(integer) => Some(integer.to_string()),
+            // Numbers are written as in JSON.
+            Self::Number(number) | Self::Interval(number, _) => Some(serde_json::Value::from(*number).to_string()),
+            Self::Flag(flag) => Some(flag.to_string()),
         }
     }
 }

@@ -133,6 +133,7 @@ impl Job {
     pub(super) fn stopped(&self, failure: Failure) -> RunError {
         match failure {
             Failure::Trace(error) => RunError::Trace(error),
+            Failure::Stopped => RunError::Stopped,
             failure => RunError::Run { run: self.name(), failure: Box::new(failure) },
         }
     }

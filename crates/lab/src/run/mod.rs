@@ -52,6 +52,9 @@ pub enum RunError {
     /// A finished run could not be kept.
     #[error("a finished run cannot be kept: {0}")]
     Store(String),
+    /// Whoever watched the run had it stopped.
+    #[error("stopped")]
+    Stopped,
     /// A value that cannot be.
     #[error("{0}")]
     Value(String),

@@ -325,6 +325,7 @@ impl Folder {
             let (name, job) = (plan.names[cell], &jobs[cell - first]);
             match job.run(false, progress, &mut Unobserved) {
                 Ok((outcome, _)) => self.keep(name, &rows::rows(name, job, &outcome, &set))?,
+                Err(RunError::Stopped) => return Err(RunError::Stopped),
                 Err(error) => {
                     let failed = Failed { name: name.to_string(), problem: error.to_string() };
                     put(&self.error(&failed.name), failed.problem.as_bytes(), Existing::IsReplaced)?;
