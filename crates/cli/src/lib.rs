@@ -26,22 +26,28 @@ mod units;
 
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, error::ErrorKind};
 
 use arguments::{Arguments, Verb};
 use failure::Failure;
 use ioweir_config::shown;
+use ioweir_lab::run::Origin;
+
+/// The program's name for itself in a report.
+#[must_use]
+pub fn origin(command: &str) -> Origin {
+    engine::origin(command)
+}
 
 /// Runs the program with its arguments, the first of which is its own name, and returns what to exit with.
-pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let result = match Arguments::try_parse_from(arguments) {
         Ok(parsed) => act(parsed.verb),
         Err(error) => answer(&error),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failure) => {
             if let Some(message) = failure.message() {
                 let style = clap::builder::styling::AnsiColor::Red.on_default().bold();
@@ -49,7 +55,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 let message: Vec<String> = message.lines().map(shown).collect();
                 let _ = writeln!(anstream::stderr(), "{style}error:{style:#} {}", message.join("\n"));
             }
-            ExitCode::from(failure.code())
+            failure.code()
         }
     }
 }

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ioweir::run(std::env::args_os())
+    ioweir::run(std::env::args_os()).into()
 }

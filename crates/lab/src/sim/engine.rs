@@ -194,8 +194,10 @@ impl<'a, S: Scheduler, O: Observer<S>> Engine<'a, S, O> {
             }
             self.settle();
         }
-        assert!(self.driver.waiting_count() == 0, "a run ends when nothing waits");
-        Ok(())
+        match self.driver.waiting_count() {
+            0 => Ok(()),
+            requests => Err(Failure::Stuck { requests }),
+        }
     }
 
     #[inline]

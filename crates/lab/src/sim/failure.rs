@@ -20,6 +20,12 @@ pub enum Failure {
         /// What the user can do.
         hint: String,
     },
+    /// The scheduler holds requests for which nothing can come any more.
+    #[error("{requests} requests are left: the scheduler waits, and nothing more will happen")]
+    Stuck {
+        /// How many.
+        requests: u32,
+    },
     /// Whoever watched the run had it stopped.
     #[error("stopped")]
     Stopped,

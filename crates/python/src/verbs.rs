@@ -1,0 +1,149 @@
+//! The verbs: a spec in, a result out.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::mpsc::channel;
+
+use ioweir_lab::compare::{Comparison, document as comparison_document};
+use ioweir_lab::document::DocumentError;
+use ioweir_lab::experiment::{self, Experiment, Which};
+use ioweir_lab::run::{Requests, RunError as LabError};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arrow::Collecting;
+use crate::result::{self, Result};
+use crate::spec::Spec;
+use crate::watch::watched;
+use crate::{InputError, RunError};
+
+/// What the lab says is wrong, as an exception.
+pub(crate) struct Raised(PyErr);
+
+impl From<Raised> for PyErr {
+    fn from(Raised(error): Raised) -> Self {
+        error
+    }
+}
+
+impl From<LabError> for Raised {
+    fn from(error: LabError) -> Self {
+        Self(match error {
+            LabError::Stopped => PyKeyboardInterrupt::new_err(()),
+            LabError::Store(_) => RunError::new_err(error.to_string()),
+            _ => InputError::new_err(error.to_string()),
+        })
+    }
+}
+
+impl From<DocumentError> for Raised {
+    fn from(error: DocumentError) -> Self {
+        Self(RunError::new_err(error.to_string()))
+    }
+}
+
+/// Anything that is wrong with an input.
+#[allow(clippy::needless_pass_by_value, reason = "the argument of map_err")]
+pub(crate) fn wrong(error: impl ToString) -> PyErr {
+    InputError::new_err(error.to_string())
+}
+
+/// Runs something whose requests are kept where `requests` says so.
+fn recorded<T: Send>(
+    py: Python<'_>,
+    requests: bool,
+    progress: Option<&Py<PyAny>>,
+    run: impl FnOnce(&dyn ioweir_lab::run::Progress, Option<&mut Requests>) -> std::result::Result<T, LabError> + Send,
+) -> PyResult<(T, Option<Py<result::Requests>>)> {
+    let (done, collected) = channel();
+    let value = watched(py, progress, move |progress| -> std::result::Result<T, Raised> {
+        if !requests {
+            return Ok(run(progress, None)?);
+        }
+        let mut sink = Requests::new(Box::new(Collecting::new(done)));
+        let value = run(progress, Some(&mut sink))?;
+        sink.finish().map_err(|error| Raised(RunError::new_err(error.to_string())))?;
+        Ok(value)
+    })?;
+    let kept = collected.try_recv().ok().map(|batches| Py::new(py, result::Requests::new(batches))).transpose()?;
+    Ok((value, kept))
+}
+
+/// Replays traces under several schedulers.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, requests=false, progress=None, reference=None, keys=None))]
+pub(crate) fn compare(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    requests: bool,
+    progress: Option<Py<PyAny>>,
+    reference: Option<&str>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let comparison = Comparison::parse(&name, &text).map_err(wrong)?;
+    let plan = py.detach(|| comparison.plan()).map_err(Raised::from)?;
+    let line = |error: &ioweir_trace::TraceError| error.to_string().lines().next().unwrap_or_default().to_owned();
+    let notices = plan.left_out().iter().map(|error| format!("left out: {}", line(error))).collect();
+    let origin = ioweir::origin("ioweir compare");
+    let (report, kept) = recorded(py, requests, progress.as_ref(), |progress, sink| plan.run(&origin, progress, sink))?;
+    let document = py.detach(|| comparison_document(&report, reference)).map_err(Raised::from)?;
+    Ok(Result::new(document, kept, notices))
+}
+
+/// Runs an experiment.
+#[pyfunction]
+#[pyo3(signature = (spec, /, *, requests=false, progress=None, keys=None))]
+pub(crate) fn simulate(
+    py: Python<'_>,
+    spec: &Bound<'_, PyAny>,
+    requests: bool,
+    progress: Option<Py<PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(Some(spec), keys)?;
+    let experiment = Experiment::parse(&name, &text).map_err(wrong)?;
+    let origin = ioweir::origin(&format!("ioweir simulate {name}"));
+    let (report, kept) = recorded(py, requests, progress.as_ref(), |progress, sink| match sink {
+        Some(sink) => experiment::record(&experiment, &origin, progress, sink),
+        None => experiment::run(&experiment, &origin, progress),
+    })?;
+    let missed = report.verdicts.iter().filter(|verdict| !verdict.met);
+    let notices = missed.map(|verdict| format!("not met: {}", verdict.words())).collect();
+    let document = py.detach(|| experiment::document(&report)).map_err(Raised::from)?;
+    Ok(Result::new(document, kept, notices))
+}
+
+/// Says in words why a request of an experiment waited.
+#[pyfunction]
+#[pyo3(signature = (spec, /, *, slowest=None, request=None, keys=None))]
+pub(crate) fn explain(
+    py: Python<'_>,
+    spec: &Bound<'_, PyAny>,
+    slowest: Option<String>,
+    request: Option<u64>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<String> {
+    let Spec { name, text } = Spec::of(Some(spec), keys)?;
+    let mut experiment = Experiment::parse(&name, &text).map_err(wrong)?;
+    experiment.schedulers.truncate(1);
+    experiment.seeds.truncate(1);
+    let which = match (request, slowest) {
+        (Some(number), _) => Which::Request(number),
+        (None, Some(class)) => Which::Slowest(class),
+        (None, None) => Which::SlowestOfAll,
+    };
+    Ok(py.detach(|| experiment::explain(&experiment, &which)).map_err(Raised::from)?)
+}
+
+/// The command line: runs it with these arguments, the first of which is its own name, and returns the exit code.
+#[pyfunction]
+pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| ioweir::run(arguments))
+}
+
+/// The name of a file, without folder and suffix.
+pub(crate) fn stem(path: &str) -> String {
+    Path::new(path).file_stem().map_or_else(|| path.to_owned(), |stem| stem.to_string_lossy().into_owned())
+}

@@ -1,0 +1,83 @@
+"""What Python may put into a spec beside text and numbers: policies as classes, traces as Arrow data."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import _native, _policies
+
+_folder: str | None = None
+_numbers = itertools.count()
+
+
+def _is_arrow(value: Any) -> bool:
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+
+
+def write(data: Any, file: str | os.PathLike[str]) -> int:
+    """Writes Arrow data as a trace that every verb reads, and returns the number of requests.
+
+    The data is a table, a batch, or an iterator of them, in the order of time. Its columns are ``time_nanos``,
+    ``offset_bytes``, ``length_bytes``, ``operation`` (a name such as ``read``, or its number), and where wanted ``flags``,
+    ``stream``, ``volume`` (names or numbers), ``latency_nanos`` and ``priority``.
+    """
+    writer = _native.TraceWriter(file)
+    for part in [data] if _is_arrow(data) else data:
+        writer.write(part)
+    return writer.finish()
+
+
+def _kept(name: str, data: Any) -> str:
+    """Keeps Arrow data as a trace while the process lives, and returns its file."""
+    global _folder
+    if _folder is None:
+        _folder = tempfile.mkdtemp(prefix="ioweir-")
+        atexit.register(shutil.rmtree, _folder, ignore_errors=True)
+    folder = os.path.join(_folder, str(next(_numbers)))
+    os.mkdir(folder)
+    file = os.path.join(folder, f"{name}.parquet")
+    write(data, file)
+    return file
+
+
+def prepared(value: Any, name: str = "arrow") -> Any:
+    """The value with policies by their names, and Arrow data by the file that it was written to."""
+    policy = _policies.name_of(value)
+    if policy is not None:
+        return policy
+    if _is_arrow(value) or isinstance(value, Iterator):
+        return _kept(name, value)
+    if isinstance(value, Mapping):
+        return {key: prepared(inner, str(key)) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [prepared(inner, name) for inner in value]
+    return value
+
+
+def keys(given: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a spec. Traces may be one, a list of them, or a dict with a name for each."""
+    ready = {key: prepared(value) for key, value in given.items() if key != "traces"}
+    traces = given.get("traces")
+    if traces is not None:
+        if isinstance(traces, Mapping):
+            traces = [prepared(trace, str(name)) for name, trace in traces.items()]
+        elif isinstance(traces, (list, tuple)):
+            traces = [prepared(trace) for trace in traces]
+        else:
+            traces = [prepared(traces)]
+        ready["traces"] = traces
+    for plural in ("schedulers", "loads"):
+        if isinstance(ready.get(plural), str):
+            ready[plural] = [ready[plural]]
+    return ready
+
+
+def spec(given: Any) -> Any:
+    """A spec, with what its dict may hold made ready."""
+    return keys(dict(given)) if isinstance(given, Mapping) else given

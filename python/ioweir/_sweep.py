@@ -1,0 +1,52 @@
+"""Sweeps: every combination of values of a spec's keys, in a folder of parts."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import _inputs, _native
+from ._progress import Progress, shown
+from ._verbs import Spec
+
+
+class Sweep:
+    """A folder that holds a sweep, finished or not."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = os.fspath(folder)
+        #: Cells that failed in the last run, each with its error; the first in order.
+        self.failed: list[tuple[str, str]] = []
+
+    def status(self) -> dict[str, int]:
+        """How many cells there are, and how many are done, missing, failed, and not counted."""
+        return _native.sweep_status(self.folder)
+
+    def result(self, *, partial: bool = False, metric: str | None = None) -> _native.Result:
+        """The parts as one result: a row for each cell and class. With ``partial``, although cells are missing."""
+        return _native.merge_sweep(self.folder, partial=partial, metric=metric)
+
+    def __repr__(self) -> str:
+        return f"<sweep in {self.folder}: {self.status()}>"
+
+
+def sweep(
+    spec: Spec,
+    /,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    shard: str | None = None,
+    threads: int | None = None,
+    progress: Progress | bool | None = None,
+    **keys: Any,
+) -> Sweep:
+    """Runs the cells of a sweep that are not done yet, and returns it.
+
+    ``out`` is the folder, by default the spec's name. What has a part there is not run again, so a sweep that was stopped
+    goes on where it was. ``shard`` is ``"I/N"`` for part I of N.
+    """
+    plan = _native.SweepPlan(_inputs.spec(spec), keys=_inputs.keys(keys))
+    swept = Sweep(out if out is not None else plan.folder)
+    with shown(progress) as told:
+        swept.failed = plan.run(swept.folder, shard=shard, threads=threads, progress=told)["failed"]
+    return swept

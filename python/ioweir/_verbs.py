@@ -1,0 +1,62 @@
+"""The verbs of the command line, as functions."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import _inputs, _native
+from ._inputs import write
+from ._progress import Progress, shown
+
+__all__ = ["compare", "explain", "read", "simulate", "write"]
+
+Spec = str | os.PathLike[str] | dict[str, Any]
+
+
+def compare(
+    spec: Spec | None = None,
+    /,
+    *,
+    requests: bool = False,
+    reference: str | None = None,
+    progress: Progress | bool | None = None,
+    **keys: Any,
+) -> _native.Result:
+    """Replays traces under several schedulers and compares the results.
+
+    ``spec`` is a comparison (a file, TOML text or a dict), and ``keys`` take the place of its keys: ``traces``, ``device``,
+    ``schedulers``, ``loads``, ``depth``, ``seed`` and others (``ioweir show``). A trace is a file, a folder, ``mix:NAME``, or
+    Arrow data; a scheduler is a name or a class. With ``requests``, ``result.requests`` has one row for each request.
+    """
+    with shown(progress) as told:
+        return _native.compare(
+            _inputs.spec(spec), requests=requests, progress=told, reference=reference, keys=_inputs.keys(keys)
+        )
+
+
+def simulate(
+    spec: Spec, /, *, requests: bool = False, progress: Progress | bool | None = None, **keys: Any
+) -> _native.Result:
+    """Runs an experiment: classes of clients on a device, or on a whole server.
+
+    ``result.notices`` names expectations of the experiment that are not met.
+    """
+    with shown(progress) as told:
+        return _native.simulate(_inputs.spec(spec), requests=requests, progress=told, keys=_inputs.keys(keys))
+
+
+def explain(spec: Spec, /, *, slowest: str | None = None, request: int | None = None, **keys: Any) -> str:
+    """Says in words why a request of an experiment waited: that number, or the slowest of a class or of all."""
+    return _native.explain(_inputs.spec(spec), slowest=slowest, request=request, keys=_inputs.keys(keys))
+
+
+def read(
+    *files: str | os.PathLike[str],
+    format: str | None = None,
+    volume: str | None = None,
+    event: str | None = None,
+    lenient: bool = False,
+) -> _native.Trace:
+    """Opens a trace of any format; several files are those of one capture. As Arrow it has one row for each request."""
+    return _native.read(list(files), format=format, volume=volume, event=event, lenient=lenient)

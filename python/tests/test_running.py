@@ -1,0 +1,113 @@
+"""Runs leave the interpreter free, hear Ctrl-C, tell their progress, and leave nothing behind."""
+
+import gc
+import os
+import resource
+import signal
+import threading
+
+import ioweir
+import pytest
+from conftest import SMALL, TENANTS
+
+#: A run of some seconds, which a test ends.
+LONG = {"traces": ["mix:terasort"], "schedulers": ["bfq"], "loads": ["recorded"], "seed": list(range(500))}
+
+
+class Enough(Exception):
+    pass
+
+
+def test_other_threads_run_while_the_engine_runs():
+    counted, seen = [0], []
+    done = threading.Event()
+
+    def count():
+        while not done.is_set():
+            counted[0] += 1
+
+    def progress(finished, runs, requests):
+        seen.append(counted[0])
+        if len(seen) == 10:
+            raise Enough
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        with pytest.raises(Enough):
+            ioweir.compare(LONG, progress=progress)
+    finally:
+        done.set()
+        thread.join()
+    # It counted between all calls, though this thread was in one call all the time.
+    assert all(before < after for before, after in zip(seen, seen[1:], strict=False))
+
+
+def test_ctrl_c_is_heard_at_the_next_tick():
+    ticks = []
+
+    def progress(finished, runs, requests):
+        ticks.append(requests)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        ioweir.compare(LONG, progress=progress)
+    # A tick is 50 ms; the signal is heard in the same one or the next.
+    assert 1 <= len(ticks) <= 2
+
+
+@pytest.mark.parametrize("spec", [{"duration": '"1000s"'}])
+def test_an_experiment_without_traces_is_stopped_too(spec):
+    text = TENANTS.replace('"200ms"', spec["duration"])
+
+    def progress(finished, runs, requests):
+        raise Enough
+
+    with pytest.raises(Enough):
+        ioweir.simulate(text, progress=progress)
+
+
+def test_progress_ends_with_all_runs_done():
+    told = []
+    ioweir.compare(SMALL, progress=lambda *how_far: told.append(how_far))
+    finished, runs, requests = told[-1]
+    assert finished == runs == 2 and requests > 0
+
+
+def test_two_threads_at_once_get_what_one_gets():
+    alone = ioweir.compare(**SMALL).json()
+    results = [None] * 4
+
+    def run(at):
+        results[at] = ioweir.compare(**SMALL).json()
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [alone] * 4
+
+
+def test_ten_thousand_runs_leave_memory_as_it_was():
+    spec = TENANTS.replace('"200ms"', '"50ms"')
+
+    @ioweir.elevator
+    class Kept:
+        def choose(self, now, queue):
+            return 0
+
+    def runs(count):
+        for number in range(count):
+            result = ioweir.simulate(spec, schedulers=["fifo", "kept"], requests=number % 2 == 0, progress=False)
+            result.__arrow_c_stream__()
+        gc.collect()
+
+    def megabytes():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+
+    runs(2_000)
+    before = megabytes()
+    runs(8_000)
+    assert megabytes() - before < 8, "less than a kilobyte a run"
