@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use ioweir_config::{Key, format_count, shown};
+use ioweir_lab::document::quoted;
 use ioweir_lab::sweep::{self, Failed, Folder, Plan, Ran, Running, Shard, Status, Sweep};
 
 use crate::arguments::{SweepArguments, SweepMergeArguments, SweepVerb};
-use crate::compare::quoted;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
 use crate::{engine, show};

@@ -1,6 +1,7 @@
 //! Comparisons: traces under several schedulers and loads, on several devices, side by side.
 
 mod advice;
+mod command;
 mod data;
 mod document;
 mod figures;
