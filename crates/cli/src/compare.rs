@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{ChoiceError, SchedulerChoice, Size, shown, unknown};
+use ioweir_config::{ChoiceError, SchedulerChoice, Size, read_spec, shown, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::compare::{Comparison, Goal, Plan, document};
 use ioweir_lab::sim::Load;
 
 use crate::arguments::CompareArguments;
+use crate::engine::{self, set, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{engine, show};
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -41,22 +41,8 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
         Some(path) => read_comparison(&path.display().to_string())?,
         None => Comparison::default(),
     };
-    fn set<T: Clone>(key: &mut T, flag: Option<&T>) {
-        if let Some(value) = flag {
-            *key = value.clone();
-        }
-    }
-    fn set_list<T: Clone>(key: &mut Vec<T>, flags: &[T]) {
-        if !flags.is_empty() {
-            *key = flags.to_vec();
-        }
-    }
-    let reading = &arguments.reading;
     set(&mut comparison.fast_device, arguments.fast_device.as_ref());
     set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
-    comparison.format = engine::format_name(reading).or(comparison.format);
-    comparison.volume = reading.volume.clone().or(comparison.volume);
-    comparison.lenient |= reading.lenient;
     comparison.merge &= !arguments.no_merge;
     comparison.by_stream |= arguments.by.is_some();
     set_list(&mut comparison.traces, &arguments.traces);
@@ -65,9 +51,8 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set_list(&mut comparison.seeds.0, &arguments.seed);
     let goal = |name: &String| Goal::ALL.into_iter().find(|goal| goal.name() == name);
     set(&mut comparison.goal, arguments.goal.as_ref().and_then(goal).as_ref());
-    if let Some(event) = &reading.event {
-        comparison.event = engine::event(event)?;
-    }
+    let Comparison { format, volume, event, lenient, .. } = &mut comparison;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
     if let Some(size) = &arguments.request_bytes_max {
         let size = size.parse::<Size>();
         comparison.request_bytes_max =
@@ -85,7 +70,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
 
 /// Reads a comparison file.
 pub(crate) fn read_comparison(name: &str) -> Result<Comparison, Failure> {
-    Ok(Comparison::parse(&shown(name), &show::read_spec(name)?)?)
+    Ok(Comparison::parse(&shown(name), &read_spec(name)?)?)
 }
 
 /// The reference, if one is asked for and compared.

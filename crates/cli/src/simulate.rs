@@ -3,13 +3,13 @@
 
 use std::path::Path;
 
-use ioweir_config::shown;
+use ioweir_config::{read_spec, shown};
 use ioweir_lab::experiment::{self, Experiment, Overrides};
 
 use crate::arguments::{ExplainArguments, SimulateArguments};
+use crate::engine;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{engine, show};
 
 /// Runs an experiment and writes the report.
 pub(crate) fn simulate(arguments: &SimulateArguments) -> Result<(), Failure> {
@@ -66,6 +66,6 @@ pub(crate) fn explain(arguments: &ExplainArguments) -> Result<(), Failure> {
 
 /// Reads and checks an experiment file.
 pub(crate) fn read(name: &str) -> Result<Experiment, Failure> {
-    let text = show::read_spec(name)?;
+    let text = read_spec(name)?;
     Experiment::parse(&shown(name), &text).map_err(|error| Failure::Input(error.to_string()))
 }

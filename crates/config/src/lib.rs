@@ -5,6 +5,7 @@
 mod amount;
 mod choice;
 mod error;
+mod file;
 mod format;
 mod keys;
 mod priority;
@@ -18,6 +19,7 @@ pub use amount::{
 };
 pub use choice::{Choice, ChoiceError, Choosable, ScheduleChoice, format_range, format_value, unknown};
 pub use error::{Complaint, SpecError};
+pub use file::{plain, read_spec};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, shown};
 pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]

@@ -4,11 +4,10 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 
-use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, to_table};
+use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, plain, to_table};
 use serde::Serialize;
 use toml::{Table, Value};
 
-use super::folder::plain;
 use super::range;
 use crate::compare::Comparison;
 use crate::experiment::Experiment;
@@ -129,11 +128,8 @@ impl Sweep {
                 sweep.set_comparison(&Comparison::parse(&name, &sweep.read("comparison", &name)?)?)?;
             }
             (_, Some(Base::Inline(experiment))) => {
-                let of_key = |complaint: &Complaint| {
-                    let key = format!("experiment.{}", complaint.key().unwrap_or_default());
-                    Complaint::of_value(key, complaint.problem()).hint(complaint.advice())
-                };
-                let checked = experiment.clone().checked().map_err(|complaint| sweep.complain(&of_key(&complaint)));
+                let checked = experiment.clone().checked();
+                let checked = checked.map_err(|complaint| sweep.complain(&complaint.within("experiment")));
                 checked.and_then(|_| sweep.set_experiment(experiment))?;
             }
             (_, Some(Base::File(name))) => {
