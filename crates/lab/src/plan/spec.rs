@@ -37,7 +37,7 @@ pub struct PlanSpec {
     pub event: Event,
     /// Skip and count what cannot be read of a trace, instead of stopping.
     pub lenient: bool,
-    /// The policy: the name of its file, or its keys in tables such as [policy.pool].
+    /// The policy: the name of its file, or its keys in tables such as `[policy.pool]`.
     pub policy: Option<Base<Policy>>,
 }
 
