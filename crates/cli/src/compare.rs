@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{ChoiceError, SchedulerChoice, Size, shown, unknown};
+use ioweir_config::{ChoiceError, SchedulerChoice, Size, read_spec, shown, unknown};
 use ioweir_device::PRESETS;
 use ioweir_lab::compare::{Comparison, Goal, Plan, document};
 use ioweir_lab::sim::Load;
 
 use crate::arguments::CompareArguments;
+use crate::engine::{self, set, set_list};
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{engine, show};
 
 /// Runs the comparison and writes the report.
 pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
@@ -28,7 +28,7 @@ pub(crate) fn act(arguments: &CompareArguments) -> Result<(), Failure> {
         let error = error.to_string();
         output::notice(&format!("left out: {}", error.lines().next().unwrap_or_default()));
     }
-    let origin = engine::origin(&command(&comparison));
+    let origin = engine::origin(&comparison.command());
     let report = output::recorded(arguments.requests.as_deref(), |requests| {
         engine::watched(arguments.quiet, |progress| plan.run(&origin, progress, requests))
     })?;
@@ -41,22 +41,8 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
         Some(path) => read_comparison(&path.display().to_string())?,
         None => Comparison::default(),
     };
-    fn set<T: Clone>(key: &mut T, flag: Option<&T>) {
-        if let Some(value) = flag {
-            *key = value.clone();
-        }
-    }
-    fn set_list<T: Clone>(key: &mut Vec<T>, flags: &[T]) {
-        if !flags.is_empty() {
-            *key = flags.to_vec();
-        }
-    }
-    let reading = &arguments.reading;
     set(&mut comparison.fast_device, arguments.fast_device.as_ref());
     set(&mut comparison.queue_requests, arguments.queue_requests.as_ref());
-    comparison.format = engine::format_name(reading).or(comparison.format);
-    comparison.volume = reading.volume.clone().or(comparison.volume);
-    comparison.lenient |= reading.lenient;
     comparison.merge &= !arguments.no_merge;
     comparison.by_stream |= arguments.by.is_some();
     set_list(&mut comparison.traces, &arguments.traces);
@@ -65,9 +51,8 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
     set_list(&mut comparison.seeds.0, &arguments.seed);
     let goal = |name: &String| Goal::ALL.into_iter().find(|goal| goal.name() == name);
     set(&mut comparison.goal, arguments.goal.as_ref().and_then(goal).as_ref());
-    if let Some(event) = &reading.event {
-        comparison.event = engine::event(event)?;
-    }
+    let Comparison { format, volume, event, lenient, .. } = &mut comparison;
+    engine::set_reading(&arguments.reading, (format, volume, event, lenient))?;
     if let Some(size) = &arguments.request_bytes_max {
         let size = size.parse::<Size>();
         comparison.request_bytes_max =
@@ -85,7 +70,7 @@ pub(crate) fn resolve(arguments: &CompareArguments) -> Result<Comparison, Failur
 
 /// Reads a comparison file.
 pub(crate) fn read_comparison(name: &str) -> Result<Comparison, Failure> {
-    Ok(Comparison::parse(&shown(name), &show::read_spec(name)?)?)
+    Ok(Comparison::parse(&shown(name), &read_spec(name)?)?)
 }
 
 /// The reference, if one is asked for and compared.
@@ -113,66 +98,4 @@ fn inputs(arguments: &CompareArguments, comparison: &Comparison, plan: &Plan) ->
         }
     }
     inputs
-}
-
-/// The command that runs a comparison again: what differs from the defaults, and what a reader wants to see anyway.
-fn command(comparison: &Comparison) -> String {
-    let default = Comparison::default();
-    let mut words: Vec<String> = vec!["ioweir".into(), "compare".into()];
-    // A name that begins with a dash would be taken for a flag.
-    let is_flag = |trace: &String| trace.starts_with('-') && trace != "-";
-    let file = |trace: &String| if is_flag(trace) { quoted(&format!("./{trace}")) } else { quoted(trace) };
-    words.extend(comparison.traces.iter().map(file));
-    let mut flag = |name: &str, value: &str| words.extend([name.to_string(), quoted(value)]);
-    flag("--device", &comparison.devices.0.join(","));
-    if comparison.fast_device != default.fast_device {
-        flag("--fast-device", &comparison.fast_device);
-    }
-    flag("--scheduler", &list(&comparison.schedulers));
-    flag("--load", &list(&comparison.loads));
-    if let Some(format) = &comparison.format {
-        flag("--format", format);
-    }
-    if let Some(volume) = &comparison.volume {
-        flag("--volume", volume);
-    }
-    if comparison.event != default.event {
-        flag("--event", comparison.event.name());
-    }
-    if comparison.queue_requests != default.queue_requests {
-        flag("--queue-requests", &comparison.queue_requests.to_string());
-    }
-    if comparison.request_bytes_max != default.request_bytes_max {
-        flag("--request-bytes-max", &comparison.request_bytes_max.to_string());
-    }
-    if comparison.depths != default.depths {
-        flag("--depth", &list(&comparison.depths.0));
-    }
-    flag("--seed", &list(&comparison.seeds.0));
-    if comparison.lenient {
-        words.push("--lenient".into());
-    }
-    if !comparison.merge {
-        words.push("--no-merge".into());
-    }
-    if comparison.goal != default.goal {
-        words.extend(["--goal".into(), comparison.goal.name().into()]);
-    }
-    if comparison.by_stream {
-        words.extend(["--by".into(), "stream".into()]);
-    }
-    words.join(" ")
-}
-
-fn list(values: &[impl ToString]) -> String {
-    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// A word as a shell takes it back.
-pub(crate) fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.to_string();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -93,6 +93,41 @@ pub(crate) fn check_file(what: &str, name: &str) -> Result<(), Failure> {
     Err(ChoiceError { expected: format!("{}, or a TOML file", error.expected), ..error }.into())
 }
 
+/// Puts what a flag says in the place of a key.
+pub(crate) fn set<T: Clone>(key: &mut T, flag: Option<&T>) {
+    if let Some(value) = flag {
+        key.clone_from(value);
+    }
+}
+
+/// Puts what flags say in the place of a list.
+pub(crate) fn set_list<T: Clone>(key: &mut Vec<T>, flags: &[T]) {
+    if !flags.is_empty() {
+        *key = flags.to_vec();
+    }
+}
+
+/// The keys of a spec that say how traces are read: format, volume, event and lenience.
+type ReadingKeys<'a> = (&'a mut Option<String>, &'a mut Option<String>, &'a mut Event, &'a mut bool);
+
+/// Puts what the flags say in the place of the keys that say how traces are read.
+pub(crate) fn set_reading(
+    arguments: &ReadingArguments,
+    (format, volume, event, lenient): ReadingKeys<'_>,
+) -> Result<(), Failure> {
+    if let Some(name) = format_name(arguments) {
+        *format = Some(name);
+    }
+    if let Some(name) = &arguments.volume {
+        *volume = Some(name.clone());
+    }
+    if let Some(name) = &arguments.event {
+        *event = self::event(name)?;
+    }
+    *lenient |= arguments.lenient;
+    Ok(())
+}
+
 /// How the flags say that traces are read.
 pub(crate) fn read_options(arguments: &ReadingArguments) -> Result<ReadOptions, Failure> {
     Ok(ReadOptions {

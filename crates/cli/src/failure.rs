@@ -6,6 +6,7 @@ use std::io;
 use ioweir_config::ChoiceError;
 use ioweir_config::SpecError;
 use ioweir_config::UnitError;
+use ioweir_config::plain;
 use ioweir_lab::document::DocumentError;
 use ioweir_lab::forecast::ForecastError;
 use ioweir_lab::reproduce::ReproduceError;
@@ -41,19 +42,6 @@ impl Failure {
         Self::Input(message)
     }
 
-    /// The same, with the file's name.
-    pub(crate) fn within(self, file: &str) -> Self {
-        match self {
-            Self::Input(message) => Self::Input(format!("{file}: {message}")),
-            other => other,
-        }
-    }
-
-    /// A file that cannot be read.
-    pub(crate) fn unreadable(file: &str, error: &io::Error) -> Self {
-        Self::Input(format!("{}: cannot be read: {}", ioweir_config::shown(file), plain(error)))
-    }
-
     /// A file that cannot be written.
     pub(crate) fn unwritable(file: &str, error: &io::Error) -> Self {
         Self::Running(format!("{}: cannot be written: {}", ioweir_config::shown(file), plain(error)))
@@ -78,14 +66,6 @@ impl Failure {
     }
 }
 
-/// The system's message, without the number that Rust appends.
-fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    let text = text.split(" (os error").next().unwrap_or_default();
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_lowercase().chain(characters).collect())
-}
-
 /// Errors of standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
@@ -106,7 +86,7 @@ impl From<TraceError> for Failure {
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Self {
         match error {
-            RunError::Store(_) => Self::Running(error.to_string()),
+            RunError::Store(_) | RunError::Document(_) => Self::Running(error.to_string()),
             _ => Self::Input(error.to_string()),
         }
     }

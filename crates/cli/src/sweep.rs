@@ -3,14 +3,14 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use ioweir_config::{Key, format_count, shown};
+use ioweir_config::{Key, format_count, read_spec, shown};
+use ioweir_lab::document::quoted;
 use ioweir_lab::sweep::{self, Failed, Folder, Plan, Ran, Running, Shard, Status, Sweep};
 
 use crate::arguments::{SweepArguments, SweepMergeArguments, SweepVerb};
-use crate::compare::quoted;
+use crate::engine;
 use crate::failure::Failure;
 use crate::output::{self, Outputs};
-use crate::{engine, show};
 
 /// Runs a sweep, or what is asked of its folder.
 pub(crate) fn act(arguments: &SweepArguments) -> Result<(), Failure> {
@@ -37,7 +37,7 @@ fn run(arguments: &SweepArguments, spec: &str) -> Result<(), Failure> {
     let shard = arguments.shard.as_deref().map_or(Ok(Shard::WHOLE), |text| {
         text.parse().map_err(|expected: String| Failure::Input(format!("shard {}\n  {expected}", shown(text))))
     })?;
-    let sweep = Sweep::parse(&shown(spec), &show::read_spec(spec)?)?;
+    let sweep = Sweep::parse(&shown(spec), &read_spec(spec)?)?;
     let plan = Plan::new(sweep, &engine::origin(&format!("ioweir sweep {}", quoted(spec))))?;
     for notice in plan.notices() {
         output::notice(&notice);

@@ -97,7 +97,12 @@ fn in_flag(kind: AmountKind, text: &str) -> Option<u64> {
             Some(compare::resolve(&arguments).unwrap().request_bytes_max.0)
         }
         AmountKind::Duration => {
-            assert_eq!(trace::time(text).ok(), forecast::duration(text).ok());
+            let Verb::Forecast(arguments) =
+                Arguments::try_parse_from(["ioweir", "forecast", "s", "--horizon", text]).unwrap().verb
+            else {
+                return None;
+            };
+            assert_eq!(trace::time(text).ok(), forecast::resolve(&arguments).ok().map(|spec| spec.horizon.nanos()));
             trace::time(text).ok().map(|span| span.0)
         }
         AmountKind::Rate | AmountKind::ByteRate => None,

@@ -134,6 +134,13 @@ impl Complaint {
         Self { hint: hint.into(), ..self }
     }
 
+    /// The same problem of a spec that is written in a table of the file.
+    #[must_use]
+    pub fn within(self, table: &str) -> Self {
+        let key = self.key().map_or_else(|| table.to_owned(), |key| format!("{table}.{key}"));
+        Self { place: Place::Value(key), problem: self.problem(), hint: self.hint }
+    }
+
     /// The same problem in other words, for another key.
     #[must_use]
     pub fn about(self, key: &str, words: impl FnOnce(String) -> String) -> Self {

@@ -6,6 +6,7 @@ mod amount;
 mod choice;
 mod error;
 mod external;
+mod file;
 mod format;
 mod keys;
 mod priority;
@@ -20,6 +21,7 @@ pub use amount::{
 pub use choice::{Choice, ChoiceError, Choosable, ScheduleChoice, format_range, format_value, unknown};
 pub use error::{Complaint, SpecError};
 pub use external::register_policy;
+pub use file::{plain, read_spec};
 pub use format::{format_bytes, format_count, format_decimals, format_nanos, shown};
 pub use keys::{Key, KeySet, MayBeAbsent, OldForm, default_text, key_path};
 #[doc(hidden)]

@@ -12,6 +12,7 @@ pub mod run;
 pub mod series;
 pub mod server;
 pub mod sim;
+pub mod spec;
 #[cfg(feature = "parquet")]
 pub mod sweep;
 pub mod trace_info;

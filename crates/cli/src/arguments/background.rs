@@ -1,5 +1,7 @@
 //! Arguments of `forecast` and `plan`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::{OutputArguments, ReadingArguments};
@@ -8,7 +10,7 @@ use super::{OutputArguments, ReadingArguments};
 #[derive(Args, Debug)]
 pub(crate) struct SeriesArguments {
     /// CSV tables of rates with a column of times, compressed or not, in order of time; or a block trace; or vdi:SEED
-    #[arg(value_name = "SERIES", required = true)]
+    #[arg(value_name = "SERIES", required_unless_present = "spec")]
     pub(crate) series: Vec<String>,
 
     /// Column to read, by name; may be repeated [default: all numeric columns]
@@ -20,9 +22,9 @@ pub(crate) struct SeriesArguments {
     pub(crate) bin: Option<String>,
 
     /// Meaning of a value: mean (a level or a rate), sum (count since the previous value), counter (count since the
-    /// start)
-    #[arg(long, value_name = "KIND", value_parser = ["mean", "sum", "counter"], default_value = "mean", help_heading = "Reading series")]
-    pub(crate) kind: String,
+    /// start) [default: mean]
+    #[arg(long, value_name = "KIND", value_parser = ["mean", "sum", "counter"], help_heading = "Reading series")]
+    pub(crate) kind: Option<String>,
 
     /// Add up rows with different labels (drives, hosts) into one series
     #[arg(long, help_heading = "Reading series")]
@@ -48,16 +50,20 @@ pub(crate) struct ForecastArguments {
     #[command(flatten)]
     pub(crate) reading: SeriesArguments,
 
+    /// Forecast file (TOML) to start from; `ioweir show FILE` prints it with every default
+    #[arg(long, value_name = "FILE", help_heading = "Forecasting")]
+    pub(crate) spec: Option<PathBuf>,
+
     /// Forecasters, separated by commas, settings after colons: paper:trend=0.8 [default: hedge]
     #[arg(long, value_name = "NAME[:SETTING=VALUE...],...", value_delimiter = ',', help_heading = "Forecasting")]
     pub(crate) method: Vec<String>,
 
-    /// How far ahead, with unit
-    #[arg(long, value_name = "TIME", default_value = "1d", help_heading = "Forecasting")]
-    pub(crate) horizon: String,
+    /// How far ahead, with unit [default: 1d]
+    #[arg(long, value_name = "TIME", help_heading = "Forecasting")]
+    pub(crate) horizon: Option<String>,
 
-    /// Quantiles, separated by commas
-    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', default_values_t = [0.5, 0.95, 0.99], help_heading = "Forecasting")]
+    /// Quantiles, separated by commas [default: 0.5,0.95,0.99]
+    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', help_heading = "Forecasting")]
     pub(crate) quantile: Vec<f64>,
 
     /// Forecast each of the last DAYS days at its midnight, and score the forecast against the actual values
@@ -79,12 +85,17 @@ pub(crate) struct ForecastArguments {
 pub(crate) struct PlanArguments {
     /// Past load of the array: a CSV of rates, one time and its values per row, or a block trace, which is counted in bins;
     /// several files in order of time
-    #[arg(value_name = "SERIES", required = true)]
+    #[arg(value_name = "SERIES", required_unless_present = "spec")]
     pub(crate) series: Vec<String>,
 
     /// Policy file (TOML): pool, cores, services and their terms; see examples/vdi/policy.toml
+    #[arg(long, value_name = "FILE", required_unless_present = "spec")]
+    pub(crate) policy: Option<String>,
+
+    /// Plan file (TOML) to start from: series, replay and the policy, as a file's name or a table; `ioweir show FILE`
+    /// prints it with every default
     #[arg(long, value_name = "FILE")]
-    pub(crate) policy: String,
+    pub(crate) spec: Option<PathBuf>,
 
     /// Actual load of the planned time, in the same form: play the plan on it, replanning in each bin
     #[arg(long, value_name = "FILE")]

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use background::{ForecastArguments, PlanArguments, SeriesArguments};
+pub(crate) use background::{ForecastArguments, PlanArguments};
 pub(crate) use compare::{CompareArguments, ReadingArguments};
 pub(crate) use ctl::CtlArguments;
 #[cfg(feature = "serve")]
@@ -66,7 +66,7 @@ pub(crate) enum Verb {
     Top(TopArguments),
     /// Explain policies, devices, formats, keys, loads, wait reasons, exit codes
     Doc(DocArguments),
-    /// Print a comparison, experiment, sweep, server or device as TOML, with every default filled in
+    /// Print a comparison, experiment, sweep, forecast, plan, server or device as TOML, with every default filled in
     Show(ShowArguments),
     /// Print a shell's completion script
     Completions(CompletionsArguments),
@@ -225,7 +225,7 @@ pub(crate) struct TopArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:\n  ioweir show night.toml\n  ioweir show hdd > my-disk.toml")]
 pub(crate) struct ShowArguments {
-    /// Comparison, experiment, sweep, server or device file, or a device preset
+    /// Comparison, experiment, sweep, forecast, plan, server or device file, or a device preset
     #[arg(value_name = "SPEC")]
     pub(crate) spec: String,
 }

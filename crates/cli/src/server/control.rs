@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use ioweir_config::shown;
+use ioweir_config::{read_spec, shown};
 use ioweir_serve::control::{AskError, Command, ask};
 use ioweir_serve::spec::{Listen, Spec};
 use serde_json::Value;
@@ -11,7 +11,6 @@ use super::{clients, top};
 use crate::arguments::{CtlArguments, CtlVerb};
 use crate::failure::Failure;
 use crate::output;
-use crate::show::read_spec;
 
 /// `ioweir ctl`: asks, and prints the answer.
 pub(crate) fn act(arguments: &CtlArguments) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 
-use ioweir_config::{ShareKeys, format_count, shown};
+use ioweir_config::{ShareKeys, format_count, read_spec, shown};
 use ioweir_serve::capture::{Capture, CaptureWriter};
 use ioweir_serve::control::Controller;
 use ioweir_serve::front::Listener;
@@ -17,7 +17,6 @@ use super::log;
 use crate::arguments::ServeArguments;
 use crate::failure::Failure;
 use crate::output;
-use crate::show::read_spec;
 use crate::trace::target_format;
 
 /// Serves until a signal comes, or the one client has gone.

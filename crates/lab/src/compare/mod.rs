@@ -1,6 +1,7 @@
 //! Comparisons: traces under several schedulers and loads, on several devices, side by side.
 
 mod advice;
+mod command;
 mod data;
 mod document;
 mod figures;
@@ -34,6 +35,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::experiment::Summary;
 use crate::run::TraceMeta;
 use crate::sim::{Load, Outcome};
+use crate::spec::OneOrMore;
 
 /// Everything that determines a comparison: the same value gives the same bytes. `ioweir compare` builds it from its flags
 /// and from `--spec FILE`, and `ioweir show` prints it with every default.
@@ -49,7 +51,7 @@ pub struct Comparison {
     /// The address space to replay, if a trace has several; `all` replays each as a trace of its own.
     pub volume: Option<String>,
     /// The event that counts as a request, if a trace has several: `queue`, `insert` or `issue`.
-    #[serde(with = "event_name")]
+    #[serde(with = "crate::spec::event_name")]
     pub event: Event,
     /// Skip and count what cannot be read, instead of stopping.
     pub lenient: bool,
@@ -197,61 +199,9 @@ impl<'de> Deserialize<'de> for Depth {
     }
 }
 
-/// One value or several: `"hdd"` and `["hdd", "ssd-970pro"]` in a file. A single value is written without brackets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OneOrMore<T>(pub Vec<T>);
-
-impl<T> From<T> for OneOrMore<T> {
-    fn from(one: T) -> Self {
-        Self(vec![one])
-    }
-}
-
 impl From<u32> for OneOrMore<Depth> {
     fn from(depth: u32) -> Self {
         Self(vec![Depth::Of(depth)])
-    }
-}
-
-impl<T: Serialize> Serialize for OneOrMore<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.0[..] {
-            [one] => one.serialize(serializer),
-            several => several.serialize(serializer),
-        }
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged, expecting = "one value, or a list of them")]
-        enum Written<T> {
-            One(T),
-            Several(Vec<T>),
-        }
-        Ok(match Written::deserialize(deserializer)? {
-            Written::One(one) => Self(vec![one]),
-            Written::Several(several) => Self(several),
-        })
-    }
-}
-
-/// Serde code for an event by its name.
-mod event_name {
-    use ioweir_config::unknown;
-    use ioweir_trace::Event;
-    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
-
-    pub(super) fn serialize<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(event.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let names = Event::ALL.map(Event::name);
-        let found = Event::ALL.into_iter().find(|event| event.name() == name);
-        found.ok_or_else(|| D::Error::custom(unknown("kind of event", &name, &names, "")))
     }
 }
 

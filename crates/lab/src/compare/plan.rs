@@ -13,9 +13,10 @@ use crate::run::{
     Job, Origin, Progress, Requests, RunError, Silent, TraceFiles, Traffic, hexadecimal, only, record_all, run_all,
 };
 use crate::sim::{Observer, Outcome, Window};
+use crate::spec::read_options;
 use ioweir_config::{SchedulerChoice, Size};
 use ioweir_device::DeviceSpec;
-use ioweir_trace::{self as trace, ReadOptions, TraceError};
+use ioweir_trace::TraceError;
 
 /// The most requests that a queue may have: with more, the core would allocate more than a few hundred megabytes.
 const QUEUE_REQUESTS_MAX: u32 = 1 << 14;
@@ -67,7 +68,8 @@ impl Comparison {
         });
         let devices = devices.collect::<Result<Vec<_>, RunError>>()?;
         let fast = Arc::new(DeviceSpec::load(&self.fast_device)?);
-        let options = self.read_options()?;
+        let (format, volume) = (self.format.as_deref(), self.volume.as_deref());
+        let options = read_options(format, volume, self.event, self.lenient)?;
         let (traces, left_out) = traces(&|| TraceFiles::find_all(&self.traces, &options, self.resamples()))?;
         let plan = Plan {
             comparison: self.clone(),
@@ -103,13 +105,6 @@ impl Comparison {
         };
         let requests = within("queue_requests", self.queue_requests, QUEUE_REQUESTS_MAX)?;
         Ok(QueueLimits { request_sectors_max, merge: self.merge, ..QueueLimits::with_requests(requests) })
-    }
-
-    fn read_options(&self) -> Result<ReadOptions, RunError> {
-        let format = self.format.as_deref().map(trace::named).transpose();
-        let format = format.map_err(|error| RunError::Value(error.to_string()))?;
-        let volume = self.volume.clone();
-        Ok(ReadOptions { format, event: self.event, lenient: self.lenient, volume, ..ReadOptions::default() })
     }
 }
 

@@ -44,7 +44,7 @@ pub use figure::{Axis, Chart, Figure, Mark, Series};
 pub use html::HTML_BYTES_MAX;
 pub use json::list as json_list;
 pub(crate) use provenance::hexadecimal;
-pub use provenance::{Origin, Provenance, TraceMeta};
+pub use provenance::{Origin, Provenance, TraceMeta, quoted};
 pub use records::records_of;
 pub(crate) use table::SAME_SHARE;
 pub use table::{Better, Cell, Column, Emphasis, Format, Kind, Table, Value, format_seconds};

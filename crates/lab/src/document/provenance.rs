@@ -55,6 +55,16 @@ impl Provenance {
     }
 }
 
+/// A word of a command, as a shell takes it back.
+#[must_use]
+pub fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_string();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// Bytes as hexadecimal digits.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()

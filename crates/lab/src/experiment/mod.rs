@@ -7,6 +7,7 @@ mod explain;
 mod layers;
 mod machine;
 mod metric;
+mod overrides;
 mod parse;
 mod run;
 mod spec;
@@ -21,6 +22,7 @@ pub use expect::{Bound, Expectation, Verdict};
 pub use explain::{Which, explain};
 pub(crate) use machine::DeviceGroup;
 pub use metric::{METRICS, Metric};
+pub use overrides::Overrides;
 #[cfg(feature = "parquet")]
 pub(crate) use run::jobs;
 pub use run::{ExperimentMeta, ExperimentReport, record, run, run_observed};

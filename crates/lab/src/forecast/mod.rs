@@ -17,6 +17,7 @@ mod paper;
 mod past;
 mod profile;
 mod score;
+mod spec;
 mod spread;
 mod table;
 mod within;
@@ -27,6 +28,7 @@ pub use drift::Drift;
 pub use learned::Learned;
 pub use mmpp::Bursts;
 pub use score::{LEVELS, Point, Scores, naive_error};
+pub use spec::{ForecastSpec, UtcOffset};
 pub use table::{FORECASTERS, ForecasterChoice, ForecasterRow, Setting, find};
 
 use serde::Serialize;

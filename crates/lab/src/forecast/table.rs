@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
 use super::holt_winters::HoltWinters;
 use super::learned::{Learned, Method};
 use super::paper::Paper;
@@ -265,6 +267,18 @@ impl std::str::FromStr for ForecasterChoice {
             })?;
         }
         Ok(choice)
+    }
+}
+
+impl Serialize for ForecasterChoice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ForecasterChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

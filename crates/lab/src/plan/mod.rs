@@ -12,6 +12,7 @@ mod planner;
 pub mod policy;
 mod queueing;
 mod replay;
+mod spec;
 mod system;
 
 pub use document::{Actual, document};
@@ -23,4 +24,5 @@ pub use planner::{Solution, solve};
 pub use policy::Policy;
 pub use queueing::{erlang_c, servers_needed};
 pub use replay::{Decider, Replayed, replay};
+pub use spec::PlanSpec;
 pub use system::{Demand, Ledger, System, Terms};

@@ -202,6 +202,13 @@ impl Policy {
         Ok(policy)
     }
 
+    /// Every key as TOML, which [`Policy::parse`] reads.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        // Strings, numbers and tables of them: TOML can write all of them.
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+    }
+
     /// The length of a bin in seconds.
     #[must_use]
     pub const fn bin_seconds(&self) -> u32 {

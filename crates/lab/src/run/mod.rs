@@ -19,8 +19,10 @@ pub use crate::document::{Origin, TraceMeta};
 
 use rayon::prelude::*;
 
+use crate::document::DocumentError;
+use crate::forecast::ForecastError;
 use crate::sim::{Failure, LoadError, Outcome, Unobserved};
-use ioweir_config::{ChoiceError, SpecError, UnitError};
+use ioweir_config::{ChoiceError, Complaint, SpecError, UnitError};
 use ioweir_trace::TraceError;
 
 /// Why something could not be run.
@@ -55,9 +57,33 @@ pub enum RunError {
     /// Whoever watched the run had it stopped.
     #[error("stopped")]
     Stopped,
+    /// A result cannot be written, which is a defect of the program.
+    #[error("{0}")]
+    Document(String),
     /// A value that cannot be.
     #[error("{0}")]
     Value(String),
+}
+
+impl From<Complaint> for RunError {
+    /// A value that no file names.
+    fn from(complaint: Complaint) -> Self {
+        let hint =
+            if complaint.advice().is_empty() { String::new() } else { format!("\n\nhint: {}", complaint.advice()) };
+        Self::Value(complaint.problem() + &hint)
+    }
+}
+
+impl From<ForecastError> for RunError {
+    fn from(error: ForecastError) -> Self {
+        Self::Value(error.to_string())
+    }
+}
+
+impl From<DocumentError> for RunError {
+    fn from(error: DocumentError) -> Self {
+        Self::Document(error.to_string())
+    }
 }
 
 /// Hears how far the runs have come. Calls come from several threads.

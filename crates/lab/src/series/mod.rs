@@ -8,6 +8,7 @@ mod read;
 mod requests;
 mod time;
 mod vdi;
+mod write;
 
 pub use open::{VDI_PREFIX, open_series};
 pub use read::{read_inputs, read_series};
@@ -15,6 +16,7 @@ pub use requests::{Counted, series_of_trace};
 pub use time::civil_from_days;
 pub use time::{day_of, format_day, format_moment};
 pub use vdi::{Vdi, VdiSeries};
+pub use write::to_csv;
 
 use serde::{Deserialize, Serialize};
 

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 
+use ioweir_config::plain;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -406,11 +407,6 @@ impl Folder {
         }
         Ok(strangers)
     }
-}
-
-/// The system's message, without the number that Rust appends.
-pub(super) fn plain(error: &io::Error) -> String {
-    error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
 /// The bytes of a file of at most this length.

@@ -28,4 +28,4 @@ pub use cells::Plan;
 pub use document::document;
 pub use folder::{Failed, Folder, Ran, Running, Shard, Status};
 pub use merge::{Merged, default_metric};
-pub use spec::{Base, Sweep, SweepSpec, key_tables};
+pub use spec::{Sweep, SweepSpec, key_tables};

@@ -4,15 +4,14 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 
-use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, to_table};
-use serde::de::value::MapAccessDeserializer;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use ioweir_config::{Complaint, Key, KeySet as _, SpecError, keys, plain, to_table};
+use serde::Serialize;
 use toml::{Table, Value};
 
-use super::folder::plain;
 use super::range;
 use crate::compare::Comparison;
 use crate::experiment::Experiment;
+use crate::spec::Base;
 
 /// Cells of a sweep, and values of one key.
 pub(super) const CELLS_MAX: usize = 1_000_000;
@@ -40,39 +39,6 @@ keys! {
 #[must_use]
 pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
     vec![("", SweepSpec::keys())]
-}
-
-/// What is swept: a file, or the spec itself.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-#[allow(clippy::large_enum_variant)] // One in a sweep.
-pub enum Base<T> {
-    /// A file.
-    File(String),
-    /// The spec.
-    Inline(T),
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Base<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor<T>(std::marker::PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
-            type Value = Base<T>;
-
-            fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                out.write_str("the name of a file, or a table with the keys of one")
-            }
-
-            fn visit_str<E: de::Error>(self, name: &str) -> Result<Base<T>, E> {
-                Ok(Base::File(name.into()))
-            }
-
-            fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<Base<T>, M::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Base::Inline)
-            }
-        }
-        deserializer.deserialize_any(Visitor(std::marker::PhantomData))
-    }
 }
 
 /// A key of the base and the values that it takes.
@@ -162,11 +128,8 @@ impl Sweep {
                 sweep.set_comparison(&Comparison::parse(&name, &sweep.read("comparison", &name)?)?)?;
             }
             (_, Some(Base::Inline(experiment))) => {
-                let of_key = |complaint: &Complaint| {
-                    let key = format!("experiment.{}", complaint.key().unwrap_or_default());
-                    Complaint::of_value(key, complaint.problem()).hint(complaint.advice())
-                };
-                let checked = experiment.clone().checked().map_err(|complaint| sweep.complain(&of_key(&complaint)));
+                let checked = experiment.clone().checked();
+                let checked = checked.map_err(|complaint| sweep.complain(&complaint.within("experiment")));
                 checked.and_then(|_| sweep.set_experiment(experiment))?;
             }
             (_, Some(Base::File(name))) => {

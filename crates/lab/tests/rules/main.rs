@@ -20,4 +20,5 @@ mod plan_policy;
 mod plan_series;
 mod reproduce;
 mod series;
+mod specs;
 mod validation;

@@ -1,0 +1,60 @@
+//! What the caller of an experiment puts in the place of its keys, and the command that says so.
+
+use ioweir_config::{ChoiceError, SpecError};
+
+use super::Experiment;
+use crate::document::quoted;
+use crate::run::RunError;
+
+/// Values in the place of an experiment's own, as the flags of `ioweir simulate` name them; what is empty changes nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Schedulers in the form `name[:parameter=value...]`.
+    pub schedulers: Vec<String>,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Whether figures by stream are kept, whatever the experiment says.
+    pub by_stream: bool,
+}
+
+impl Overrides {
+    /// The experiment with these values, which are checked as those of its file were.
+    ///
+    /// # Errors
+    /// [`RunError`] if a value is none that the experiment can have.
+    pub fn apply(&self, mut experiment: Experiment) -> Result<Experiment, RunError> {
+        if !self.schedulers.is_empty() {
+            experiment.schedulers =
+                self.schedulers.iter().map(|scheduler| scheduler.parse()).collect::<Result<_, ChoiceError>>()?;
+        }
+        if !self.seeds.is_empty() {
+            experiment.seeds.clone_from(&self.seeds);
+        }
+        if !self.schedulers.is_empty() || !self.seeds.is_empty() {
+            // They have no place in a file.
+            experiment = Experiment::parse("the flags", &experiment.to_toml())
+                .map_err(|error| SpecError { position: None, ..error })?;
+        }
+        if self.by_stream {
+            experiment.by_stream = Some(true);
+        }
+        Ok(experiment)
+    }
+
+    /// The command that runs the experiment of the file `spec` with these values again.
+    #[must_use]
+    pub fn command(&self, spec: &str) -> String {
+        let mut words = vec!["ioweir simulate".to_owned(), quoted(spec)];
+        if !self.schedulers.is_empty() {
+            words.push(format!("--scheduler {}", quoted(&self.schedulers.join(","))));
+        }
+        if !self.seeds.is_empty() {
+            let seeds: Vec<String> = self.seeds.iter().map(u64::to_string).collect();
+            words.push(format!("--seed {}", seeds.join(",")));
+        }
+        if self.by_stream {
+            words.push("--by stream".into());
+        }
+        words.join(" ")
+    }
+}

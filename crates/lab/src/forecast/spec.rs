@@ -1,0 +1,312 @@
+//! The spec of a forecast: which series, how they are read, and what is forecast of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use ioweir_config::{Complaint, Duration, SpecError, plain, shown};
+use ioweir_trace::{Event, ReadOptions};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::{
+    Backtest, Calendar, ForecastError, Forecaster as _, ForecasterChoice, LEVELS, Predicted, Scored, backtest, find,
+    predictions, scores,
+};
+use crate::document::Document;
+use crate::run::RunError;
+use crate::series::{Kind, Series, SeriesOptions, VDI_PREFIX, day_of, open_series};
+use crate::spec::{OneOrMore, read_options};
+
+/// The most bins that are forecast at once.
+const HORIZON_BINS_MAX: u64 = 1 << 20;
+const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+
+/// Everything that determines a forecast: the same value gives the same bytes. `ioweir forecast` builds it from its flags and
+/// from `--spec FILE`, and `ioweir show` prints it with every default.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ForecastSpec {
+    /// Tables of rates in order of time, or a block trace, or `vdi:SEED`.
+    pub series: OneOrMore<String>,
+    /// Columns to read, by name; if none, all columns of numbers.
+    #[serde(rename = "column")]
+    pub columns: OneOrMore<String>,
+    /// The length of a bin, which divides a day. If absent, the table's own step; 10 minutes for a trace.
+    pub bin: Option<Duration>,
+    /// The meaning of a value: `mean`, `sum` or `counter`.
+    pub kind: Kind,
+    /// Whether rows with different labels are added up.
+    pub total: bool,
+    /// Local time minus UTC: days begin at local midnight.
+    pub utc_offset: UtcOffset,
+    /// The trace format: a name, a TOML file of columns, or `columns:` and a list of them. If absent, a trace is recognised
+    /// from the content.
+    pub format: Option<String>,
+    /// The only address space of a trace that counts, if it has several.
+    pub volume: Option<String>,
+    /// The event of a trace that counts as a request: `queue`, `insert` or `issue`.
+    #[serde(with = "crate::spec::event_name")]
+    pub event: Event,
+    /// Skip and count what cannot be read of a trace, instead of stopping.
+    pub lenient: bool,
+    /// Forecasters in the form `name[:setting=value...]`.
+    #[serde(rename = "method")]
+    pub methods: OneOrMore<ForecasterChoice>,
+    /// How far ahead.
+    pub horizon: Duration,
+    /// The quantiles to forecast, each 0 to 1.
+    #[serde(rename = "quantile")]
+    pub quantiles: OneOrMore<f64>,
+    /// Forecast each of this many last days at its midnight instead, and score the forecasts.
+    #[serde(rename = "backtest")]
+    pub backtest_days: Option<usize>,
+    /// Days that behave like another weekday: `"2026-12-25" = "sunday"`.
+    #[serde(rename = "holiday")]
+    pub holidays: BTreeMap<String, String>,
+}
+
+impl Default for ForecastSpec {
+    fn default() -> Self {
+        Self {
+            series: OneOrMore::default(),
+            columns: OneOrMore::default(),
+            bin: None,
+            kind: Kind::Mean,
+            total: false,
+            utc_offset: UtcOffset::default(),
+            format: None,
+            volume: None,
+            event: Event::Queue,
+            lenient: false,
+            methods: OneOrMore(find("hedge").map(ForecasterChoice::of).into_iter().collect()),
+            horizon: Duration::from_seconds(86_400),
+            quantiles: OneOrMore(vec![0.5, 0.95, 0.99]),
+            backtest_days: None,
+            holidays: BTreeMap::new(),
+        }
+    }
+}
+
+impl ForecastSpec {
+    /// Reads the spec from TOML; `file` is only for errors.
+    ///
+    /// # Errors
+    /// [`SpecError`] with the position in the file.
+    ///
+    /// # Examples
+    /// ```
+    /// use ioweir_lab::forecast::ForecastSpec;
+    ///
+    /// let spec = ForecastSpec::parse("night.toml", r#"
+    ///     series = "vdi:1"
+    ///     bin = "1h"
+    ///     method = "naive-week"
+    /// "#)?;
+    /// let (document, series) = spec.run()?;
+    /// assert_eq!(series[0].bin_seconds, 3600);
+    /// assert!(document.to_terminal(false).contains("naive-week"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let hints = [("unknown field", "`ioweir show FILE` prints a forecast with every key there is")];
+        let spec: Self =
+            toml::from_str(text).map_err(|error| Complaint::of_toml(&error, &hints).in_file(file, Some(text)))?;
+        spec.check().map_err(|complaint| complaint.in_file(file, Some(text)))?;
+        Ok(spec)
+    }
+
+    /// Every key as TOML, which [`ForecastSpec::parse`] reads.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        // Strings, numbers, lists and a table of strings: TOML can write all of them.
+        toml::to_string(self).unwrap_or_else(|error| format!("# cannot be written: {error}\n"))
+    }
+
+    /// Checks what can be checked without the series.
+    ///
+    /// # Errors
+    /// [`Complaint`] about the first value that is invalid.
+    pub fn check(&self) -> Result<(), Complaint> {
+        if self.methods.0.is_empty() {
+            return Err(Complaint::of_value("method", "no method is named").expected("at least one"));
+        }
+        if let Some(level) = self.quantiles.0.iter().find(|level| !(0.0..=1.0).contains(*level)) {
+            let problem = format!("quantile {level} is out of range");
+            return Err(Complaint::of_value("quantile", problem).expected("0 to 1, such as 0.95"));
+        }
+        if self.backtest_days == Some(0) {
+            return Err(Complaint::of_value("backtest", "a backtest of no days").expected("at least 1"));
+        }
+        self.calendar()?;
+        self.bin_seconds().map(|_| ())
+    }
+
+    /// When days begin, and which of them behave like which.
+    fn calendar(&self) -> Result<Calendar, Complaint> {
+        let mut calendar = Calendar { utc_offset_seconds: self.utc_offset.seconds, ..Calendar::default() };
+        for (date, weekday) in &self.holidays {
+            let place = WEEKDAYS.iter().position(|known| *known == weekday.to_lowercase());
+            let (Some(day), Some(place)) = (day_of(date), place) else {
+                let problem = format!("`{}={}` is no holiday", shown(date), shown(weekday));
+                let complaint = Complaint::of_value(format!("holiday.\"{date}\""), problem);
+                return Err(complaint.expected("DATE=WEEKDAY, such as 2026-12-25=sunday"));
+            };
+            calendar.acts_like.insert(day, place as u8);
+        }
+        Ok(calendar)
+    }
+
+    fn bin_seconds(&self) -> Result<Option<u32>, Complaint> {
+        let Some(bin) = self.bin else { return Ok(None) };
+        match (bin.nanos().0 / 1_000_000_000, bin.nanos().0 % 1_000_000_000) {
+            (seconds @ 1..=86_400, 0) if 86_400 % seconds == 0 => Ok(u32::try_from(seconds).ok()),
+            _ => {
+                let complaint = Complaint::of_value("bin", format!("a day is no whole number of bins of {bin}"));
+                Err(complaint.expected("a bin that divides a day, such as 5m, 10m or 1h"))
+            }
+        }
+    }
+
+    /// Reads the series. What was found wrong with each are its [`Series::losses`].
+    ///
+    /// # Errors
+    /// [`RunError`] if a value or a file is invalid.
+    pub fn read(&self) -> Result<Vec<Series>, RunError> {
+        self.check()?;
+        let names = &self.series.0;
+        if names.is_empty() {
+            return Err(RunError::Value("no series is named\n  expected: at least one file".into()));
+        }
+        let options = SeriesOptions {
+            bin_seconds: self.bin_seconds()?,
+            columns: self.columns.0.clone(),
+            kind: self.kind,
+            total: self.total,
+        };
+        for name in names.iter().filter(|name| !name.starts_with(VDI_PREFIX) && *name != "-") {
+            std::fs::metadata(name)
+                .map_err(|error| SpecError::of_file(shown(name), format!("cannot be read: {}", plain(&error)), ""))?;
+        }
+        let reading = read_options(self.format.as_deref(), self.volume.as_deref(), self.event, self.lenient)?;
+        Ok(open_series(names, &options, &ReadOptions { latency: false, ..reading })?)
+    }
+
+    /// Forecasts every series with every method, or scores them.
+    ///
+    /// # Errors
+    /// [`RunError`] if a value is invalid, or a series too short or too long for it.
+    pub fn document(&self, series: &[Series]) -> Result<Document, RunError> {
+        self.check()?;
+        let calendar = self.calendar()?;
+        match self.backtest_days {
+            Some(days) => self.score(series, &calendar, days),
+            None => self.predict(series, &calendar),
+        }
+    }
+
+    /// Reads the series and forecasts them.
+    ///
+    /// # Errors
+    /// As [`ForecastSpec::read`] and [`ForecastSpec::document`].
+    pub fn run(&self) -> Result<(Document, Vec<Series>), RunError> {
+        let series = self.read()?;
+        Ok((self.document(&series)?, series))
+    }
+
+    fn predict(&self, series: &[Series], calendar: &Calendar) -> Result<Document, RunError> {
+        let mut predicted = Vec::new();
+        for series in series {
+            let bins = (self.horizon.nanos().0 / 1_000_000_000).div_ceil(u64::from(series.bin_seconds.max(1)));
+            if bins > HORIZON_BINS_MAX {
+                let complaint = Complaint::of_value("horizon", format!("{} are {bins} bins", self.horizon));
+                return Err(complaint
+                    .expected(format!("at most {HORIZON_BINS_MAX} bins"))
+                    .hint("take longer bins")
+                    .into());
+            }
+            for choice in &self.methods.0 {
+                let mut forecaster = choice.build(series.start_unix_seconds, series.bin_seconds, calendar)?;
+                forecaster.update(&series.values);
+                forecaster.refit();
+                let end = series.start_unix_seconds + series.values.len() as i64 * i64::from(series.bin_seconds);
+                predicted.push(Predicted {
+                    series: &series.name,
+                    forecaster: choice.to_string(),
+                    start_unix_seconds: end,
+                    bin_seconds: series.bin_seconds,
+                    weights: forecaster.weights(),
+                    masked_values: forecaster.masked_values(),
+                    forecast: forecaster.predict(bins as usize, &self.quantiles.0),
+                });
+            }
+        }
+        Ok(predictions(&predicted, calendar)?)
+    }
+
+    fn score(&self, series: &[Series], calendar: &Calendar, test_days: usize) -> Result<Document, RunError> {
+        let test = Backtest { test_days, history_days: None, horizon_days: 1 };
+        let mut scored = Vec::new();
+        for series in series {
+            for choice in &self.methods.0 {
+                let tested = backtest(series, choice, calendar, &test)?;
+                if tested.origins.is_empty() {
+                    let days = series.days();
+                    let problem = format!("{}: {days:.1} days are too few to forecast any", shown(&series.name));
+                    return Err(RunError::Value(format!("{problem}\n  expected: two whole days at least")));
+                }
+                let (test_days, scores) = (tested.origins.len(), tested.scores());
+                let (series, forecaster) = (&*series.name, choice.to_string());
+                scored.push(Scored { series, forecaster, test_days, quantiles: LEVELS, scores });
+            }
+        }
+        Ok(scores(&scored)?)
+    }
+}
+
+/// Local time minus UTC; text in a file: `+01:00`, `-5`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UtcOffset {
+    /// The offset, less than 19 hours.
+    pub seconds: i32,
+}
+
+impl FromStr for UtcOffset {
+    type Err = ForecastError;
+
+    fn from_str(text: &str) -> Result<Self, ForecastError> {
+        let wrong = || ForecastError {
+            problem: format!("`{}` is no offset", shown(text)),
+            expected: "hours from UTC: +01:00, -5".into(),
+        };
+        let (sign, rest) = match text.strip_prefix('-') {
+            Some(rest) => (-1, rest),
+            None => (1, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
+        let number = |text: &str| text.parse::<u8>().map_err(|_| wrong());
+        let (hours, minutes) = (i32::from(number(hours)?), i32::from(number(minutes)?));
+        if hours > 18 || minutes > 59 {
+            return Err(wrong());
+        }
+        Ok(Self { seconds: sign * (hours * 3600 + minutes * 60) })
+    }
+}
+
+impl fmt::Display for UtcOffset {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sign, seconds) = (if self.seconds < 0 { '-' } else { '+' }, self.seconds.unsigned_abs());
+        write!(out, "{sign}{:02}:{:02}", seconds / 3600, seconds / 60 % 60)
+    }
+}
+
+impl Serialize for UtcOffset {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for UtcOffset {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}

@@ -1,0 +1,135 @@
+//! What the specs of all verbs share: values that a file may write in more than one way, and how traces are read.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use ioweir_trace::{self as trace, Event, ReadOptions};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{self, IntoDeserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::run::RunError;
+
+/// One value or several: `"hdd"` and `["hdd", "ssd-970pro"]` in a file. A single value is written without brackets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OneOrMore<T>(pub Vec<T>);
+
+impl<T> From<T> for OneOrMore<T> {
+    fn from(one: T) -> Self {
+        Self(vec![one])
+    }
+}
+
+impl<T: Serialize> Serialize for OneOrMore<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match &self.0[..] {
+            [one] => one.serialize(serializer),
+            several => several.serialize(serializer),
+        }
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneOrMoreVisitor(PhantomData))
+    }
+}
+
+/// Hands each value on as it is written, so that an error is that of the value.
+struct OneOrMoreVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> OneOrMoreVisitor<T> {
+    fn one<E: de::Error>(value: impl IntoDeserializer<'de, E>) -> Result<OneOrMore<T>, E> {
+        T::deserialize(value.into_deserializer()).map(OneOrMore::from)
+    }
+}
+
+impl<'de, T: Deserialize<'de>> de::Visitor<'de> for OneOrMoreVisitor<T> {
+    type Value = OneOrMore<T>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("one value, or a list of them")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<OneOrMore<T>, E> {
+        Self::one(text)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<OneOrMore<T>, E> {
+        Self::one(number)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<OneOrMore<T>, E> {
+        Self::one(number)
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<OneOrMore<T>, E> {
+        Self::one(number)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<OneOrMore<T>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(OneOrMore)
+    }
+}
+
+/// A spec that another one is about: the name of its file, or its keys in a table.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[allow(clippy::large_enum_variant)] // One in a spec.
+pub enum Base<T> {
+    /// A file.
+    File(String),
+    /// The spec.
+    Inline(T),
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Base<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> de::Visitor<'de> for Visitor<T> {
+            type Value = Base<T>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("the name of a file, or a table with the keys of one")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Base<T>, E> {
+                Ok(Base::File(name.into()))
+            }
+
+            fn visit_map<M: de::MapAccess<'de>>(self, map: M) -> Result<Base<T>, M::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Base::Inline)
+            }
+        }
+        deserializer.deserialize_any(Visitor(PhantomData))
+    }
+}
+
+/// Serde code for an event by its name.
+pub(crate) mod event_name {
+    use ioweir_config::unknown;
+    use ioweir_trace::Event;
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    pub(crate) fn serialize<S: Serializer>(event: &Event, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(event.name())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Event, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let names = Event::ALL.map(Event::name);
+        let found = Event::ALL.into_iter().find(|event| event.name() == name);
+        found.ok_or_else(|| D::Error::custom(unknown("kind of event", &name, &names, "")))
+    }
+}
+
+/// How a spec says that traces are read.
+pub(crate) fn read_options(
+    format: Option<&str>,
+    volume: Option<&str>,
+    event: Event,
+    lenient: bool,
+) -> Result<ReadOptions, RunError> {
+    let format = format.map(trace::named).transpose().map_err(|error| RunError::Value(error.to_string()))?;
+    Ok(ReadOptions { format, event, lenient, volume: volume.map(str::to_owned), ..ReadOptions::default() })
+}

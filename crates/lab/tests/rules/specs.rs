@@ -1,0 +1,197 @@
+//! Specs of comparisons, experiments, forecasts and plans: errors have their place, what is written is read back, and the
+//! command of a spec says what it is.
+
+use std::fs;
+
+use ioweir_lab::compare::Comparison;
+use ioweir_lab::document::{Document, Origin, json_list};
+use ioweir_lab::experiment::{Experiment, Overrides};
+use ioweir_lab::forecast::ForecastSpec;
+use ioweir_lab::plan::PlanSpec;
+
+const FORECAST: &str = "series = [\"a.csv\", \"b.csv\"]\ncolumn = \"write IOPS\"\nbin = \"10m\"\nkind = \"sum\"\ntotal = true\n\
+    utc_offset = \"-05:30\"\nformat = \"msr-csv\"\nvolume = \"hm_0\"\nevent = \"issue\"\nlenient = true\n\
+    method = [\"naive-day\", \"paper:trend=0.8\"]\nhorizon = \"48h\"\nquantile = [0.5, 0.9]\nbacktest = 3\n\n\
+    [holiday]\n2026-12-25 = \"sunday\"\n";
+const POLICY: &str = "[pool]\nsize = \"40GiB\"\nused = \"30GiB\"\n\n[cores]\ncount = 16\nforeground_iops = 100\n\
+    background_operations = 50\n\n[load]\nread = \"reads\"\nwrite = \"writes\"\n\n[forecast]\nmethod = \"naive-day\"\n\
+    bin = \"1h\"\nhorizon = \"1d\"\n\n[service.snapshot-delete]\nevery = \"2h\"\nretention = \"4h\"\n";
+
+/// A policy as tables of a plan.
+fn inline_policy() -> String {
+    POLICY.replace('[', "[policy.")
+}
+
+#[test]
+fn an_error_in_a_forecast_has_its_place() {
+    let error =
+        |line: &str| ForecastSpec::parse("f.toml", &format!("series = \"a.csv\"\n{line}")).unwrap_err().to_string();
+    let unknown = error("horizont = \"1d\"");
+    assert!(unknown.starts_with("f.toml:2:1: unknown field `horizont`"), "{unknown}");
+    assert!(unknown.contains("hint: `ioweir show FILE`"), "{unknown}");
+    for (line, expected) in [
+        ("method = \"naive-dy\"", "f.toml:2:10: unknown forecaster `naive-dy`"),
+        ("method = [\"naive-day\", \"naive-dy\"]", "f.toml:2:10: unknown forecaster `naive-dy`"),
+        ("method = []", "f.toml:2:10: no method is named"),
+        ("quantile = [0.5, 1.5]", "f.toml:2:12: quantile 1.5 is out of range\n  expected: 0 to 1"),
+        ("bin = \"7m\"", "f.toml:2:7: a day is no whole number of bins of 7m\n  expected: a bin that divides a day"),
+        ("horizon = \"1\"", "f.toml:2:11: duration `1` has no unit"),
+        ("utc_offset = \"x\"", "f.toml:2:14: `x` is no offset\n  expected: hours from UTC"),
+        ("backtest = 0", "f.toml:2:12: a backtest of no days"),
+        ("event = \"done\"", "f.toml:2:9: unknown kind of event `done`"),
+        ("kind = \"meen\"", "f.toml:2:8: unknown variant `meen`"),
+        ("[holiday]\n2026-12-25 = \"sundy\"", "f.toml:3:14: `2026-12-25=sundy` is no holiday"),
+        ("[holiday]\n\"2026.12.25\" = \"sunday\"", "f.toml:3:16: `2026.12.25=sunday` is no holiday"),
+    ] {
+        let error = error(line);
+        assert!(error.starts_with(expected), "{line}: {error}");
+    }
+}
+
+#[test]
+fn an_error_in_a_plan_has_its_place_also_in_its_policy() {
+    let head = "series = \"load.csv\"\n";
+    let plan = |text: &str| PlanSpec::parse("p.toml", text).unwrap_err().to_string();
+    let unknown = plan(&format!("{head}replays = \"x\"\n"));
+    assert!(unknown.starts_with("p.toml:2:1: unknown field `replays`"), "{unknown}");
+    let inline = inline_policy();
+    for (from, to, expected) in [
+        ("count = 16", "count = 0", "p.toml:7:9: cores.count: 0 is out of range"),
+        ("count = 16", "cout = 16", "p.toml:7:1: unknown field `cout`"),
+        ("\"naive-day\"", "\"naive-dy\"", "p.toml:16:10: forecast.method: unknown forecaster `naive-dy`"),
+        ("snapshot-delete", "snapshot", "p.toml:20:1: service.snapshot: unknown service `snapshot`"),
+    ] {
+        let error = plan(&format!("{head}{}", inline.replace(from, to)));
+        assert!(error.starts_with(expected), "{to}: {error}");
+    }
+    let error = plan(&format!("{head}policy = 3\n"));
+    assert!(error.contains("p.toml:2:10") && error.contains("the name of a file, or a table"), "{error}");
+}
+
+#[test]
+fn a_spec_that_names_nothing_says_what_it_lacks() {
+    let error = ForecastSpec::default().run().unwrap_err().to_string();
+    assert_eq!(error, "no series is named\n  expected: at least one file");
+    let error = PlanSpec::default().run(&origin("")).unwrap_err().to_string();
+    assert!(error.starts_with("no policy is named"), "{error}");
+    let error = PlanSpec::parse("p", &inline_policy()).unwrap().run(&origin("")).unwrap_err().to_string();
+    assert_eq!(error, "no series is named\n  expected: at least one file");
+}
+
+#[test]
+fn what_a_spec_writes_is_read_back() {
+    for text in ["", FORECAST, "series = \"vdi:1\"\nmethod = \"mstl\"\nquantile = 1\n"] {
+        let written = ForecastSpec::parse("f", text).unwrap().to_toml();
+        assert_eq!(ForecastSpec::parse("written", &written).unwrap().to_toml(), written);
+    }
+    let written = ForecastSpec::parse("f", FORECAST).unwrap().to_toml();
+    for line in FORECAST.lines() {
+        assert!(written.contains(line), "{line} in\n{written}");
+    }
+    for text in ["", "series = \"a\"\npolicy = \"p.toml\"\nreplay = [\"b\", \"c\"]\nlenient = true\n", &inline_policy()]
+    {
+        let plan = PlanSpec::parse("p", text).unwrap();
+        assert_eq!(PlanSpec::parse("written", &plan.to_toml()).unwrap(), plan);
+    }
+}
+
+fn origin(command: &str) -> Origin {
+    Origin { version: "1".into(), commit: "unknown".into(), command: command.into() }
+}
+
+fn json(document: &Document) -> String {
+    json_list(std::slice::from_ref(document))
+}
+
+#[test]
+fn a_policy_in_the_spec_plans_as_one_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut series = String::from("time,reads,writes\n");
+    for hour in 0..72 {
+        let busy = if (8..17).contains(&(hour % 24)) { 9 } else { 1 };
+        series += &format!("2026-11-{:02} {:02}:00:00,{},{}\n", 16 + hour / 24, hour % 24, busy * 100, busy * 40);
+    }
+    fs::write(path("load.csv"), series).unwrap();
+    fs::write(path("policy.toml"), POLICY).unwrap();
+    let head = format!("series = '{}'\n", path("load.csv"));
+    let named = PlanSpec::parse("p", &format!("{head}policy = '{}'\n", path("policy.toml"))).unwrap();
+    let inline = PlanSpec::parse("p", &format!("{head}{}", inline_policy())).unwrap();
+    let document = inline.run(&origin("same")).unwrap();
+    assert_eq!(json(&document), json(&named.run(&origin("same")).unwrap()));
+    assert!(json(&document).contains("snapshot-delete"));
+}
+
+#[test]
+fn a_forecast_from_a_spec_has_every_method_and_what_was_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("load.csv").display().to_string();
+    let rows: Vec<String> =
+        (0..72).map(|hour| format!("{},{}", hour * 3600, if hour == 9 { -1 } else { 100 })).collect();
+    fs::write(&path, format!("time,reads\n{}\n", rows.join("\n"))).unwrap();
+    let head = format!("series = '{path}'\nmethod = [\"naive-day\", \"naive-week\"]\n");
+    let (document, series) = ForecastSpec::parse("f", &head).unwrap().run().unwrap();
+    assert_eq!(series.len(), 1);
+    assert_eq!(series[0].losses.lines(), ["1 negative values masked"]);
+    assert!(document.to_terminal(false).contains("reads, naive-day") && json(&document).contains("naive-week"));
+    let (scored, _) = ForecastSpec::parse("f", &format!("{head}backtest = 1\n")).unwrap().run().unwrap();
+    assert!(scored.to_terminal(false).contains("SMAPE"));
+}
+
+#[test]
+fn a_command_says_what_differs_and_a_shell_takes_it_back() {
+    let comparison = Comparison::parse(
+        "c",
+        "traces = [\"my trace\", \"-x\"]\nschedulers = [\"noop\", \"bid-hdd:wait=2ms\"]\ndepth = [1, 4]\nmerge = false\n",
+    );
+    assert_eq!(
+        comparison.unwrap().command(),
+        "ioweir compare 'my trace' ./-x --device hdd --scheduler noop,bid-hdd:wait=2ms --load recorded --depth 1,4 --seed 0 \
+         --no-merge"
+    );
+    let plan =
+        "series = \"it's.csv\"\nreplay = [\"b.csv\"]\npolicy = \"p.toml\"\nformat = \"msr-csv\"\nevent = \"issue\"\n";
+    assert_eq!(
+        PlanSpec::parse("p", plan).unwrap().command(),
+        "ioweir plan 'it'\\''s.csv' --policy p.toml --replay b.csv --format msr-csv --event issue"
+    );
+    let overrides = Overrides { schedulers: vec!["wfq".into(), "noop".into()], seeds: vec![3, 4], by_stream: true };
+    assert_eq!(overrides.command("a b.toml"), "ioweir simulate 'a b.toml' --scheduler wfq,noop --seed 3,4 --by stream");
+}
+
+#[test]
+fn values_in_the_place_of_an_experiments_own_are_checked_like_them() {
+    let text = "duration = \"1s\"\nschedulers = [\"wfq\"]\n[device.null]\ncapacity = \"1GiB\"\nservice = \"1us\"\n\
+                [[class]]\nname = \"a\"\nbacklog = 1\n";
+    let experiment = Experiment::parse("e", text).unwrap();
+    let with = |schedulers: &[&str], seeds: &[u64]| {
+        let schedulers = schedulers.iter().map(ToString::to_string).collect();
+        Overrides { schedulers, seeds: seeds.to_vec(), by_stream: true }.apply(experiment.clone())
+    };
+    let changed = with(&["noop"], &[3, 4]).unwrap();
+    assert_eq!(
+        (changed.schedulers[0].to_string(), changed.seeds, changed.by_stream),
+        ("noop".into(), vec![3, 4], Some(true))
+    );
+    assert!(
+        with(&["noop", "noop"], &[])
+            .unwrap_err()
+            .to_string()
+            .starts_with("the flags: schedulers[1]: noop is named twice")
+    );
+    assert!(with(&[], &[1, 1]).unwrap_err().to_string().contains("seeds"));
+    assert!(with(&["nop"], &[]).unwrap_err().to_string().starts_with("unknown scheduler `nop`"));
+}
+
+#[test]
+fn an_error_in_one_of_several_values_is_that_of_the_value() {
+    let error = |line: &str| Comparison::parse("c.toml", line).unwrap_err().to_string();
+    for (line, expected) in [
+        ("depth = [1, 0]", "c.toml:1:9: 0 is no depth"),
+        ("depth = \"many\"", "c.toml:1:9: many is no depth"),
+        ("seed = -1", "c.toml:1:8: invalid value: integer `-1`"),
+    ] {
+        let error = error(line);
+        assert!(error.starts_with(expected), "{line}: {error}");
+    }
+}
