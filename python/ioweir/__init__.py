@@ -25,7 +25,7 @@ from ._native import (
 )
 from ._policies import elevator, order
 from ._sweep import Sweep, sweep
-from ._verbs import compare, explain, read, simulate, write
+from ._verbs import compare, explain, forecast, plan, read, simulate, write
 
 __all__ = [
     "InputError",
@@ -42,7 +42,9 @@ __all__ = [
     "compare",
     "elevator",
     "explain",
+    "forecast",
     "order",
+    "plan",
     "read",
     "simulate",
     "sweep",

@@ -33,15 +33,20 @@ def write(data: Any, file: str | os.PathLike[str]) -> int:
     return writer.finish()
 
 
-def _kept(name: str, data: Any) -> str:
-    """Keeps Arrow data as a trace while the process lives, and returns its file."""
+def _new_folder() -> str:
+    """A folder that is removed when the process ends."""
     global _folder
     if _folder is None:
         _folder = tempfile.mkdtemp(prefix="ioweir-")
         atexit.register(shutil.rmtree, _folder, ignore_errors=True)
     folder = os.path.join(_folder, str(next(_numbers)))
     os.mkdir(folder)
-    file = os.path.join(folder, f"{name}.parquet")
+    return folder
+
+
+def _kept(name: str, data: Any) -> str:
+    """Keeps Arrow data as a trace while the process lives, and returns its file."""
+    file = os.path.join(_new_folder(), f"{name}.parquet")
     write(data, file)
     return file
 
@@ -75,6 +80,25 @@ def keys(given: dict[str, Any]) -> dict[str, Any]:
     for plural in ("schedulers", "loads"):
         if isinstance(ready.get(plural), str):
             ready[plural] = [ready[plural]]
+    return ready
+
+
+def _kept_table(name: str, data: Any) -> str:
+    """Keeps Arrow data as a table of rates while the process lives, and returns its file."""
+    file = os.path.join(_new_folder(), f"{name}.csv")
+    _native.write_csv(data, file)
+    return file
+
+
+def series(given: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a forecast or a plan. Series may be Arrow data: a column of times, and one for each series."""
+    ready = dict(given)
+    for key in ("series", "replay"):
+        value = ready.get(key)
+        if _is_arrow(value):
+            ready[key] = _kept_table(key, value)
+        elif isinstance(value, (list, tuple)):
+            ready[key] = [_kept_table(key, one) if _is_arrow(one) else one for one in value]
     return ready
 
 

@@ -50,7 +50,8 @@ def elevator(name: Class | str | None = None, *, merges: bool = False) -> Any:
     ...     def cost(self, now, head, queue):
     ...         return [abs(sector - head) for sector in queue.sector]
     >>> result = ioweir.compare(traces=["mix:grep"], schedulers=["noop", NearestFirst], loads=["x50"])
-    >>> [run["scheduler"] for run in result.data[0]["outcomes"]] if "outcomes" in result.data[0] else None
+    >>> [run["scheduler"] for run in result.data["results"]]
+    ['noop', 'nearest-first']
     """
 
     def register(kind: Class) -> Class:

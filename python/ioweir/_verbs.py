@@ -9,7 +9,7 @@ from . import _inputs, _native
 from ._inputs import write
 from ._progress import Progress, shown
 
-__all__ = ["compare", "explain", "read", "simulate", "write"]
+__all__ = ["compare", "explain", "forecast", "plan", "read", "simulate", "write"]
 
 Spec = str | os.PathLike[str] | dict[str, Any]
 
@@ -44,6 +44,28 @@ def simulate(
     """
     with shown(progress) as told:
         return _native.simulate(_inputs.spec(spec), requests=requests, progress=told, keys=_inputs.keys(keys))
+
+
+def forecast(spec: Spec | None = None, /, **keys: Any) -> _native.Result:
+    """Forecasts load for the coming days, or, with ``backtest``, scores forecasts against the past.
+
+    ``spec`` is a forecast (a file, TOML text or a dict), and ``keys`` take the place of its keys: ``series``, ``method``,
+    ``horizon``, ``quantile``, ``bin`` and others (``ioweir forecast --help``). A series is a file, ``vdi:SEED``, or Arrow data
+    with a column of times.
+    """
+    return _native.forecast(_spec_of_series(spec), keys=_inputs.series(keys))
+
+
+def plan(spec: Spec | None = None, /, **keys: Any) -> _native.Result:
+    """Plans deferred work: when it runs, and on how many cores.
+
+    ``keys`` are ``series``, ``policy`` (a file, or its tables as a dict), ``replay`` (what came), and how traces are read.
+    """
+    return _native.plan(_spec_of_series(spec), keys=_inputs.series(keys))
+
+
+def _spec_of_series(spec: Spec | None) -> Any:
+    return _inputs.series(spec) if isinstance(spec, dict) else spec
 
 
 def explain(spec: Spec, /, *, slowest: str | None = None, request: int | None = None, **keys: Any) -> str:

@@ -1,8 +1,10 @@
 """Every verb gives the command line's numbers, and refuses what it refuses, with the same words."""
 
-import json
+import tomllib
+from datetime import UTC, datetime, timedelta
 
 import ioweir
+import polars
 import pytest
 from conftest import ROOT, SMALL, TENANTS
 
@@ -29,6 +31,41 @@ def test_simulate_gives_the_command_lines_bytes(command_line):
 def test_explain_gives_the_command_lines_bytes(command_line):
     told = ioweir.explain("examples/reservations.toml")
     assert told == command_line("explain", "examples/reservations.toml")
+
+
+def test_simulate_with_flags_gives_the_command_lines_bytes(command_line):
+    result = ioweir.simulate("examples/reservations.toml", schedulers=["mclock", "reward"], seeds=[3])
+    flags = ["--scheduler", "mclock,reward", "--seed", "3"]
+    assert result.json() == command_line("simulate", "examples/reservations.toml", *flags, "--json", "-")
+
+
+@pytest.mark.parametrize(
+    ("keys", "flags"),
+    [
+        ({"horizon": "2h"}, ["--horizon", "2h"]),
+        ({"backtest": 2, "method": ["naive-week", "mstl"]}, ["--backtest", "2", "--method", "naive-week,mstl"]),
+    ],
+)
+def test_forecast_gives_the_command_lines_bytes(command_line, keys, flags):
+    result = ioweir.forecast(series="vdi:1", bin="1h", **keys)
+    assert result.json() == command_line("forecast", "vdi:1", "--bin", "1h", *flags, "--json", "-")
+
+
+def test_plan_gives_the_command_lines_bytes(command_line):
+    series, policy = "examples/vdi/load.csv", "examples/vdi/policy.toml"
+    result = ioweir.plan(series=series, policy=policy)
+    assert result.json() == command_line("plan", series, "--policy", policy, "--json", "-")
+    with open(policy, "rb") as file:
+        assert ioweir.plan(series=series, policy=tomllib.load(file)).csv() == result.csv()
+
+
+def test_a_data_frame_is_a_series():
+    start = datetime(2026, 1, 5, tzinfo=UTC)
+    times = [start + timedelta(hours=hour) for hour in range(24 * 21)]
+    frame = polars.DataFrame({"time": times, "load": [100.0 + 50 * (time.hour > 8) for time in times]})
+    result = ioweir.forecast(series=frame, method="naive-day", horizon="24h", quantile=[0.5])
+    rows = result.to_arrow().to_pylist()
+    assert len(rows) == 24
 
 
 def test_text_path_and_dict_are_one_spec(tmp_path):
@@ -77,8 +114,7 @@ def test_python_m_ioweir_is_the_command_line(command_line):
 
 
 def test_the_version_is_the_commands():
-    report = json.loads(ioweir.compare(**SMALL).json())
-    meta = report["meta"] if isinstance(report, dict) else report[0]["meta"]
+    meta = ioweir.compare(**SMALL).data["meta"]
     assert (meta["version"], meta["commit"]) == (ioweir.__version__, ioweir.__commit__)
 
 

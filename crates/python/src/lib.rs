@@ -37,9 +37,9 @@ mod _native {
     #[pymodule_export]
     use crate::sweep::{SweepPlan, merge_sweep, sweep_status};
     #[pymodule_export]
-    use crate::trace::{Trace, TraceWriter, read};
+    use crate::trace::{Trace, TraceWriter, read, write_csv};
     #[pymodule_export]
-    use crate::verbs::{compare, explain, main, simulate};
+    use crate::verbs::{compare, explain, forecast, main, plan, simulate};
     #[pymodule_export]
     use crate::{InputError, RunError};
 

@@ -37,8 +37,7 @@ impl Spec {
         if spec.is_instance_of::<PyString>() && name.contains(['\n', '=']) {
             return Ok(Self { name: "spec".into(), text: name });
         }
-        let text = std::fs::read_to_string(&name)
-            .map_err(|error| InputError::new_err(format!("{name}: cannot be read: {error}")))?;
+        let text = ioweir_config::read_spec(&name).map_err(|error| InputError::new_err(error.to_string()))?;
         Ok(Self { name, text })
     }
 }

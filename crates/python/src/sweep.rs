@@ -1,6 +1,7 @@
 //! Sweeps: cells of a plan, run into a folder, here or on other machines.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ioweir_lab::sweep::{self, Folder, Plan, Running, Shard, Sweep};
 use pyo3::prelude::*;
@@ -15,7 +16,7 @@ use crate::watch::watched;
 #[pyclass(frozen, module = "ioweir")]
 #[derive(Debug)]
 pub(crate) struct SweepPlan {
-    plan: Plan,
+    plan: Arc<Plan>,
     name: String,
 }
 
@@ -28,7 +29,7 @@ impl SweepPlan {
         let sweep = Sweep::parse(&name, &text).map_err(wrong)?;
         let origin = ioweir::origin(&format!("ioweir sweep {name}"));
         let plan = py.detach(|| Plan::new(sweep, &origin)).map_err(Raised::from)?;
-        Ok(Self { plan, name })
+        Ok(Self { plan: Arc::new(plan), name })
     }
 
     /// The name of the folder where none is given.
@@ -60,8 +61,9 @@ impl SweepPlan {
         let shard: Shard = shard.map_or(Ok(Shard::WHOLE), str::parse).map_err(|error: String| wrong(error))?;
         let folder = Folder::create(&PathBuf::from(path(folder)?), &self.plan).map_err(Raised::from)?;
         let running = Running { shard, threads };
+        let plan = Arc::clone(&self.plan);
         let ran =
-            watched(py, progress.as_ref(), |progress| folder.run(&self.plan, running, progress).map_err(Raised::from))?;
+            watched(py, progress.as_ref(), move |progress| folder.run(&plan, running, progress).map_err(Raised::from))?;
         let about = PyDict::new(py);
         about.set_item("cells", ran.cells)?;
         about.set_item("there", ran.there)?;

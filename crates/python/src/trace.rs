@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchReader as _};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{ArrowError, DataType, Schema};
 use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};
 use ioweir_trace::{
@@ -165,6 +166,31 @@ impl TraceWriter {
         sink.finish(&rows.names, None).map_err(wrong)?;
         Ok(rows.read)
     }
+}
+
+/// Writes Arrow data as CSV, as which tables of rates are read.
+#[pyfunction]
+pub(crate) fn write_csv(py: Python<'_>, data: AnyRecordBatch, file: &Bound<'_, PyAny>) -> PyResult<()> {
+    let name = path(file)?;
+    let reader = data.into_reader()?;
+    py.detach(|| {
+        let field = |text: String| match text.contains([',', '"', '\n', '\r']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text,
+        };
+        let line = |fields: Vec<String>| fields.join(",") + "\n";
+        let mut text = line(reader.schema().fields().iter().map(|column| field(column.name().clone())).collect());
+        let options = FormatOptions::default();
+        for batch in reader {
+            let batch = batch.map_err(wrong)?;
+            let columns = batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options));
+            let columns = columns.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+            for row in 0..batch.num_rows() {
+                text += &line(columns.iter().map(|column| field(column.value(row).to_string())).collect());
+            }
+        }
+        std::fs::write(&name, text).map_err(|error| wrong(format!("{name}: cannot be written: {error}")))
+    })
 }
 
 /// Refuses data without the columns that every trace has.

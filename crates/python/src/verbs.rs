@@ -6,7 +6,9 @@ use std::sync::mpsc::channel;
 
 use ioweir_lab::compare::{Comparison, document as comparison_document};
 use ioweir_lab::document::DocumentError;
-use ioweir_lab::experiment::{self, Experiment, Which};
+use ioweir_lab::experiment::{self, Experiment, Overrides, Which};
+use ioweir_lab::forecast::ForecastSpec;
+use ioweir_lab::plan::PlanSpec;
 use ioweir_lab::run::{Requests, RunError as LabError};
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -50,11 +52,13 @@ pub(crate) fn wrong(error: impl ToString) -> PyErr {
 }
 
 /// Runs something whose requests are kept where `requests` says so.
-fn recorded<T: Send>(
+fn recorded<T: Send + 'static>(
     py: Python<'_>,
     requests: bool,
     progress: Option<&Py<PyAny>>,
-    run: impl FnOnce(&dyn ioweir_lab::run::Progress, Option<&mut Requests>) -> std::result::Result<T, LabError> + Send,
+    run: impl FnOnce(&dyn ioweir_lab::run::Progress, Option<&mut Requests>) -> std::result::Result<T, LabError>
+    + Send
+    + 'static,
 ) -> PyResult<(T, Option<Py<result::Requests>>)> {
     let (done, collected) = channel();
     let value = watched(py, progress, move |progress| -> std::result::Result<T, Raised> {
@@ -86,8 +90,9 @@ pub(crate) fn compare(
     let plan = py.detach(|| comparison.plan()).map_err(Raised::from)?;
     let line = |error: &ioweir_trace::TraceError| error.to_string().lines().next().unwrap_or_default().to_owned();
     let notices = plan.left_out().iter().map(|error| format!("left out: {}", line(error))).collect();
-    let origin = ioweir::origin("ioweir compare");
-    let (report, kept) = recorded(py, requests, progress.as_ref(), |progress, sink| plan.run(&origin, progress, sink))?;
+    let origin = ioweir::origin(&comparison.command());
+    let (report, kept) =
+        recorded(py, requests, progress.as_ref(), move |progress, sink| plan.run(&origin, progress, sink))?;
     let document = py.detach(|| comparison_document(&report, reference)).map_err(Raised::from)?;
     Ok(Result::new(document, kept, notices))
 }
@@ -104,8 +109,8 @@ pub(crate) fn simulate(
 ) -> PyResult<Result> {
     let Spec { name, text } = Spec::of(Some(spec), keys)?;
     let experiment = Experiment::parse(&name, &text).map_err(wrong)?;
-    let origin = ioweir::origin(&format!("ioweir simulate {name}"));
-    let (report, kept) = recorded(py, requests, progress.as_ref(), |progress, sink| match sink {
+    let origin = ioweir::origin(&overrides(keys)?.command(&name));
+    let (report, kept) = recorded(py, requests, progress.as_ref(), move |progress, sink| match sink {
         Some(sink) => experiment::record(&experiment, &origin, progress, sink),
         None => experiment::run(&experiment, &origin, progress),
     })?;
@@ -113,6 +118,52 @@ pub(crate) fn simulate(
     let notices = missed.map(|verdict| format!("not met: {}", verdict.words())).collect();
     let document = py.detach(|| experiment::document(&report)).map_err(Raised::from)?;
     Ok(Result::new(document, kept, notices))
+}
+
+/// The part of the keys that the command line has flags for.
+fn overrides(keys: Option<&Bound<'_, PyDict>>) -> PyResult<Overrides> {
+    let mut overrides = Overrides::default();
+    let Some(keys) = keys else { return Ok(overrides) };
+    if let Some(schedulers) = keys.get_item("schedulers")? {
+        overrides.schedulers = schedulers.extract()?;
+    }
+    if let Some(seeds) = keys.get_item("seeds")? {
+        overrides.seeds = seeds.extract()?;
+    }
+    overrides.by_stream = keys.get_item("by_stream")?.is_some_and(|flag| flag.is_truthy().unwrap_or(false));
+    Ok(overrides)
+}
+
+/// Forecasts series, or scores forecasts against the past.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, keys=None))]
+pub(crate) fn forecast(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let spec = ForecastSpec::parse(&name, &text).map_err(wrong)?;
+    let (document, series) = watched(py, None, move |_| spec.run().map_err(Raised::from))?;
+    let losses = series
+        .iter()
+        .flat_map(|series| series.losses.lines().into_iter().map(|line| format!("{}: {line}", series.name)));
+    Ok(Result::new(document, None, losses.collect()))
+}
+
+/// Plans deferred work.
+#[pyfunction]
+#[pyo3(signature = (spec=None, /, *, keys=None))]
+pub(crate) fn plan(
+    py: Python<'_>,
+    spec: Option<&Bound<'_, PyAny>>,
+    keys: Option<&Bound<'_, PyDict>>,
+) -> PyResult<Result> {
+    let Spec { name, text } = Spec::of(spec, keys)?;
+    let spec = PlanSpec::parse(&name, &text).map_err(wrong)?;
+    let origin = ioweir::origin(&spec.command());
+    let document = watched(py, None, move |_| spec.run(&origin).map_err(Raised::from))?;
+    Ok(Result::new(document, None, Vec::new()))
 }
 
 /// Says in words why a request of an experiment waited.
@@ -134,7 +185,7 @@ pub(crate) fn explain(
         (None, Some(class)) => Which::Slowest(class),
         (None, None) => Which::SlowestOfAll,
     };
-    Ok(py.detach(|| experiment::explain(&experiment, &which)).map_err(Raised::from)?)
+    watched(py, None, move |_| experiment::explain(&experiment, &which).map_err(Raised::from))
 }
 
 /// The command line: runs it with these arguments, the first of which is its own name, and returns the exit code.

@@ -1,6 +1,7 @@
 //! Runs without the interpreter's lock, while the calling thread hears Ctrl-C and reports progress.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
@@ -42,37 +43,37 @@ impl Progress for Watch {
 }
 
 /// Runs `act` on a thread of its own. `progress` is called with the runs that are done, all runs, and the requests so far.
-/// An exception of a signal or of `progress` stops the run and is raised.
-pub(crate) fn watched<T: Send, E: Into<PyErr> + Send>(
+/// An exception of a signal or of `progress` stops the run and is raised; what does not stop soon ends by itself, unheard.
+pub(crate) fn watched<T: Send + 'static, E: Into<PyErr> + Send + 'static>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
-    act: impl FnOnce(&dyn Progress) -> Result<T, E> + Send,
+    act: impl FnOnce(&dyn Progress) -> Result<T, E> + Send + 'static,
 ) -> PyResult<T> {
-    let watch = Watch::default();
-    let (result, interrupted) = py.detach(|| {
-        let watch = &watch;
-        let (ended, ending) = channel();
-        thread::scope(|scope| {
-            let worker = scope.spawn(move || {
-                let result = catch_unwind(AssertUnwindSafe(|| act(watch)));
-                // Nobody may listen any more.
-                let _ = ended.send(());
-                result
-            });
-            let mut interrupted = None;
-            while let Err(RecvTimeoutError::Timeout) = ending.recv_timeout(TICK) {
-                if interrupted.is_none() {
-                    interrupted = Python::attach(|py| tick(py, watch, progress)).err();
-                    watch.is_stopped.store(interrupted.is_some(), Ordering::Relaxed);
-                }
-            }
-            (worker.join().and_then(|result| result), interrupted)
-        })
+    let watch = Arc::new(Watch::default());
+    let (ended, ending) = channel();
+    let watched = Arc::clone(&watch);
+    let worker = thread::Builder::new().name("ioweir".into()).spawn(move || {
+        let result = catch_unwind(AssertUnwindSafe(|| act(&*watched)));
+        // Nobody may listen any more.
+        let _ = ended.send(result);
     });
-    if let Some(error) = interrupted {
-        return Err(error);
-    }
-    let result = result.map_err(raised)?.map_err(Into::into)?;
+    worker.map_err(|error| RunError::new_err(format!("a thread cannot be started: {error}")))?;
+    let seen = Arc::clone(&watch);
+    let result = py.detach(move || {
+        loop {
+            match ending.recv_timeout(TICK) {
+                Ok(result) => return result.map_err(raised)?.map_err(Into::into),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(error) => return Err(RunError::new_err(error.to_string())),
+            }
+            if let Err(error) = Python::attach(|py| tick(py, &seen, progress)) {
+                seen.is_stopped.store(true, Ordering::Relaxed);
+                // Either it has stopped, or it runs on.
+                let _ = ending.recv_timeout(TICK);
+                return Err(error);
+            }
+        }
+    })?;
     tick(py, &watch, progress)?;
     Ok(result)
 }
