@@ -10,6 +10,7 @@
 mod adaptive_cells;
 mod every_run;
 mod experiment;
+mod external;
 mod forecast;
 mod generate;
 mod machine;
