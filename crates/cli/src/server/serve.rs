@@ -104,8 +104,9 @@ fn tell(spec: &Spec, server: &Server) {
     for (device, description) in spec.device.iter().zip(server.devices()) {
         lines.push(format!("device {}: {description}", device.name));
         lines.push(format!("device {}: scheduler {}, depth {}", device.name, device.scheduler, device.depth));
-        if let Some(cores) = &device.cores {
-            lines.push(format!("device {}: cores for checksums by schedule {}", device.name, cores.schedule));
+        if let Some(cores) = spec.workers_of(device) {
+            let whose = if device.shares_cores() { "shared cores" } else { "cores" };
+            lines.push(format!("device {}: {whose} for checksums by schedule {}", device.name, cores.schedule));
         }
     }
     let weight = |share: &ShareKeys| share.weight.map_or_else(String::new, |weight| format!(", weight {weight}"));

@@ -37,12 +37,12 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     let (old, new) = (table(old)?, table(new)?);
     let none = Value::Array(Vec::new());
     let mut found = Vec::new();
-    for name in ["server", "device", "group", "export", "tenant"] {
+    for name in ["server", "cores", "device", "group", "export", "tenant"] {
         let of = |table: &Table| table.get(name).cloned().unwrap_or_else(|| none.clone());
         match (of(&old), of(&new)) {
             (Value::Table(old), Value::Table(new)) => compare(name, name, &old, &new, &mut found)?,
             (Value::Array(old), Value::Array(new)) => compare_all(name, &old, &new, &mut found)?,
-            _ => return Err(format!("{name}: is another kind of value")),
+            _ => return Err(format!("{name}: whether there is such a table does not change while the server runs")),
         }
     }
     Ok(found)

@@ -90,7 +90,7 @@ impl Engine {
         // Two open backends could not use the files at the same time.
         let size_bytes = self.dispatcher.backend().size_bytes();
         self.dispatcher.close();
-        let opened = backend::open(&self.device, &mut [])?;
+        let opened = backend::open(&self.device, &mut [], self.workers.as_ref())?;
         if opened.size_bytes() != size_bytes {
             return Err("its size has changed: the server must be started again".into());
         }

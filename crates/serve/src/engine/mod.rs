@@ -34,6 +34,7 @@ use ioweir_core::tenant::{Share, ShareError};
 use ioweir_core::{Nanos, StreamId};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
+use crate::backend::checked::WorkerPool;
 use crate::backend::{Backend, Checksums};
 use crate::buffer::Pool;
 use crate::log::{DeviceLog, EventKind, Peer};
@@ -78,6 +79,8 @@ pub struct Settings {
     pub exports: Arc<[Export]>,
     /// The scheduler and its limits.
     pub device: spec::Device,
+    /// The workers of a device that has none of its own, should it be opened again.
+    pub workers: Option<Arc<WorkerPool>>,
     /// How long clients may take.
     pub timeouts: Timeouts,
     /// The number of classes of clients of the server; their numbers are below it.
@@ -110,6 +113,7 @@ pub struct Engine {
     handle: Handle,
     /// The spec of the backend.
     device: spec::Device,
+    workers: Option<Arc<WorkerPool>>,
     epoll: Arc<OwnedFd>,
     ready: Vec<epoll::Event>,
     now: Nanos,
@@ -127,7 +131,7 @@ impl Engine {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, timeouts, classes, own_classes, log } = settings;
+        let Settings { exports, device, workers, timeouts, classes, own_classes, log } = settings;
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
@@ -144,6 +148,7 @@ impl Engine {
             commands,
             handle: Handle { commands: sender, wake },
             device,
+            workers,
             epoll,
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,

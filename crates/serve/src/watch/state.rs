@@ -104,6 +104,9 @@ pub struct FailureState {
 /// What a device has checked since the server began, in blocks of 4 KiB.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ChecksumState {
+    /// The workers that compute them: the device's name, or `[cores]` for those that devices share.
+    #[serde(default)]
+    pub pool: String,
     /// The schedule of the workers.
     pub schedule: String,
     /// Blocks whose checksum is known.
@@ -116,7 +119,7 @@ pub struct ChecksumState {
     pub blocks_damaged: u64,
     /// Requests whose checksums no worker completed.
     pub items_failed: u64,
-    /// The queues of the schedule, by name.
+    /// The queues of the schedule, by name; of all devices together if they share the workers.
     pub queues: BTreeMap<String, QueueState>,
 }
 
@@ -134,7 +137,7 @@ pub struct QueueState {
 }
 
 impl ChecksumState {
-    fn new(schedule: String, of: &Checksums) -> Self {
+    fn new(pool: &str, schedule: String, of: &Checksums) -> Self {
         let queue = |counts: &Counts| QueueState {
             finished: counts.finished,
             preempted: counts.preempted,
@@ -142,6 +145,7 @@ impl ChecksumState {
             used_seconds: seconds(counts.used_nanos),
         };
         Self {
+            pool: pool.into(),
             schedule,
             blocks_known: of.blocks_known,
             blocks_written: of.blocks_written,
@@ -307,10 +311,10 @@ impl State {
                 age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
                 reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
                 reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
-                checksums: device
-                    .cores
+                checksums: spec
+                    .workers_of(device)
                     .zip(record.checksums.get(number).copied().flatten())
-                    .map(|(cores, of)| ChecksumState::new(cores.schedule.to_string(), &of)),
+                    .map(|(cores, of)| ChecksumState::new(spec.pool_of(device), cores.schedule.to_string(), &of)),
             }
         });
         let group_state = |group: &crate::spec::Group| GroupState {

@@ -50,6 +50,29 @@ fn every_backend_reads_back() {
 }
 
 #[test]
+fn devices_share_the_workers_of_cores_unless_they_have_their_own() {
+    let device = |name: &str, keys: &str| {
+        format!("[[device]]\nname = \"{name}\"\nbackend = \"null\"\nsize = \"1GiB\"\n{keys}\n")
+    };
+    let own = "checksums = true\n[device.cores]\nschedule = \"sord\"";
+    let devices = [device("a", "checksums = true"), device("b", own), device("c", "")].concat();
+    let text =
+        format!("[cores]\nschedule = \"qats\"\nworkers = 2\n{devices}[[export]]\nname = \"a\"\ndevice = \"a\"\n");
+    let spec = Spec::parse("s.toml", &text).unwrap();
+    let schedules: Vec<Option<String>> = spec
+        .device
+        .iter()
+        .map(|device| spec.workers_of(device).map(|workers| workers.schedule.row.name.to_string()))
+        .collect();
+    assert_eq!(schedules, [Some("qats".into()), Some("sord".into()), None]);
+    assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
+    // Without the table, each has its own.
+    let text = text.replace("[cores]\nschedule = \"qats\"\nworkers = 2\n", "");
+    let spec = Spec::parse("s.toml", &text).unwrap();
+    assert!(spec.device[0].cores.is_some() && !spec.device[0].shares_cores());
+}
+
+#[test]
 fn limits_in_bytes_are_sizes_and_read_back() {
     let limits = "limit_bytes_per_second = \"10MiB\"\nburst_bytes = \"1MiB\"";
     let canonical = "limit_bytes = \"10MiB/s\"\nburst_bytes = \"1MiB\"";
@@ -121,6 +144,12 @@ fn what_is_wrong_is_said_with_its_place() {
             "[[export]]",
             "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
             "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
+        ),
+        ("[[export]]", "[cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: no device would use these workers"),
+        (
+            "[[export]]",
+            "checksums = true\n[cores]\nworkers = 300\n[[export]]",
+            "s.toml:10:11: workers: 300 is out of range\n  expected: 1 to 256",
         ),
         (
             "[[export]]",

@@ -48,7 +48,7 @@ impl Bench {
     pub(crate) fn new(keys: &str) -> Self {
         let device = device(keys);
         let mut pool = Pool::new(device.request_bytes_max.0 as usize);
-        let backend = backend::open(&device, pool.registered()).unwrap_or_else(|error| panic!("{error}"));
+        let backend = backend::open(&device, pool.registered(), None).unwrap_or_else(|error| panic!("{error}"));
         Self::over(device, backend, pool)
     }
 
@@ -69,6 +69,7 @@ impl Bench {
         let settings = Settings {
             exports: exports.clone(),
             device,
+            workers: None,
             timeouts: TIMEOUTS,
             classes: 3,
             own_classes: (0..3).map(StreamId).collect(),
