@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
-use ioweir_core::{Nanos, SECTOR_BYTES};
+use ioweir_core::{Nanos, Priority, SECTOR_BYTES};
 use ioweir_trace::{BATCH_RECORDS, Names, Record, Target, TraceError, TraceSink, Writer};
 
 use crate::engine::{Call, Observer};
@@ -68,10 +68,10 @@ impl Observer for Capture {
             offset_bytes: request.sector * SECTOR_BYTES,
             length_bytes: u64::from(request.sectors) * SECTOR_BYTES,
             operation: request.operation,
-            flags: request.flags,
+            flags: request.flags.at(Priority::NONE),
             stream: request.stream,
             volume: 0,
-            priority: ioweir_core::Priority::NONE,
+            priority: request.flags.priority(),
             latency: None,
         });
         if self.batch.len() == BATCH_RECORDS {

@@ -350,7 +350,7 @@ impl Starting {
             device: device.clone(),
             workers,
             timeouts: Timeouts::new(&spec.server),
-            classes: classes.len() as u32, // a server has thousands at most
+            priorities: spec.priorities(),
             own_classes: own_classes.collect(),
             log: DeviceLog { log, device: device.name.clone(), classes },
         };

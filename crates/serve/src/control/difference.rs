@@ -5,7 +5,7 @@ use std::fmt;
 use ioweir_config::{Key, KeySet as _, ShareKeys, to_table};
 use toml::{Table, Value};
 
-use crate::spec::{Server, Spec};
+use crate::spec::{Export, Server, Spec};
 
 /// Keys of `server` that can change while it runs.
 const SERVER_KEYS: [&str; 7] = [
@@ -22,7 +22,10 @@ const SERVER_KEYS: [&str; 7] = [
 pub(super) fn keys_of(table: &str) -> Vec<Key> {
     match table {
         "group" => ShareKeys::keys().into_iter().filter(|key| key.name != "group").collect(),
-        "export" | "tenant" => ShareKeys::keys(),
+        "export" | "tenant" => {
+            let priority = Export::keys().into_iter().filter(|key| key.name == "priority");
+            priority.chain(ShareKeys::keys()).collect()
+        }
         "server" => Server::keys().into_iter().filter(|key| SERVER_KEYS.contains(&key.name)).collect(),
         _ => Vec::new(),
     }

@@ -5,7 +5,7 @@ use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Explanation, Share, ShareError};
 use ioweir_core::{
-    CancelError, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, RefusedCause, Request, SECTOR_BYTES,
+    CancelError, Dispatch, Flags, Nanos, Operation, Priority, QueueLimits, Reason, RefusedCause, Request, SECTOR_BYTES,
     Scheduler as _, Step, StreamId, Tag,
 };
 
@@ -68,12 +68,12 @@ impl SubRequest {
 
     /// The scheduler's view of it, in whole sectors. FUA does not let a request bypass the scheduler, as it does in Linux:
     /// otherwise a client that sets it on every request would not be scheduled at all.
-    fn core_request(&self) -> ClientRequest {
+    fn core_request(&self, priority: Priority) -> ClientRequest {
         let sector = self.offset / SECTOR_BYTES;
         let end = (self.offset + u64::from(self.length)).div_ceil(SECTOR_BYTES);
         ClientRequest {
             operation: self.operation(),
-            flags: if self.fua { Flags::SYNC } else { Flags::NONE },
+            flags: if self.fua { Flags::SYNC } else { Flags::NONE }.at(priority),
             stream: StreamId(self.class),
             sector,
             sectors: end - sector,
@@ -154,6 +154,8 @@ impl Caller for Submission<'_> {
 /// A scheduler with the sub-requests that wait in it and in front of it.
 pub(super) struct Admission {
     driver: Driver<Policy>,
+    /// The priority of each class.
+    priorities: Vec<Priority>,
     /// Sub-requests that are not dispatched, by the driver's handle.
     sub_requests: Slots<SubRequest>,
     /// Sub-requests that the scheduler never accepts.
@@ -164,7 +166,8 @@ pub(super) struct Admission {
 }
 
 impl Admission {
-    pub(super) fn new(device: &spec::Device, fast: FastTier, classes: u32) -> Self {
+    pub(super) fn new(device: &spec::Device, fast: FastTier, priorities: Vec<Priority>) -> Self {
+        let classes = priorities.len() as u32; // a server has thousands at most
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
             // The spec bounds it to far less than 4 GiB.
@@ -183,11 +186,17 @@ impl Admission {
         }
         Self {
             driver: Driver::new(scheduler, &limits, Capacity { held: HELD_BACK, classes }),
+            priorities,
             sub_requests: Slots::default(),
             rejected: Vec::new(),
             observer: None,
             due: Nanos::NEVER,
         }
+    }
+
+    /// Sets the priority of each class for requests that arrive from now on.
+    pub(super) fn set_priorities(&mut self, priorities: Vec<Priority>) {
+        self.priorities = priorities;
     }
 
     pub(super) fn observe(&mut self, observer: Box<dyn Observer>) {
@@ -215,7 +224,8 @@ impl Admission {
 
     /// Gives a sub-request to the scheduler, or holds it back.
     pub(super) fn arrive(&mut self, now: Nanos, sub_request: SubRequest, cut: Cut<'_>) {
-        let whole = sub_request.core_request();
+        let priority = self.priorities.get(sub_request.class as usize).copied().unwrap_or_default();
+        let whole = sub_request.core_request(priority);
         let handle = self.sub_requests.insert(sub_request);
         let Self { driver, sub_requests, rejected, observer, .. } = self;
         let mut submission = Submission { now, sub_requests, rejected, observer, cut };

@@ -67,6 +67,7 @@ impl Engine {
         if is_feasible && change.verdict.recv().is_ok() {
             self.shutdown_timeout = change.timeouts.shutdown;
             self.sessions.set_timeouts(change.timeouts);
+            self.admission.set_priorities(change.priorities);
             self.divide_room();
             for (holder, share) in change.shares {
                 self.admission.called(self.now, &Call::Configure(holder, share));

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use ioweir_core::tenant::{Share, ShareError};
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::{Nanos, Priority, StreamId};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::backend::checked::WorkerPool;
@@ -83,8 +83,8 @@ pub struct Settings {
     pub workers: Option<Arc<WorkerPool>>,
     /// How long clients may take.
     pub timeouts: Timeouts,
-    /// The number of classes of clients of the server; their numbers are below it.
-    pub classes: u32,
+    /// The priority of each class of clients of the server; their numbers are below the length.
+    pub priorities: Vec<Priority>,
     /// The classes of this device.
     pub own_classes: Vec<StreamId>,
     /// The log for events.
@@ -131,7 +131,8 @@ impl Engine {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, workers, timeouts, classes, own_classes, log } = settings;
+        let Settings { exports, device, workers, timeouts, priorities, own_classes, log } = settings;
+        let classes = priorities.len() as u32; // a server has thousands at most
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
@@ -141,7 +142,7 @@ impl Engine {
         sessions.set_timeouts(timeouts);
         let mut engine = Self {
             sessions,
-            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), classes),
+            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), priorities),
             dispatcher: Dispatcher::new(backend),
             accounts: Accounts::default(),
             log,

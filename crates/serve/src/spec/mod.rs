@@ -21,7 +21,7 @@ pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
 use ioweir_config::{
-    ByteRate, Duration, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
+    ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
 use ioweir_core::cores::SCHEDULES;
 pub use tiers::{Cache, Tier};
@@ -223,6 +223,10 @@ keys! {
         allow: Vec<Allowed> = (Vec::new()),
         /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
+        /// I/O priority of its requests, "realtime:0" to "realtime:7", "best-effort:0" to "best-effort:7" or "idle"; `mq-deadline`,
+        /// `bfq` and `cfq` use it, alone or below an order of tenants, and requests of different priority are never merged. Where
+        /// absent, those schedulers take best-effort:4
+        priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
     }
 }
@@ -251,6 +255,8 @@ keys! {
         certificate: String = required,
         /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
+        /// I/O priority of its requests, as that of an export, which it takes the place of; the export's if absent
+        priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ioweir_core::cores::{Counts, Queue};
 use ioweir_core::tenant::{Explanation, Rule};
-use ioweir_core::{Nanos, Operation, Reason, StreamId};
+use ioweir_core::{Nanos, Operation, Priority, Reason, StreamId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::backend::Checksums;
 use crate::control::Changed;
 use crate::engine::{FAILED, LAYERS, WaitCause};
 use crate::spec::{Class, Spec};
-use ioweir_config::{ShareKeys, ShareNumbers};
+use ioweir_config::{IoPriority, ShareKeys, ShareNumbers};
 
 /// The version of the state's schema. It increases when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -196,6 +196,9 @@ pub struct ClassState {
     pub group: Option<String>,
     /// The number of its clients.
     pub connections: u32,
+    /// The priority of its requests, if the spec says one.
+    #[serde(default)]
+    pub priority: Option<String>,
     /// Its share, if the policy uses shares.
     pub share: Option<ShareNumbers>,
     /// The numbers that come from the table of metrics, such as `queued_requests` and `inflight_requests`.
@@ -360,6 +363,9 @@ impl ClassState {
             device: spec.device[class.device].name.clone(),
             group: share.and_then(|share| share.group.clone()),
             connections: state.connections,
+            priority: Some(class.priority)
+                .filter(|said| *said != Priority::NONE)
+                .map(|said| IoPriority(said).to_string()),
             share: share.map(ShareKeys::numbers),
             numbers: metrics::numbers(record).map(|(key, number)| (key, number.into())).collect(),
             oldest_wait_seconds: state.oldest.map(|(wait, _)| wait.as_seconds()),

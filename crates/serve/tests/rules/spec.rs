@@ -1,8 +1,9 @@
 //! The spec file: the smallest works as it is, everything is printed with defaults, and what is wrong is said with its place.
 
 use crate::certificates::Files;
-use ioweir_core::StreamId;
+use ioweir_config::IoPriority;
 use ioweir_core::tenant::GroupId;
+use ioweir_core::{Priority, StreamId};
 use ioweir_serve::spec::{Backend, Holder, Spec, class_of};
 
 const SMALLEST: &str = r#"[server]
@@ -217,6 +218,25 @@ fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
     assert_eq!((told.len(), told[0].0, told[0].1.weight), (4, Holder::Group(GroupId(0)), 7));
     assert_eq!((told[1].0, told[1].1.group), (Holder::Class(StreamId(0)), Some(GroupId(0))));
     assert_eq!((told[3].1.group, told[3].1.limit_per_second), (None, 50));
+}
+
+#[test]
+fn a_tenant_has_the_priority_of_its_export_unless_it_has_its_own() {
+    let (_folder, text) = classes_with_tls();
+    let of = |export: &str, tenant: &str| {
+        let text = text.replace("name = \"b\"", &format!("name = \"b\"\n{export}"));
+        let spec = Spec::parse("s.toml", &text.replace("name = \"t\"", &format!("name = \"t\"\n{tenant}"))).unwrap();
+        assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
+        spec.priorities()
+    };
+    let [idle, first] = ["idle", "realtime:0"].map(|text| text.parse::<IoPriority>().unwrap().0);
+    let none = Priority::NONE;
+    assert_eq!(of("", ""), [none, none, none]);
+    assert_eq!(of("priority = \"idle\"", ""), [none, idle, idle]);
+    assert_eq!(of("priority = \"idle\"", "priority = \"realtime:0\""), [none, idle, first]);
+    let wrong =
+        Spec::parse("s.toml", &SMALLEST.replace("weight = 100", "priority = \"be:0\"")).unwrap_err().to_string();
+    assert!(wrong.starts_with("s.toml:11:12: ") && wrong.contains("be:0"), "{wrong}");
 }
 
 #[test]

@@ -522,6 +522,19 @@ fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
         (&Value::Null, &json!(3))
     );
     assert_eq!(served.set(&["export.export.weight=100"]).unwrap()["changes"], json!([]));
+    let changes = served.set(&["export.export.priority=idle", "tenant.tenant.priority=realtime:1"]).unwrap();
+    assert_eq!(
+        changes["changes"],
+        json!(["export.export.priority none -> idle", "tenant.tenant.priority none -> realtime:1"])
+    );
+    let state = served.state();
+    let priority = |name: &str| class(&state, name)["priority"].clone();
+    assert_eq!(
+        [priority("export"), priority("tenant"), priority("silver")],
+        [json!("idle"), json!("realtime:1"), Value::Null]
+    );
+    let error = served.set(&["export.export.priority=urgent"]).unwrap_err();
+    assert!(error.starts_with("export.export.priority=urgent: ") && error.contains("no I/O priority"), "{error}");
     read(&mut client, 4096);
 }
 
