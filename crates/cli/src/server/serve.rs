@@ -89,8 +89,10 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
         streams: spec.classes().into_iter().map(|class| class.name).collect(),
         volumes: spec.device.iter().map(|device| device.name.clone()).collect(),
     };
-    Capture::begin(Target::new(name, Box::new(io::BufWriter::new(file))), writer, names)
-        .map_err(|error| Failure::unwritable(name, &error))
+    // The server refuses to capture several.
+    let device = spec.device.first().ok_or_else(|| Failure::input("there is no device to capture", "", ""))?;
+    let target = Target::new(name, Box::new(io::BufWriter::new(file)));
+    Capture::begin(move || (writer.open)(target), names, device).map_err(|error| Failure::unwritable(name, &error))
 }
 
 /// Prints what is served, on standard error.

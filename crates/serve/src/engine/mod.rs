@@ -46,7 +46,7 @@ pub use accounts::{
     ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, LAYERS, OperationCounters, Report,
 };
 use admission::{Admission, SubRequest};
-pub use admission::{Call, ClassState, Observer, WaitCause};
+pub use admission::{Call, ClassState, Observer, Stage, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
@@ -301,7 +301,7 @@ impl Engine {
         if now >= self.gives_up {
             return Ok(Turn::Hung);
         }
-        self.admission.driver().settle(now);
+        self.admission.settle(now);
         let mut next =
             self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due()).min(self.gives_up);
         if let Stopping::Closing(until) = self.stopping
@@ -371,6 +371,7 @@ impl Engine {
                         report_failure(log, *now, &sub_request, sessions.peer(sub_request.connection), error);
                     }
                     accounts.completed(*now, &sub_request, cores);
+                    admission.reached(*now, sub_request.number, Stage::Completed(cores));
                     sessions.finish(sub_request, result);
                 }
                 Completed::Dispatch(dispatch) => admission.complete(*now, &dispatch),

@@ -27,7 +27,20 @@ fn device(keys: &str) -> Device {
 fn sub_request(connection: u32, action: Action, offset: u64, length: u32) -> SubRequest {
     let buffer = (action == Action::Write).then(|| Buffer::with_capacity(length as usize));
     let (request, arrived, tag, dispatched) = (connection, Nanos::ZERO, None, None);
-    SubRequest { request, connection, class: 0, action, fua: false, offset, length, arrived, tag, dispatched, buffer }
+    SubRequest {
+        number: 0,
+        request,
+        connection,
+        class: 0,
+        action,
+        fua: false,
+        offset,
+        length,
+        arrived,
+        tag,
+        dispatched,
+        buffer,
+    }
 }
 
 fn never_cut(_: &mut SubRequest, _: u64) -> SubRequest {

@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
 
+use crate::bench::device;
 use crate::certificates::Files;
 use crate::client::*;
 use ioweir_serve::capture::Capture;
@@ -644,7 +645,11 @@ fn a_capture_goes_on_through_a_change() {
     let path = folder.path().join("capture.parquet");
     let target = Target::new("capture", Box::new(std::fs::File::create(&path).unwrap()));
     let names = Names { streams: vec!["export".into()], volumes: vec!["d".into()] };
-    let (capture, written) = Capture::begin(target, trace::format("parquet").unwrap().write.unwrap(), names).unwrap();
+    let (writer, device) = (
+        trace::format("parquet").unwrap().write.unwrap(),
+        device("backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"sfq\""),
+    );
+    let (capture, written) = Capture::begin(move || (writer.open)(target), names, &device).unwrap();
     let one = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n[[export]]\nname = \"export\"\ndevice = \"d\"\n";
     let served = Served::with(one, Some(capture));
     let mut client = served.client("export");

@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
 use crate::format::parquet::rows::{EPOCH_KEY, RUNS_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema};
-use crate::writer::requests::{RequestSink, RunNames, Served};
+use crate::writer::requests::{RunNames, Served};
 use crate::writer::{Target, TraceSink};
 use crate::{Names, Position, Record, TraceError};
 
@@ -32,26 +32,6 @@ fn properties() -> WriterProperties {
             .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
     builder.build()
-}
-
-/// As [`crate::request_file`].
-pub(super) fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
-    Writer::open(target).map(|writer| Box::new(writer) as Box<dyn RequestSink>)
-}
-
-impl RequestSink for Writer {
-    fn begin_run(&mut self, run: RunNames) {
-        self.runs.push(run);
-    }
-
-    fn write(&mut self, record: Record, served: Served) -> Result<(), TraceError> {
-        let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        self.push(Row { record, served: Some((run, served)) })
-    }
-
-    fn finish(self: Box<Self>, names: &Names) -> Result<(), TraceError> {
-        TraceSink::finish(self, names, None)
-    }
 }
 
 /// A request, how it was served, and the number of its run.
@@ -143,6 +123,9 @@ fn write_columns(
     }
     let priorities = rows.iter().map(|row| Some(row.record.priority).filter(|priority| *priority != Priority::NONE));
     optional::<Int32Type>(&mut group, priorities.map(|priority| priority.map(|said| i32::from(said.bits()))))?;
+    let cores = served().map(|served| served.map(|(_, served)| served.cores_nanos.cast_signed()));
+    optional::<Int64Type>(&mut group, cores)?;
+    optional::<Int32Type>(&mut group, served().map(|served| served.map(|(_, served)| served.tier as i32)))?;
     group.close().map(|_| ())
 }
 
@@ -171,6 +154,16 @@ fn column<T: DataType>(
 }
 
 impl TraceSink for Writer {
+    fn begin_run(&mut self, run: RunNames) {
+        self.runs.push(run);
+    }
+
+    fn write_served(&mut self, record: &Record, served: Option<Served>, _: &Names) -> Result<(), TraceError> {
+        let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first_nanos.get_or_insert(record.time.0);
+        self.push(Row { record: *record, served: served.map(|served| (run, served)) })
+    }
+
     fn write_batch(&mut self, batch: &[Record], _: &Names) -> Result<(), TraceError> {
         if let Some(first) = batch.first() {
             self.first_nanos.get_or_insert(first.time.0);
