@@ -46,15 +46,21 @@ fn what_was_written_is_read_in_either_kind_of_reply() {
 }
 
 /// The streams of the requests that were dispatched, in order.
+#[derive(Default)]
+struct Streams {
+    of: HashMap<Tag, u32>,
+    dispatched: Vec<u32>,
+}
+
 #[derive(Clone, Default)]
-struct Dispatched(Arc<Mutex<(HashMap<Tag, u32>, Vec<u32>)>>);
+struct Dispatched(Arc<Mutex<Streams>>);
 
 impl Observer for Dispatched {
     fn called(&mut self, _now: Nanos, call: &Call) {
-        let (streams, order) = &mut *self.0.lock().unwrap();
+        let Streams { of, dispatched } = &mut *self.0.lock().unwrap();
         match call {
-            Call::Submit(request, tag) => drop(streams.insert(*tag, request.stream.0)),
-            Call::Poll(Step::Dispatch(dispatch)) => order.push(streams[&dispatch.tag]),
+            Call::Submit(request, tag) => drop(of.insert(*tag, request.stream.0)),
+            Call::Poll(Step::Dispatch(dispatch)) => dispatched.push(of[&dispatch.tag]),
             _ => {}
         }
     }
@@ -82,7 +88,7 @@ fn the_priority_of_a_class_decides_where_the_scheduler_uses_priorities_and_from_
             }
             bench.settle();
             assert_eq!(peers.iter_mut().map(|peer| peer.answers().len()).sum::<usize>(), 7);
-            seen.0.lock().unwrap().1.split_off(0)[1..].to_vec()
+            seen.0.lock().unwrap().dispatched.split_off(0)[1..].to_vec()
         };
         let before = order(&mut bench);
         assert_eq!(before == [1, 1, 1, 0, 0, 0], uses, "{scheduler}: {before:?}");

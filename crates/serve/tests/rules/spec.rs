@@ -51,6 +51,33 @@ fn every_backend_reads_back() {
 }
 
 #[test]
+fn wrong_workers_are_said_with_their_place() {
+    let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
+    for (from, to, beginning) in [
+        ("[[export]]", "[device.cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: the device has no checksums"),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
+            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
+        ),
+        ("[[export]]", "[cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: no device would use these workers"),
+        (
+            "[[export]]",
+            "checksums = true\n[cores]\nworkers = 300\n[[export]]",
+            "s.toml:10:11: workers: 300 is out of range\n  expected: 1 to 256",
+        ),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { workers = 0 }\n[[export]]",
+            "s.toml:9:21: workers: 0 is out of range\n  expected: 1 to 256",
+        ),
+    ] {
+        let error = wrong(from, to);
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+}
+
+#[test]
 fn devices_share_the_workers_of_cores_unless_they_have_their_own() {
     let device = |name: &str, keys: &str| {
         format!("[[device]]\nname = \"{name}\"\nbackend = \"null\"\nsize = \"1GiB\"\n{keys}\n")
@@ -140,23 +167,6 @@ fn what_is_wrong_is_said_with_its_place() {
             "s.toml:9:8: device name `d`",
         ),
         ("name = \"a\"", "name = \"a", "s.toml:9:10: "),
-        ("[[export]]", "[device.cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: the device has no checksums"),
-        (
-            "[[export]]",
-            "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
-            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
-        ),
-        ("[[export]]", "[cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: no device would use these workers"),
-        (
-            "[[export]]",
-            "checksums = true\n[cores]\nworkers = 300\n[[export]]",
-            "s.toml:10:11: workers: 300 is out of range\n  expected: 1 to 256",
-        ),
-        (
-            "[[export]]",
-            "checksums = true\ncores = { workers = 0 }\n[[export]]",
-            "s.toml:9:21: workers: 0 is out of range\n  expected: 1 to 256",
-        ),
     ] {
         let error = wrong(from, to);
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");

@@ -523,6 +523,12 @@ fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
         (&Value::Null, &json!(3))
     );
     assert_eq!(served.set(&["export.export.weight=100"]).unwrap()["changes"], json!([]));
+    read(&mut client, 4096);
+}
+
+#[test]
+fn the_priority_of_a_class_changes_and_is_said() {
+    let served = Served::new();
     let changes = served.set(&["export.export.priority=idle", "tenant.tenant.priority=realtime:1"]).unwrap();
     assert_eq!(
         changes["changes"],
@@ -536,7 +542,6 @@ fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
     );
     let error = served.set(&["export.export.priority=urgent"]).unwrap_err();
     assert!(error.starts_with("export.export.priority=urgent: ") && error.contains("no I/O priority"), "{error}");
-    read(&mut client, 4096);
 }
 
 #[test]
