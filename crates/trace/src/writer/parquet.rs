@@ -197,3 +197,64 @@ impl TraceSink for Writer {
         self.writer.inner_mut().flush().map_err(|error| self.broken(&ParquetError::from(error)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use ioweir_core::{Nanos, Operation, Priority, PriorityClass, Tier};
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_row_says_what_became_of_its_request_or_nothing() {
+        let file = Shared::default();
+        let mut writer = open(Target::new("test", Box::new(file.clone()))).unwrap();
+        let names = Names { streams: vec!["s".into()], volumes: vec!["v".into()] };
+        let priority = Priority::new(PriorityClass::Idle, 0).unwrap();
+        let record = Record { priority, ..Record::plain(Nanos(5), (4096, 512), Operation::Read, 0) };
+        let served = Served {
+            class: 1,
+            submitted: Nanos(6),
+            dispatched: Nanos(12),
+            completed: Nanos(20),
+            wait_nanos: std::array::from_fn(|reason| reason as u64),
+            cores_nanos: 3,
+            tier: Tier::Fast,
+        };
+        let [scheduler, device, about] = ["sfq", "d", "{}"].map(String::from);
+        writer.begin_run(RunNames { scheduler, device, classes: vec!["a".into(), "b".into()], about });
+        writer.write_served(&record, Some(served), &names).unwrap();
+        writer.write_served(&record, None, &names).unwrap();
+        writer.finish(&names, None).unwrap();
+        let bytes = bytes::Bytes::from(std::mem::take(&mut *file.0.lock().unwrap()));
+        let reader = SerializedFileReader::new(bytes).unwrap();
+        let rows = reader.get_row_iter(None).unwrap().map(|row| {
+            let row = row.unwrap();
+            let shown = row.get_column_iter().map(|(name, field)| format!("{name} {field}"));
+            shown.skip(8).collect::<Vec<_>>().join(", ")
+        });
+        let [full, none] = rows.collect::<Vec<_>>().try_into().unwrap();
+        let times = "submitted_nanos 6, dispatched_nanos 12, completed_nanos 20, wait_device_full_nanos 0, wait_ordering_nanos 1, ";
+        assert!(full.starts_with(&format!("run 0, scheduler \"sfq\", device \"d\", class \"b\", {times}")), "{full}");
+        assert!(full.ends_with("wait_queue_full_nanos 6, priority 24, cores_nanos 3, tier 1"), "{full}");
+        assert!(
+            none.starts_with("run null, scheduler null") && none.ends_with("priority 24, cores_nanos null, tier null")
+        );
+    }
+}
