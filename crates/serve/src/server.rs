@@ -12,6 +12,7 @@ use ioweir_core::{Nanos, StreamId};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::backend;
+use crate::backend::checked::WorkerPool;
 use crate::buffer::{ALIGNMENT_BYTES, Pool};
 use crate::capture::Capture;
 use crate::control::{Controller, Tunables};
@@ -113,8 +114,9 @@ impl Server {
         let log = Log::default();
         warn_of_strangers(spec, &listeners, &log, clock.now());
         let mut capture = capture;
+        let workers = WorkerPool::shared(spec).map_err(ServeError)?;
         let starting: Result<Vec<_>, _> = (0..spec.device.len())
-            .map(|number| Starting::new(spec, number, clock, capture.take(), log.clone()))
+            .map(|number| Starting::new(spec, number, workers.clone(), clock, capture.take(), log.clone()))
             .collect();
         let starting = starting?;
         let opened: Result<Vec<_>, _> = starting.iter().map(Starting::wait_until_open).collect();
@@ -330,6 +332,7 @@ impl Starting {
     fn new(
         spec: &Spec,
         number: usize,
+        workers: Option<Arc<WorkerPool>>,
         clock: MachineClock,
         capture: Option<Capture>,
         log: Log,
@@ -345,8 +348,9 @@ impl Starting {
         let settings = Settings {
             exports: Arc::new([]),
             device: device.clone(),
+            workers,
             timeouts: Timeouts::new(&spec.server),
-            classes: classes.len() as u32, // a server has thousands at most
+            priorities: spec.priorities(),
             own_classes: own_classes.collect(),
             log: DeviceLog { log, device: device.name.clone(), classes },
         };
@@ -393,7 +397,7 @@ impl Starting {
 fn open(settings: Settings, sender: &Sender<Result<Opened, ServeError>>) -> Result<Engine, ServeError> {
     let name = settings.device.name.clone();
     let mut pool = Pool::new(settings.device.request_bytes_max.0 as usize);
-    let backend = backend::open(&settings.device, pool.registered());
+    let backend = backend::open(&settings.device, pool.registered(), settings.workers.as_ref());
     let backend = backend.map_err(|error| ServeError(format!("device {name}: {error}")))?;
     let (size_bytes, description) = (backend.size_bytes(), backend.describe());
     let engine = Engine::new(settings, backend, pool).map_err(|error| failed(&format!("device {name}"), &error))?;

@@ -10,6 +10,7 @@ mod info;
 mod input;
 mod reader;
 mod table;
+mod waits;
 mod writer;
 
 pub use cut::{Cut, CutSource, cut};
@@ -20,8 +21,9 @@ pub use format::{FORMATS, Format, FormatError, ReadOptions, format, named, open,
 pub use group::{TraceGroup, group};
 pub use info::{Info, Sizes, Stream, Times, info};
 pub use input::{Chunks, HEAD_BYTES, Input, unreadable};
+pub use waits::{WaitClocks, WaitStart};
 pub use writer::losses::{Clock, Holds, Loss};
-pub use writer::requests::{RequestSink, RunNames, Served, request_file};
+pub use writer::requests::{RunNames, Served, request_file};
 pub use writer::{Converted, Target, TraceSink, WriteFn, Writer, convert};
 
 use ioweir_core::{Flags, Nanos, Operation, Priority, StreamId};

@@ -88,8 +88,10 @@ fn begin_capture(spec: &Spec, name: &str) -> Result<(Capture, CaptureWriter), Fa
         streams: spec.classes().into_iter().map(|class| class.name).collect(),
         volumes: spec.device.iter().map(|device| device.name.clone()).collect(),
     };
-    Capture::begin(Target::new(name, Box::new(io::BufWriter::new(file))), writer, names)
-        .map_err(|error| Failure::unwritable(name, &error))
+    // The server refuses to capture several.
+    let device = spec.device.first().ok_or_else(|| Failure::input("there is no device to capture", "", ""))?;
+    let target = Target::new(name, Box::new(io::BufWriter::new(file)));
+    Capture::begin(move || (writer.open)(target), names, device).map_err(|error| Failure::unwritable(name, &error))
 }
 
 /// Prints what is served, on standard error.
@@ -103,8 +105,9 @@ fn tell(spec: &Spec, server: &Server) {
     for (device, description) in spec.device.iter().zip(server.devices()) {
         lines.push(format!("device {}: {description}", device.name));
         lines.push(format!("device {}: scheduler {}, depth {}", device.name, device.scheduler, device.depth));
-        if let Some(cores) = &device.cores {
-            lines.push(format!("device {}: cores for checksums by schedule {}", device.name, cores.schedule));
+        if let Some(cores) = spec.workers_of(device) {
+            let whose = if device.shares_cores() { "shared cores" } else { "cores" };
+            lines.push(format!("device {}: {whose} for checksums by schedule {}", device.name, cores.schedule));
         }
     }
     let weight = |share: &ShareKeys| share.weight.map_or_else(String::new, |weight| format!(", weight {weight}"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ioweir_core::policy::Policy;
 use ioweir_core::{Dispatch, Nanos, StreamId, Tag};
 use ioweir_device::Service;
-use ioweir_trace::{Names, Record, RequestSink, RunNames, Served, TraceError};
+use ioweir_trace::{Names, Record, RunNames, Served, TraceError, TraceSink};
 use serde_json::json;
 
 use super::Job;
@@ -47,6 +47,8 @@ impl<W: FnMut(Record, Served) -> Result<(), TraceError>> Recorder<W> {
                 dispatched: stay.dispatched,
                 completed: stay.completed,
                 wait_nanos: stay.wait_nanos,
+                cores_nanos: 0,
+                tier: stay.tier,
             };
             let latency = Some(stay.completed.since(stay.arrival));
             let record = Record { time: stay.arrival, latency, volume: 0, ..stay.record };
@@ -98,7 +100,7 @@ impl<W: FnMut(Record, Served) -> Result<(), TraceError>> Observer<Policy> for Re
 
 /// A file of the requests of runs, which are written one after another.
 pub struct Requests {
-    file: Box<dyn RequestSink>,
+    file: Box<dyn TraceSink>,
     names: Names,
     /// The traces whose streams are in the names, and where they begin.
     traces: BTreeMap<(String, String), u32>,
@@ -107,7 +109,7 @@ pub struct Requests {
 impl Requests {
     /// The requests that will be in this file.
     #[must_use]
-    pub fn new(file: Box<dyn RequestSink>) -> Self {
+    pub fn new(file: Box<dyn TraceSink>) -> Self {
         Self { file, names: Names::default(), traces: BTreeMap::new() }
     }
 
@@ -132,10 +134,10 @@ impl Requests {
         })
         .to_string();
         self.file.begin_run(RunNames { scheduler, device: job.device_name.clone(), classes, about });
-        let file = &mut self.file;
+        let (file, names) = (&mut self.file, &self.names);
         let mut recorder = Recorder::new(job, |record: Record, served| {
             let stream = StreamId(record.stream.0.saturating_add(first_stream));
-            file.write(Record { stream, ..record }, served)
+            file.write_served(&Record { stream, ..record }, Some(served), names)
         });
         let (outcome, _) = job.run(false, progress, &mut recorder)?;
         recorder.into_result()?;
@@ -152,7 +154,7 @@ impl Requests {
     /// What cannot be written.
     pub fn finish(mut self) -> Result<(), TraceError> {
         self.names.volumes = vec!["device".into()];
-        self.file.finish(&self.names)
+        self.file.finish(&self.names, None)
     }
 }
 

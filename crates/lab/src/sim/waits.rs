@@ -1,23 +1,19 @@
 //! The observer that follows every request through the scheduler and the device: what it waited for, and for how long.
 //!
 //! A request that is split is described by the sub-request that is served last, so that its waits and its time in the device
-//! add up to its latency exactly. Waits are read off clocks, one for each reason: a clock of a client runs while the policy
-//! says that the client waits for that reason. If the policy knows no clients there is one set of clocks for all, each of
-//! which runs at the share of the queued requests that wait for its reason.
+//! add up to its latency exactly. Waits are read off [`WaitClocks`].
 
 use std::collections::BTreeMap;
 
 use ioweir_core::policy::Policy;
-use ioweir_core::{Dispatch, Nanos, Reason, Scheduler, StreamId, Tag};
+use ioweir_core::{Dispatch, Nanos, Reason, StreamId, Tag, Tier};
 
 use super::{Clients, Observer};
 use ioweir_device::Service;
-use ioweir_trace::Record;
+use ioweir_trace::{Record, WaitClocks, WaitStart};
 
-/// Clocks count in units of 2^-32 ns.
+/// The clock of background service counts in units of 2^-32 ns.
 const FRACTION_BITS: u32 = 32;
-
-type Clocks = [u128; Reason::COUNT];
 
 /// A request that was served: its times, from its arrival at the scheduler to its completion.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +26,8 @@ pub struct Stay {
     pub submitted: Nanos,
     /// When that went to the device.
     pub dispatched: Nanos,
+    /// The device that it went to.
+    pub tier: Tier,
     /// When it completed.
     pub completed: Nanos,
     /// What it waited for before it went to the device, indexed by [`Reason`]; adds up to `dispatched` less `arrival`.
@@ -45,10 +43,10 @@ pub struct Stay {
 #[derive(Clone, Copy)]
 struct Part {
     number: u64,
-    submitted: Nanos,
-    dispatched: Nanos,
     /// The clocks at its submission.
-    before: Clocks,
+    start: WaitStart,
+    dispatched: Nanos,
+    tier: Tier,
     wait_nanos: [u64; Reason::COUNT],
     device_queue_nanos: u64,
 }
@@ -67,7 +65,7 @@ struct Row {
 /// Follows every request of one scheduler and its device.
 pub struct Waits {
     clients: Clients,
-    knows_shares: bool,
+    clocks: WaitClocks,
     /// Whether each class is background work.
     is_background: Vec<bool>,
     rows: BTreeMap<u64, Row>,
@@ -76,21 +74,12 @@ pub struct Waits {
     /// Tags that were submitted at this moment.
     fresh: Vec<Tag>,
     members: Vec<Vec<Tag>>,
-    now: Nanos,
-    clocks: BTreeMap<u32, Clocks>,
-    /// Since `now`, the clocks that run, with their speeds in units of 2^-32.
-    running: Vec<(u32, usize, u64)>,
-    /// Sub-requests that wait in the scheduler, by stream.
-    waiting: BTreeMap<u32, u32>,
     /// Dispatches in the device, and those of background classes among them.
     in_device: [u64; 2],
     background_clock: u128,
     /// Requests that have completed since the caller took them, by number, in the order of completion.
     pub done: Vec<(u64, Stay)>,
 }
-
-/// The clocks of all requests, if the policy knows no clients.
-const ALL: u32 = 0;
 
 impl Waits {
     /// Follows the requests of these clients, under a policy that knows their shares or does not.
@@ -99,15 +88,11 @@ impl Waits {
         Self {
             is_background: vec![false; clients.classes().len()],
             clients,
-            knows_shares,
+            clocks: WaitClocks::new(knows_shares),
             rows: BTreeMap::new(),
             parts: Vec::new(),
             fresh: Vec::new(),
             members: Vec::new(),
-            now: Nanos::ZERO,
-            clocks: BTreeMap::new(),
-            running: Vec::new(),
-            waiting: BTreeMap::new(),
             in_device: [0; 2],
             background_clock: 0,
             done: Vec::new(),
@@ -123,58 +108,33 @@ impl Waits {
 
     /// Lets the clocks run up to `now`.
     fn step_to(&mut self, now: Nanos) {
-        let span = u128::from(now.since(self.now).0);
-        if span == 0 {
-            return;
-        }
-        for (clock, reason, speed) in self.running.drain(..) {
-            self.clocks.entry(clock).or_default()[reason] += span * u128::from(speed);
-        }
+        let span = u128::from(now.since(self.clocks.now()).0);
+        self.clocks.step_to(now);
         let [all, background] = self.in_device;
         if background > 0 {
             self.background_clock += (span << FRACTION_BITS) * u128::from(background) / u128::from(all);
         }
-        self.now = now;
     }
 
-    fn clock_of(&self, stream: u32) -> u32 {
-        if self.knows_shares { stream } else { ALL }
-    }
-
-    fn stream(&self, number: u64) -> u32 {
-        self.rows.get(&number).map_or(0, |row| row.record.stream.0)
+    fn stream(&self, number: u64) -> StreamId {
+        self.rows.get(&number).map_or(StreamId(0), |row| row.record.stream)
     }
 
     /// The sub-requests that were submitted at this moment begin to wait.
     fn begin_waiting(&mut self) {
         for tag in std::mem::take(&mut self.fresh) {
             let Some(number) = self.parts[tag.index()].map(|part| part.number) else { continue };
-            let stream = self.stream(number);
-            let before = self.clocks.get(&self.clock_of(stream)).copied().unwrap_or_default();
-            *self.waiting.entry(stream).or_default() += 1;
+            let start = self.clocks.begin(self.stream(number));
             if let Some(part) = &mut self.parts[tag.index()] {
-                (part.submitted, part.before) = (self.now, before);
+                part.start = start;
             }
         }
     }
 
-    /// What a sub-request has waited for, from its arrival to now.
-    fn waits(&self, part: &Part) -> [u64; Reason::COUNT] {
-        let row = self.rows.get(&part.number);
-        let stream = row.map_or(0, |row| row.record.stream.0);
-        let clocks = self.clocks.get(&self.clock_of(stream)).copied().unwrap_or_default();
-        let mut waits = [0; Reason::COUNT];
-        for (wait, (clock, before)) in waits.iter_mut().zip(clocks.iter().zip(part.before)) {
-            *wait = u64::try_from((clock - before) >> FRACTION_BITS).unwrap_or(u64::MAX);
-        }
-        // Rounding, and what no clock has counted, belong to the reason that counted most.
-        let queued = self.now.since(part.submitted).0;
-        let counted: u64 = waits.iter().sum();
-        let most =
-            Reason::ALL.into_iter().max_by_key(|reason| (waits[*reason as usize], Reason::COUNT - *reason as usize));
-        let most = most.unwrap_or(Reason::DeviceFull) as usize;
-        waits[most] = (waits[most] + queued).saturating_sub(counted);
-        let outside = row.map_or(0, |row| part.submitted.since(row.arrival).0);
+    /// A sub-request waits no longer: what it has waited for since it arrived.
+    fn waits(&mut self, part: &Part) -> [u64; Reason::COUNT] {
+        let mut waits = self.clocks.end(self.stream(part.number), &part.start);
+        let outside = self.rows.get(&part.number).map_or(0, |row| part.start.at().since(row.arrival).0);
         waits[Reason::QueueFull as usize] += outside;
         waits
     }
@@ -205,9 +165,9 @@ impl Observer<Policy> for Waits {
         }
         self.parts[tag.index()] = Some(Part {
             number,
-            submitted: Nanos::ZERO,
+            start: WaitStart::default(),
             dispatched: Nanos::ZERO,
-            before: [0; Reason::COUNT],
+            tier: Tier::Base,
             wait_nanos: [0; Reason::COUNT],
             device_queue_nanos: 0,
         });
@@ -221,14 +181,7 @@ impl Observer<Policy> for Waits {
         for tag in members {
             let Some(part) = self.parts[tag.index()] else { continue };
             let wait_nanos = self.waits(&part);
-            self.parts[tag.index()] = Some(Part { dispatched: now, wait_nanos, ..part });
-            let stream = self.stream(part.number);
-            if let Some(waiting) = self.waiting.get_mut(&stream) {
-                *waiting -= 1;
-                if *waiting == 0 {
-                    self.waiting.remove(&stream);
-                }
-            }
+            self.parts[tag.index()] = Some(Part { dispatched: now, tier: dispatch.tier, wait_nanos, ..part });
         }
         let kept = &mut self.members[dispatch.tag.index()];
         kept.clear();
@@ -270,8 +223,9 @@ impl Observer<Policy> for Waits {
         let stay = Stay {
             record,
             arrival,
-            submitted: part.submitted,
+            submitted: part.start.at(),
             dispatched: part.dispatched,
+            tier: part.tier,
             completed,
             wait_nanos: part.wait_nanos,
             device_queue_nanos: part.device_queue_nanos.min(in_device),
@@ -283,19 +237,6 @@ impl Observer<Policy> for Waits {
     fn settled(&mut self, now: Nanos, scheduler: &Policy) {
         self.step_to(now);
         self.begin_waiting();
-        self.running.clear();
-        match scheduler.tenants() {
-            Some(tenants) => {
-                let reason = |stream: &u32| tenants.reason(StreamId(*stream)) as usize;
-                self.running.extend(self.waiting.keys().map(|stream| (*stream, reason(stream), 1 << FRACTION_BITS)));
-            }
-            None => {
-                let waiting = scheduler.waiting();
-                let all = u64::from(scheduler.queued()).max(1);
-                let speed = |reason: Reason| (u64::from(waiting.count(reason)) << FRACTION_BITS) / all;
-                let speeds = Reason::ALL.into_iter().map(|reason| (ALL, reason as usize, speed(reason)));
-                self.running.extend(speeds.filter(|(.., speed)| *speed > 0));
-            }
-        }
+        self.clocks.settle(scheduler);
     }
 }

@@ -25,9 +25,9 @@ use crate::buffer::{Buffer, Buffers};
 use crate::nbd::NbdError;
 use crate::nbd::reply::Extent;
 use crate::spec;
-use checked::Workers;
 use checked::sidecar::{Begun, Sidecar};
 use checked::table::BLOCK_BYTES;
+use checked::{WorkerPool, Workers, items_of};
 
 pub use checked::{Checked, Checksums};
 pub use emulated::Emulated;
@@ -224,23 +224,31 @@ pub(crate) fn outlives_its_backend(backend: &spec::Backend) -> bool {
     }
 }
 
-/// Opens the backend of a device, in the thread that will use it. `registered` are buffers that will be used often.
+/// Opens the backend of a device, in the thread that will use it. `registered` are buffers that will be used often; `shared`
+/// are the workers of a device that has none of its own.
 ///
 /// # Errors
 /// The problem, in words.
-pub fn open(device: &spec::Device, registered: &mut [Buffer]) -> Result<Box<dyn Backend>, String> {
+pub fn open(
+    device: &spec::Device,
+    registered: &mut [Buffer],
+    shared: Option<&Arc<WorkerPool>>,
+) -> Result<Box<dyn Backend>, String> {
     let backend = open_backend(&device.backend, device.depth, device.read_only, registered)?;
-    let Some(cores) = device.cores.filter(|_| device.checksums) else { return Ok(backend) };
+    if !device.checksums {
+        return Ok(backend);
+    }
+    let items = items_of(device);
+    let pool = match (&device.cores, shared) {
+        (Some(own), _) => WorkerPool::start(Workers::of_machine(own, items))?,
+        (None, Some(shared)) => Arc::clone(shared),
+        (None, None) => return Err("cores: there are no workers for its checksums".into()),
+    };
     let begun = match &device.backend {
         spec::Backend::File { path, .. } => Sidecar::begin(path, backend.size_bytes())?,
         _ => Begun::anew(backend.size_bytes()),
     };
-    // Twice the depth, so that no worker waits for the engine to pass completed items on.
-    let items = device.depth.saturating_mul(2);
-    let schedule = cores.schedule.row.schedule(&cores.schedule.settings);
-    let inline_bytes_max = cores.inline_max.map(|size| size.0);
-    let workers = Workers::of_machine(schedule, cores.workers, items, inline_bytes_max);
-    Ok(Box::new(Checked::new(backend, begun, workers)?))
+    Ok(Box::new(Checked::new(backend, begun, pool, items)?))
 }
 
 /// The size that a device will have, or why it could not be opened, as far as that can be found out without changing

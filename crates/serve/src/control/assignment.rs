@@ -1,6 +1,6 @@
 //! Assignments to keys of a running spec, such as `export.gold.weight=300`, with the same checks as a file.
 
-use ioweir_config::{Complaint, Key, ShareKeys, from_table, shown, to_table, unknown};
+use ioweir_config::{Complaint, Key, from_table, shown, to_table, unknown};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::Value;
@@ -22,7 +22,7 @@ struct Assignment<'a> {
     value: &'a str,
 }
 
-/// Applies assignments to the spec: to keys of shares, and to timeouts and the number of connections of `server`. The value
+/// Applies assignments to the spec: to keys of shares, to priorities, and to timeouts and the number of connections of `server`. The value
 /// `none` removes a key.
 ///
 /// # Errors
@@ -105,12 +105,12 @@ impl<'a> Assignment<'a> {
         if self.table == "server" {
             return self.put(&mut spec.server);
         }
-        let share: Option<&mut ShareKeys> = match self.table {
-            "export" => spec.export.get_mut(self.number).map(|export| &mut export.share),
-            "tenant" => spec.tenant.get_mut(self.number).map(|tenant| &mut tenant.share),
-            _ => spec.group.get_mut(self.number).map(|group| &mut group.share),
-        };
-        share.map_or(Ok(()), |share| self.put(share))
+        let (export, tenant) = (spec.export.get_mut(self.number), spec.tenant.get_mut(self.number));
+        match self.table {
+            "export" => export.map_or(Ok(()), |export| self.put(export)),
+            "tenant" => tenant.map_or(Ok(()), |tenant| self.put(tenant)),
+            _ => spec.group.get_mut(self.number).map_or(Ok(()), |group| self.put(group)),
+        }
     }
 
     /// Puts the value in its place among other keys.

@@ -5,7 +5,7 @@ use std::fmt;
 use ioweir_config::{Key, KeySet as _, ShareKeys, to_table};
 use toml::{Table, Value};
 
-use crate::spec::{Server, Spec};
+use crate::spec::{Export, Server, Spec};
 
 /// Keys of `server` that can change while it runs.
 const SERVER_KEYS: [&str; 7] = [
@@ -22,7 +22,10 @@ const SERVER_KEYS: [&str; 7] = [
 pub(super) fn keys_of(table: &str) -> Vec<Key> {
     match table {
         "group" => ShareKeys::keys().into_iter().filter(|key| key.name != "group").collect(),
-        "export" | "tenant" => ShareKeys::keys(),
+        "export" | "tenant" => {
+            let priority = Export::keys().into_iter().filter(|key| key.name == "priority");
+            priority.chain(ShareKeys::keys()).collect()
+        }
         "server" => Server::keys().into_iter().filter(|key| SERVER_KEYS.contains(&key.name)).collect(),
         _ => Vec::new(),
     }
@@ -37,12 +40,12 @@ pub fn differences(old: &Spec, new: &Spec) -> Result<Vec<String>, String> {
     let (old, new) = (table(old)?, table(new)?);
     let none = Value::Array(Vec::new());
     let mut found = Vec::new();
-    for name in ["server", "device", "group", "export", "tenant"] {
+    for name in ["server", "cores", "device", "group", "export", "tenant"] {
         let of = |table: &Table| table.get(name).cloned().unwrap_or_else(|| none.clone());
         match (of(&old), of(&new)) {
             (Value::Table(old), Value::Table(new)) => compare(name, name, &old, &new, &mut found)?,
             (Value::Array(old), Value::Array(new)) => compare_all(name, &old, &new, &mut found)?,
-            _ => return Err(format!("{name}: is another kind of value")),
+            _ => return Err(format!("{name}: whether there is such a table does not change while the server runs")),
         }
     }
     Ok(found)

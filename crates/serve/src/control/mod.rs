@@ -243,7 +243,8 @@ impl Controller {
 
     /// Has every engine concerned make the change; then all of them keep it, or none does.
     fn tell_engines(&self, old: &Spec, new: &Spec) -> Result<(), String> {
-        let is_for_all = old.server != new.server;
+        let priorities = new.priorities();
+        let is_for_all = old.server != new.server || old.priorities() != priorities;
         let mut asked = Vec::new();
         for (device, engine) in self.0.engines.iter().enumerate() {
             let shares = changed_shares(&old.entitlements(device), &new.entitlements(device));
@@ -252,7 +253,8 @@ impl Controller {
             }
             let (prepared, hear) = channel();
             let (verdict, wait) = channel();
-            let change = Change { shares, timeouts: Timeouts::new(&new.server), prepared, verdict: wait };
+            let (timeouts, priorities) = (Timeouts::new(&new.server), priorities.clone());
+            let change = Change { shares, priorities, timeouts, prepared, verdict: wait };
             engine.send(engine::Command::Change(Box::new(change)));
             asked.push((device, hear, verdict));
         }

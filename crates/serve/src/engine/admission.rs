@@ -5,8 +5,8 @@ use ioweir_core::driver::{Caller, Capacity, ClientRequest, Driver, Finished};
 use ioweir_core::policy::Policy;
 use ioweir_core::tenant::{Explanation, Share, ShareError};
 use ioweir_core::{
-    CancelError, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, RefusedCause, Request, SECTOR_BYTES,
-    Scheduler as _, Step, StreamId, Tag,
+    CancelError, Dispatch, Flags, Nanos, Operation, Priority, QueueLimits, Reason, RefusedCause, Request, SECTOR_BYTES,
+    Scheduler as _, Step, StreamId, Tag, Tier,
 };
 
 use super::accounts::Accounts;
@@ -39,11 +39,34 @@ pub enum Call {
 pub trait Observer: Send {
     /// Reports that this call was made at this time.
     fn called(&mut self, now: Nanos, call: &Call);
+
+    /// Reports what has become of a sub-request, by its number in the order of arrival.
+    fn reached(&mut self, _now: Nanos, _number: u64, _stage: Stage) {}
+
+    /// Reports that all calls of this moment were made: what waits now does so for the reasons that the scheduler gives now.
+    fn settled(&mut self, _now: Nanos, _scheduler: &Policy) {}
+}
+
+/// What has become of a sub-request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It has arrived.
+    Arrived,
+    /// The scheduler has accepted it: all of it, or what a split has left.
+    Submitted(Request),
+    /// It goes to a device.
+    Dispatched(Tier),
+    /// It is completed; of its time since the dispatch it was with the workers, or waited for them, for so long.
+    Completed(Nanos),
+    /// It was withdrawn or refused.
+    Withdrawn,
 }
 
 /// What the scheduler sees of a client's request: all of it, or a part of a long one.
 #[derive(Debug)]
 pub(super) struct SubRequest {
+    /// Its number in the order of arrival, once it has arrived.
+    pub(super) number: u64,
     /// The client's request, by its slot in the sessions.
     pub(super) request: u32,
     /// The client, by its slot in the sessions.
@@ -68,12 +91,12 @@ impl SubRequest {
 
     /// The scheduler's view of it, in whole sectors. FUA does not let a request bypass the scheduler, as it does in Linux:
     /// otherwise a client that sets it on every request would not be scheduled at all.
-    fn core_request(&self) -> ClientRequest {
+    fn core_request(&self, priority: Priority) -> ClientRequest {
         let sector = self.offset / SECTOR_BYTES;
         let end = (self.offset + u64::from(self.length)).div_ceil(SECTOR_BYTES);
         ClientRequest {
             operation: self.operation(),
-            flags: if self.fua { Flags::SYNC } else { Flags::NONE },
+            flags: if self.fua { Flags::SYNC } else { Flags::NONE }.at(priority),
             stream: StreamId(self.class),
             sector,
             sectors: end - sector,
@@ -126,45 +149,73 @@ struct Submission<'a> {
     sub_requests: &'a mut Slots<SubRequest>,
     rejected: &'a mut Vec<SubRequest>,
     observer: &'a mut Option<Box<dyn Observer>>,
+    arrived: &'a mut u64,
     cut: Cut<'a>,
+}
+
+impl Submission<'_> {
+    fn reached(&mut self, number: u64, stage: Stage) {
+        if let Some(observer) = self.observer {
+            observer.reached(self.now, number, stage);
+        }
+    }
+
+    /// Gives a sub-request that has arrived its number.
+    fn number(&mut self) -> u64 {
+        *self.arrived += 1;
+        self.reached(*self.arrived, Stage::Arrived);
+        *self.arrived
+    }
 }
 
 impl Caller for Submission<'_> {
     fn submitted(&mut self, _request: u32, handle: u32, tag: Tag, request: &Request) {
-        if let Some(sub_request) = self.sub_requests.get_mut(handle) {
-            sub_request.tag = Some(tag);
-        }
+        let Some(sub_request) = self.sub_requests.get_mut(handle) else { return };
+        sub_request.tag = Some(tag);
         if let Some(observer) = self.observer {
             observer.called(self.now, &Call::Submit(*request, tag));
+            observer.reached(self.now, sub_request.number, Stage::Submitted(*request));
         }
     }
 
     fn split(&mut self, _request: u32, handle: u32, rest: &Request) -> u32 {
         let at = rest.sector * SECTOR_BYTES;
         let rest = self.sub_requests.get_mut(handle).map(|first| (self.cut)(first, at));
-        rest.map_or(handle, |rest| self.sub_requests.insert(rest))
+        let Some(rest) = rest else { return handle };
+        let number = self.number();
+        self.sub_requests.insert(SubRequest { number, ..rest })
     }
 
     /// The request is too large: no class of a server is refused at its limit.
     fn refused(&mut self, finished: Finished, _request: &Request, _cause: RefusedCause) {
-        self.rejected.extend(self.sub_requests.remove(finished.handle));
+        if let Some(sub_request) = self.sub_requests.remove(finished.handle) {
+            self.reached(sub_request.number, Stage::Withdrawn);
+            self.rejected.push(sub_request);
+        }
     }
 }
 
 /// A scheduler with the sub-requests that wait in it and in front of it.
 pub(super) struct Admission {
     driver: Driver<Policy>,
+    /// The priority of each class.
+    priorities: Vec<Priority>,
     /// Sub-requests that are not dispatched, by the driver's handle.
     sub_requests: Slots<SubRequest>,
     /// Sub-requests that the scheduler never accepts.
     rejected: Vec<SubRequest>,
     observer: Option<Box<dyn Observer>>,
+    /// The number of sub-requests that have arrived.
+    arrived: u64,
+    /// The number of dispatches that the devices can still take.
+    room: u32,
     /// When to poll the scheduler again without an event.
     due: Nanos,
 }
 
 impl Admission {
-    pub(super) fn new(device: &spec::Device, fast: FastTier, classes: u32) -> Self {
+    pub(super) fn new(device: &spec::Device, fast: FastTier, priorities: Vec<Priority>) -> Self {
+        let classes = priorities.len() as u32; // a server has thousands at most
         let limits = QueueLimits {
             members: device.queue_requests.saturating_mul(2),
             // The spec bounds it to far less than 4 GiB.
@@ -183,11 +234,19 @@ impl Admission {
         }
         Self {
             driver: Driver::new(scheduler, &limits, Capacity { held: HELD_BACK, classes }),
+            priorities,
             sub_requests: Slots::default(),
             rejected: Vec::new(),
             observer: None,
+            arrived: 0,
+            room: limits.depth.saturating_add(limits.fast_depth),
             due: Nanos::NEVER,
         }
+    }
+
+    /// Sets the priority of each class for requests that arrive from now on.
+    pub(super) fn set_priorities(&mut self, priorities: Vec<Priority>) {
+        self.priorities = priorities;
     }
 
     pub(super) fn observe(&mut self, observer: Box<dyn Observer>) {
@@ -197,6 +256,20 @@ impl Admission {
     pub(super) fn called(&mut self, now: Nanos, call: &Call) {
         if let Some(observer) = &mut self.observer {
             observer.called(now, call);
+        }
+    }
+
+    pub(super) fn reached(&mut self, now: Nanos, number: u64, stage: Stage) {
+        if let Some(observer) = &mut self.observer {
+            observer.reached(now, number, stage);
+        }
+    }
+
+    /// All calls of this moment were made.
+    pub(super) fn settle(&mut self, now: Nanos) {
+        self.driver.settle(now);
+        if let Some(observer) = &mut self.observer {
+            observer.settled(now, self.driver.scheduler());
         }
     }
 
@@ -215,10 +288,12 @@ impl Admission {
 
     /// Gives a sub-request to the scheduler, or holds it back.
     pub(super) fn arrive(&mut self, now: Nanos, sub_request: SubRequest, cut: Cut<'_>) {
-        let whole = sub_request.core_request();
-        let handle = self.sub_requests.insert(sub_request);
-        let Self { driver, sub_requests, rejected, observer, .. } = self;
-        let mut submission = Submission { now, sub_requests, rejected, observer, cut };
+        let priority = self.priorities.get(sub_request.class as usize).copied().unwrap_or_default();
+        let whole = sub_request.core_request(priority);
+        let Self { driver, sub_requests, rejected, observer, arrived, .. } = self;
+        let mut submission = Submission { now, sub_requests, rejected, observer, arrived, cut };
+        let number = submission.number();
+        let handle = submission.sub_requests.insert(SubRequest { number, ..sub_request });
         let request = loop {
             match driver.open() {
                 Some(request) => break request,
@@ -233,12 +308,17 @@ impl Admission {
 
     /// Gives the scheduler the sub-requests that were held back, as far as it has room now.
     pub(super) fn retry(&mut self, now: Nanos, cut: Cut<'_>) {
-        let Self { driver, sub_requests, rejected, observer, .. } = self;
-        driver.retry(now, &mut Submission { now, sub_requests, rejected, observer, cut });
+        let Self { driver, sub_requests, rejected, observer, arrived, .. } = self;
+        driver.retry(now, &mut Submission { now, sub_requests, rejected, observer, arrived, cut });
     }
 
-    /// The next dispatch of the scheduler, with its sub-requests.
+    /// The next dispatch of the scheduler, with its sub-requests. As in the simulator, the scheduler is not polled while the
+    /// devices are full: a pair would release requests earlier.
     pub(super) fn poll(&mut self, now: Nanos, accounts: &mut Accounts) -> Option<(Dispatch, Members)> {
+        if self.room == 0 {
+            self.due = Nanos::NEVER;
+            return None;
+        }
         let step = self.driver.poll(now);
         self.called(now, &Call::Poll(step));
         let dispatch = match step {
@@ -252,10 +332,14 @@ impl Admission {
                 return None;
             }
         };
-        let Self { driver, sub_requests, .. } = self;
+        self.room -= 1;
+        let Self { driver, sub_requests, observer, .. } = self;
         let mut members = driver.members(&dispatch).filter_map(|(_, member)| {
             let mut sub_request = sub_requests.remove(member.handle)?;
             accounts.dispatched(now, &mut sub_request);
+            if let Some(observer) = observer {
+                observer.reached(now, sub_request.number, Stage::Dispatched(dispatch.tier));
+            }
             Some(sub_request)
         });
         let first = if dispatch.members == 1 { members.next() } else { None };
@@ -265,6 +349,7 @@ impl Admission {
 
     /// Handles a dispatch that the backend has completed.
     pub(super) fn complete(&mut self, now: Nanos, dispatch: &Dispatch) {
+        self.room += 1;
         self.driver.complete(now, dispatch, |_| {});
         self.called(now, &Call::Complete(dispatch.tag));
     }
@@ -283,7 +368,9 @@ impl Admission {
                     cancelled.is_ok()
                 }
             };
-            withdrawn.extend(is_withdrawn.then(|| self.sub_requests.remove(handle)).flatten());
+            let Some(sub_request) = is_withdrawn.then(|| self.sub_requests.remove(handle)).flatten() else { continue };
+            self.reached(now, sub_request.number, Stage::Withdrawn);
+            withdrawn.push(sub_request);
         }
         withdrawn
     }

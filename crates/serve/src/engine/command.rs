@@ -5,8 +5,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-use ioweir_core::Nanos;
 use ioweir_core::tenant::{Share, ShareError};
+use ioweir_core::{Nanos, Priority};
 
 use super::accounts::Report;
 use super::{Client, ClientAccount, Counters};
@@ -17,7 +17,7 @@ use crate::spec::{Holder, Server};
 pub enum Command {
     /// Serve a client.
     Serve(Box<Client>),
-    /// Change shares and timeouts, if every engine concerned can.
+    /// Change shares, priorities and timeouts, if every engine concerned can.
     Change(Box<Change>),
     /// Open the device again after a failure; the answer describes it, or says why it stays as it is.
     Reopen(Sender<Result<String, String>>),
@@ -89,12 +89,14 @@ impl Timeouts {
     }
 }
 
-/// New shares and timeouts. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
+/// New shares, priorities and timeouts. An engine makes the change at once, reports whether it could, and waits for the verdict, for as
 /// long as the slowest engine's turn takes. Without a verdict it restores the scheduler, with the requests in it.
 #[derive(Debug)]
 pub struct Change {
     /// The new shares, in the order in which to set them.
     pub shares: Vec<(Holder, Share)>,
+    /// The priority of each class.
+    pub priorities: Vec<Priority>,
     /// The new timeouts.
     pub timeouts: Timeouts,
     /// Gets the report whether the engine could make the change.

@@ -67,6 +67,7 @@ impl Engine {
         if is_feasible && change.verdict.recv().is_ok() {
             self.shutdown_timeout = change.timeouts.shutdown;
             self.sessions.set_timeouts(change.timeouts);
+            self.admission.set_priorities(change.priorities);
             self.divide_room();
             for (holder, share) in change.shares {
                 self.admission.called(self.now, &Call::Configure(holder, share));
@@ -90,7 +91,7 @@ impl Engine {
         // Two open backends could not use the files at the same time.
         let size_bytes = self.dispatcher.backend().size_bytes();
         self.dispatcher.close();
-        let opened = backend::open(&self.device, &mut [])?;
+        let opened = backend::open(&self.device, &mut [], self.workers.as_ref())?;
         if opened.size_bytes() != size_bytes {
             return Err("its size has changed: the server must be started again".into());
         }

@@ -31,9 +31,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use ioweir_core::tenant::{Share, ShareError};
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::{Nanos, Priority, StreamId};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
+use crate::backend::checked::WorkerPool;
 use crate::backend::{Backend, Checksums};
 use crate::buffer::Pool;
 use crate::log::{DeviceLog, EventKind, Peer};
@@ -45,7 +46,7 @@ pub use accounts::{
     ClassCounters, ClassCounts, Counters, DURATION_BOUNDS, Durations, LAYERS, OperationCounters, Report,
 };
 use admission::{Admission, SubRequest};
-pub use admission::{Call, ClassState, Observer, WaitCause};
+pub use admission::{Call, ClassState, Observer, Stage, WaitCause};
 pub use command::{Change, Command, Handle, Question, Refusal, Timeouts};
 pub use dispatch::Failure;
 use dispatch::{Completed, Dispatcher};
@@ -78,10 +79,12 @@ pub struct Settings {
     pub exports: Arc<[Export]>,
     /// The scheduler and its limits.
     pub device: spec::Device,
+    /// The workers of a device that has none of its own, should it be opened again.
+    pub workers: Option<Arc<WorkerPool>>,
     /// How long clients may take.
     pub timeouts: Timeouts,
-    /// The number of classes of clients of the server; their numbers are below it.
-    pub classes: u32,
+    /// The priority of each class of clients of the server; their numbers are below the length.
+    pub priorities: Vec<Priority>,
     /// The classes of this device.
     pub own_classes: Vec<StreamId>,
     /// The log for events.
@@ -110,6 +113,7 @@ pub struct Engine {
     handle: Handle,
     /// The spec of the backend.
     device: spec::Device,
+    workers: Option<Arc<WorkerPool>>,
     epoll: Arc<OwnedFd>,
     ready: Vec<epoll::Event>,
     now: Nanos,
@@ -127,7 +131,8 @@ impl Engine {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn new(settings: Settings, backend: Box<dyn Backend>, pool: Pool) -> io::Result<Self> {
-        let Settings { exports, device, timeouts, classes, own_classes, log } = settings;
+        let Settings { exports, device, workers, timeouts, priorities, own_classes, log } = settings;
+        let classes = priorities.len() as u32; // a server has thousands at most
         let (sender, commands) = channel();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
@@ -137,13 +142,14 @@ impl Engine {
         sessions.set_timeouts(timeouts);
         let mut engine = Self {
             sessions,
-            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), classes),
+            admission: Admission::new(&device, backend.fast_tier().unwrap_or_default(), priorities),
             dispatcher: Dispatcher::new(backend),
             accounts: Accounts::default(),
             log,
             commands,
             handle: Handle { commands: sender, wake },
             device,
+            workers,
             epoll,
             ready: Vec::with_capacity(256),
             now: Nanos::ZERO,
@@ -295,7 +301,7 @@ impl Engine {
         if now >= self.gives_up {
             return Ok(Turn::Hung);
         }
-        self.admission.driver().settle(now);
+        self.admission.settle(now);
         let mut next =
             self.admission.due().min(self.dispatcher.backend().due()).min(self.sessions.due()).min(self.gives_up);
         if let Stopping::Closing(until) = self.stopping
@@ -365,6 +371,7 @@ impl Engine {
                         report_failure(log, *now, &sub_request, sessions.peer(sub_request.connection), error);
                     }
                     accounts.completed(*now, &sub_request, cores);
+                    admission.reached(*now, sub_request.number, Stage::Completed(cores));
                     sessions.finish(sub_request, result);
                 }
                 Completed::Dispatch(dispatch) => admission.complete(*now, &dispatch),

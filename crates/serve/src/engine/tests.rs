@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 
-use ioweir_core::{Dispatch, Nanos, Operation, Reason, StreamId};
+use ioweir_core::{Dispatch, Nanos, Operation, Priority, Reason, StreamId};
 use rustix::event::epoll;
 
 use super::accounts::{Accounts, Answered};
@@ -27,7 +27,20 @@ fn device(keys: &str) -> Device {
 fn sub_request(connection: u32, action: Action, offset: u64, length: u32) -> SubRequest {
     let buffer = (action == Action::Write).then(|| Buffer::with_capacity(length as usize));
     let (request, arrived, tag, dispatched) = (connection, Nanos::ZERO, None, None);
-    SubRequest { request, connection, class: 0, action, fua: false, offset, length, arrived, tag, dispatched, buffer }
+    SubRequest {
+        number: 0,
+        request,
+        connection,
+        class: 0,
+        action,
+        fua: false,
+        offset,
+        length,
+        arrived,
+        tag,
+        dispatched,
+        buffer,
+    }
 }
 
 fn never_cut(_: &mut SubRequest, _: u64) -> SubRequest {
@@ -150,7 +163,7 @@ fn a_client_that_breaks_has_its_queued_requests_withdrawn_before_it_is_closed() 
 #[test]
 fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
     let (mut admission, mut accounts) =
-        (Admission::new(&device("queue_requests = 1"), FastTier::default(), 1), Accounts::default());
+        (Admission::new(&device("queue_requests = 1"), FastTier::default(), vec![Priority::NONE]), Accounts::default());
     for connection in 0..3 {
         let sub_request = sub_request(connection, Action::Read, u64::from(connection) << 20, 4096);
         admission.arrive(Nanos(1), sub_request, &mut never_cut);
@@ -180,7 +193,7 @@ fn what_a_full_scheduler_refuses_is_held_back_in_order_until_there_is_room() {
 
 #[test]
 fn what_a_broken_client_has_queued_or_held_back_is_withdrawn_and_nothing_else() {
-    let mut admission = Admission::new(&device("queue_requests = 2"), FastTier::default(), 1);
+    let mut admission = Admission::new(&device("queue_requests = 2"), FastTier::default(), vec![Priority::NONE]);
     for number in 0..6 {
         let sub_request = sub_request(number % 2, Action::Write, u64::from(number) << 20, 4096);
         admission.arrive(Nanos::ZERO, sub_request, &mut never_cut);

@@ -1,9 +1,9 @@
 //! Classes of clients, which a scheduler serves by their shares: one for each export and one for each tenant.
 
 use ioweir_core::tenant::{GroupId, Share, ShareError, TenantControl};
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::{Nanos, Priority, StreamId};
 
-use ioweir_config::ShareKeys;
+use ioweir_config::{IoPriority, ShareKeys};
 
 use super::{Export, Spec};
 
@@ -46,6 +46,8 @@ pub struct Class {
     pub certificate: Option<String>,
     /// The most clients that it may have at once.
     pub connections_max: Option<u32>,
+    /// The priority of its requests.
+    pub priority: Priority,
 }
 
 /// The class of a client that has agreed on an export and shown a certificate with these names: the first tenant of the
@@ -86,6 +88,7 @@ impl Spec {
     /// The classes: exports, then tenants, in the order of the file.
     #[must_use]
     pub fn classes(&self) -> Vec<Class> {
+        let known = |priority: Option<IoPriority>| priority.map_or(Priority::NONE, |priority| priority.0);
         let exports = self.export.iter().enumerate().map(|(number, export)| Class {
             name: export.name.clone(),
             kind: ClassKind::Export,
@@ -93,19 +96,28 @@ impl Spec {
             device: self.device_of(export),
             certificate: None,
             connections_max: export.connections_max,
+            priority: known(export.priority),
         });
         let tenants = self.tenant.iter().filter_map(|tenant| {
             let export = self.export.iter().position(|export| export.name == tenant.export)?;
+            let of_export = self.export.get(export)?;
             Some(Class {
                 name: tenant.name.clone(),
                 kind: ClassKind::Tenant,
                 export,
-                device: self.device_of(self.export.get(export)?),
+                device: self.device_of(of_export),
                 certificate: Some(tenant.certificate.clone()),
                 connections_max: tenant.connections_max,
+                priority: known(tenant.priority.or(of_export.priority)),
             })
         });
         exports.chain(tenants).collect()
+    }
+
+    /// The priority of each class.
+    #[must_use]
+    pub fn priorities(&self) -> Vec<Priority> {
+        self.classes().into_iter().map(|class| class.priority).collect()
     }
 
     /// The number of an export's device, which a checked spec always has.

@@ -59,7 +59,8 @@ keys! {
         /// counted. They take 1 MiB of memory per GiB written; those of a file are kept beside it, in PATH.checksums, from a clean
         /// end to the next start
         checksums: bool = (false),
-        /// the threads that compute checksums: [device.cores]
+        /// threads of its own that compute checksums: [device.cores]; if absent, those of [cores], or one less than the machine has
+        /// cores where there is no such table
         cores: Option<Workers> = absent,
         /// `tiered`: the tier that is as long as the device, [device.slow]: a backend with its keys and depth
         slow: Option<TierKeys> = absent,
@@ -73,13 +74,30 @@ keys! {
     }
 }
 
-/// Resolves the devices of a file. Their schedulers get room for the groups in the file.
-pub(super) fn resolve_all(all: Vec<DeviceKeys>, groups: &[Group]) -> Result<Vec<Device>, Complaint> {
+/// Resolves the devices of a file. Their schedulers get room for the groups in the file, and those that keep checksums get
+/// workers of their own, unless there are some that they can share.
+pub(super) fn resolve_all(
+    all: Vec<DeviceKeys>,
+    groups: &[Group],
+    shared: Option<&Workers>,
+) -> Result<Vec<Device>, Complaint> {
     let mut devices: Vec<Device> = Vec::new();
     for (number, keys) in all.into_iter().enumerate() {
         let mut device = resolve(keys, &format!("device[{number}]"), &devices)?;
         count_groups(&mut device, groups);
+        if shared.is_none() && device.shares_cores() {
+            let usual = Workers::finish(<_>::default());
+            device.cores = Some(usual.map_err(|error: toml::de::Error| Complaint::of_toml(&error, &[]))?);
+        }
         devices.push(device);
+    }
+    if let Some(shared) = shared {
+        check_workers(shared, "cores")?;
+        if !devices.iter().any(Device::shares_cores) {
+            let problem = "cores: no device would use these workers";
+            return Err(Complaint::of_value("cores", problem)
+                .expected("a device with checksums = true, and without [device.cores]"));
+        }
     }
     Ok(devices)
 }
@@ -128,6 +146,9 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
     within(&key("queue_requests"), keys.queue_requests, 1, 65_536)?;
     let depth = keys.depth.unwrap_or_else(|| backend.depth(row));
     within(&key("depth"), depth, 1, 1024)?;
+    if let Some(workers) = &keys.cores {
+        check_own_workers(workers, keys.checksums, &key("cores"))?;
+    }
     Ok(Device {
         name,
         read_only: false,
@@ -138,24 +159,22 @@ fn resolve(keys: DeviceKeys, at: &str, others: &[Device]) -> Result<Device, Comp
         merge: keys.merge,
         buffer_bytes_max: keys.buffer_bytes_max,
         checksums: keys.checksums,
-        cores: resolve_workers(keys.cores, keys.checksums, at)?,
+        cores: keys.cores,
         backend,
     })
 }
 
 /// Refuses workers without checksums, since they would have nothing to do.
-fn resolve_workers(given: Option<Workers>, checksums: bool, at: &str) -> Result<Option<Workers>, Complaint> {
-    let Some(workers) = given else {
-        let usual =
-            || Workers::finish(<_>::default()).map_err(|error: toml::de::Error| Complaint::of_toml(&error, &[]));
-        return checksums.then(usual).transpose();
-    };
+fn check_own_workers(workers: &Workers, checksums: bool, at: &str) -> Result<(), Complaint> {
     if !checksums {
         let problem = "cores: the device has no checksums, so that workers would have nothing to do";
-        return Err(Complaint::of_value(format!("{at}.cores"), problem).expected("checksums = true beside it"));
+        return Err(Complaint::of_value(at, problem).expected("checksums = true beside it"));
     }
-    within(&format!("{at}.cores.workers"), workers.workers.unwrap_or(1), 1, 256)?;
-    Ok(Some(workers))
+    check_workers(workers, at)
+}
+
+fn check_workers(workers: &Workers, at: &str) -> Result<(), Complaint> {
+    within(&format!("{at}.workers"), workers.workers.unwrap_or(1), 1, 256)
 }
 
 /// The row that the key `backend` of a table names.

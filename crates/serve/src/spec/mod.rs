@@ -21,7 +21,7 @@ pub use backends::{BACKENDS, Backend, BackendRow, Faults, FileIo};
 pub use classes::{Class, ClassKind, Holder, class_of};
 use device::DeviceKeys;
 use ioweir_config::{
-    ByteRate, Duration, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
+    ByteRate, Duration, IoPriority, Key, KeySet as _, ScheduleChoice, SchedulerChoice, ShareKeys, Size, SpecError, keys,
 };
 use ioweir_core::cores::SCHEDULES;
 pub use tiers::{Cache, Tier};
@@ -34,6 +34,9 @@ pub struct Spec {
     pub file: String,
     /// The server as a whole.
     pub server: Server,
+    /// The workers of all devices that keep checksums and have none of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<Workers>,
     /// The devices, each with a scheduler of its own.
     pub device: Vec<Device>,
     /// Groups of classes.
@@ -179,7 +182,7 @@ pub struct Device {
     /// Whether reads are checked against checksums of what was written. These take 1 MiB of memory for each GiB that is
     /// written; those of a file are kept beside it, in `PATH.checksums`, while no server runs.
     pub checksums: bool,
-    /// The workers that compute them, if there are checksums.
+    /// Its own workers that compute them; where absent, those that devices share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cores: Option<Workers>,
 }
@@ -220,6 +223,10 @@ keys! {
         allow: Vec<Allowed> = (Vec::new()),
         /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
+        /// I/O priority of its requests, "realtime:0" to "realtime:7", "best-effort:0" to "best-effort:7" or "idle"; `mq-deadline`,
+        /// `bfq` and `cfq` use it, alone or below an order of tenants, and requests of different priority are never merged. Where
+        /// absent, those schedulers take best-effort:4
+        priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
     }
 }
@@ -248,6 +255,8 @@ keys! {
         certificate: String = required,
         /// clients of the class at once, 1 to 4096; if absent, only the limit of the server holds
         connections_max: Option<u32> = absent,
+        /// I/O priority of its requests, as that of an export, which it takes the place of; the export's if absent
+        priority: Option<IoPriority> = absent,
         ..share: ShareKeys,
     }
 }
@@ -259,6 +268,7 @@ pub fn key_tables() -> Vec<(&'static str, Vec<Key>)> {
         ("[server]", Server::keys()),
         ("[server.tls]", Tls::keys()),
         ("[server.log]", Log::keys()),
+        ("[cores]", Workers::keys()),
         ("[[device]]", DeviceKeys::keys()),
         ("[device.cores]", Workers::keys()),
         ("[device.faults]", Faults::keys()),
@@ -274,9 +284,27 @@ impl Device {
     pub fn knows_shares(&self) -> bool {
         self.scheduler.row.knows_shares
     }
+
+    /// Whether its checksums are computed by the workers of `[cores]`.
+    #[must_use]
+    pub const fn shares_cores(&self) -> bool {
+        self.checksums && self.cores.is_none()
+    }
 }
 
 impl Spec {
+    /// The workers that compute a device's checksums, if it keeps any: its own, or those that devices share.
+    #[must_use]
+    pub fn workers_of<'a>(&'a self, device: &'a Device) -> Option<&'a Workers> {
+        device.cores.as_ref().or_else(|| self.cores.as_ref().filter(|_| device.shares_cores()))
+    }
+
+    /// The name of these workers: the device's, or that of the table of those that devices share.
+    #[must_use]
+    pub fn pool_of<'a>(&self, device: &'a Device) -> &'a str {
+        if device.shares_cores() { "[cores]" } else { &device.name }
+    }
+
     /// Reads a spec; `file` is only for errors.
     ///
     /// ```

@@ -3,13 +3,15 @@
 use ioweir_config::{Complaint, KeySet as _, SpecError, keys};
 
 use super::device::{self, DeviceKeys};
-use super::{Export, Group, Server, Spec, Tenant};
+use super::{Export, Group, Server, Spec, Tenant, Workers};
 
 keys! {
     /// The keys of a file.
     struct File {
         /// the server as a whole
         server: Option<Server> = absent,
+        /// the workers of all devices
+        cores: Option<Workers> = absent,
         /// the devices
         device: Vec<DeviceKeys> = absent,
         /// groups of classes
@@ -35,11 +37,11 @@ const HINTS: &[(&str, &str)] = &[
 ];
 
 fn resolve(file: File) -> Result<Spec, Complaint> {
-    let File { server, device, group, export, tenant } = file;
+    let File { server, cores, device, group, export, tenant } = file;
     let server = match server {
         Some(server) => server,
         None => Server::finish(<_>::default()).map_err(|error| Complaint::of_toml(&error, HINTS))?,
     };
-    let device = device::resolve_all(device, &group)?;
-    Spec { file: String::new(), server, device, group, export, tenant }.checked()
+    let device = device::resolve_all(device, &group, cores.as_ref())?;
+    Spec { file: String::new(), server, cores, device, group, export, tenant }.checked()
 }

@@ -5,9 +5,11 @@
 //! Values of labels come from the spec, never from clients.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
-use ioweir_core::{Operation, Reason};
+use ioweir_core::cores::{Counts, Queue};
+use ioweir_core::{Nanos, Operation, Reason};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text};
 use prometheus_client::metrics::MetricType;
@@ -45,6 +47,8 @@ enum Source {
     Record(fn(&Record, usize) -> f64),
     /// Each device: whether it has failed.
     Failures,
+    /// Each queue of each pool of workers.
+    Queue(fn(&Counts) -> Value),
     /// Each device that keeps checksums.
     Checksums(fn(&Checksums) -> u64),
     /// Each class. The number is also in the state, under the column's key.
@@ -60,7 +64,7 @@ enum Source {
 /// A key of the state, with the title and unit of its column if it has one.
 struct Shown(&'static str, Option<(&'static str, &'static str)>);
 
-const METRICS: [Metric; 26] = [
+const METRICS: [Metric; 29] = [
     gauge("ioweir_build_info", "The program", Source::Server(build)),
     gauge(
         "ioweir_nbd_connections",
@@ -176,6 +180,21 @@ const METRICS: [Metric; 26] = [
         "Requests whose checksums no worker completed",
         Source::Checksums(|of| of.items_failed),
     ),
+    counter(
+        "ioweir_cores_finished",
+        "Work that workers have finished, by pool and queue: a pool is a device's own, or shared, [cores]",
+        Source::Queue(|of| Value::Whole(of.finished)),
+    ),
+    counter(
+        "ioweir_cores_waited_seconds",
+        "Time that work waited for a worker",
+        Source::Queue(|of| Value::Real(Nanos(of.waited_nanos).as_seconds())),
+    ),
+    counter(
+        "ioweir_cores_used_seconds",
+        "Processor time that workers have used",
+        Source::Queue(|of| Value::Real(Nanos(of.used_nanos).as_seconds())),
+    ),
     gauge("ioweir_checksum_blocks_known", "Blocks whose checksum is known", Source::Checksums(|of| of.blocks_known)),
 ];
 
@@ -254,6 +273,15 @@ impl Scene<'_> {
                 };
                 devices.filter_map(of).collect()
             }
+            Source::Queue(of) => self
+                .pools()
+                .into_iter()
+                .flat_map(|(pool, queues)| {
+                    Queue::ALL.into_iter().zip(queues).map(move |(queue, counts)| {
+                        (vec![("pool", pool.to_string()), ("queue", queue.name().to_string())], of(&counts))
+                    })
+                })
+                .collect(),
             Source::ClassNumber(_, of) => self.classes(|_, class| vec![(vec![], Value::Whole(of(class)))]),
             Source::Class(of) => self.classes(|_, class| of(class)),
             Source::Operation(of) => self.operations(of),
@@ -262,6 +290,18 @@ impl Scene<'_> {
                 durations.map(|durations| (vec![], Value::Histogram(durations.clone()))).into_iter().collect()
             }),
         }
+    }
+
+    /// Each pool of workers with the counts of its queues, as the device that reported last has them.
+    fn pools(&self) -> BTreeMap<&str, [Counts; Queue::COUNT]> {
+        let devices = self.spec.device.iter().zip(&self.record.checksums).zip(&self.record.reported);
+        let mut reports: Vec<_> = devices
+            .filter_map(|((device, checksums), reported)| {
+                Some((reported, self.spec.pool_of(device), (*checksums)?.queues))
+            })
+            .collect();
+        reports.sort_by_key(|(reported, ..)| **reported);
+        reports.into_iter().map(|(_, pool, queues)| (pool, queues)).collect()
     }
 
     fn classes(&self, of: impl Fn(usize, &ClassRecord) -> Vec<Sample>) -> Vec<Sample> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ioweir_core::cores::{Counts, Queue};
 use ioweir_core::tenant::{Explanation, Rule};
-use ioweir_core::{Nanos, Operation, Reason, StreamId};
+use ioweir_core::{Nanos, Operation, Priority, Reason, StreamId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::backend::Checksums;
 use crate::control::Changed;
 use crate::engine::{FAILED, LAYERS, WaitCause};
 use crate::spec::{Class, Spec};
-use ioweir_config::{ShareKeys, ShareNumbers};
+use ioweir_config::{IoPriority, ShareKeys, ShareNumbers};
 
 /// The version of the state's schema. It increases when a key is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -104,6 +104,9 @@ pub struct FailureState {
 /// What a device has checked since the server began, in blocks of 4 KiB.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ChecksumState {
+    /// The workers that compute them: the device's name, or `[cores]` for those that devices share.
+    #[serde(default)]
+    pub pool: String,
     /// The schedule of the workers.
     pub schedule: String,
     /// Blocks whose checksum is known.
@@ -116,7 +119,7 @@ pub struct ChecksumState {
     pub blocks_damaged: u64,
     /// Requests whose checksums no worker completed.
     pub items_failed: u64,
-    /// The queues of the schedule, by name.
+    /// The queues of the schedule, by name; of all devices together if they share the workers.
     pub queues: BTreeMap<String, QueueState>,
 }
 
@@ -134,7 +137,7 @@ pub struct QueueState {
 }
 
 impl ChecksumState {
-    fn new(schedule: String, of: &Checksums) -> Self {
+    fn new(pool: &str, schedule: String, of: &Checksums) -> Self {
         let queue = |counts: &Counts| QueueState {
             finished: counts.finished,
             preempted: counts.preempted,
@@ -142,6 +145,7 @@ impl ChecksumState {
             used_seconds: seconds(counts.used_nanos),
         };
         Self {
+            pool: pool.into(),
             schedule,
             blocks_known: of.blocks_known,
             blocks_written: of.blocks_written,
@@ -192,6 +196,9 @@ pub struct ClassState {
     pub group: Option<String>,
     /// The number of its clients.
     pub connections: u32,
+    /// The priority of its requests, if the spec says one.
+    #[serde(default)]
+    pub priority: Option<String>,
     /// Its share, if the policy uses shares.
     pub share: Option<ShareNumbers>,
     /// The numbers that come from the table of metrics, such as `queued_requests` and `inflight_requests`.
@@ -307,10 +314,10 @@ impl State {
                 age_seconds: record.reported.get(number).map_or(0.0, |reported| now.since(*reported).as_seconds()),
                 reservations_behind_seconds: record.behind.get(number).map_or(0.0, |behind| behind.0.as_seconds()),
                 reservations_broken: record.behind.get(number).is_some_and(|behind| behind.1),
-                checksums: device
-                    .cores
+                checksums: spec
+                    .workers_of(device)
                     .zip(record.checksums.get(number).copied().flatten())
-                    .map(|(cores, of)| ChecksumState::new(cores.schedule.to_string(), &of)),
+                    .map(|(cores, of)| ChecksumState::new(spec.pool_of(device), cores.schedule.to_string(), &of)),
             }
         });
         let group_state = |group: &crate::spec::Group| GroupState {
@@ -356,6 +363,9 @@ impl ClassState {
             device: spec.device[class.device].name.clone(),
             group: share.and_then(|share| share.group.clone()),
             connections: state.connections,
+            priority: Some(class.priority)
+                .filter(|said| *said != Priority::NONE)
+                .map(|said| IoPriority(said).to_string()),
             share: share.map(ShareKeys::numbers),
             numbers: metrics::numbers(record).map(|(key, number)| (key, number.into())).collect(),
             oldest_wait_seconds: state.oldest.map(|(wait, _)| wait.as_seconds()),

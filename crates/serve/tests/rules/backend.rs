@@ -15,7 +15,7 @@ fn more_operations_than_a_ring_has_room_for_come_back() {
     let path = folder.path().join("disk");
     let device = crate::bench::device(&format!("backend = \"file\"\npath = {path:?}\nsize = \"8MiB\"\ndepth = 1"));
     let mut pool = Pool::new(256 << 10);
-    let mut backend = backend::open(&device, pool.registered()).unwrap();
+    let mut backend = backend::open(&device, pool.registered(), None).unwrap();
     for id in 0..OPERATIONS {
         let (offset, length) = (u64::from(id) * 4096, 4096);
         let buffers = Buffers::One(pool.take(4096));

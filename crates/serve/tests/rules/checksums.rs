@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::bench::{Bench, device};
 use crate::client::*;
@@ -19,7 +20,7 @@ use ioweir_core::Nanos;
 use ioweir_core::cores::{self, SCHEDULES};
 use ioweir_serve::backend::checked::sidecar::{self, Begun};
 use ioweir_serve::backend::checked::table::{BLOCK_BYTES, Table};
-use ioweir_serve::backend::checked::{Append, Workers};
+use ioweir_serve::backend::checked::{Append, WorkerPool, Workers};
 use ioweir_serve::backend::{self, Action, Backend, Checked, Done, Faulty, Io, Media, Memory, Outcome};
 use ioweir_serve::buffer::{Buffer, Buffers};
 use ioweir_serve::nbd::NbdError;
@@ -42,8 +43,12 @@ struct Direct {
 
 impl Direct {
     fn new(inner: Box<dyn Backend>, workers: Workers) -> Self {
+        Self::over(inner, &WorkerPool::start(workers).unwrap(), workers.items)
+    }
+
+    fn over(inner: Box<dyn Backend>, pool: &Arc<WorkerPool>, items: u32) -> Self {
         let begun = Begun::anew(inner.size_bytes());
-        Self { checked: Checked::new(inner, begun, workers).unwrap(), now: Nanos::ZERO, id: 0 }
+        Self { checked: Checked::new(inner, begun, Arc::clone(pool), items).unwrap(), now: Nanos::ZERO, id: 0 }
     }
 
     fn start(&mut self, action: Action, offset: u64, length: u64, buffers: Buffers) -> u32 {
@@ -413,6 +418,41 @@ fn a_worker_that_fails_fails_its_request_and_no_other() {
 }
 
 #[test]
+fn devices_that_share_workers_are_served_by_one_schedule_until_the_last_is_gone() {
+    let pool = WorkerPool::start(pool("combo", 1, 4)).unwrap();
+    let mut devices = [0, 1].map(|_| Direct::over(Box::new(Memory::new(1 << 20)), &pool, 2));
+    let weak = Arc::downgrade(&pool);
+    drop(pool);
+    // More than each may hand over, on both at once.
+    for (number, device) in (1_u8..).zip(&mut devices) {
+        for at in 0..5 {
+            device.start(Action::Write, at * 8192, 8192, buffers(std::iter::once(vec![number; 8192])));
+        }
+    }
+    for device in &mut devices {
+        let mut done = Vec::new();
+        while done.len() < 5 {
+            done.extend(device.some());
+        }
+        assert!(done.iter().all(|done| done.result == Ok(Outcome::Plain)), "{done:?}");
+    }
+    for (number, device) in (1_u8..).zip(&mut devices) {
+        assert_eq!(device.read(8192, &[8192]), (vec![number; 8192], Ok(Outcome::Plain)));
+        let counts = device.checked.checksums().unwrap();
+        assert_eq!((counts.blocks_written, counts.blocks_checked, counts.items_failed), (10, 2, 0));
+    }
+    // A worker counts an item after it has handed it back.
+    let finished =
+        |device: &Direct| device.checked.checksums().unwrap().queues.iter().map(|its| its.finished).sum::<u64>();
+    let [first, mut second] = devices;
+    assert!((11..=12).contains(&finished(&second)), "of both together");
+    drop(first);
+    assert_eq!(second.read(0, &[4096]), (vec![2; 4096], Ok(Outcome::Plain)));
+    drop(second);
+    assert!(weak.upgrade().is_none(), "the workers have ended");
+}
+
+#[test]
 fn only_who_asked_for_a_damaged_block_hears_of_it() {
     // A disk that takes its time, so that what comes in together is merged.
     let keys = "backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"noop\"\nchecksums = true";
@@ -586,12 +626,12 @@ fn a_clean_end_keeps_what_is_known_and_any_other_end_does_not() {
     // Dropped without an end: as after a kill, nothing is there.
     let keys = format!("backend = \"file\"\npath = {disk:?}\n{CHECKSUMS}");
     assert!(kept.exists());
-    drop(backend::open(&device(&keys), &mut []).unwrap());
+    drop(backend::open(&device(&keys), &mut [], None).unwrap());
     assert!(!kept.exists());
 
     // What lies there and is somebody's own is left alone.
     std::fs::write(&kept, "a note to myself").unwrap();
-    let error = backend::open(&device(&keys), &mut []).err().unwrap();
+    let error = backend::open(&device(&keys), &mut [], None).err().unwrap();
     assert!(error.contains("disk.checksums: is no file of checksums"), "{error}");
     assert_eq!(std::fs::read(&kept).unwrap(), b"a note to myself");
 

@@ -1,14 +1,17 @@
 //! The engine without its thread: what each command does, what a broken client leaves behind, and who waits for whom.
 
+use std::collections::HashMap;
 use std::io::Read as _;
 use std::net::Shutdown;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use crate::bench::{Answer, Bench, Peer};
+use crate::bench::{Answer, Bench, Peer, TIMEOUTS};
 use crate::client::*;
+use ioweir_config::IoPriority;
 use ioweir_core::tenant::Share;
-use ioweir_core::{Nanos, Operation, StreamId};
-use ioweir_serve::engine::{Call, Command, Observer};
+use ioweir_core::{Nanos, Operation, Priority, Step, StreamId, Tag};
+use ioweir_serve::engine::{Call, Change, Command, Observer};
 use ioweir_serve::nbd::protocol::REQUEST_BYTES_MAX;
 use ioweir_serve::nbd::{Export, Replies};
 
@@ -39,6 +42,65 @@ fn what_was_written_is_read_in_either_kind_of_reply() {
         peer.expect(2, 10_002);
         let answers = ask(&mut bench, &mut peer, &request(READ, 0, 2, 776, 10_002));
         assert_eq!(answers[0].bytes(), [&[0][..], &data, &[0]].concat());
+    }
+}
+
+/// The streams of the requests that were dispatched, in order.
+#[derive(Default)]
+struct Streams {
+    of: HashMap<Tag, u32>,
+    dispatched: Vec<u32>,
+}
+
+#[derive(Clone, Default)]
+struct Dispatched(Arc<Mutex<Streams>>);
+
+impl Observer for Dispatched {
+    fn called(&mut self, _now: Nanos, call: &Call) {
+        let Streams { of, dispatched } = &mut *self.0.lock().unwrap();
+        match call {
+            Call::Submit(request, tag) => drop(of.insert(*tag, request.stream.0)),
+            Call::Poll(Step::Dispatch(dispatch)) => dispatched.push(of[&dispatch.tag]),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn the_priority_of_a_class_decides_where_the_scheduler_uses_priorities_and_from_its_change_on() {
+    let priority = |text: &str| text.parse::<IoPriority>().unwrap().0;
+    for (scheduler, uses) in [("mq-deadline", true), ("sfq+mq-deadline:window=64", true), ("deadline", false)] {
+        let keys =
+            format!("backend = \"emulated\"\nmodel = \"tiny\"\nscheduler = \"{scheduler}\"\ndepth = 1\nmerge = false");
+        let idle = priority("idle");
+        let mut bench = Bench::with_priorities(&keys, [idle, Priority::NONE, Priority::NONE]);
+        let seen = Dispatched::default();
+        bench.engine.observe(Box::new(seen.clone()));
+        let mut peers = [bench.connect(0, true), bench.connect(1, true)];
+        let mut order = |bench: &mut Bench| {
+            // The first is dispatched at once, and keeps the disk busy while the others come.
+            peers[1].send(&request(READ, 0, 9, 1 << 20, 4096));
+            bench.turn();
+            for cookie in 0..3 {
+                for peer in &mut peers {
+                    peer.send(&request(READ, 0, cookie, cookie * 65_536, 4096));
+                }
+            }
+            bench.settle();
+            assert_eq!(peers.iter_mut().map(|peer| peer.answers().len()).sum::<usize>(), 7);
+            seen.0.lock().unwrap().dispatched.split_off(0)[1..].to_vec()
+        };
+        let before = order(&mut bench);
+        assert_eq!(before == [1, 1, 1, 0, 0, 0], uses, "{scheduler}: {before:?}");
+
+        let ((prepared, _hear), (keep, verdict)) = (channel(), channel());
+        keep.send(()).unwrap();
+        let priorities = vec![priority("realtime:0"), Priority::NONE, Priority::NONE];
+        let change = Change { shares: Vec::new(), priorities, timeouts: TIMEOUTS, prepared, verdict };
+        bench.engine.handle().send(Command::Change(Box::new(change)));
+        bench.turn();
+        let after = order(&mut bench);
+        assert_eq!(after == [0, 0, 0, 1, 1, 1], uses, "{scheduler}: {after:?}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use ioweir_core::Nanos;
-use ioweir_core::cores::{self, Cores, CoresLimits, Kind, Queue, Source, Work};
+use ioweir_core::cores::{self, CoreScheduler as _, Cores, CoresLimits, Kind, Queue, Source, Work};
 use ioweir_serve::executor::{Clock, Executor, Item, Pool, Progress, RefusedCause, Signal, Slice, Wait};
 use proptest::prelude::*;
 
@@ -417,8 +417,95 @@ fn check(diary: &[(usize, &'static str, u64)], scripts: &[(Vec<Step>, usize)], d
     }
 }
 
+/// Processor work, as a device's thread hands it over: when, what, and for how many microseconds.
+type Burst = (u64, usize, u64);
+
+/// What ran from when on, and for how long.
+type Decisions = Vec<(usize, Nanos, Nanos)>;
+
+/// Uses its time in steps of a microsecond.
+struct Bursting {
+    name: usize,
+    left: u64,
+    clock: StoryClock,
+    decisions: Arc<Mutex<Decisions>>,
+}
+
+impl Item for Bursting {
+    fn run(&mut self, slice: &Slice<'_>) -> Progress {
+        let began = slice.now();
+        while self.left > 0 && !slice.is_over() {
+            self.left -= 1;
+            self.clock.pass(1);
+        }
+        self.decisions.lock().unwrap().push((self.name, began, slice.now().since(began)));
+        if self.left == 0 { Progress::Done } else { Progress::Preempted }
+    }
+}
+
+/// What core's schedule decides about the work alone, for a driver that does nothing but its contract.
+fn decided(mut cores: Cores, bursts: &[Burst]) -> (Decisions, [cores::Counts; Queue::COUNT]) {
+    let mut arrivals: Vec<(Nanos, usize)> =
+        bursts.iter().zip(0..).map(|(burst, name)| (Nanos::from_micros(burst.0), name)).collect();
+    arrivals.sort();
+    let mut arrivals = arrivals.into_iter().peekable();
+    let mut left: Vec<u64> = bursts.iter().map(|burst| burst.2).collect();
+    let (mut now, mut names, mut decisions) = (Nanos::ZERO, std::collections::BTreeMap::new(), Decisions::new());
+    loop {
+        let mut is_turn = false;
+        loop {
+            while let Some((_, name)) = arrivals.next_if(|(time, _)| *time <= now) {
+                names.insert(cores.submit(now, work_of(bursts[name].1)).unwrap().index(), name);
+            }
+            if !is_turn {
+                match cores.next(now, 0, cores::Log::default()) {
+                    cores::Turn::Serve { .. } => is_turn = true,
+                    cores::Turn::Idle => break,
+                }
+            }
+            let Some(run) = cores.take(now, 0) else {
+                is_turn = false;
+                continue;
+            };
+            let name = names[&run.tag.index()];
+            let micros = left[name].min(run.allowance.0.div_ceil(1_000));
+            let (began, span) = (now, Nanos::from_micros(micros));
+            now = now.after(span);
+            left[name] -= micros;
+            decisions.push((name, began, span));
+            match left[name] {
+                0 => cores.finished(now, 0, run.tag, span),
+                _ => cores.preempted(now, 0, run.tag, span),
+            }
+        }
+        match arrivals.peek() {
+            Some((time, _)) => now = now.max(*time),
+            None => return (decisions, cores.counts()),
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn the_pool_decides_about_the_same_work_as_the_simulators_schedule_does(
+        bursts in prop::collection::vec((0_u64..20_000, 0_usize..4, 1_u64..3_000), 1..40),
+        schedule in 0..cores::SCHEDULES.len(),
+    ) {
+        let name = cores::SCHEDULES[schedule].name;
+        let (clock, decisions) = (StoryClock::default(), Arc::default());
+        let pool = Arc::new(Pool::new(cores_for(name, 1, 64), 0, clock.clone()));
+        for (name, (micros, kind, left)) in bursts.iter().enumerate() {
+            let item = Bursting { name, left: *left, clock: clock.clone(), decisions: Arc::clone(&decisions) };
+            pool.submit_at(Nanos::from_micros(*micros), work_of(*kind), Box::new(item)).unwrap();
+        }
+        pool.close();
+        pool.work(0);
+        let (expected, counts) = decided(cores_for(name, 1, 64), &bursts);
+        prop_assert_eq!(&*decisions.lock().unwrap(), &expected, "{}", name);
+        prop_assert_eq!(pool.counted().queues, counts);
+    }
+
     #[test]
     fn every_item_is_done_exactly_once(scripts in scripts(), schedule in 0..cores::SCHEDULES.len()) {
         let tell = || {

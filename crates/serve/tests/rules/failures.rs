@@ -108,7 +108,7 @@ fn after_a_failed_flush_every_client_hears_of_it_until_the_device_is_opened_agai
     let device = device(&format!("backend = \"file\"\npath = {path:?}\nsize = \"1MiB\"\ndirect = false"));
     let mut pool = Pool::new(256 << 10);
     let flushes = Flushes::default();
-    let (backend, ended) = flushes.over(backend::open(&device, pool.registered()).unwrap());
+    let (backend, ended) = flushes.over(backend::open(&device, pool.registered(), None).unwrap());
     let mut bench = Bench::over(device, Box::new(backend), pool);
     let (mut writer, mut other) = (bench.connect(0, false), bench.connect(1, false));
     assert_eq!(ask(&mut bench, &mut writer, WRITE, 1), 0);

@@ -9,6 +9,7 @@
 
 mod backend;
 mod bench;
+mod captures;
 mod certificates;
 mod checksums;
 mod client;

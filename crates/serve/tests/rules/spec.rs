@@ -1,8 +1,9 @@
 //! The spec file: the smallest works as it is, everything is printed with defaults, and what is wrong is said with its place.
 
 use crate::certificates::Files;
-use ioweir_core::StreamId;
+use ioweir_config::IoPriority;
 use ioweir_core::tenant::GroupId;
+use ioweir_core::{Priority, StreamId};
 use ioweir_serve::spec::{Backend, Holder, Spec, class_of};
 
 const SMALLEST: &str = r#"[server]
@@ -47,6 +48,56 @@ fn every_backend_reads_back() {
     }
     let spec = Spec::parse("s.toml", SMALLEST).unwrap();
     assert!(matches!(spec.device[0].backend, Backend::File { threads: 4, size: None, .. }));
+}
+
+#[test]
+fn wrong_workers_are_said_with_their_place() {
+    let wrong = |from: &str, to: &str| Spec::parse("s.toml", &SMALLEST.replace(from, to)).unwrap_err().to_string();
+    for (from, to, beginning) in [
+        ("[[export]]", "[device.cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: the device has no checksums"),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
+            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
+        ),
+        ("[[export]]", "[cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: no device would use these workers"),
+        (
+            "[[export]]",
+            "checksums = true\n[cores]\nworkers = 300\n[[export]]",
+            "s.toml:10:11: workers: 300 is out of range\n  expected: 1 to 256",
+        ),
+        (
+            "[[export]]",
+            "checksums = true\ncores = { workers = 0 }\n[[export]]",
+            "s.toml:9:21: workers: 0 is out of range\n  expected: 1 to 256",
+        ),
+    ] {
+        let error = wrong(from, to);
+        assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
+    }
+}
+
+#[test]
+fn devices_share_the_workers_of_cores_unless_they_have_their_own() {
+    let device = |name: &str, keys: &str| {
+        format!("[[device]]\nname = \"{name}\"\nbackend = \"null\"\nsize = \"1GiB\"\n{keys}\n")
+    };
+    let own = "checksums = true\n[device.cores]\nschedule = \"sord\"";
+    let devices = [device("a", "checksums = true"), device("b", own), device("c", "")].concat();
+    let text =
+        format!("[cores]\nschedule = \"qats\"\nworkers = 2\n{devices}[[export]]\nname = \"a\"\ndevice = \"a\"\n");
+    let spec = Spec::parse("s.toml", &text).unwrap();
+    let schedules: Vec<Option<String>> = spec
+        .device
+        .iter()
+        .map(|device| spec.workers_of(device).map(|workers| workers.schedule.row.name.to_string()))
+        .collect();
+    assert_eq!(schedules, [Some("qats".into()), Some("sord".into()), None]);
+    assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec, "{}", spec.to_toml());
+    // Without the table, each has its own.
+    let text = text.replace("[cores]\nschedule = \"qats\"\nworkers = 2\n", "");
+    let spec = Spec::parse("s.toml", &text).unwrap();
+    assert!(spec.device[0].cores.is_some() && !spec.device[0].shares_cores());
 }
 
 #[test]
@@ -116,17 +167,6 @@ fn what_is_wrong_is_said_with_its_place() {
             "s.toml:9:8: device name `d`",
         ),
         ("name = \"a\"", "name = \"a", "s.toml:9:10: "),
-        ("[[export]]", "[device.cores]\nworkers = 2\n[[export]]", "s.toml:8:1: cores: the device has no checksums"),
-        (
-            "[[export]]",
-            "checksums = true\ncores = { schedule = \"quats\" }\n[[export]]",
-            "s.toml:9:22: unknown schedule `quats`\n  expected: one of baseline, rs-to-hq",
-        ),
-        (
-            "[[export]]",
-            "checksums = true\ncores = { workers = 0 }\n[[export]]",
-            "s.toml:9:21: workers: 0 is out of range\n  expected: 1 to 256",
-        ),
     ] {
         let error = wrong(from, to);
         assert!(error.starts_with(beginning), "{beginning}\n--- is not the beginning of ---\n{error}");
@@ -188,6 +228,25 @@ fn classes_are_exports_and_then_tenants_and_certificates_tell_them_apart() {
     assert_eq!((told.len(), told[0].0, told[0].1.weight), (4, Holder::Group(GroupId(0)), 7));
     assert_eq!((told[1].0, told[1].1.group), (Holder::Class(StreamId(0)), Some(GroupId(0))));
     assert_eq!((told[3].1.group, told[3].1.limit_per_second), (None, 50));
+}
+
+#[test]
+fn a_tenant_has_the_priority_of_its_export_unless_it_has_its_own() {
+    let (_folder, text) = classes_with_tls();
+    let of = |export: &str, tenant: &str| {
+        let text = text.replace("name = \"b\"", &format!("name = \"b\"\n{export}"));
+        let spec = Spec::parse("s.toml", &text.replace("name = \"t\"", &format!("name = \"t\"\n{tenant}"))).unwrap();
+        assert_eq!(Spec::parse("s.toml", &spec.to_toml()).unwrap(), spec);
+        spec.priorities()
+    };
+    let [idle, first] = ["idle", "realtime:0"].map(|text| text.parse::<IoPriority>().unwrap().0);
+    let none = Priority::NONE;
+    assert_eq!(of("", ""), [none, none, none]);
+    assert_eq!(of("priority = \"idle\"", ""), [none, idle, idle]);
+    assert_eq!(of("priority = \"idle\"", "priority = \"realtime:0\""), [none, idle, first]);
+    let wrong =
+        Spec::parse("s.toml", &SMALLEST.replace("weight = 100", "priority = \"be:0\"")).unwrap_err().to_string();
+    assert!(wrong.starts_with("s.toml:11:12: ") && wrong.contains("be:0"), "{wrong}");
 }
 
 #[test]

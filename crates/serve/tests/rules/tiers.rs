@@ -542,7 +542,7 @@ fn the_example_is_a_spec_of_both_kinds() {
     let spec = Spec::parse("tiers.toml", include_str!("../../../../examples/tiers.toml")).unwrap();
     assert_eq!(spec.device.iter().map(|device| device.depth).collect::<Vec<_>>(), [1, 33]);
     for device in spec.device {
-        let backend = ioweir_serve::backend::open(&device, Pool::new(256 << 10).registered()).unwrap();
+        let backend = ioweir_serve::backend::open(&device, Pool::new(256 << 10).registered(), None).unwrap();
         assert_eq!((backend.size_bytes(), backend.fast_tier().is_some()), (1 << 30, device.scheduler.row.places));
     }
 }

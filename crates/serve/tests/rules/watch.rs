@@ -11,6 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Command as Process, Stdio};
 
+use crate::bench::device;
 use crate::certificates::Files;
 use crate::client::*;
 use ioweir_serve::capture::Capture;
@@ -298,6 +299,42 @@ fn metrics_are_what_prometheus_reads_and_add_up() {
     check_by_promtool(&text);
 }
 
+#[test]
+fn devices_that_share_workers_name_them_and_their_work_is_counted_once() {
+    let device = |name: &str| {
+        format!("[[device]]\nname = \"{name}\"\nbackend = \"memory\"\nsize = \"1MiB\"\nchecksums = true\n")
+    };
+    let own = "[device.cores]\nworkers = 1\ninline_max = \"0B\"\n";
+    let export = |name: &str| format!("[[export]]\nname = \"{name}\"\ndevice = \"{name}\"\n");
+    let cores = "[cores]\nschedule = \"qats\"\nworkers = 1\ninline_max = \"0B\"\n";
+    let devices = ["a", "b", "c"].map(device).concat() + own;
+    let exports = ["a", "b", "c"].map(export).concat();
+    let served = Served::with(&format!("{cores}{devices}{exports}"), None);
+    for (export, writes) in [("a", 1), ("b", 2), ("c", 3)] {
+        let mut client = served.client(export);
+        for _ in 0..writes {
+            client.write_all(&[request(WRITE, 0, 1, 0, 4096), vec![7; 4096]].concat()).unwrap();
+            client.read_exact(&mut [0; 16]).unwrap();
+        }
+    }
+    let state = served.state();
+    let checksums = |device: usize| state["devices"][device]["checksums"].clone();
+    let named = |device: usize| [checksums(device)["pool"].clone(), checksums(device)["schedule"].clone()];
+    let schedule = |name: &str| ioweir_core::cores::find(name).unwrap().name;
+    let is_of = |found: &Value, name: &str| found.as_str().unwrap().starts_with(schedule(name));
+    assert!(is_of(&named(0)[1], "qats") && is_of(&named(1)[1], "qats") && is_of(&named(2)[1], "baseline"));
+    assert_eq!([0, 1, 2].map(|device| named(device)[0].clone()), [json!("[cores]"), json!("[cores]"), json!("c")]);
+    // A worker counts an item after it has handed it back: the last may be missing.
+    let all = samples(&served.get("/metrics"));
+    let finished = |pool: &str| -> f64 {
+        let its = all.iter().filter(|sample| sample.0 == "ioweir_cores_finished_total" && sample.1["pool"] == pool);
+        its.map(|sample| sample.2).sum()
+    };
+    assert!((2.0..=3.0).contains(&finished("[cores]")) && (2.0..=3.0).contains(&finished("c")), "{all:?}");
+    let pools: BTreeSet<_> = all.iter().filter_map(|sample| sample.1.get("pool")).collect();
+    assert_eq!(pools.len(), 2);
+}
+
 fn check_by_promtool(text: &str) {
     let rules = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus-rules.yml");
     if let Ok(output) = Process::new("promtool").args(["check", "rules"]).arg(rules).output() {
@@ -490,6 +527,24 @@ fn a_change_is_made_at_once_and_wholly_or_not_at_all() {
 }
 
 #[test]
+fn the_priority_of_a_class_changes_and_is_said() {
+    let served = Served::new();
+    let changes = served.set(&["export.export.priority=idle", "tenant.tenant.priority=realtime:1"]).unwrap();
+    assert_eq!(
+        changes["changes"],
+        json!(["export.export.priority none -> idle", "tenant.tenant.priority none -> realtime:1"])
+    );
+    let state = served.state();
+    let priority = |name: &str| class(&state, name)["priority"].clone();
+    assert_eq!(
+        [priority("export"), priority("tenant"), priority("silver")],
+        [json!("idle"), json!("realtime:1"), Value::Null]
+    );
+    let error = served.set(&["export.export.priority=urgent"]).unwrap_err();
+    assert!(error.starts_with("export.export.priority=urgent: ") && error.contains("no I/O priority"), "{error}");
+}
+
+#[test]
 fn a_reservation_moves_from_one_to_another_in_one_change() {
     let served = Served::new();
     let mut client = served.client("export");
@@ -595,7 +650,11 @@ fn a_capture_goes_on_through_a_change() {
     let path = folder.path().join("capture.parquet");
     let target = Target::new("capture", Box::new(std::fs::File::create(&path).unwrap()));
     let names = Names { streams: vec!["export".into()], volumes: vec!["d".into()] };
-    let (capture, written) = Capture::begin(target, trace::format("parquet").unwrap().write.unwrap(), names).unwrap();
+    let (writer, device) = (
+        trace::format("parquet").unwrap().write.unwrap(),
+        device("backend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"sfq\""),
+    );
+    let (capture, written) = Capture::begin(move || (writer.open)(target), names, &device).unwrap();
     let one = "[[device]]\nname = \"d\"\nbackend = \"memory\"\nsize = \"64MiB\"\nscheduler = \"sfq\"\n[[export]]\nname = \"export\"\ndevice = \"d\"\n";
     let served = Served::with(one, Some(capture));
     let mut client = served.client("export");

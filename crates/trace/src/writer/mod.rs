@@ -14,6 +14,7 @@ mod text;
 use std::io::{self, Write};
 
 use crate::writer::losses::{Counted, Holds, Loss};
+use crate::writer::requests::{RunNames, Served};
 use crate::{Format, Names, Position, Record, TraceError, TraceSource};
 
 /// Where a trace is written: a stream, and its name for errors.
@@ -81,6 +82,18 @@ pub trait TraceSink: Send {
     /// Sets the time of the first request, in nanoseconds since 1970-01-01 UTC, if it is known by then; called before any
     /// record.
     fn start(&mut self, _epoch_unix_nanos: Option<i128>) {}
+
+    /// Begins a run, which the requests that follow belong to. Formats without columns for it drop this.
+    fn begin_run(&mut self, _run: RunNames) {}
+
+    /// Writes a request of the run that [`TraceSink::begin_run`] began, and how it was served, if it was. Formats without
+    /// columns for that write the request alone.
+    ///
+    /// # Errors
+    /// As [`TraceSink::write_batch`].
+    fn write_served(&mut self, record: &Record, _served: Option<Served>, names: &Names) -> Result<(), TraceError> {
+        self.write_batch(std::slice::from_ref(record), names)
+    }
 
     /// Writes records; `names` holds at least the names that they use.
     ///

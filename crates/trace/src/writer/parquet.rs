@@ -13,7 +13,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::ColumnPath;
 
 use crate::format::parquet::rows::{EPOCH_KEY, RUNS_KEY, STREAMS_KEY, VERSION, VERSION_KEY, VOLUMES_KEY, schema};
-use crate::writer::requests::{RequestSink, RunNames, Served};
+use crate::writer::requests::{RunNames, Served};
 use crate::writer::{Target, TraceSink};
 use crate::{Names, Position, Record, TraceError};
 
@@ -32,26 +32,6 @@ fn properties() -> WriterProperties {
             .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
     builder.build()
-}
-
-/// As [`crate::request_file`].
-pub(super) fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
-    Writer::open(target).map(|writer| Box::new(writer) as Box<dyn RequestSink>)
-}
-
-impl RequestSink for Writer {
-    fn begin_run(&mut self, run: RunNames) {
-        self.runs.push(run);
-    }
-
-    fn write(&mut self, record: Record, served: Served) -> Result<(), TraceError> {
-        let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        self.push(Row { record, served: Some((run, served)) })
-    }
-
-    fn finish(self: Box<Self>, names: &Names) -> Result<(), TraceError> {
-        TraceSink::finish(self, names, None)
-    }
 }
 
 /// A request, how it was served, and the number of its run.
@@ -143,6 +123,9 @@ fn write_columns(
     }
     let priorities = rows.iter().map(|row| Some(row.record.priority).filter(|priority| *priority != Priority::NONE));
     optional::<Int32Type>(&mut group, priorities.map(|priority| priority.map(|said| i32::from(said.bits()))))?;
+    let cores = served().map(|served| served.map(|(_, served)| served.cores_nanos.cast_signed()));
+    optional::<Int64Type>(&mut group, cores)?;
+    optional::<Int32Type>(&mut group, served().map(|served| served.map(|(_, served)| served.tier as i32)))?;
     group.close().map(|_| ())
 }
 
@@ -171,6 +154,16 @@ fn column<T: DataType>(
 }
 
 impl TraceSink for Writer {
+    fn begin_run(&mut self, run: RunNames) {
+        self.runs.push(run);
+    }
+
+    fn write_served(&mut self, record: &Record, served: Option<Served>, _: &Names) -> Result<(), TraceError> {
+        let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        self.first_nanos.get_or_insert(record.time.0);
+        self.push(Row { record: *record, served: served.map(|served| (run, served)) })
+    }
+
     fn write_batch(&mut self, batch: &[Record], _: &Names) -> Result<(), TraceError> {
         if let Some(first) = batch.first() {
             self.first_nanos.get_or_insert(first.time.0);
@@ -202,5 +195,66 @@ impl TraceSink for Writer {
         let finished = self.writer.finish().map(|_| ());
         finished.map_err(|error| self.broken(&error))?;
         self.writer.inner_mut().flush().map_err(|error| self.broken(&ParquetError::from(error)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::{Arc, Mutex};
+
+    use ioweir_core::{Nanos, Operation, Priority, PriorityClass, Tier};
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_row_says_what_became_of_its_request_or_nothing() {
+        let file = Shared::default();
+        let mut writer = open(Target::new("test", Box::new(file.clone()))).unwrap();
+        let names = Names { streams: vec!["s".into()], volumes: vec!["v".into()] };
+        let priority = Priority::new(PriorityClass::Idle, 0).unwrap();
+        let record = Record { priority, ..Record::plain(Nanos(5), (4096, 512), Operation::Read, 0) };
+        let served = Served {
+            class: 1,
+            submitted: Nanos(6),
+            dispatched: Nanos(12),
+            completed: Nanos(20),
+            wait_nanos: std::array::from_fn(|reason| reason as u64),
+            cores_nanos: 3,
+            tier: Tier::Fast,
+        };
+        let [scheduler, device, about] = ["sfq", "d", "{}"].map(String::from);
+        writer.begin_run(RunNames { scheduler, device, classes: vec!["a".into(), "b".into()], about });
+        writer.write_served(&record, Some(served), &names).unwrap();
+        writer.write_served(&record, None, &names).unwrap();
+        writer.finish(&names, None).unwrap();
+        let bytes = bytes::Bytes::from(std::mem::take(&mut *file.0.lock().unwrap()));
+        let reader = SerializedFileReader::new(bytes).unwrap();
+        let rows = reader.get_row_iter(None).unwrap().map(|row| {
+            let row = row.unwrap();
+            let shown = row.get_column_iter().map(|(name, field)| format!("{name} {field}"));
+            shown.skip(8).collect::<Vec<_>>().join(", ")
+        });
+        let [full, none] = rows.collect::<Vec<_>>().try_into().unwrap();
+        let times = "submitted_nanos 6, dispatched_nanos 12, completed_nanos 20, wait_device_full_nanos 0, wait_ordering_nanos 1, ";
+        assert!(full.starts_with(&format!("run 0, scheduler \"sfq\", device \"d\", class \"b\", {times}")), "{full}");
+        assert!(full.ends_with("wait_queue_full_nanos 6, priority 24, cores_nanos 3, tier 1"), "{full}");
+        assert!(
+            none.starts_with("run null, scheduler null") && none.ends_with("priority 24, cores_nanos null, tier null")
+        );
     }
 }

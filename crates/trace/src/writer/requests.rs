@@ -1,10 +1,11 @@
 //! Requests with how they were served, for a file that has these columns after those of a trace.
 
-use ioweir_core::{Nanos, Reason};
+use ioweir_core::{Nanos, Reason, Tier};
 
-use crate::{Names, Record, Target, TraceError};
+use crate::{Target, TraceError, TraceSink};
 
-/// How a request was served in a run.
+/// How a request was served, in a run or by a server. The time that it spent in each layer follows: with the scheduler up to
+/// the dispatch, then with cores, and the rest of the time until its completion with the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// The class of its client: an index into the classes of the run.
@@ -17,6 +18,10 @@ pub struct Served {
     pub completed: Nanos,
     /// How long it waited before it was dispatched, indexed by [`Reason`].
     pub wait_nanos: [u64; Reason::COUNT],
+    /// Between its dispatch and its completion: how long it waited for a worker, or a worker had it.
+    pub cores_nanos: u64,
+    /// The device that the scheduler sent it to.
+    pub tier: Tier,
 }
 
 /// The names of the run that requests belong to.
@@ -32,31 +37,13 @@ pub struct RunNames {
     pub about: String,
 }
 
-/// A writer of requests, run by run.
-pub trait RequestSink: Send {
-    /// Begins a run: the requests that follow belong to it.
-    fn begin_run(&mut self, run: RunNames);
-
-    /// Writes a request of the run that [`RequestSink::begin_run`] began.
-    ///
-    /// # Errors
-    /// If the target cannot be written.
-    fn write(&mut self, record: Record, served: Served) -> Result<(), TraceError>;
-
-    /// Writes the names of streams and volumes, and ends the file.
-    ///
-    /// # Errors
-    /// If the target cannot be written.
-    fn finish(self: Box<Self>, names: &Names) -> Result<(), TraceError>;
-}
-
 /// Begins a file of requests, in Parquet.
 ///
 /// # Errors
 /// If the target cannot be written, or the build leaves out Parquet.
-pub fn request_file(target: Target) -> Result<Box<dyn RequestSink>, TraceError> {
+pub fn request_file(target: Target) -> Result<Box<dyn TraceSink>, TraceError> {
     #[cfg(feature = "parquet")]
-    return super::parquet::request_file(target);
+    return super::parquet::open(target);
     #[cfg(not(feature = "parquet"))]
     Err(target
         .error("requests are written as Parquet, which this build leaves out")

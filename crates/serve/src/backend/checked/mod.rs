@@ -21,7 +21,8 @@
 //! # Threads
 //!
 //! The engine's thread owns the table and compares. It also computes what takes less time than handing it to a worker and
-//! back: data up to [`Workers::inline_bytes_max`]. Workers compute the rest. A work item is the data of one operation: of a
+//! back: data up to [`Workers::inline_bytes_max`]. Workers compute the rest, those of the device or of several devices
+//! together. A work item is the data of one operation: of a
 //! write when it arrives, of a read when the device has read it. The schedule decides the queue of the item, the worker that
 //! serves the queue, and the length of the slice, which an item checks every 64 KiB. The server has no work of its own, so
 //! MQ stays empty. Items that find no room in the pool wait here, first come, first served.
@@ -30,22 +31,21 @@ mod plan;
 pub mod sidecar;
 mod sums;
 pub mod table;
+mod workers;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use ioweir_config::format_bytes;
-use ioweir_core::cores::{Cores, CoresLimits, Counts, Kind, Queue, Schedule, Source, Work};
+use ioweir_core::cores::{Counts, Kind, Queue, Source, Work};
 use ioweir_core::{Dispatch, Nanos, Operation, SECTOR_BYTES};
 
 use super::returned::Returned;
 use super::{Action, Backend, Done, FastTier, Io, Outcome};
 use crate::buffer::{Buffer, Buffers};
-use crate::executor::{Clock as _, Executor, MachineClock};
 use crate::nbd::NbdError;
 use crate::slots::Slots;
 use plan::{Plan, in_part, touched};
@@ -53,62 +53,14 @@ use sidecar::{Begun, Sidecar};
 pub use sums::Append;
 use sums::{Edge, Job, Summing};
 use table::{BLOCK_BYTES, Table};
+pub(super) use workers::items_of;
+pub use workers::{WorkerPool, Workers};
 
 /// The most damaged blocks that are reported; further ones are only counted.
 const REPORTED_MAX: usize = 1000;
 
 /// Parts of an operation: its data, and the blocks at its two edges. The device's operation numbers combine both.
 const PARTS: u32 = 3;
-
-/// The workers that compute checksums.
-#[derive(Clone, Copy, Debug)]
-pub struct Workers {
-    /// The schedule that they follow.
-    pub schedule: Schedule,
-    /// The number of workers.
-    pub count: u32,
-    /// The cores of the machine: at least as many as workers.
-    pub cores: u32,
-    /// The most items in the pool.
-    pub items: u32,
-    /// Data of at most this length does not go to a worker: the thread that has it computes its checksums.
-    pub inline_bytes_max: u64,
-    /// The checksum.
-    pub append: Append,
-}
-
-/// What it costs to hand an item to a worker and take it back: two threads are woken. Measured with small reads, see
-/// `experiments/serve/checksums`.
-const HAND_OVER: Duration = Duration::from_micros(10);
-/// The most that the engine's thread computes at once, however fast it is.
-const INLINE_BYTES_MAX: u64 = 256 << 10;
-
-impl Workers {
-    /// Workers for CRC-32C on all cores but one, unless `workers` gives a number. Data is summed inline as long as that is
-    /// faster, or up to `inline_bytes_max`.
-    #[must_use]
-    pub fn of_machine(schedule: Schedule, workers: Option<u32>, items: u32, inline_bytes_max: Option<u64>) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
-        let count = workers.unwrap_or_else(|| cores.saturating_sub(1).max(1));
-        let append = crc32c::crc32c_append;
-        let inline_bytes_max = inline_bytes_max.unwrap_or_else(|| computed_within(HAND_OVER, append));
-        Self { schedule, count, cores, items, inline_bytes_max, append }
-    }
-}
-
-/// The bytes whose checksums this machine computes within `time`, in whole blocks.
-fn computed_within(time: Duration, append: Append) -> u64 {
-    let data = vec![0x5a; 1 << 16];
-    let once = || {
-        let clock = MachineClock::new();
-        std::hint::black_box(append(0, std::hint::black_box(&data)));
-        Duration::from_nanos(clock.now().0)
-    };
-    // The fastest of several: other threads may have run meanwhile.
-    let fastest = (0..16).map(|_| once()).min().unwrap_or(time).as_nanos().max(1);
-    let bytes = u64::try_from(time.as_nanos() * data.len() as u128 / fastest).unwrap_or(u64::MAX);
-    (bytes / BLOCK_BYTES * BLOCK_BYTES).min(INLINE_BYTES_MAX)
-}
 
 /// Counts of what was checked so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,7 +75,7 @@ pub struct Checksums {
     pub blocks_damaged: u64,
     /// Items that no worker completed, so that their operations failed.
     pub items_failed: u64,
-    /// The counts of the schedule, in the order of [`Queue::ALL`].
+    /// The counts of the schedule, in the order of [`Queue::ALL`]: of all devices that share the workers.
     pub queues: [Counts; Queue::COUNT],
 }
 
@@ -155,8 +107,9 @@ pub struct Checked {
     inner: Box<dyn Backend>,
     table: Table,
     sidecar: Option<Sidecar>,
-    executor: Executor,
-    workers: Workers,
+    pool: Arc<WorkerPool>,
+    /// The most items that it may have in the pool.
+    items: u32,
     home: Arc<Returned<Job>>,
     flights: Slots<Flight>,
     /// Blocks that are being partly written, once for each write.
@@ -175,23 +128,18 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// A layer of checksums over `inner`.
+    /// A layer of checksums over `inner`, with at most this number of items in the pool.
     ///
     /// # Errors
-    /// A problem with the workers, in words.
-    pub fn new(inner: Box<dyn Backend>, begun: Begun, workers: Workers) -> Result<Self, String> {
-        let Workers { schedule, count, cores, items, .. } = workers;
-        // A returned item may still occupy the pool for a moment.
-        let limits = CoresLimits { requests: items.saturating_add(count), workers: count, cores, seed: 0 };
-        let cores = Cores::new(schedule, limits).map_err(|error| format!("cores: {error}"))?;
-        let executor = Executor::start(cores, 0).map_err(|error| format!("cores: no workers: {error}"))?;
+    /// If the system has no descriptors left, in words.
+    pub fn new(inner: Box<dyn Backend>, begun: Begun, pool: Arc<WorkerPool>, items: u32) -> Result<Self, String> {
         let home = Returned::new().map_err(|error| format!("cores: {error}"))?;
         Ok(Self {
             inner,
             table: begun.table,
             sidecar: begun.sidecar,
-            executor,
-            workers,
+            pool,
+            items,
             home: Arc::new(home),
             flights: Slots::default(),
             in_part: Vec::new(),
@@ -209,7 +157,7 @@ impl Checked {
     /// The checksum of a block of zeroes.
     fn sum_of_zeroes(&self, block: u64) -> u32 {
         let zeroes = [0; BLOCK_BYTES as usize];
-        (self.workers.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
+        (self.pool.workers.append)(0, &zeroes[..(self.table.end_of(block) - block * BLOCK_BYTES) as usize])
     }
 
     /// Starts a read, extended to whole blocks if it covers a part of a known block.
@@ -299,24 +247,23 @@ impl Checked {
             sums: Vec::with_capacity((plan.blocks.end - plan.blocks.start) as usize),
             is_done: false,
         };
-        if job.length as u64 <= self.workers.inline_bytes_max {
-            job.is_done = job.compute(self.workers.append, || false);
+        if job.length as u64 <= self.pool.workers.inline_bytes_max {
+            job.is_done = job.compute(self.pool.workers.append, || false);
             return Some(job);
         }
         flight.given = Some(now);
-        let item = Summing { job: Some(job), append: self.workers.append, home: Arc::clone(&self.home) };
+        let item = Summing { job: Some(job), append: self.pool.workers.append, home: Arc::clone(&self.home) };
         self.waiting.push_back((work, item));
         self.fill_pool();
         None
     }
 
     fn fill_pool(&mut self) {
-        while self.with_pool < self.workers.items
+        while self.with_pool < self.items
             && let Some((work, item)) = self.waiting.pop_front()
         {
             self.with_pool += 1;
-            // There is room. A refused item would be dropped, which returns its job.
-            let _ = self.executor.submit(work, Box::new(item));
+            self.pool.submit(work, item);
         }
     }
 
@@ -607,10 +554,10 @@ impl Backend for Checked {
     }
 
     fn describe(&self) -> String {
-        let (inner, workers) = (self.inner.describe(), self.workers.count);
+        let (inner, workers) = (self.inner.describe(), self.pool.workers.count);
         let most = format_bytes(self.table.blocks().saturating_mul(4));
         let known = format_bytes(self.table.known().saturating_mul(BLOCK_BYTES));
-        let inline = format_bytes(self.workers.inline_bytes_max);
+        let inline = format_bytes(self.pool.workers.inline_bytes_max);
         format!("{inner}, checksums by {workers} workers beyond {inline} (known of {known}; up to {most} of memory)")
     }
 
@@ -628,7 +575,6 @@ impl Backend for Checked {
     }
 
     fn checksums(&self) -> Option<Checksums> {
-        let queues = self.executor.counted().queues;
-        Some(Checksums { blocks_known: self.table.known(), queues, ..self.counts })
+        Some(Checksums { blocks_known: self.table.known(), queues: self.pool.queues(), ..self.counts })
     }
 }

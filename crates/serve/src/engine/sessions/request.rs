@@ -80,6 +80,7 @@ impl ClientRequest {
         self.is_split |= u64::from(length) < self.length;
         self.arrived.get_or_insert(now);
         SubRequest {
+            number: 0,
             request: number,
             connection: self.connection,
             class: self.class,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ioweir_core::tenant::Share;
-use ioweir_core::{Nanos, StreamId};
+use ioweir_core::{Nanos, Priority, StreamId};
 use ioweir_serve::backend::{self, Backend};
 use ioweir_serve::buffer::Pool;
 use ioweir_serve::engine::{Client, Engine, Settings, Timeouts, Turn};
@@ -46,13 +46,22 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(keys: &str) -> Self {
+        Self::with_priorities(keys, [Priority::NONE; 3])
+    }
+
+    /// With these priorities of its classes.
+    pub(crate) fn with_priorities(keys: &str, priorities: [Priority; 3]) -> Self {
         let device = device(keys);
         let mut pool = Pool::new(device.request_bytes_max.0 as usize);
-        let backend = backend::open(&device, pool.registered()).unwrap_or_else(|error| panic!("{error}"));
-        Self::over(device, backend, pool)
+        let backend = backend::open(&device, pool.registered(), None).unwrap_or_else(|error| panic!("{error}"));
+        Self::of(device, backend, pool, priorities)
     }
 
     pub(crate) fn over(device: Device, backend: Box<dyn Backend>, pool: Pool) -> Self {
+        Self::of(device, backend, pool, [Priority::NONE; 3])
+    }
+
+    fn of(device: Device, backend: Box<dyn Backend>, pool: Pool, priorities: [Priority; 3]) -> Self {
         let size_bytes = backend.size_bytes();
         let export = |name: &str, read_only| Export {
             name: name.into(),
@@ -69,8 +78,9 @@ impl Bench {
         let settings = Settings {
             exports: exports.clone(),
             device,
+            workers: None,
             timeouts: TIMEOUTS,
-            classes: 3,
+            priorities: priorities.to_vec(),
             own_classes: (0..3).map(StreamId).collect(),
             log: DeviceLog {
                 log: log.clone(),

@@ -30,7 +30,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 /// The columns after those of a [`crate::Record`], and their meaning.
-pub const REQUEST_COLUMNS: [(&str, &str); 14] = [
+pub const REQUEST_COLUMNS: [(&str, &str); 16] = [
     ("run", "index into the runs in the file's metadata: a scheduler on a device under a load, with a seed"),
     ("scheduler", "the scheduler of the run"),
     ("device", "the device of the run"),
@@ -45,6 +45,8 @@ pub const REQUEST_COLUMNS: [(&str, &str); 14] = [
     ("wait_throttled_nanos", "as above"),
     ("wait_budget_nanos", "as above"),
     ("wait_queue_full_nanos", "as above; before submitted_nanos"),
+    ("cores_nanos", "of the time from dispatched_nanos to completed_nanos: for a worker, and with one"),
+    ("tier", "where the scheduler sent it: 0 the device, or the slow one of two; 1 the fast one"),
 ];
 
 #[cfg(not(feature = "parquet"))]

@@ -19,9 +19,10 @@ use crate::reader::number::{Fault, Faulty, byte_extent};
 use crate::reader::order::Order;
 use crate::{BATCH_RECORDS, Input, Names, Position, ReadOptions, Record, TraceError};
 
-pub(crate) const VERSION: &str = "3";
-/// The versions, and the number of columns in each: those of a [`Record`], then how requests were served, then the priority.
-const VERSIONS: [(&str, usize); 3] = [("1", 8), ("2", PRIORITY_AT), (VERSION, PRIORITY_AT + 1)];
+pub(crate) const VERSION: &str = "4";
+/// The versions, and the number of columns in each: those of a [`Record`], then how requests were served, then the priority,
+/// then more of how they were served.
+const VERSIONS: [(&str, usize); 4] = [("1", 8), ("2", PRIORITY_AT), ("3", PRIORITY_AT + 1), (VERSION, PRIORITY_AT + 3)];
 const PRIORITY_AT: usize = 22;
 pub(crate) const VERSION_KEY: &str = "ioweir.trace.version";
 pub(crate) const RUNS_KEY: &str = "ioweir.trace.runs";
@@ -54,6 +55,8 @@ pub(crate) const SCHEMA: &str = "message trace {
     optional int64 wait_budget_nanos (INTEGER(64, false));
     optional int64 wait_queue_full_nanos (INTEGER(64, false));
     optional int32 priority (INTEGER(8, false));
+    optional int64 cores_nanos (INTEGER(64, false));
+    optional int32 tier (INTEGER(8, false));
 }";
 
 pub(crate) fn schema() -> Result<Arc<Type>, ParquetError> {

@@ -1,0 +1,116 @@
+//! The workers that compute checksums, and the cost model that says what is worth handing to them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ioweir_core::cores::{Cores, CoresLimits, Counts, Queue, Schedule, Work};
+
+use super::Append;
+use super::sums::Summing;
+use super::table::BLOCK_BYTES;
+use crate::executor::{Clock as _, Executor, MachineClock};
+use crate::spec;
+
+/// How checksums are computed: by how many workers, and under which schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct Workers {
+    /// The schedule that they follow.
+    pub schedule: Schedule,
+    /// The number of workers.
+    pub count: u32,
+    /// The cores of the machine: at least as many as workers.
+    pub cores: u32,
+    /// The most items in the pool.
+    pub items: u32,
+    /// Data of at most this length does not go to a worker: the thread that has it computes its checksums.
+    pub inline_bytes_max: u64,
+    /// The checksum.
+    pub append: Append,
+}
+
+/// What it costs to hand an item to a worker and take it back: two threads are woken. Measured with small reads, see
+/// `experiments/serve/checksums`.
+const HAND_OVER: Duration = Duration::from_micros(10);
+/// The most that the engine's thread computes at once, however fast it is.
+const INLINE_BYTES_MAX: u64 = 256 << 10;
+
+impl Workers {
+    /// Workers for CRC-32C on all cores but one, unless the spec gives a number. Data is summed inline as long as that is
+    /// faster, or as the spec says.
+    #[must_use]
+    pub fn of_machine(spec: &spec::Workers, items: u32) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1));
+        let append = crc32c::crc32c_append;
+        Self {
+            schedule: spec.schedule.row.schedule(&spec.schedule.settings),
+            count: spec.workers.unwrap_or_else(|| cores.saturating_sub(1).max(1)),
+            cores,
+            items,
+            inline_bytes_max: spec.inline_max.map_or_else(|| computed_within(HAND_OVER, append), |size| size.0),
+            append,
+        }
+    }
+}
+
+/// Running workers, which compute for one device or for several. They end when the last device is dropped.
+#[derive(Debug)]
+pub struct WorkerPool {
+    executor: Executor,
+    pub(super) workers: Workers,
+}
+
+impl WorkerPool {
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// A problem with the schedule or the threads, in words.
+    pub fn start(workers: Workers) -> Result<Arc<Self>, String> {
+        let Workers { schedule, count, cores, items, .. } = workers;
+        // A returned item may still occupy the pool for a moment.
+        let limits = CoresLimits { requests: items.saturating_add(count), workers: count, cores, seed: 0 };
+        let cores = Cores::new(schedule, limits).map_err(|error| format!("cores: {error}"))?;
+        let executor = Executor::start(cores, 0).map_err(|error| format!("cores: no workers: {error}"))?;
+        Ok(Arc::new(Self { executor, workers }))
+    }
+
+    /// The workers that the devices of a spec share, if it has a table `[cores]`.
+    ///
+    /// # Errors
+    /// As [`WorkerPool::start`].
+    pub fn shared(spec: &spec::Spec) -> Result<Option<Arc<Self>>, String> {
+        let Some(cores) = &spec.cores else { return Ok(None) };
+        let items = spec.device.iter().filter(|device| device.shares_cores()).map(items_of);
+        let items = items.fold(0_u32, u32::saturating_add);
+        Self::start(Workers::of_machine(cores, items)).map(Some)
+    }
+
+    pub(super) fn submit(&self, work: Work, item: Summing) {
+        // Each device hands over no more than its part of the items. A refused item would be dropped, which returns its job.
+        let _ = self.executor.submit(work, Box::new(item));
+    }
+
+    /// The counts of the schedule, in the order of [`Queue::ALL`].
+    pub(super) fn queues(&self) -> [Counts; Queue::COUNT] {
+        self.executor.counted().queues
+    }
+}
+
+/// The most items of a device in its pool: twice its depth, so that no worker waits for the engine to pass completed items
+/// on.
+pub(in super::super) const fn items_of(device: &spec::Device) -> u32 {
+    device.depth.saturating_mul(2)
+}
+
+/// The bytes whose checksums this machine computes within `time`, in whole blocks.
+fn computed_within(time: Duration, append: Append) -> u64 {
+    let data = vec![0x5a; 1 << 16];
+    let once = || {
+        let clock = MachineClock::new();
+        std::hint::black_box(append(0, std::hint::black_box(&data)));
+        Duration::from_nanos(clock.now().0)
+    };
+    // The fastest of several: other threads may have run meanwhile.
+    let fastest = (0..16).map(|_| once()).min().unwrap_or(time).as_nanos().max(1);
+    let bytes = u64::try_from(time.as_nanos() * data.len() as u128 / fastest).unwrap_or(u64::MAX);
+    (bytes / BLOCK_BYTES * BLOCK_BYTES).min(INLINE_BYTES_MAX)
+}

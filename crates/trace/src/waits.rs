@@ -1,0 +1,122 @@
+//! Clocks of waiting, off which it is read what each request has waited for.
+//!
+//! A clock of a client runs while the policy says that the client waits for its reason. If the policy knows no clients there is
+//! one set of clocks for all, each of which runs at the share of the queued requests that wait for its reason.
+
+use std::collections::BTreeMap;
+
+use ioweir_core::policy::Policy;
+use ioweir_core::{Nanos, Reason, Scheduler as _, StreamId};
+
+/// Clocks count in units of 2^-32 ns.
+const FRACTION_BITS: u32 = 32;
+
+/// The clocks of all requests, if the policy knows no clients.
+const ALL: u32 = 0;
+
+type Clocks = [u128; Reason::COUNT];
+
+/// What the clocks of a client showed when a request began to wait.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WaitStart {
+    at: Nanos,
+    clocks: Clocks,
+}
+
+impl WaitStart {
+    /// When the request began to wait.
+    #[must_use]
+    pub const fn at(&self) -> Nanos {
+        self.at
+    }
+}
+
+/// Clocks of the reasons for which the clients of one scheduler wait.
+#[derive(Clone, Debug)]
+pub struct WaitClocks {
+    knows_shares: bool,
+    now: Nanos,
+    clocks: BTreeMap<u32, Clocks>,
+    /// Since `now`, the clocks that run, with their speeds in units of 2^-32.
+    running: Vec<(u32, usize, u64)>,
+    /// Sub-requests that wait in the scheduler, by stream.
+    waiting: BTreeMap<u32, u32>,
+}
+
+impl WaitClocks {
+    /// The clocks of a policy that knows the shares of clients or does not.
+    #[must_use]
+    pub const fn new(knows_shares: bool) -> Self {
+        Self { knows_shares, now: Nanos::ZERO, clocks: BTreeMap::new(), running: Vec::new(), waiting: BTreeMap::new() }
+    }
+
+    /// The time up to which the clocks have run.
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Lets the clocks run up to `now`.
+    pub fn step_to(&mut self, now: Nanos) {
+        let span = u128::from(now.since(self.now).0);
+        if span == 0 {
+            return;
+        }
+        for (clock, reason, speed) in self.running.drain(..) {
+            self.clocks.entry(clock).or_default()[reason] += span * u128::from(speed);
+        }
+        self.now = now;
+    }
+
+    fn of(&self, stream: StreamId) -> Clocks {
+        let clock = if self.knows_shares { stream.0 } else { ALL };
+        self.clocks.get(&clock).copied().unwrap_or_default()
+    }
+
+    /// A sub-request of a stream begins to wait in the scheduler.
+    pub fn begin(&mut self, stream: StreamId) -> WaitStart {
+        *self.waiting.entry(stream.0).or_default() += 1;
+        WaitStart { at: self.now, clocks: self.of(stream) }
+    }
+
+    /// A sub-request of a stream waits no longer. Returns how long it has waited in the scheduler, by reason, which adds up to
+    /// the time since `start` exactly.
+    pub fn end(&mut self, stream: StreamId, start: &WaitStart) -> [u64; Reason::COUNT] {
+        if let Some(waiting) = self.waiting.get_mut(&stream.0) {
+            *waiting -= 1;
+            if *waiting == 0 {
+                self.waiting.remove(&stream.0);
+            }
+        }
+        let mut waits = [0; Reason::COUNT];
+        for (wait, (clock, before)) in waits.iter_mut().zip(self.of(stream).iter().zip(start.clocks)) {
+            *wait = u64::try_from((clock - before) >> FRACTION_BITS).unwrap_or(u64::MAX);
+        }
+        // Rounding, and what no clock has counted, belong to the reason that counted most.
+        let queued = self.now.since(start.at).0;
+        let counted: u64 = waits.iter().sum();
+        let most =
+            Reason::ALL.into_iter().max_by_key(|reason| (waits[*reason as usize], Reason::COUNT - *reason as usize));
+        let most = most.unwrap_or(Reason::DeviceFull) as usize;
+        waits[most] = (waits[most] + queued).saturating_sub(counted);
+        waits
+    }
+
+    /// All calls of this moment have been made: until the next one, requests wait for what the policy says now.
+    pub fn settle(&mut self, policy: &Policy) {
+        self.running.clear();
+        match policy.tenants() {
+            Some(tenants) => {
+                let reason = |stream: &u32| tenants.reason(StreamId(*stream)) as usize;
+                self.running.extend(self.waiting.keys().map(|stream| (*stream, reason(stream), 1 << FRACTION_BITS)));
+            }
+            None => {
+                let waiting = policy.waiting();
+                let all = u64::from(policy.queued()).max(1);
+                let speed = |reason: Reason| (u64::from(waiting.count(reason)) << FRACTION_BITS) / all;
+                let speeds = Reason::ALL.into_iter().map(|reason| (ALL, reason as usize, speed(reason)));
+                self.running.extend(speeds.filter(|(.., speed)| *speed > 0));
+            }
+        }
+    }
+}
