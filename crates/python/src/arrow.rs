@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use ioweir_core::{Nanos, Priority, Reason};
 use ioweir_lab::document::{Kind, Table, Value};
-use ioweir_trace::{Names, REQUEST_COLUMNS, Record, RequestSink, RunNames, Served, TraceError};
+use ioweir_trace::{Names, REQUEST_COLUMNS, Record, RunNames, Served, TraceError, TraceSink};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::ffi::{ArrayIterator, to_stream_pycapsule};
@@ -114,6 +114,7 @@ impl Collecting {
             let kind = match name {
                 "run" => DataType::UInt32,
                 "scheduler" | "device" | "class" => DataType::Utf8,
+                "tier" => DataType::UInt8,
                 _ => DataType::UInt64,
             };
             fields.push(Field::new(name, kind, false));
@@ -143,23 +144,30 @@ impl Collecting {
         let long = |values: &mut dyn Iterator<Item = u64>| Arc::new(UInt64Array::from_iter_values(values)) as ArrayRef;
         arrays.extend(times.map(|time| long(&mut served().map(|served| time(served).0))));
         arrays.extend(Reason::ALL.map(|reason| long(&mut served().map(|served| served.wait_nanos[reason as usize]))));
+        arrays.push(long(&mut served().map(|served| served.cores_nanos)));
+        arrays.push(Arc::new(UInt8Array::from_iter_values(served().map(|served| served.tier as u8))));
         self.batches.push(RecordBatch::try_new(Arc::new(Schema::new(self.fields.clone())), arrays)?);
         Ok(())
     }
 }
 
-impl RequestSink for Collecting {
+impl TraceSink for Collecting {
     fn begin_run(&mut self, run: RunNames) {
         self.runs.push(run);
     }
 
-    fn write(&mut self, record: Record, served: Served) -> Result<(), TraceError> {
+    fn write_served(&mut self, record: &Record, served: Option<Served>, _names: &Names) -> Result<(), TraceError> {
         let run = u32::try_from(self.runs.len().saturating_sub(1)).unwrap_or(u32::MAX);
-        self.waiting.push((run, record, served));
-        if self.waiting.len() == BATCH_ROWS { self.flush().map_err(broken) } else { Ok(()) }
+        // Runs say of every request how it was served.
+        self.waiting.extend(served.map(|served| (run, *record, served)));
+        if self.waiting.len() >= BATCH_ROWS { self.flush().map_err(broken) } else { Ok(()) }
     }
 
-    fn finish(mut self: Box<Self>, names: &Names) -> Result<(), TraceError> {
+    fn write_batch(&mut self, batch: &[Record], names: &Names) -> Result<(), TraceError> {
+        batch.iter().try_for_each(|record| self.write_served(record, None, names))
+    }
+
+    fn finish(mut self: Box<Self>, names: &Names, _epoch_unix_nanos: Option<i128>) -> Result<(), TraceError> {
         self.flush().map_err(broken)?;
         // As in the metadata of a Parquet file of requests.
         let json = |names: &[String]| serde_json::Value::from(names).to_string();
