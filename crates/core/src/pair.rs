@@ -196,6 +196,11 @@ impl Pair {
         Some(self.released[tag.index()].lower).filter(|lower| *lower != NO_TAG)
     }
 
+    /// The requests of a direction that take room of the queue.
+    fn requests(&self, direction: Direction) -> u32 {
+        self.unreleased[direction as usize] + self.elevator.requests(direction)
+    }
+
     /// Whether the elevator, which may hold `most` requests, takes one more.
     fn takes(&self, most: u32) -> bool {
         let held = self.elevator.queued();
@@ -341,8 +346,7 @@ impl Clone for Pair {
 impl Scheduler for Pair {
     fn submit(&mut self, now: Nanos, request: Request) -> Result<Tag, Refused> {
         let direction = request.operation.direction();
-        let requests = self.unreleased[direction as usize] + self.elevator.requests(direction);
-        if requests >= self.requests_per_direction && !self.order.keeps_room(request.stream) {
+        if self.requests(direction) >= self.requests_per_direction && !self.order.keeps_room(request.stream) {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
         let tag = self.order.submit(now, request)?;
@@ -417,7 +421,11 @@ impl Scheduler for Pair {
     }
 
     fn room(&self, stream: StreamId) -> Option<Room> {
-        self.order.room(stream)
+        let mut room = self.order.room(stream)?;
+        for direction in Direction::ALL {
+            room.is_full[direction as usize] |= self.requests(direction) >= self.requests_per_direction;
+        }
+        Some(room)
     }
 
     fn queued(&self) -> u32 {

@@ -215,6 +215,8 @@ pub struct Room {
     /// [`RefusedCause::Full`]. Above that, its requests divided by its weight: the client with the least should get the room
     /// that is left.
     pub fill: u64,
+    /// By direction, whether the queue is full: requests of a client with any fill are refused.
+    pub is_full: [bool; 2],
 }
 
 /// A policy on one device. The crate's documentation gives the order of the calls and what they promise.

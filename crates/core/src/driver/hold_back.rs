@@ -69,12 +69,15 @@ struct Queue {
 #[derive(Clone, Copy, Debug)]
 struct Line {
     client: u32,
+    /// How much of the queue its client has for its weight, and where the line is in `turns`.
+    fill: u64,
+    placed: u64,
     queues: [Queue; 2],
 }
 
 impl Line {
-    const fn of(client: u32) -> Self {
-        Self { client, queues: [Queue { head: NONE, tail: NONE }; 2] }
+    const fn of(client: u32, fill: u64) -> Self {
+        Self { client, fill, placed: fill, queues: [Queue { head: NONE, tail: NONE }; 2] }
     }
 
     const fn is_empty(&self, direction: Direction) -> bool {
@@ -89,6 +92,9 @@ pub(super) struct HoldBack {
     by_client: Index,
     /// Lines that are not empty in a direction, ordered by how much of the queue their clients have for their weights.
     turns: [Heap<u64>; 2],
+    /// The line, if any, whose client has less than when it was placed in `turns`. It is not moved there yet, because mostly
+    /// the next request is its own, and then it has as much as before.
+    fallen: u32,
     /// Breaks ties in `turns`, so that clients with equal amounts alternate.
     sequence: u64,
     is_by_client: bool,
@@ -108,9 +114,10 @@ impl HoldBack {
         let lines = if is_by_client { slots } else { 1 };
         let mut hold_back = Self {
             slots: Slab::new(slots, blank),
-            lines: Slab::new(lines, || Line::of(NONE)),
+            lines: Slab::new(lines, || Line::of(NONE, 0)),
             by_client: Index::new(lines),
             turns: core::array::from_fn(|_| Heap::new(lines)),
+            fallen: NONE,
             sequence: 0,
             is_by_client,
             sub_requests: 0,
@@ -129,7 +136,7 @@ impl HoldBack {
         self.slots.grow(slots, blank);
         if self.is_by_client {
             let before = self.lines.capacity();
-            self.lines.grow(slots, || Line::of(NONE));
+            self.lines.grow(slots, || Line::of(NONE, 0));
             let (mut by_client, mut turns) = (Index::new(slots), core::array::from_fn::<_, 2, _>(|_| Heap::new(slots)));
             for line in 0..before {
                 for (turns, old) in turns.iter_mut().zip(&self.turns) {
@@ -184,11 +191,11 @@ impl HoldBack {
         self.by_client.find(client.into(), |_| true)
     }
 
-    /// The line of a client that is about to have a request held back.
-    pub(super) fn line_to_hold(&mut self, client: u32) -> u32 {
+    /// The line of a client that is about to have a request held back, and has this much of the queue.
+    pub(super) fn line_to_hold(&mut self, client: u32, fill: u64) -> u32 {
         self.line(client).unwrap_or_else(|| {
             // There are as many lines as ranges.
-            let line = self.lines.insert(Line::of(client)).unwrap_or(SHARED);
+            let line = self.lines.insert(Line::of(client, fill)).unwrap_or(SHARED);
             self.by_client.insert(client.into(), line);
             line
         })
@@ -197,42 +204,81 @@ impl HoldBack {
     /// The line whose turn it is in a direction, and how much of the queue its client has.
     #[inline]
     pub(super) fn first_line(&self, direction: Direction) -> Option<(u64, u32)> {
-        if self.is_by_client {
-            return self.turns[direction as usize].first();
+        if !self.is_by_client {
+            return (!self.lines[SHARED].is_empty(direction)).then_some((0, SHARED));
         }
-        (!self.lines[SHARED].is_empty(direction)).then_some((0, SHARED))
+        let (fill, line) = self.turns[direction as usize].first()?;
+        if self.fallen != NONE {
+            let fallen = &self.lines[self.fallen];
+            if fallen.fill < fill && !fallen.is_empty(direction) {
+                return Some((fallen.fill, self.fallen));
+            }
+        }
+        Some((fill, line))
     }
 
-    /// Records how much of the queue a client has for its weight, when this has changed or a first request of it is held
-    /// back.
+    /// Records how much of the queue a client has for its weight now. Zero makes the driver look again when its turn comes.
     pub(super) fn set_fill(&mut self, line: u32, fill: u64) {
-        self.sequence += 1;
-        for (queue, turns) in self.lines[line].queues.iter().zip(&mut self.turns) {
-            if queue.head != NONE {
-                turns.set(line, fill, self.sequence);
+        let of = &mut self.lines[line];
+        of.fill = fill;
+        let is_lower = fill < of.placed;
+        if fill > of.placed {
+            self.place(line);
+        }
+        if is_lower && self.fallen != line {
+            if self.fallen != NONE {
+                self.place(self.fallen);
             }
+            self.fallen = line;
+        } else if !is_lower && self.fallen == line {
+            self.fallen = NONE;
+        }
+    }
+
+    /// Moves a line to its place in the turns.
+    fn place(&mut self, line: u32) {
+        self.sequence += 1;
+        let of = &mut self.lines[line];
+        of.placed = of.fill;
+        for (queue, turns) in of.queues.iter().zip(&mut self.turns) {
+            if queue.head != NONE {
+                turns.set(line, of.fill, self.sequence);
+            }
+        }
+    }
+
+    /// A line that was empty in a direction gets a turn there.
+    fn open(&mut self, line: u32, direction: usize) {
+        if self.is_by_client {
+            self.sequence += 1;
+            self.turns[direction].set(line, self.lines[line].placed, self.sequence);
         }
     }
 
     pub(super) fn push_back(&mut self, line: u32, held: Held, sub_requests: u32) {
         let Some(slot) = self.slots.insert(Link { held, next: NONE }) else { return };
-        let queue = &mut self.lines[line].queues[held.next.operation.direction() as usize];
-        match queue.tail {
-            NONE => queue.head = slot,
-            tail => self.slots[tail].next = slot,
-        }
-        queue.tail = slot;
+        let direction = held.next.operation.direction() as usize;
+        let queue = &mut self.lines[line].queues[direction];
+        let before = core::mem::replace(&mut queue.tail, slot);
         self.sub_requests += sub_requests;
+        if before == NONE {
+            queue.head = slot;
+            self.open(line, direction);
+        } else {
+            self.slots[before].next = slot;
+        }
     }
 
     pub(super) fn push_front(&mut self, line: u32, held: Held, sub_requests: u32) {
-        let queue = &mut self.lines[line].queues[held.next.operation.direction() as usize];
+        let direction = held.next.operation.direction() as usize;
+        let queue = &mut self.lines[line].queues[direction];
         let Some(slot) = self.slots.insert(Link { held, next: queue.head }) else { return };
-        if queue.tail == NONE {
-            queue.tail = slot;
-        }
         queue.head = slot;
         self.sub_requests += sub_requests;
+        if queue.tail == NONE {
+            queue.tail = slot;
+            self.open(line, direction);
+        }
     }
 
     /// The first range of a line.
@@ -305,7 +351,10 @@ impl HoldBack {
         }
         if Direction::ALL.iter().all(|&direction| of.is_empty(direction)) {
             self.by_client.remove(of.client.into(), line);
-            self.lines[line] = Line::of(NONE);
+            if self.fallen == line {
+                self.fallen = NONE;
+            }
+            self.lines[line] = Line::of(NONE, 0);
             self.lines.release(line);
         }
     }
@@ -313,4 +362,71 @@ impl HoldBack {
 
 const fn blank() -> Link {
     Link { held: Held::NOTHING, next: NONE }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Flags, StreamId};
+    use alloc::collections::BTreeMap;
+    use proptest::prelude::*;
+
+    fn held(client: u32, operation: Operation) -> Held {
+        let next = Request { operation, flags: Flags::NONE, stream: StreamId(client), sector: 0, sectors: 8 };
+        Held { request: 0, handle: 0, next, following: 0 }
+    }
+
+    proptest! {
+        #[test]
+        fn the_line_of_the_client_with_the_least_of_the_queue_is_first_in_each_direction(
+            steps in proptest::collection::vec((0u8..8, 0u32..6, any::<bool>(), 0u64..5), 1..300),
+        ) {
+            let mut hold_back = HoldBack::new(2, true);
+            // What each client has of the queue, and how many requests it has here, by direction.
+            let mut model: BTreeMap<u32, (u64, [u32; 2])> = BTreeMap::new();
+            for (step, client, is_write, fill) in steps {
+                let operation = if is_write { Operation::Write } else { Operation::Read };
+                let direction = operation.direction();
+                match step {
+                    0..3 => {
+                        if !hold_back.has_room() {
+                            hold_back.grow();
+                        }
+                        let (fill, count) = model.entry(client).or_insert((fill, [0; 2]));
+                        count[direction as usize] += 1;
+                        let line = hold_back.line_to_hold(client, *fill);
+                        hold_back.push_back(line, held(client, operation), 1);
+                    }
+                    3..5 => {
+                        if let Some((_, line)) = hold_back.first_line(direction) {
+                            let first = hold_back.first(line, direction).expect("the line is not empty").next.stream.0;
+                            hold_back.pass_first(line, direction, None);
+                            let (_, count) = model.get_mut(&first).expect("it has requests");
+                            count[direction as usize] -= 1;
+                            if *count == [0; 2] {
+                                model.remove(&first);
+                            }
+                        }
+                    }
+                    _ => {
+                        if let Some(line) = hold_back.line(client) {
+                            hold_back.set_fill(line, fill);
+                            model.get_mut(&client).expect("it has a line").0 = fill;
+                        }
+                    }
+                }
+                for direction in Direction::ALL {
+                    let waiting = model.iter().filter(|(_, (_, count))| count[direction as usize] > 0);
+                    let least = waiting.map(|(_, (fill, _))| *fill).min();
+                    let first = hold_back.first_line(direction);
+                    prop_assert_eq!(first.map(|(fill, _)| fill), least);
+                    if let Some((fill, line)) = first {
+                        let client = hold_back.first(line, direction).expect("the line is not empty").next.stream.0;
+                        prop_assert_eq!(model[&client].0, fill);
+                    }
+                }
+                prop_assert_eq!(hold_back.is_empty(), model.is_empty());
+            }
+        }
+    }
 }

@@ -67,8 +67,8 @@ use alloc::vec;
 
 use crate::structure::NONE;
 use crate::{
-    CancelError, Direction, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, RefusedCause, Request, Scheduler,
-    Slab, Step, StreamId, Tag, Waiting,
+    CancelError, Direction, Dispatch, Flags, Nanos, Operation, QueueLimits, Reason, RefusedCause, Request, Room,
+    Scheduler, Slab, Step, StreamId, Tag, Waiting,
 };
 
 use accounts::ClassAccounts;
@@ -212,7 +212,7 @@ impl<S: Scheduler> Driver<S> {
     ///
     /// # Errors
     /// [`NoRoom`] if it may have to be held back and there is no room for that; nothing has changed then.
-    #[inline]
+    #[inline(always)]
     pub fn submit(
         &mut self,
         now: Nanos,
@@ -228,34 +228,53 @@ impl<S: Scheduler> Driver<S> {
         let sectors_max = self.request_sectors_max;
         let first = sectors.min(u64::from(hold_back::sectors_max(operation, sectors_max))) as u32; // at most a u32
         let next = Request { operation, flags, stream, sector, sectors: first };
-        let mut held = Held { request, handle, next, following: sectors - u64::from(first) };
-        let sub_requests = held.sub_requests(sectors_max);
-        self.requests[request] += sub_requests;
-        while !self.is_held_back(stream, operation.direction()) {
+        let held = Held { request, handle, next, following: sectors - u64::from(first) };
+        // Most requests are whole and find room. The compiler keeps what the others need out of their way.
+        if held.following == 0
+            && self.hold_back.is_empty()
+            && let Ok(tag) = self.scheduler.submit(now, next)
+        {
+            self.requests[request] += 1;
+            self.classes.queued(now, stream.0);
+            self.queued(tag, &held, caller);
+            return Ok(1);
+        }
+        Ok(self.submit_or_hold(now, held, caller))
+    }
+
+    /// Submits a range as far as there is room, and holds back the rest.
+    #[inline(never)]
+    fn submit_or_hold(&mut self, now: Nanos, mut held: Held, caller: &mut impl Caller) -> u32 {
+        let Request { operation, stream, .. } = held.next;
+        let sub_requests = held.sub_requests(self.request_sectors_max);
+        self.requests[held.request] += sub_requests;
+        let line = loop {
+            if let Some(line) = self.line_before(stream, operation.direction()) {
+                break line;
+            }
             match self.scheduler.submit(now, held.next) {
                 Ok(tag) => {
                     self.classes.queued(now, stream.0);
                     self.queued(tag, &held, caller);
+                    self.touch(stream);
                 }
                 Err(refused) => match refused.cause {
-                    RefusedCause::Full => break,
+                    RefusedCause::Full => break self.line_to_hold(stream),
                     RefusedCause::Split(sectors) => {
                         self.split_arrived(now, held, sectors, caller);
                     }
                     cause => self.refuse(&held, cause, caller),
                 },
             }
-            match held.rest(sectors_max) {
+            match held.rest(self.request_sectors_max) {
                 Some(rest) => held = rest,
-                None => return Ok(sub_requests),
+                None => return sub_requests,
             }
-        }
-        let left = held.sub_requests(sectors_max);
+        };
+        let left = held.sub_requests(self.request_sectors_max);
         self.classes.held(now, stream.0, left);
-        let line = self.line_to_hold(stream);
         self.hold_back.push_back(line, held, left);
-        self.hold_back.set_fill(line, 0);
-        Ok(sub_requests)
+        sub_requests
     }
 
     /// Submits requests that were held back, as far as there is room now.
@@ -310,12 +329,18 @@ impl<S: Scheduler> Driver<S> {
         while let Some(tag) = next {
             let SubRequest { request, handle, class } = self.sub_requests[tag.index()];
             self.classes.finished(class);
-            self.touch(class);
+            if dispatch.members > 1 && self.has_lines() {
+                // The members are not known any more when they have left: how much their streams have is read later.
+                self.doubt(class);
+            }
             finished(Finished { request, handle, is_last: self.end(request, 1) });
             left -= 1;
             next = if left == 0 { None } else { self.scheduler.next_member(tag) };
         }
         self.scheduler.complete(now, dispatch.tag);
+        if dispatch.members == 1 {
+            self.touch(StreamId(self.sub_requests[dispatch.tag.index()].class));
+        }
         let direction = dispatch.operation.direction() as usize;
         self.taken[direction] -= dispatch.members;
         self.freed[direction] = true;
@@ -332,7 +357,7 @@ impl<S: Scheduler> Driver<S> {
         self.taken[direction] -= 1;
         self.freed[direction] = true;
         self.classes.cancelled(now, class);
-        self.touch(class);
+        self.touch(StreamId(class));
         Ok(Finished { request, handle, is_last: self.end(request, 1) })
     }
 
@@ -438,52 +463,81 @@ impl<S: Scheduler> Driver<S> {
         caller.refused(Finished { request: *request, handle: *handle, is_last }, next, cause);
     }
 
-    /// Whether a request is held back that a request of this stream and direction must not pass.
-    #[inline(always)]
-    fn is_held_back(&self, stream: StreamId, direction: Direction) -> bool {
-        if self.hold_back.is_empty() {
-            return false;
-        }
-        let line = match self.scheduler.room(stream) {
-            None => Some(SHARED),
-            Some(room) => self.hold_back.line(room.client),
+    /// The line of requests held back that a request of this stream and direction must not pass, if there are any.
+    fn line_before(&self, stream: StreamId, direction: Direction) -> Option<u32> {
+        let line = if self.has_lines() {
+            self.scheduler.room(stream).and_then(|room| self.hold_back.line(room.client))
+        } else {
+            (!self.hold_back.is_empty()).then_some(SHARED)
         };
-        line.is_some_and(|line| !self.hold_back.is_line_empty(line, direction))
+        line.filter(|&line| !self.hold_back.is_line_empty(line, direction))
     }
 
     fn line_to_hold(&mut self, stream: StreamId) -> u32 {
-        self.scheduler.room(stream).map_or(SHARED, |room| self.hold_back.line_to_hold(room.client))
+        self.scheduler.room(stream).map_or(SHARED, |room| self.hold_back.line_to_hold(room.client, room.fill))
     }
 
-    /// Notes that a sub-request of a stream leaves the scheduler. How much the stream has there is read when its line's turn
-    /// comes.
+    /// Notes that a sub-request of a stream has entered or left the scheduler.
     #[inline(always)]
-    fn touch(&mut self, stream: u32) {
-        if self.hold_back.is_by_client()
-            && !self.hold_back.is_empty()
-            && let Some(room) = self.scheduler.room(StreamId(stream))
+    fn touch(&mut self, stream: StreamId) {
+        if self.has_lines() {
+            self.read_room(stream);
+        }
+    }
+
+    /// Notes how much of the queue the client of a stream has now.
+    #[inline(never)]
+    fn read_room(&mut self, stream: StreamId) -> Option<Room> {
+        let room = self.scheduler.room(stream)?;
+        if let Some(line) = self.hold_back.line(room.client) {
+            self.hold_back.set_fill(line, room.fill);
+        }
+        Some(room)
+    }
+
+    /// Notes that a sub-request of a stream is about to leave the scheduler. How much the stream has there is read when its
+    /// line's turn comes.
+    #[cold]
+    fn doubt(&mut self, stream: u32) {
+        if let Some(room) = self.scheduler.room(StreamId(stream))
             && let Some(line) = self.hold_back.line(room.client)
         {
             self.hold_back.set_fill(line, 0);
         }
     }
 
+    /// Whether clients have lines of their own and any of them waits there.
+    #[inline(always)]
+    fn has_lines(&self) -> bool {
+        self.hold_back.is_by_client() && !self.hold_back.is_empty()
+    }
+
+    #[inline(never)]
     fn submit_held(&mut self, now: Nanos, direction: Direction, caller: &mut impl Caller) {
+        let is_by_client = self.hold_back.is_by_client();
+        let mut is_full = false;
         while let Some((fill, line)) = self.hold_back.first_line(direction)
             && let Some(held) = self.hold_back.first(line, direction)
         {
-            if let Some(room) = self.scheduler.room(held.next.stream)
-                && room.fill > fill
+            let stream = held.next.stream;
+            if is_full && fill > 0 {
+                return;
+            }
+            if is_by_client
+                && fill == 0
+                && let Some(room) = self.scheduler.room(stream)
+                && room.fill > 0
             {
                 self.hold_back.set_fill(line, room.fill);
                 continue;
             }
-            let class = held.next.stream.0;
             match self.scheduler.submit(now, held.next) {
                 Ok(tag) => {
                     self.pass_first(now, line, &held);
-                    self.classes.queued(now, class);
+                    self.classes.queued(now, stream.0);
                     self.queued(tag, &held, caller);
+                    let room = if is_by_client { self.read_room(stream) } else { None };
+                    is_full = room.is_some_and(|room| room.is_full[direction as usize]);
                 }
                 Err(refused) => match refused.cause {
                     RefusedCause::Full => return,
@@ -525,6 +579,5 @@ impl<S: Scheduler> Driver<S> {
         let line = self.line_to_hold(next.stream);
         self.hold_back.push_front(line, Held { request, handle: rest_handle, next: rest, following: 0 }, 1);
         self.hold_back.push_front(line, Held { request, handle, next: first, following: 0 }, 1);
-        self.hold_back.set_fill(line, 0);
     }
 }

@@ -42,14 +42,15 @@ pub(crate) static ROW: Row<()> = Row {
     name: "bid-hdd",
     summary: "bulk I/O dispatch: gathers each process's requests and flushes them together in sector order",
     source: "Mishra and Somani, Host managed contention avoidance storage solutions for Big Data, Algorithms 1 and 2",
-    doc: "A staging queue per process, with a wait timer (weighted mean of the last `history` gaps between its requests, newest \
-weighted most; requests within `batch` of one another are one batch, and the gaps are between batches) and a deadline timer \
-(`write-deadline`, shortened to `read-deadline` once a read is staged). Either marks the queue; marked queues are flushed \
-whole in marking order, each sorted by sector. While a queue is marked the process's new requests wait outside (Algorithm \
-1), then open a new staging queue. The paper gives neither k nor the default wait nor the weights nor a definition of a \
-batch: here k = `history` = 8 with weights 8, 7 .. 1, `wait` = 6 ms, the anticipatory scheduler's, and `batch` = 100 us. \
-Merging is within a process only, so that queues stay apart, and a merge counts as an arrival. Staged requests count \
-against the request queue's limits, as any queued request does in Linux.",
+    doc: "Each process has a staging queue with two timers. The wait timer is the weighted mean of the last `history` gaps \
+between the process's batches, the newest weighted most; requests within `batch` of one another are one batch. The deadline \
+timer is `write-deadline`, shortened to `read-deadline` once a read is staged. When either expires, the queue is marked. \
+Marked queues are flushed whole, in the order in which they were marked, each sorted by sector. While a process's queue is \
+marked, its new requests wait outside (Algorithm 1); then they open a new staging queue. The paper gives neither the number \
+of gaps k, nor the default wait, nor the weights, nor a definition of a batch: here k = `history` = 8 with weights 8, 7 .. \
+1, `wait` is 6 ms as in the anticipatory scheduler, and `batch` is 100 us. Requests merge only with those of the same \
+process, so that queues stay apart, and a merge counts as an arrival. Staged requests count against the limits of the \
+request queue, as all queued requests do in Linux.",
     linux: None,
     parameters: &PARAMETERS,
     form: (),

@@ -32,17 +32,20 @@ pub(crate) static ROW: Row<()> = Row {
     name: "cfq",
     summary: "Linux's completely fair queueing: time slices a process, idling for readers",
     source: "Linux block/cfq-iosched.c (2.6.33 to 4.20), Documentation/block/cfq-iosched.txt",
-    doc: "In: a sorted queue and a FIFO for each process's synchronous requests, and for asynchronous ones of each I/O priority; \
-classes of priority, realtime before best effort before idle, a turn among the queues of each; the slice by the level, a fifth \
-more or less for each above or below 4, and so the requests that an asynchronous queue may send; a realtime queue ends the slice \
-of another at once, any ends that of an idle one, which lasts one request while others wait and is not idled for; time slices that \
-begin with the first completion; slices shortened while many queues are busy (`low_latency` against a target of 300 ms); \
-idling for a queue that ran dry, unless its think time is longer than the idle window or it is seeky and shallow; nearest \
-request forward, backward at twice the distance and no further than `back-seek-max`; expired requests first in a slice; \
-synchronous requests preempt asynchronous queues, and so does a request close to the head while the disk idles. \
-Simplified: one service order for all queues of a class, where the kernel has service trees a workload type and lets high levels go ahead; a queue may have \
-`quantum` requests in flight. A queue has the priority of its newest request. Left out: control groups, merging of cooperating queues, idling \
-on a whole service tree. The kernel dropped it in 5.0; `bfq` is its successor.",
+    doc: "Each process has a sorted queue and a FIFO for its synchronous requests; the asynchronous requests of all \
+processes share such a pair for each I/O priority. Realtime queues go before best-effort ones, and those before idle ones; \
+within a class queues take turns. A turn is a slice of time that begins with its first completion. The slice depends on the \
+priority level: it is a fifth longer for each step above level 4 and a fifth shorter for each step below, and so is the \
+number of requests that an asynchronous queue may send. Slices are shorter while many queues are busy (`low_latency` with a \
+target of 300 ms). A realtime queue at once ends the slice of a queue of another class, and any queue ends that of an idle \
+one. The slice of an idle queue lasts one request while others wait, and the disk does not idle for it. For other queues \
+that ran dry the disk idles, unless the process thinks longer than the idle window, or is seeky and has few requests in \
+flight. In a slice expired requests go first, then the nearest one: a request behind the head counts as twice as far, and \
+may lie at most `back-seek-max` back. Synchronous requests preempt asynchronous queues; while the disk idles, a request \
+close to the head does so too. A queue has the priority of its newest request. Simplified: all queues of a class have one \
+service order, where the kernel has a service tree for each workload type and lets high levels go ahead; a queue may have \
+`quantum` requests in flight. Left out: control groups, merging of cooperating queues, idling on a whole service tree. Linux \
+dropped cfq in 5.0; `bfq` is its successor.",
     linux: None,
     parameters: &[
         Parameter::duration("slice-sync", 100 * MILLI, MILLI, 60_000 * MILLI, "slice of a synchronous queue"),

@@ -74,15 +74,16 @@ pub(crate) static MQ: Row<Form> = Row {
     name: "mq-deadline",
     summary: "today's deadline: batches in sector order, reads first, with expiry times",
     source: "Linux block/mq-deadline.c (4.11 on; as of 6.5 and later), Documentation/block/deadline-iosched.rst",
-    doc: "In: a sorted queue and a FIFO for each direction; batches of `fifo-batch` requests; writes passed over at most \
-`writes-starved` times; expiry checked between batches; each direction keeps the position of its last dispatch, and the \
-next request is searched from there when it is needed, so that requests that came meanwhile are found (since 6.5; before, \
-and in `deadline`, the next request was remembered, and forgotten by a batch in the other direction); `front-merges`. \
-Discards count as writes, flushes bypass the elevator; queues of their own for realtime, best effort and idle, each served \
-only while none above it has a request here or in the device, and what waits longer than `prio-aging-expire` before that. A \
-request without a priority is best effort, and levels count for nothing. Simplified: what has aged goes oldest first and \
-outside of the batches, where the kernel begins a batch of its class, and only finds it once that batch would. Left out: \
-`async_depth`, which by default allows asynchronous requests all of the queue; zones of zoned devices.",
+    doc: "Each direction has a queue sorted by sector and a FIFO, and is served in batches of `fifo-batch` requests. Writes \
+are passed over at most `writes-starved` times. Expiry is checked between batches. Each direction remembers where its last \
+dispatch ended and searches from there when it needs the next request, so that it finds requests that came in the meantime. \
+(Linux does so since 6.5. Before that, and in `deadline`, the scheduler remembers the next request itself, and forgets it \
+when a batch in the other direction begins.) Discards count as writes, and flushes bypass the elevator. The priority classes \
+realtime, best effort and idle have queues of their own. A class is served only while no class above it has a request here \
+or in the device, but a request that has waited longer than `prio-aging-expire` goes before all classes. A request without a \
+priority is best effort; priority levels have no effect. Simplified: requests that have aged go oldest first and outside \
+batches, where the kernel begins a batch of their class and serves them when that batch comes to them. Left out: \
+`async_depth`, which by default lets asynchronous requests use the whole queue; zones of zoned devices.",
     linux: Some("mq-deadline"),
     parameters: &PARAMETERS,
     form: Form::Mq,

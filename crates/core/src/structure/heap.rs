@@ -53,8 +53,7 @@ impl<T: Copy + Ord + Default> Heap<T> {
             }
             at => at as usize,
         };
-        let at = self.sift_up(at, entry);
-        self.sift_down(at, entry);
+        self.sift(at, entry);
     }
 
     /// Removes `slot`, if it is in the heap.
@@ -66,8 +65,14 @@ impl<T: Copy + Ord + Default> Heap<T> {
         self.length -= 1;
         let last = self.entries[self.length];
         if last.slot != slot {
-            let at = self.sift_up(at as usize, last);
-            self.sift_down(at, last);
+            self.sift(at as usize, last);
+        }
+    }
+
+    /// Puts `entry` into the gap at `at`, or where it belongs above or below.
+    fn sift(&mut self, at: usize, entry: Entry<T>) {
+        if self.sift_up(at, entry) == at {
+            self.sift_down(at, entry);
         }
     }
 

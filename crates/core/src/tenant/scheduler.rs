@@ -664,7 +664,9 @@ impl<P: Order> Scheduler for TenantScheduler<P> {
         let weight = share.group.map_or(share.weight, |group| self.groups.group(group.0).share.weight);
         // A weight is at least one.
         let fill = if requests < self.kept { 0 } else { (u64::from(requests) << 20) / u64::from(weight.max(1)) };
-        Some(Room { client, fill })
+        let has_slots = self.requests.has_room();
+        let is_full = self.by_direction.map(|requests| !has_slots || requests >= self.limits.requests_per_direction);
+        Some(Room { client, fill, is_full })
     }
 
     fn queued(&self) -> u32 {

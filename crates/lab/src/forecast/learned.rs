@@ -196,15 +196,6 @@ impl Learned {
             .map_err(|error| ForecastError { problem: error.to_string(), expected: "finite numbers".into() })
     }
 
-    /// Declares that a day, counted from 1970-01-01 on the local clock, behaves like another day of the week, 0 being
-    /// Monday. It takes effect at the next refit.
-    pub fn declare(&mut self, day: i64, acts_like: u8) {
-        self.calendar.acts_like.insert(day, acts_like % 7);
-        // Scores made without this declaration are no longer valid.
-        self.scored.clear();
-        self.scores.clear();
-    }
-
     /// The lasting change of level that the last refit found, if any.
     #[must_use]
     pub fn drift(&self) -> Option<Drift> {

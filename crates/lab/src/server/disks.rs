@@ -3,7 +3,38 @@
 //! Every disk serves one request at a time, first come, first served, in closed form: the state of a disk is the time when
 //! it becomes free. A read goes to a random disk; a flush operation writes a stripe over neighbouring disks.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::random::{Exponential, Stream};
+
+/// What has been begun and when it completes. Of two operations that complete at the same moment, the one begun first goes
+/// first, whatever slots they have.
+pub(super) struct Completions {
+    begun: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    sequence: u64,
+}
+
+impl Completions {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { begun: BinaryHeap::with_capacity(capacity), sequence: 0 }
+    }
+
+    pub(super) fn push(&mut self, done: u64, slot: u32) {
+        self.begun.push(Reverse((done, self.sequence, slot)));
+        self.sequence += 1;
+    }
+
+    /// When the next operation completes.
+    pub(super) fn next_time(&self) -> Option<u64> {
+        self.begun.peek().map(|event| event.0.0)
+    }
+
+    /// The slot of the operation that completes next.
+    pub(super) fn pop(&mut self) -> Option<u32> {
+        self.begun.pop().map(|event| event.0.2)
+    }
+}
 
 /// A group of equal disks.
 pub(super) struct Disks {
@@ -45,5 +76,21 @@ impl Disks {
         *free = now.max(*free) + service;
         self.busy_nanos += service;
         *free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_completes_at_the_same_moment_does_so_in_the_order_in_which_it_was_begun() {
+        let mut completions = Completions::new(4);
+        for (done, slot) in [(20, 1), (10, 7), (10, 3), (10, 5)] {
+            completions.push(done, slot);
+        }
+        assert_eq!(completions.next_time(), Some(10));
+        assert_eq!([(); 5].map(|()| completions.pop()), [Some(7), Some(3), Some(5), Some(1), None]);
+        assert_eq!(completions.next_time(), None);
     }
 }

@@ -34,7 +34,7 @@ pub use laws::Violation;
 pub use oracle::Oracle;
 pub use outcome::{Responses, Returns, ServerOutcome};
 pub use presets::{COSTS, PLATFORMS, Part, ServerPreset, WORKLOADS};
-pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad, ServerSpec};
+pub use server::{BACKLOG_MAX, ORACLE, Scheduling, Server, ServerLoad};
 pub use spec::{
     CostSpec, DeadlineSpec, DiskSpec, FlashCacheSpec, FlushSpec, OperationKind, OperationSpec, PlatformSpec,
     PrefetchSpec, SwingSpec, WorkCost, WorkloadSpec,

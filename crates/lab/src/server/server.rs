@@ -2,12 +2,10 @@
 
 use ioweir_core::Nanos;
 use ioweir_core::cores::{Cores, CoresLimits};
-use serde::{Deserialize, Serialize};
 
 use super::engine::Engine;
 use super::model::Model;
 use super::{CostSpec, Oracle, Part, PlatformSpec, ServerError, ServerOutcome, WorkloadSpec};
-use ioweir_config::Duration;
 use ioweir_config::ScheduleChoice;
 use ioweir_config::{Complaint, SpecError};
 
@@ -17,59 +15,6 @@ pub const BACKLOG_MAX: u32 = 1 << 15;
 
 /// The name of the scheduler that knows the work of each request.
 pub const ORACLE: &str = "oracle";
-
-/// Everything that determines a run: the same value gives the same bytes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ServerSpec {
-    /// The hardware: a preset's name or a TOML file.
-    pub platform: String,
-    /// The workload: a preset's name or a TOML file.
-    pub workload: String,
-    /// The schedule of its workers, `name[:parameter=value...]`, or `oracle`.
-    pub schedule: String,
-    /// Mean client requests per second.
-    pub requests_per_second: f64,
-    /// Warm-up before the measurement.
-    #[serde(default = "warm_up")]
-    pub warm_up: Duration,
-    /// Length of the measurement.
-    #[serde(default = "measured")]
-    pub measured: Duration,
-    /// Seed of everything random.
-    #[serde(default)]
-    pub seed: u64,
-    /// The cost of its work; if absent, the usual costs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub costs: Option<CostSpec>,
-}
-
-fn warm_up() -> Duration {
-    Duration::from_seconds(2)
-}
-
-fn measured() -> Duration {
-    Duration::from_seconds(10)
-}
-
-impl ServerSpec {
-    /// Runs the server.
-    ///
-    /// # Errors
-    /// [`ServerError`] if a part of it is invalid.
-    pub fn run(&self) -> Result<ServerOutcome, ServerError> {
-        let costs = self.costs.clone().map_or_else(CostSpec::usual, Ok)?;
-        let platform = PlatformSpec::load(&self.platform)?;
-        let server = Server::new(platform, WorkloadSpec::load(&self.workload)?, costs)?;
-        let load = ServerLoad {
-            requests_per_second: self.requests_per_second,
-            warm_up: self.warm_up.nanos(),
-            measured: self.measured.nanos(),
-            seed: self.seed,
-        };
-        server.run(&self.schedule.parse()?, &load)
-    }
-}
 
 /// The scheduler of a server's workers.
 #[derive(Clone, Copy, Debug)]

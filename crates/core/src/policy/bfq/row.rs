@@ -10,19 +10,24 @@ pub(crate) static ROW: Row<()> = Row {
     summary: "budget fair queueing: a share of the sectors for each process, idling, weight raising",
     source: "Linux block/bfq-iosched.c and bfq-wf2q.c (4.12 on; as of 5.13 and later), \
 Documentation/block/bfq-iosched.rst; Valente and Andreolini, SYSTOR 2012; Valente and Checconi, IEEE TC 59(9), 2010",
-    doc: "In: a queue for each process's synchronous requests, and for asynchronous ones of each I/O priority; classes of priority, \
-realtime before best effort before idle, where idle queues have a turn every 200 ms and lose it after a request while others wait; \
-levels as weights from 8 to 1; a new priority from the queue's next turn on; B-WF2Q+; budgets with feedback from \
-the end of a turn; budget timeout; slow queues and those that run out of time are charged for time; asynchronous sectors \
-count threefold; idling where it helps throughput (rotational, no queueing or a sequential queue with short think time, none \
-raised) or the share (queues of different weight are busy, or the queue is alone), 2 ms at most for seekers; a queue that \
-asks again within three idle times keeps its budget and its position, and may preempt; weight raising, interactive and soft \
-real-time, none in large bursts, nor of a process with another level than 4; nearest request, expired ones once a turn. Simplified: `max-budget` is fixed (kernel: from \
-the measured peak rate), and so is the time for which interactive queues are raised; queueing is inferred from the device's \
-depth; a process is bound by its device if its think time is short; a turn serves one request however small its budget, where \
-the kernel enlarges the budget beforehand; queues that are not busy weigh nothing; injection, that is one request of the next \
-queue while the device idles for another, only on devices that do not seek, and never more than one (kernel: on disks too, and \
-as many as it has learned to be harmless). Left out: cgroup hierarchy, merging of cooperating queues, raising of asynchronous queues, the limit of tags for asynchronous requests.",
+    doc: "Each process has a queue for its synchronous requests; the asynchronous requests of all processes share one queue \
+for each I/O priority. Realtime queues go before best-effort ones, and those before idle ones. Idle queues get a turn every \
+200 ms, which ends after one request while others wait. Priority levels become weights from 8 to 1; a new priority takes \
+effect at the queue's next turn. B-WF2Q+ chooses the queue whose turn is next. A turn is limited by a budget of sectors and \
+by a timeout, and its end decides the next budget. A slow queue, and one that runs out of time, is charged for its time \
+instead of its sectors. Asynchronous sectors count threefold. At the end of a queue's requests the device idles for its next \
+one where that raises the throughput (on a device that seeks and queues no commands; for a sequential process with a short \
+think time also on others, unless they queue commands and do not seek; never while a queue is raised) or protects a share \
+(queues of different weights are busy, or no other queue is). For a seeky queue it idles 2 ms at most. A queue that asks \
+again within three idle times keeps its budget and its position, and may preempt. Interactive and soft real-time queues are \
+raised in weight, but none in large bursts, and none of a process with another level than 4. Within a queue the nearest \
+request goes; an expired one goes first, once a turn. Simplified: `max-budget` is fixed, where the kernel derives it from \
+the measured peak rate, and so is the time for which interactive queues are raised. Whether the device queues commands is \
+inferred from its depth. A process counts as bound by its device if its think time is short. A turn serves at least one \
+request however small its budget is, where the kernel enlarges the budget beforehand. Queues that are not busy weigh \
+nothing. While the device idles for a queue, one request of the next queue may be injected, and only on devices that do not \
+seek; the kernel injects on disks too, and as many requests as it has learned to be harmless. Left out: the cgroup \
+hierarchy; merging of cooperating queues; raising of asynchronous queues; the limit of tags for asynchronous requests.",
     linux: Some("bfq"),
     parameters: &[
         Parameter::duration("slice-idle", 8 * MILLI, 0, HOUR, "idle time for a queue that ran dry; 0: none"),

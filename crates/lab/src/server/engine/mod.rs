@@ -2,13 +2,12 @@
 
 mod waits;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use ioweir_core::cores::{CoreScheduler, Kind, Source, Turn, Work};
 use ioweir_core::{Nanos, Tag};
 
-use super::disks::Disks;
+use super::disks::{Completions, Disks};
 use super::laws::{End, Laws, Violation};
 use super::locks::Locks;
 use super::log::NvLog;
@@ -94,7 +93,7 @@ pub(super) struct Engine<'a, S> {
     seed: u64,
     // Waits.
     disks: Disks,
-    disk_events: BinaryHeap<Reverse<(u64, u32)>>,
+    disk_events: Completions,
     locks: Locks,
     log: NvLog,
     log_waiting: VecDeque<u32>,
@@ -139,7 +138,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
             numbers: 0,
             seed: seed ^ 0x005e_ed0f_5e12_7e57,
             disks: Disks::new(model.disks, model.disk_access, model.disk_random, model.disk_kib),
-            disk_events: BinaryHeap::with_capacity(model.requests as usize + model.flush_operations as usize),
+            disk_events: Completions::new(model.requests as usize + model.flush_operations as usize),
             locks: Locks::new(model.objects, model.requests),
             log: NvLog::new(model.nvram),
             log_waiting: VecDeque::with_capacity(model.requests as usize),
@@ -226,7 +225,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
     fn run_until(&mut self, end: u64) {
         while !self.is_full {
             let worker = self.due.iter().copied().min().unwrap_or(NEVER);
-            let disk = self.disk_events.peek().map_or(NEVER, |event| event.0.0);
+            let disk = self.disk_events.next_time().unwrap_or(NEVER);
             let worker_time = worker >> WORKER_BITS;
             let next = worker_time.min(disk).min(self.next_arrival).min(self.next_point);
             if next >= end {
@@ -526,7 +525,7 @@ impl<'a, S: Discipline> Engine<'a, S> {
                 let mut stream = live.stream;
                 let share = self.point_bytes / u64::from(self.model.flush_operations);
                 let done = self.disks.write(self.now, share, self.model.disk_stripe, &mut stream);
-                self.disk_events.push(Reverse((done, FLUSH)));
+                self.disk_events.push(done, FLUSH);
             }
         }
     }

@@ -1,7 +1,5 @@
 //! Waits of requests for something other than a worker: disks, memory, or room in the log.
 
-use std::cmp::Reverse;
-
 use ioweir_core::cores::{Kind, Source, Work};
 
 use super::super::model::Phase;
@@ -27,7 +25,7 @@ impl<S: Discipline> Engine<'_, S> {
             Some(flash) => self.now + flash.access + flash.kib * u64::from(live.bytes >> 10),
             None => self.disks.read(self.now, live.bytes, &mut live.stream, &self.exponential),
         };
-        self.disk_events.push(Reverse((done, slot)));
+        self.disk_events.push(done, slot);
     }
 
     pub(super) fn free_buffers(&mut self, bytes: u32) {
@@ -44,7 +42,7 @@ impl<S: Discipline> Engine<'_, S> {
     }
 
     pub(super) fn disk_event(&mut self) {
-        let Some(Reverse((_, slot))) = self.disk_events.pop() else { return };
+        let Some(slot) = self.disk_events.pop() else { return };
         if slot != FLUSH {
             self.restart(slot, Phase::Restart);
         } else if self.log.operation_done() {
