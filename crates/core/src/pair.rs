@@ -14,6 +14,11 @@
 //! until the oldest is dispatched. The window thus adds at most 2 (W - 1) times the longest service, plus the time that the
 //! elevator idles, to a wait. For an adaptive window, W is the largest size while the request waits.
 //!
+//! **Shares.** The order sees what is queued in it. If all requests of a tenant have been released, a large window gives its
+//! part away to those who have more queued; that is what a fixed window does, and one as large as the queue has no shares at
+//! all. With an adaptive window the order, if it is one by virtual time, releases nothing for who is too far ahead of a
+//! tenant that has requests in the elevator and no others ([`crate::tenant`]); and such a tenant returns where it was.
+//!
 //! **Idling.** If requests cost the device's time, the time that an elevator idles is charged to the tenant that it idles
 //! for. An elevator that idles for a stream keeps one place of the window free for it. It idles only while the stream has
 //! nothing queued in the order: otherwise the order decides whose request comes, and an elevator that can get no more
@@ -37,10 +42,14 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
     /// direction.
     fn release_freely(&mut self, requests_per_direction: u32);
 
+    /// From now on keeps shares among clients whose requests have all been released, too, if it keeps shares.
+    fn keep_shares(&mut self);
+
     /// Advances to this time.
     fn step_to(&mut self, now: Nanos);
 
-    /// As [`Scheduler::poll`], but the dispatch goes to the elevator.
+    /// As [`Scheduler::poll`], but the dispatch goes to the elevator. The answer is a wait for [`Reason::Ordering`] if the
+    /// elevator must first serve clients who have no other requests.
     fn release(&mut self, now: Nanos) -> Step;
 
     /// A released request goes to the device; of the members of a merged request, the first `leads`.
@@ -63,6 +72,10 @@ pub(crate) trait Upper: Scheduler + TenantControl + fmt::Debug + Send {
 
     /// Whether a client has room of its own left.
     fn keeps_room(&self, client: StreamId) -> bool;
+
+    /// The number of clients, and that of a stream's client.
+    fn clients(&self) -> u32;
+    fn client(&self, stream: StreamId) -> u32;
 
     /// Whether a client has requests that are not released.
     fn has_queued(&self, client: StreamId) -> bool;
@@ -98,6 +111,16 @@ struct Released {
     dispatches_before: u64,
 }
 
+/// When a request was submitted, and whether its client had nothing queued in the order then.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    at: Nanos,
+    was_first: bool,
+}
+
+/// The weight of the newest latency in a client's mean, as a power of two.
+const MEAN_SHIFT: u32 = 4;
+
 /// A tag that names no request.
 const NO_TAG: Tag = Tag { slot: NONE, generation: 0 };
 
@@ -108,8 +131,10 @@ pub(crate) struct Pair {
     window: Window,
     can_idle: bool,
     released: Box<[Released]>,
-    /// When requests were submitted, by slots of the order; empty unless the window is adaptive.
-    submitted: Box<[Nanos]>,
+    /// By slots of the order; empty unless the window is adaptive, as is the next.
+    arrivals: Box<[Arrival]>,
+    /// The mean latency of each client's last requests.
+    means: Box<[Nanos]>,
     /// Tags in the order, by slots of the elevator.
     upper: Box<[Tag]>,
     /// Requests in the elevator, in the order of release.
@@ -156,6 +181,10 @@ impl Pair {
     ) -> Self {
         let (slots, lower_slots) = (order.slots(), elevator.slots());
         order.release_freely(limits.requests_per_direction);
+        if window.is_adaptive() {
+            order.keep_shares();
+        }
+        let (arrivals, clients) = if window.is_adaptive() { (slots, order.clients()) } else { (0, 0) };
         let can_idle = elevator.can_idle();
         Self {
             order,
@@ -163,7 +192,8 @@ impl Pair {
             window,
             can_idle,
             released: vec![Released { lower: NO_TAG, dispatches_before: 0 }; slots as usize].into_boxed_slice(),
-            submitted: vec![Nanos::ZERO; if window.is_adaptive() { slots as usize } else { 0 }].into_boxed_slice(),
+            arrivals: vec![Arrival { at: Nanos::ZERO, was_first: false }; arrivals as usize].into_boxed_slice(),
+            means: vec![Nanos::ZERO; clients as usize].into_boxed_slice(),
             upper: vec![NO_TAG; lower_slots as usize].into_boxed_slice(),
             waiting: List::EMPTY,
             links: Links::new(slots),
@@ -214,6 +244,7 @@ impl Pair {
         while self.takes(most) {
             let dispatch = match self.order.release(now) {
                 Step::Dispatch(dispatch) => dispatch,
+                Step::WaitUntil(_, Reason::Ordering) => break,
                 step => return Held::ByOrder(step),
             };
             let Some(&request) = self.order.request(dispatch.tag) else { break };
@@ -222,6 +253,7 @@ impl Pair {
             let lower = lower.unwrap_or(NO_TAG);
             let slot = dispatch.tag.slot;
             self.released[slot as usize] = Released { lower, dispatches_before: self.dispatches };
+
             self.upper[lower.index()] = dispatch.tag;
             self.links.push_back(&mut self.waiting, slot);
             self.unreleased[request.operation.direction() as usize] -= 1;
@@ -239,6 +271,7 @@ impl Pair {
                 while let Some(lower) = next {
                     let tag = self.upper[lower.index()];
                     self.order.begun(now, tag, tag == leader);
+
                     self.links.remove(&mut self.waiting, tag.slot);
                     next = if dispatch.members == 1 { None } else { self.elevator.next_member(lower) };
                 }
@@ -275,7 +308,11 @@ impl Pair {
             && let Some(request) = self.order.request(tag)
         {
             let latency = self.order.share(request.stream).latency;
-            self.window.completed(now, self.submitted[tag.index()], latency);
+            let Arrival { at, was_first } = self.arrivals[tag.index()];
+            let mean = &mut self.means[self.order.client(request.stream) as usize];
+            mean.0 = mean.0 - (mean.0 >> MEAN_SHIFT) + (now.since(at).0 >> MEAN_SHIFT);
+            let waits_for_own = !was_first && *mean > latency;
+            self.window.completed(now, at, waits_for_own, latency);
         }
     }
 
@@ -330,7 +367,8 @@ impl Clone for Pair {
             order: self.order.boxed(),
             elevator: self.elevator.boxed(),
             released: self.released.clone(),
-            submitted: self.submitted.clone(),
+            arrivals: self.arrivals.clone(),
+            means: self.means.clone(),
             upper: self.upper.clone(),
             links: self.links.clone(),
             ..*self
@@ -345,11 +383,12 @@ impl Scheduler for Pair {
         if requests >= self.requests_per_direction && !self.order.keeps_room(request.stream) {
             return Err(Refused { request, cause: RefusedCause::Full });
         }
+        let was_first = self.window.is_adaptive() && !self.order.has_queued(request.stream);
         let tag = self.order.submit(now, request)?;
         self.unreleased[direction as usize] += 1;
         self.released[tag.index()].lower = NO_TAG;
         if self.window.is_adaptive() {
-            self.submitted[tag.index()] = now;
+            self.arrivals[tag.index()] = Arrival { at: now, was_first };
         }
         self.release(now, self.window.size() - 1);
         Ok(tag)

@@ -190,6 +190,11 @@ impl Reserved {
         self.first_due(now).or_else(|| self.fair.first())
     }
 
+    /// Whether a node, which is next by weight, is too far ahead of one whose requests are all in the elevator.
+    pub(crate) fn is_ahead(&self, now: Nanos, node: u32) -> bool {
+        self.fair.is_ahead(node) && self.first_due(now).is_none()
+    }
+
     /// Counts the dispatch of a node that was due against its reservation.
     #[inline]
     pub(crate) fn take_due(&mut self, now: Nanos, node: u32, cost: u32, is_active: bool) {

@@ -450,6 +450,14 @@ impl Order for Reward {
         self.order.behind()
     }
 
+    fn fair(&mut self) -> Option<&mut Fair> {
+        Some(&mut self.order.fair)
+    }
+
+    fn is_ahead(&self, now: Nanos, node: u32) -> bool {
+        self.floor.as_ref().is_none_or(|floor| floor.first().is_none()) && self.order.is_ahead(now, node)
+    }
+
     fn explain(&self, now: Nanos, node: u32, first: u32) -> RuleState {
         if let Some(floor) = self.floor.as_ref().filter(|floor| floor.first().is_some()) {
             return floor.explain(node, first);
